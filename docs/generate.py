@@ -17,6 +17,7 @@ from docs.pages import (
     cause_page,
     commands_page,
     detection_page,
+    glossary_page,
     numbers_page,
     settings_page,
 )
@@ -32,6 +33,7 @@ def pages() -> Mapping[str, str]:
         "bot/grammar/commands.csv": index_page(),
         "docs/commands.md": commands_page(),
         "docs/settings.md": settings_page(),
+        "docs/glossary.md": glossary_page(),
         "docs/detection.md": detection_page(_written("docs/detection.md")),
         **{
             f"docs/causes/{cause}.md": cause_page(cause, _written(f"docs/causes/{cause}.md"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from bot.grammar.line import type_name
 from bot.grammar.registry import Command, commands_by_name
+from bot.knowledge.facts import load_glossary
 from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR, write_duration
 from bot.policy.schema import SETTINGS, Setting
@@ -30,8 +31,9 @@ def commands_page() -> str:
         f"A window is {GRAMMAR}:",
         f"{BOUNDS}.",
         "",
-        "Plain words work too, in English and German: `what did llama cost last week?`, `kosten letzten monat nach team`. The",
-        "answer says how they were read (*Read as* `cost last-week cluster=llama`), with buttons for the next nearest readings.",
+        "Plain words work too, in English, German, French, Spanish and Japanese: `what did llama cost last week?`,",
+        "`kosten letzten monat nach team`. The answer says how they were read (*Read as* `cost last-week cluster=llama`), with",
+        "buttons for the next nearest readings.",
         "Where that is not sure there are up to three buttons and no number; what would change something waits for a press. A",
         "line of the grammar below is never read otherwise. Words are looked up in tables of the bot: none leaves the process.",
         "",
@@ -39,6 +41,19 @@ def commands_page() -> str:
         "`--csv`.",
     ]
     return "\n".join([*head, *(line for made in every for line in _command(made))]) + "\n"
+
+
+def glossary_page() -> str:
+    """Return docs/glossary.md."""
+    head = [
+        "# Glossary",
+        "",
+        'Made by `make docs`; do not edit. `help TERM` explains one of them, and so does "what is a TERM?".',
+        "",
+        "| term | meaning |",
+        "|---|---|",
+    ]
+    return "\n".join([*head, *(f"| {x} | {y} |" for x, y in load_glossary().items())]) + "\n"
 
 
 def settings_page() -> str:

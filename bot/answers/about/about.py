@@ -25,14 +25,16 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.words import period
-from bot.errors import Unavailable
+from bot.errors import Unavailable, WrongInput, nearest, shortened
 from bot.grammar.line import type_name
 from bot.grammar.registry import Needs, Topic, arg, command, command_index, find_command
+from bot.knowledge.facts import load_glossary, term_of
 from bot.model.money import counted
 from bot.model.request import Request, Role
 from bot.model.window import BOUNDS, GRAMMAR, Window
 
 if TYPE_CHECKING:  # `help` is answered without the world, and without what it takes to import it
+    from bot.grammar.plain.ask import LearntLine
     from bot.ports import Check, Ports
 
 _ALL = "all"
@@ -141,21 +143,27 @@ def about_card(
 
 @command(
     "help",
-    "What is asked most, all commands, or one command in detail.",
+    "What is asked most, all commands, one command in detail, or the meaning of a term.",
     needs=Needs.NOTHING,
-    examples=("help", "help all", "help cost"),
+    examples=("help", "help all", "help cost", "help NeuronCore"),
 )
 async def help_(
-    ports: Ports, request: Request, name: str = arg("", "one command, or all", rest=True)
+    ports: Ports, request: Request, name: str = arg("", "a command, all, or a term", rest=True)
 ) -> Card:
-    """List what is asked most, or every command; or explain one with its arguments and examples."""
+    """List what is asked most, or every command; or explain a command or a term."""
     return help_about(name)
 
 
 def help_about(name: str) -> Card:
     """Return what `help` answers, which opens nothing of the world."""
     if name and name != _ALL:
-        explained, _ = find_command(name.split())
+        try:
+            explained, _ = find_command(name.split())
+        except WrongInput:
+            if term := term_of(name):
+                meaning = load_glossary()[term]
+                return Card(term, Tone.INFO, (text(meaning),), {"term": term, "meaning": meaning})
+            raise
         rows, notes = [], []
         for parameter in explained.parameters:
             default, meaning = parameter.arg.default, parameter.arg.meaning
@@ -173,6 +181,57 @@ def help_about(name: str) -> Card:
     listed = {topic: commands for topic, commands in topics.items() if commands}
 
     return help_card(listed) if name else brief_help_card(listed)
+
+
+def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
+    """List the lines that were learnt, the newest first."""
+    rows = tuple((entry.text, entry.command) for _, entry in learnt)
+    blocks = compose(
+        Table((Heading("a line like"), Heading("means")), rows) if rows else text("None so far."),
+        quiet("When a line in plain words is asked back, what its person presses next is learnt."),
+        bool(rows) and quiet(*coded("`words forget all`, or one of them, takes it back.")),
+    )
+    data = {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]}
+    return Card("Lines that were learnt here", Tone.INFO, blocks, data)
+
+
+@command(
+    "words",
+    "Lines in plain words that people were asked back, and what they meant: learnt here.",
+    needs=Needs.DATABASE,
+    examples=("words",),
+)
+def words(ports: Ports, request: Request) -> Card:
+    """List what was learnt from presses."""
+    from bot.grammar.plain.ask import LEARNT, MOST_LEARNT
+
+    return words_card(LEARNT.newest(ports.stores.documents, MOST_LEARNT))
+
+
+@command(
+    "words forget",
+    "Forget a line that was learnt, or all of them.",
+    needs=Needs.DATABASE,
+    examples=("words forget all",),
+    who=Role.ADMIN,
+    changes=True,
+)
+def words_forget(
+    ports: Ports,
+    request: Request,
+    line: str = arg(None, "the line as `words` lists it, or all", rest=True),
+) -> Card:
+    """Drop what was learnt; lines are read without it within ten minutes."""
+    from bot.grammar.plain.ask import LEARNT, MOST_LEARNT
+
+    store = ports.stores.documents
+    keys = LEARNT.keys(store, MOST_LEARNT)
+    dropped = keys if line == _ALL else [key for key in keys if key == line]
+    if not dropped and line != _ALL:
+        raise WrongInput(f"'{shortened(line)}' was not learnt{nearest(line, keys)}.")
+    for key in dropped:
+        LEARNT.drop(store, key)
+    return Card(f"{counted(len(dropped), 'line')} forgotten", Tone.GOOD, (), {"dropped": dropped})
 
 
 @command(

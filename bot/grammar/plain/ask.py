@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
@@ -17,23 +17,48 @@ from bot.cards.card import Block, Button, Buttons, Card, Code, ShareButton, Text
 from bot.cards.words import grouped_words
 from bot.errors import NotAllowed, TrnbotError, Unavailable, WrongInput
 from bot.grammar.line import PREFIXES, Call, attempted, effect_of
+from bot.grammar.plain.ranker import Example, Ranker, load_ranker, masked
 from bot.grammar.plain.readings import PlainReading, read_plain
-from bot.grammar.plain.senses import Names, is_filler, names_of
+from bot.grammar.plain.senses import Names, is_filler, names_of, senses_of
 from bot.model.fleet import Inventory
 from bot.model.reading import Reading
-from bot.model.request import Effect, Request
+from bot.model.request import Effect, Manner, Request
 from bot.model.run import Run
 from bot.model.window import EVER
 from bot.policy.schema import SETTINGS
-from bot.ports import Ports
+from bot.ports import Documents, Ports
 from bot.ports.work import Lane, within
 
 Ask = Callable[[Request], Awaitable[tuple[Call, Card]]]
 _FRESH = timedelta(minutes=10)
 _LONGEST = 300
 """Characters of a line in plain words."""
+_PEOPLE = 200
+"""People whose last unclear line is remembered at a time."""
 _PACKAGES = ("torch", "jax", "transformers")
 """Asked about, though no table lists them as needing CUDA."""
+
+
+@dataclass(frozen=True)
+class LearntLine:
+    """Hold a line that was asked back and the command that was pressed; names and times are slots."""
+
+    text: str
+    command: str
+
+
+LEARNT = Documents("learnt_lines", LearntLine)
+MOST_LEARNT = 500
+"""Lines that are learnt from, the newest ones."""
+
+
+@dataclass(frozen=True)
+class _AskedBack:
+    """Hold a line that was asked back, and the lines that were offered for it."""
+
+    text: str
+    lines: tuple[str, ...]
+    at: datetime
 
 
 class Unsure(WrongInput):
@@ -58,6 +83,9 @@ class PlainWords:
         """The names are those of the newest reading."""
         self._at: datetime | None = None
         self._turn = asyncio.Lock()
+        self._asked_back: dict[str, _AskedBack] = {}
+        """The last line of each person that was asked back."""
+        self._ranker: Ranker | None = None
 
     def saw(self, reading: Reading) -> None:
         """Take the names of a reading."""
@@ -68,6 +96,7 @@ class PlainWords:
 
         Raises `Unsure` where that cannot be told, or where it would do more than read.
         """
+        await self._learn(request)
         try:
             return await ask(request)
         except NotAllowed:
@@ -86,6 +115,7 @@ class PlainWords:
             if reading is None or (precise and not reading.sure):
                 raise
             if not reading.sure or effect_of(line) is Effect.CHANGES:
+                await self._note(request, reading.lines)
                 raise _choice(line, reading, error) from error
             if effect_of(reading.line) not in (Effect.READS, Effect.WORKS):
                 raise _press(line, reading.line) from error
@@ -116,12 +146,41 @@ class PlainWords:
         if (command := attempted(line)) and command.carries:
             return None  # it refuses another line, which is no slip of its own
 
-        first, _, after = line.strip().partition(" ")
-        unprefixed = after if after and first.lower() in PREFIXES else line
-        reading = read_plain(unprefixed, await self.names(request.at), request.at)
+        names, unprefixed = await self.names(request.at), _unprefixed(line)
+        reading = read_plain(unprefixed, names, request.at, self._ranker)
         if reading is None or reading.line == line.strip():
             return None
         return reading if reading.sure or effect is not Effect.CHANGES else None
+
+    async def _note(self, request: Request, lines: tuple[str, ...]) -> None:
+        """Remember what is offered to a person, who may press it next."""
+        names, line = await self.names(request.at), _unprefixed(request.line)
+        text = masked(line, senses_of(line, names, request.at))
+        self._asked_back.pop(request.user.id, None)
+        self._asked_back[request.user.id] = _AskedBack(text, lines, request.at)
+        if len(self._asked_back) > _PEOPLE:
+            del self._asked_back[next(iter(self._asked_back))]
+
+    async def _learn(self, request: Request) -> None:
+        """Learn what a line meant that was asked back, from the line that its person asks next."""
+        if request.manner is not Manner.ASKED:
+            return
+        asked = self._asked_back.pop(request.user.id, None)
+        if not asked or request.line not in asked.lines or request.at - asked.at > _FRESH:
+            return
+        meant = attempted(request.line)
+        if meant is None:
+            return
+        store, learnt = self._ports.stores.documents, LearntLine(asked.text, meant.name)
+        with suppress(Unavailable):
+            await asyncio.to_thread(LEARNT.put, store, asked.text, learnt)
+            await asyncio.to_thread(self._count)
+
+    def _count(self) -> None:
+        """Count what this installation has learnt to the examples."""
+        learnt = LEARNT.newest(self._ports.stores.documents, MOST_LEARNT)
+        examples = (Example(entry.text, entry.command) for _, entry in learnt)
+        self._ranker = load_ranker(tuple(sorted(examples)))
 
     async def names(self, now: datetime) -> Names:
         """Return the names known now."""
@@ -129,6 +188,8 @@ class PlainWords:
             if self._at is None or abs(now - self._at) > _FRESH:
                 self._seen = await asyncio.to_thread(self._read, now)
                 self._at, self._named = now, False
+                with suppress(Unavailable):
+                    await asyncio.to_thread(self._count)
             if not self._named:
                 names = await asyncio.to_thread(self._names_of_seen)
                 # Equal names stay the same object, whose tables are worked out already.
@@ -159,6 +220,12 @@ class PlainWords:
                 for kind in billed.by:
                     kinds[kind] = {row.key[kind] for row in billed.rows}
         return names_of(*self._seen, knowledge.types(), kinds)
+
+
+def _unprefixed(line: str) -> str:
+    """Return a line without the bot's name before it."""
+    first, _, after = line.strip().partition(" ")
+    return after if after and first.lower() in PREFIXES else line
 
 
 def _read_as(reading: PlainReading) -> Text:

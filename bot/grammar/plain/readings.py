@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
 
 from bot.cards.lines import quote
-from bot.grammar.plain.senses import Names, Sense, senses_of
+from bot.grammar.line import attempted
+from bot.grammar.plain.ranker import Ranker, load_examples, load_ranker, masked
+from bot.grammar.plain.senses import Names, Sense, normalized, senses_of
 from bot.grammar.registry import COMMANDS, command_index
+from bot.knowledge.facts import term_of
 from bot.model.fleet import is_neuron
 from bot.model.window import Window, month_of
 
@@ -57,6 +60,13 @@ class PlainReading:
         return self.lines[0]
 
 
+_TERM_ASKED = re.compile(
+    r"(?:(?:what (?:is|are|does)|define|explain|meaning of|was (?:ist|sind|bedeutet))"
+    r"(?: (?:a|an|the|ein|eine|der|die|das))?|what is a) (?P<term>.+?)(?: mean| stand for)?"
+    r"|(?P<last>.+) what is a"
+)
+_UNLIKELY = 0.05
+"""A command that is no likelier than this is neither offered for it nor surely meant."""
 _LONG = ("send me", "stop sending", "no alert", "what is a", "my last change", "off gpus")
 
 
@@ -93,23 +103,45 @@ def _concepts(text: str) -> list[str]:
     return [word.replace("~", " ") for word in text.split()]
 
 
-def read_plain(line: str, names: Names, now: datetime) -> PlainReading | None:
-    """Return how a line in plain words is read, None where nothing of it is understood."""
-    senses = senses_of(line, names, now)
-    if not any(sense.means or set(sense.fills) - {"unknown"} for sense in senses):
-        return None
+def read_plain(
+    line: str, names: Names, now: datetime, ranker: Ranker | None = None
+) -> PlainReading | None:
+    """Return how a line in plain words is read, None where nothing of it is understood.
+
+    It is read surely where one row of the table explains all of it, and its command is among those
+    that the ranker finds likely. Else the likeliest commands are offered, each by the line that
+    explains most.
+    """
+    asked = _TERM_ASKED.fullmatch(normalized(line))
+    if asked and (term := term_of(asked["term"] or asked["last"])):
+        return PlainReading((f"help {term}",), sure=True)
+
+    senses, ranker = senses_of(line, names, now), ranker or load_ranker()
+    content = [sense for sense in senses if not sense.weak]
+    strange = [
+        sense
+        for sense in content
+        if set(sense.fills) == {"unknown"} and not ranker.knows(sense.text)
+    ]
+    likely: dict[str, float] = {}
+    # A line most of whose words nobody has said here is about something else.
+    if 2 * len(strange) <= len(content):
+        ranked = ranker.rank(masked(line, senses))[:MOST]
+        likely = {entry.command: entry.share for entry in ranked if entry.share > _UNLIKELY}
+
     question = _Question(senses, names, now)
-    ranked = sorted(
+    candidates = sorted(
         question.candidates(),
         key=lambda candidate: (-candidate.explained, candidate.unexplained, candidate.order),
     )
-    if not ranked:
-        return None
-    best = ranked[0]
-    lines = tuple(dict.fromkeys(text for candidate in ranked for text in candidate.lines))
-    if best.unexplained or len(best.lines) > 1 or question.doubts(best.row):
-        return PlainReading((*question.apart(best.row), *lines)[:MOST], sure=False)
-    return PlainReading(lines[:1], sure=True, others=lines[1:MOST])
+    if any(sense.means or set(sense.fills) - {"unknown"} for sense in senses) and candidates:
+        best = candidates[0]
+        explained = not best.unexplained and len(best.lines) == 1 and not question.doubts(best.row)
+        if explained and (best.command in likely or not likely):
+            lines = tuple(dict.fromkeys(text for entry in candidates for text in entry.lines))
+            return PlainReading(lines[:1], sure=True, others=lines[1:MOST])
+    offers = question.offers(candidates, likely)
+    return PlainReading(offers[:MOST], sure=False) if offers else None
 
 
 def means_something(line: str, now: datetime) -> bool:
@@ -125,6 +157,12 @@ class _Candidate:
     """Pieces of the line that it does not explain."""
     order: int
     row: _Row
+
+    @property
+    def command(self) -> str:
+        """Return the command that answers its first line."""
+        named = attempted(self.lines[0])
+        return named.name if named else ""
 
 
 class _Question:
@@ -178,6 +216,29 @@ class _Question:
                 elif not sense.weak:
                     unexplained += 1
             yield _Candidate(lines, explained, unexplained, order, row)
+
+    def offers(
+        self, candidates: Sequence[_Candidate], likely: Mapping[str, float]
+    ) -> tuple[str, ...]:
+        """Return the lines to offer: of each likely command the one that explains most."""
+        by_command: dict[str, _Candidate] = {}
+        for candidate in candidates:
+            by_command.setdefault(candidate.command, candidate)
+        weights = dict(likely)
+        lines: list[str] = []
+        if candidates:
+            lines += self.apart(candidates[0].row)
+            for command, candidate in by_command.items():
+                # A row that explains as much as any counts as much as certainty.
+                support = candidate.explained / candidates[0].explained
+                weights[command] = weights.get(command, 0.0) + support
+        for command in sorted(weights, key=lambda command: -weights[command]):
+            if command in by_command:
+                lines += by_command[command].lines
+            elif command in load_examples():
+                filled = map(self._fill, load_examples()[command].lines)
+                lines += list(filter(None, filled))[:1]
+        return tuple(dict.fromkeys(lines))
 
     def _kinds_of(self, sense: Sense) -> set[str]:
         """Return the slots that a piece can fill, as rows name them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import unicodedata
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +21,16 @@ _LEAST = 4
 """Letters of a word that may have one wrong."""
 
 
+_ACCENTS = re.compile("[\u0300-\u036f]")
+
+
 def folded(text: str) -> str:
-    """Return a text as it is compared: without capitals and umlauts."""
-    return text.lower().translate(_FOLDED)
+    """Return a text as it is compared: without capitals, umlauts and accents."""
+    text = text.lower().translate(_FOLDED)
+    if text.isascii():
+        return text
+    parts = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", parts))
 
 
 @dataclass(frozen=True)
@@ -236,10 +244,69 @@ def load_lexicon() -> Lexicon:
     return Lexicon(frozen, dimensions, services, fillers, words, slips_of(words))
 
 
-def _table(name: str, first: str) -> Iterator[tuple[str, str]]:
+def _table(name: str, first: str, said: str = "said") -> Iterator[tuple[str, str]]:
     text = (files(_PACKAGE) / name).read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
-        yield from ((row[first], folded(phrase)) for phrase in row["said"].split("|") if phrase)
+        yield from ((row[first], folded(phrase)) for phrase in row[said].split("|") if phrase)
+
+
+_ELIDED = re.compile(
+    r"(?<=\b[cdjlmnst])'(?=\w)|(?<=\bqu)'(?=\w)|-(?:t-)?(?=(?:[nv]ous|on|ils?|elles?|je|tu|moi)\b)"
+)
+"""Where French joins a word to the next."""
+_SCRIPT = re.compile("[\u3040-\u30ff\u4e00-\u9fff]+")
+"""Kana and kanji, which are written without spaces."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """Hold the phrases of one language with their English, the longest first."""
+
+    english: Mapping[str, str]
+    words: frozenset[str]
+    pattern: re.Pattern[str]
+
+    def translated(self, text: str) -> str:
+        """Return a text with every phrase that is known in English."""
+        return self.pattern.sub(lambda match: f" {self.english[match[0]]} ", text)
+
+
+@cache
+def load_languages() -> Mapping[str, Language]:
+    """Read the table of concepts: French and Spanish by words, Japanese by its script."""
+    languages = {}
+    for code in ("fr", "es", "ja"):
+        english: dict[str, str] = {}
+        for concept, phrase in _table("languages.csv", "english", code):
+            english.setdefault(_ELIDED.sub(" ", phrase) if code == "fr" else phrase, concept)
+        either = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
+        edges = ("", "") if code == "ja" else (r"(?<![\w.-])", r"(?![\w-])")
+        words = frozenset(word for phrase in english for word in phrase.split())
+        pattern = re.compile(f"{edges[0]}(?:{either}){edges[1]}")
+        languages[code] = Language(english, words, pattern)
+    return languages
+
+
+def in_english(text: str) -> str:
+    """Return a folded text with the phrases of French, Spanish or Japanese in English.
+
+    A line is of the language that most of its words are of; English and German words, which the
+    other tables know, tell of none.
+    """
+    languages = load_languages()
+    if _SCRIPT.search(text):
+        return languages["ja"].translated(text)
+    words = _ELIDED.sub(" ", text).split()
+    known = load_lexicon().words
+    hits = {}
+    for code in ("fr", "es"):
+        spoken = [word for word in words if word in languages[code].words]
+        # A word that English or German has too tells of none, but where all else is equal.
+        hits[code] = sum(word not in known for word in spoken), len(spoken)
+    code = max(hits, key=lambda code: hits[code])
+    if hits[code][0] >= 2 or (hits[code][0] and not any(word in known for word in words)):
+        return languages[code].translated(" ".join(words))
+    return text
 
 
 def is_filler(word: str) -> bool:
@@ -248,12 +315,14 @@ def is_filler(word: str) -> bool:
 
 
 def normalized(line: str) -> str:
-    """Return a line as it is looked up: folded, short forms written out, single spaces."""
+    """Return a line as it is looked up: folded, in English, short forms written out."""
     text = folded(line)
     for pattern, long in _SHORT:
         text = re.sub(pattern, long, text)
     text = re.sub(r"[?!;:\"“”„(){}\[\]]+(?=\s|$)|(?<!\w)[\"“”„(){}\[\]]+", " ", text)
     text = re.sub(r",(?=\s|$)", " ", text)
+    text = re.sub(r"[\u3001\u3002\uff1f\uff01\u00bf\u00a1]", " ", text)
+    text = in_english(text)
     return " ".join(re.sub(r"(?<=[a-z])\.(?=\s|$)", " ", text).split())
 
 

@@ -223,6 +223,8 @@ class Calendar:
             return self._today - _DAY
         if words in TODAY:
             return self._today
+        if match := re.fullmatch(r"(?:on )?the (\d\d?)\w\w", words):
+            return self._nth(int(match[1]))
         match = re.search(rf"({WEEKDAY})s?$", words)
         if not match:
             raise ValueError(words)
@@ -234,6 +236,12 @@ class Calendar:
         if year:
             return date(int(year) + (2000 if len(year) == 2 else 0), month, day)
         return self._past(day, month)
+
+    def _nth(self, day: int) -> date:
+        """Return the newest day of that number; raise `ValueError` where neither month has it."""
+        if day <= self._today.day:
+            return self._today.replace(day=day)
+        return (self._today.replace(day=1) - _DAY).replace(day=day)
 
     def _past(self, day: int, month: int) -> date:
         """Return the newest such day that is not ahead."""
@@ -275,6 +283,7 @@ _DATES = (
     r"(?P<before>the day before yesterday|day before yesterday|vorgestern)",
     r"(?P<named>yesterday|gestern|today|heute|this morning|tonight|last night|letzte nacht)",
     rf"(?P<ago>(?:{NUMBER})\s+(?:days?|weeks?)\s+ago|vor\s+(?:{NUMBER})\s+(?:tagen?|wochen?))",
+    r"(?P<nth>(?:on\s+)?the\s+\d{1,2}(?:st|nd|rd|th))",
     rf"(?P<weekday>(?:(?:{LAST}|{THIS}|on|am|every|jeden)\s+)?(?:{WEEKDAY})s?)",
 )
 _SPANS = (
