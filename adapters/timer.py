@@ -10,10 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.interval import IntervalTrigger
-
-from bot.errors import TrnbotError
+from bot.errors import Standby, TrnbotError
 from bot.model.money import counted
 from bot.model.window import Window
 from bot.ports import Clock
@@ -42,8 +39,58 @@ def grid_ceiling(at: datetime, interval: timedelta) -> datetime:
     return at + (_EPOCH - at) % interval
 
 
-class Standby(Exception):
-    """Mean that a tick is not this process's to run."""
+JUMP = timedelta(seconds=10)
+"""How far the clock of the wall must leave the steady one to have jumped.
+
+Slewing moves it by half a millisecond a second (ntp_adjtime), between two looks far less than this.
+"""
+LOOK_S = 5.0
+"""The longest time between two looks at the clocks."""
+
+
+def boot_seconds() -> float:
+    """Return real seconds that nobody sets, those counted in which the machine was suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class SteadyClock:
+    """Tell the time by a monotonic clock, named by the clock of the wall.
+
+    The wall's small steps are followed. A jump is reported at once, by how far it went, and
+    believed once it has lasted `patience`: a clock that is wrong for a moment names no tick.
+    """
+
+    def __init__(
+        self,
+        wall: Clock,
+        patience: timedelta,
+        on_jump: Callable[[timedelta], None],
+        monotonic: Callable[[], float] = boot_seconds,
+    ) -> None:
+        self._wall, self._patience, self._on_jump = wall, patience, on_jump
+        self.monotonic = monotonic
+        self._at, self._since_s = wall().astimezone(UTC), monotonic()
+        self._jump, self._jumped_s = timedelta(0), 0.0
+        self.shifts = 0
+        """Jumps that were believed."""
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        wall, seconds = self._wall().astimezone(UTC), self.monotonic()
+        steady = self._at + timedelta(seconds=seconds - self._since_s)
+        jump = wall - steady
+        if abs(jump) < JUMP:
+            self._at, self._since_s, self._jump = wall, seconds, timedelta(0)
+            return wall
+
+        if abs(jump - self._jump) >= JUMP:
+            self._jump, self._jumped_s = jump, seconds
+            self._on_jump(jump)
+        if seconds - self._jumped_s < self._patience.total_seconds():
+            return steady
+        self._at, self._since_s, self._jump = wall, seconds, timedelta(0)
+        self.shifts += 1
+        return wall
 
 
 class Attempts:
@@ -144,7 +191,7 @@ class Timer:
     def __init__(
         self,
         tick: TickFunction,
-        clock: Clock,
+        clock: SteadyClock,
         interval: timedelta,
         on_missed: OnMissed,
         since: datetime | None = None,
@@ -155,9 +202,9 @@ class Timer:
         self._on_missed = on_missed
         self._last = since and grid_floor(since, interval)
         """The last tick that is done with: it passed, or was given up."""
+        self._shifts = clock.shifts
         self._ticked = False
-        self._busy = asyncio.Lock()
-        self._scheduler = AsyncIOScheduler(timezone=UTC)
+        self._task: asyncio.Task[None] | None = None
 
     def routes(self) -> Sequence[Any]:
         """Return no routes: a timer serves none."""
@@ -165,49 +212,51 @@ class Timer:
 
     async def start(self) -> None:
         """Begin to tick."""
-        begun = self._clock()
-        trigger = IntervalTrigger(
-            seconds=self._interval.total_seconds(),
-            start_date=grid_floor(begun, self._interval) + self._interval,
-            timezone=UTC,
-        )
-        # A late tick is better than none, however late: the next would find the same.
-        options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        self._scheduler.add_job(self.fire, trigger, id="tick", next_run_time=begun, **options)
-        self._scheduler.start()
+        self._task = asyncio.create_task(self._run(), name="timer")
 
     async def stop(self) -> None:
         """Let the tick under way finish, then stop."""
         self.attempts.stop()
-        self._scheduler.pause()
-        async with self._busy:
-            self._scheduler.shutdown(wait=False)
+        if self._task:
+            await self._task
+
+    async def _run(self) -> None:
+        await self.fire()
+        while await self.attempts.wait(self._pause_s()):
+            await self.fire()
+
+    def _pause_s(self) -> float:
+        """Return the seconds until the next tick, or until the clocks are looked at again."""
+        now = self._clock()
+        until = grid_floor(now, self._interval) + self._interval - now
+        return min(LOOK_S, until.total_seconds())
 
     async def fire(self) -> None:
         """Run every tick that is due, in order; a failed one until it passes or is given up."""
-        async with self._busy:
-            while not self.attempts.stopping and (due := self._next()):
-                begun = self._clock()
-                passed = await self.attempts.run(due)
-                if passed:
-                    self._last, self._ticked = due, True
-                    if self._clock() - begun > self._interval:
-                        why = "the one before took longer than the interval"
-                        self._give_up(grid_floor(self._clock(), self._interval), why)
-                    continue
+        while not self.attempts.stopping and (due := self._next()):
+            begun_s = self._clock.monotonic()
+            passed = await self.attempts.run(due)
+            if passed:
+                self._last, self._ticked = due, True
+                if self._clock.monotonic() - begun_s > self._interval.total_seconds():
+                    why = "the one before took longer than the interval"
+                    self._give_up(grid_floor(self._clock(), self._interval), why)
+                continue
 
-                error = self.attempts.error
-                if error is None or not await self.attempts.wait(self.attempts.pause_s()):
-                    return
-                # A fault of the bot's own would come again: its tick is given up for the next.
-                outside = isinstance(error, (TrnbotError, OSError))
-                if not outside and grid_floor(self._clock(), self._interval) > due:
-                    self._give_up(due + self._interval, "it failed again and again")
+            error = self.attempts.error
+            if error is None or not await self.attempts.wait(self.attempts.pause_s()):
+                return
+            # A fault of the bot's own would come again: its tick is given up for the next.
+            outside = isinstance(error, (TrnbotError, OSError))
+            if not outside and grid_floor(self._clock(), self._interval) > due:
+                self._give_up(due + self._interval, "it failed again and again")
 
     def _next(self) -> datetime | None:
         """Return the tick to run, None where none is due; give up those that lie too far back."""
         newest = grid_floor(self._clock(), self._interval)
-        if self._last is None or (self._last >= newest and not self._ticked):
+        # A clock that was set leaves no tick out, whatever lies between the names.
+        shifted, self._shifts = self._clock.shifts != self._shifts, self._clock.shifts
+        if self._last is None or shifted or (self._last >= newest and not self._ticked):
             self._last = newest - self._interval
         lag = max(LONGEST_LAG // self._interval, 1) * self._interval
         self._give_up(newest - lag, "they lie too far back")

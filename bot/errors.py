@@ -3,6 +3,7 @@
 TrnbotError
 +-- WrongInput       the line, setting or file a person gave is wrong (exit 2)
 |   +-- NotAllowed   the person may not do this
++-- Standby          another process leads the watch now
 +-- Unavailable      something outside failed or is missing (exit 1)
     +-- StoreFailed  the bot's own database failed
     +-- Refused      it will go on failing until a person does something
@@ -54,6 +55,10 @@ class NotAllowed(WrongInput):
     def __init__(self, sentence: str = "", admin: str = "") -> None:
         super().__init__(sentence)
         self.admin = admin
+
+
+class Standby(TrnbotError):
+    """Mean that another process leads: nothing of this one's is written or sent for the watch."""
 
 
 class Unavailable(TrnbotError):

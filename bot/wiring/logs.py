@@ -58,8 +58,6 @@ def start_log(level: int) -> None:
     logging.basicConfig(level=level, handlers=[handler])
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    # It warns at every interval in which a failed tick is run again.
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
 def quiet_log() -> None:

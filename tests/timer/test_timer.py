@@ -1,10 +1,21 @@
 import asyncio
+import itertools
 import logging
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from adapters.timer import Attempts, ReplayClock, ReplayTimer, Timer, grid_ceiling, grid_floor
+from adapters.timer import (
+    JUMP,
+    Attempts,
+    ReplayClock,
+    ReplayTimer,
+    SteadyClock,
+    Timer,
+    grid_ceiling,
+    grid_floor,
+)
 from bot.errors import Unavailable
 from bot.model.window import Window
 
@@ -31,6 +42,16 @@ class Hand:
     async def sleep(self, seconds):
         self.seconds += seconds
         await asyncio.sleep(0)
+
+
+def steady(wall, monotonic=None, jumps=None):
+    """Return the steady clock of a wall's, by default one that nobody sets."""
+    if monotonic is None:
+
+        def monotonic():
+            return wall().timestamp()
+
+    return SteadyClock(wall, FIVE, [].append if jumps is None else jumps.append, monotonic)
 
 
 class Ticks(list):
@@ -61,7 +82,7 @@ class Missed(list):
 
 async def test_a_tick_is_told_the_grid_time():
     hand, ticks, missed = Hand(), Ticks(), Missed()
-    timer = Timer(ticks, hand, FIVE, missed)
+    timer = Timer(ticks, steady(hand), FIVE, missed)
     for minute in (0, 5.01, 10.2):
         hand.now = NINE + timedelta(minutes=minute)
         await timer.fire()
@@ -71,7 +92,7 @@ async def test_a_tick_is_told_the_grid_time():
 
 async def test_ticks_that_a_sleeping_machine_missed_are_run_at_their_own_times():
     hand, ticks, missed = Hand(), Ticks(), Missed()
-    timer = Timer(ticks, hand, FIVE, missed)
+    timer = Timer(ticks, steady(hand), FIVE, missed)
     await timer.fire()
     hand.now = NINE + timedelta(minutes=31)
     await timer.fire()
@@ -81,7 +102,7 @@ async def test_ticks_that_a_sleeping_machine_missed_are_run_at_their_own_times()
 
 async def test_what_lies_further_back_than_an_hour_is_counted_as_missed_and_said():
     hand, ticks, missed = Hand(), Ticks(), Missed()
-    timer = Timer(ticks, hand, FIVE, missed, since=NINE)
+    timer = Timer(ticks, steady(hand), FIVE, missed, since=NINE)
     hand.now = NINE + timedelta(minutes=121)
     await timer.fire()
     assert ticks == minutes(*range(60, 121, 5))
@@ -93,7 +114,7 @@ async def test_what_lies_further_back_than_an_hour_is_counted_as_missed_and_said
 async def test_a_failed_tick_of_the_live_watch_is_run_again_and_then_those_behind_it():
     hand, ticks, missed = Hand(), Ticks(), Missed()
     ticks.failing = [None, Unavailable("away"), Unavailable("away")]
-    timer = Timer(ticks, hand, FIVE, missed)
+    timer = Timer(ticks, steady(hand), FIVE, missed)
     timer.attempts = Attempts(ticks, sleep=passing(hand, 6))
     await timer.fire()
     hand.now += FIVE
@@ -105,7 +126,7 @@ async def test_a_failed_tick_of_the_live_watch_is_run_again_and_then_those_behin
 async def test_a_fault_of_the_bots_own_does_not_hold_up_the_live_watch():
     hand, ticks, missed = Hand(), Ticks(), Missed()
     ticks.failing = [None, ValueError("bug"), ValueError("bug")]
-    timer = Timer(ticks, hand, FIVE, missed)
+    timer = Timer(ticks, steady(hand), FIVE, missed)
     timer.attempts = Attempts(ticks, sleep=passing(hand, 3))
     await timer.fire()
     hand.now += FIVE
@@ -127,7 +148,7 @@ def utc_now():
     return datetime.now(UTC)
 
 
-async def test_the_scheduler_ticks_at_the_start_and_then_on_the_grid():
+async def test_it_ticks_at_the_start_and_then_on_the_grid():
     step, ticks, third = timedelta(milliseconds=50), Ticks(), asyncio.Event()
 
     async def tick(now):
@@ -135,7 +156,7 @@ async def test_the_scheduler_ticks_at_the_start_and_then_on_the_grid():
         if len(ticks) == 3:
             third.set()
 
-    timer = Timer(tick, utc_now, step, Missed())
+    timer = Timer(tick, steady(utc_now), step, Missed())
     await timer.start()
     await asyncio.wait_for(third.wait(), 10)
     await timer.stop()
@@ -155,7 +176,7 @@ async def test_a_tick_that_overruns_is_never_doubled_and_the_skipped_ones_are_re
         running -= 1
 
     step = timedelta(milliseconds=50)
-    timer = Timer(slow, utc_now, step, missed)
+    timer = Timer(slow, steady(utc_now), step, missed)
     await timer.start()
     async with asyncio.timeout(10):
         while len(ticks) < 2:
@@ -166,6 +187,97 @@ async def test_a_tick_that_overruns_is_never_doubled_and_the_skipped_ones_are_re
     assert "did not run: the one before took longer than the interval." in missed[0][1]
 
 
+class Clocks:
+    """A clock of the wall and one of real seconds, apart; `set_by` says how the first is wrong when."""
+
+    def __init__(self, set_by, zone=UTC):
+        self.seconds, self.set_by, self.zone = 0.0, set_by, zone
+
+    def real(self):
+        return self.seconds
+
+    def wall(self):
+        right = NINE + timedelta(seconds=self.seconds)
+        return (right + self.set_by(timedelta(seconds=self.seconds))).astimezone(self.zone)
+
+
+async def watched(clocks, hours=3.0, look_s=5.0):
+    """Tick for some hours; return (real minutes, name) of each tick, the jumps, and what was missed."""
+    ticks, jumps, missed = [], [], Missed()
+
+    async def tick(now):
+        ticks.append((clocks.seconds / 60, now))
+
+    timer = Timer(tick, steady(clocks.wall, clocks.real, jumps), FIVE, missed)
+    await timer.fire()
+    while clocks.seconds < hours * 3600:
+        clocks.seconds += min(look_s, max(timer._pause_s(), 0.001))
+        await timer.fire()
+    return ticks, jumps, missed
+
+
+SPANS = [timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=365)]
+AN_HOUR, LATER = timedelta(hours=1), timedelta(hours=1, seconds=20)
+
+
+@pytest.mark.parametrize("way", [1, -1])
+@pytest.mark.parametrize("span", SPANS, ids=str)
+async def test_a_clock_that_is_wrong_for_a_moment_names_no_tick_and_is_told_once(span, way):
+    clocks = Clocks(lambda at: way * span if AN_HOUR <= at < LATER else timedelta(0))
+    ticks, jumps, missed = await watched(clocks)
+    assert [name for _, name in ticks] == minutes(*range(0, 181, 5))
+    assert max(b[0] - a[0] for a, b in itertools.pairwise(ticks)) < 5.2
+    assert [round(jump / span * way, 1) for jump in jumps] == [1]
+    assert missed == []
+
+
+@pytest.mark.parametrize("way", [1, -1])
+@pytest.mark.parametrize("span", SPANS, ids=str)
+async def test_a_clock_that_was_set_is_believed_after_an_interval_and_no_tick_is_left_out(span, way):
+    clocks = Clocks(lambda at: way * span if at >= AN_HOUR else timedelta(0))
+    ticks, jumps, missed = await watched(clocks)
+    assert max(b[0] - a[0] for a, b in itertools.pairwise(ticks)) < 5.2
+    assert 37 <= len(ticks) <= 38
+    assert [name for at, name in ticks if at < 60] == minutes(*range(0, 60, 5))
+    late = [(at, name) for at, name in ticks if at > 66]
+    assert [name for _, name in late] == [
+        grid_floor(NINE + timedelta(minutes=at) + way * span, FIVE) for at, _ in late
+    ]
+    assert [round(jump / span * way, 1) for jump in jumps] == [1]
+    assert missed == []
+
+
+async def test_slewing_is_followed_and_is_no_jump():
+    slewed = await watched(Clocks(lambda at: at * 500e-6), hours=24)
+    assert slewed[1:] == ([], [])
+    assert [name for _, name in slewed[0]] == minutes(*range(0, 24 * 60 + 1, 5))
+    assert 24 * 3600 * 500e-6 > JUMP.total_seconds()
+
+
+async def test_a_machine_that_was_suspended_runs_the_last_hour_of_ticks_and_is_told_of_no_jump():
+    clocks = Clocks(lambda _: timedelta(0))
+    jumps, ticks, missed = [], Ticks(), Missed()
+    timer = Timer(ticks, steady(clocks.wall, clocks.real, jumps), FIVE, missed)
+    await timer.fire()
+    clocks.seconds = 8 * 3600.0
+    await timer.fire()
+    assert ticks == minutes(0, *range(7 * 60, 8 * 60 + 1, 5))
+    assert (jumps, missed[0][0]) == ([], 83)
+
+
+@pytest.mark.parametrize("month", [3, 10])
+async def test_summer_time_begins_and_ends_without_a_word(month, monkeypatch):
+    last_sunday = {3: 29, 10: 25}[month]
+    monkeypatch.setattr(
+        f"{__name__}.NINE", datetime(2026, month, last_sunday, tzinfo=UTC)
+    )
+    ticks, jumps, missed = await watched(
+        Clocks(lambda _: timedelta(0), ZoneInfo("Europe/Berlin"))
+    )
+    assert [name for _, name in ticks] == minutes(*range(0, 181, 5))
+    assert (jumps, missed) == ([], [])
+
+
 async def test_stop_lets_the_tick_under_way_finish():
     begun, go, done = asyncio.Event(), asyncio.Event(), []
 
@@ -174,7 +286,7 @@ async def test_stop_lets_the_tick_under_way_finish():
         await go.wait()
         done.append(now)
 
-    timer = Timer(tick, utc_now, FIVE, Missed())
+    timer = Timer(tick, steady(utc_now), FIVE, Missed())
     await timer.start()
     await begun.wait()
     stopping = asyncio.create_task(timer.stop())
