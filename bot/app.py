@@ -62,6 +62,7 @@ class App:
         self._turn = asyncio.Lock()
         self._leaving = asyncio.Event()
         self._later: set[asyncio.Task[None]] = set()
+        self._ticked_at: datetime | None = None
         self._turns = turns
         self._stopwatch = stopwatch
         self._delivery = Delivery(
@@ -100,6 +101,7 @@ class App:
 
         ticked = StateUpdate(ticked_at=now, seen=seen)
         await asyncio.to_thread(self.ports.stores.alerts.save, ticked)
+        self._ticked_at = now
         await asyncio.to_thread(self.ports.world.inbox.settle, now)
         await asyncio.to_thread(self.ports.world.drill, drill_targets(alerts), now)
         await asyncio.to_thread(remember_estimate, ports, now, result.reading)
@@ -131,6 +133,10 @@ class App:
         Its writes and messages are finished.
         """
         self._leaving.set()
+
+    def step_back(self) -> None:
+        """Send nothing more that was decided here: another process leads."""
+        self._delivery.forget()
 
     async def settle(self) -> None:
         """Let the messages under way be finished.
@@ -275,12 +281,13 @@ class App:
                 firing = [alert for alert in state.alerts if alert.firing]
                 ended = [alert for alert in state.alerts if not alert.firing]
                 alerts = mute(firing, state.silences, rules.policy, now, ended)
+                changed = [alert for alert in alerts if alert not in state.alerts]
 
                 # Read as a line reads: what the tick under way asks for need not be here.
                 with within(Lane.QUICK):
                     reading = await asyncio.to_thread(self._watch.read, now)
                 decided = self._decide(notify(state, alerts, rules, now), state, reading)
-                await self._send(decided, StateUpdate(alerts=alerts), now, PRESS_S)
+                await self._send(decided, StateUpdate(alerts=changed), now, PRESS_S)
 
     async def role(self, user: str) -> Role:
         """Return the role of a person.
@@ -293,6 +300,10 @@ class App:
         self, notifications: Sequence[Notification], state: State, reading: Reading
     ) -> Decided:
         """Put the notifications into words."""
+        # A backup, or a replica that lags: what this process said since is not known there.
+        if self._ticked_at and (state.ticked_at is None or state.ticked_at < self._ticked_at):
+            self._delivery.forget()
+        self._ticked_at = state.ticked_at
         draw = partial(_card, state=state, reading=reading, routes=self.ports.site.current_routes())
         line = partial(
             thread_line, silences=(*state.silences, *state.slept), log=state.notification_log

@@ -138,11 +138,15 @@ class MemoryStore:
         ]
         return self._log.get((notification, channel)), unsent
 
-    def hold(self, notification: str) -> bool:
+    def hold(self, name: str) -> int:
         """Let this process send, for nobody else sees this state."""
-        return bool(notification)
+        return int(bool(name))
 
-    def release(self, notification: str) -> None:
+    def holds(self, name: str, token: int) -> bool:
+        """Return whether the token is one that was given."""
+        return bool(name) and token == 1
+
+    def release(self, name: str, token: int) -> None:
         """Do nothing."""
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
@@ -206,9 +210,13 @@ class MemoryStore:
         document: dict[str, Any] = {}
         return self._shelves.setdefault(shelf, {}).setdefault(key, document) is document
 
-    def acquire_lead(self) -> bool:
+    def acquire_lead(self) -> int:
         """Lead always: nobody else sees this state."""
-        return True
+        return 1
+
+    def leads(self, epoch: int) -> bool:
+        """Return whether the lead is of this epoch."""
+        return epoch == 1
 
     def release_lead(self) -> None:
         """Do nothing."""

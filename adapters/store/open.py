@@ -7,20 +7,38 @@ import fcntl
 import logging
 import os
 import re
+import secrets
+import socket
 import sqlite3
 import stat
-import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    case,
+    create_engine,
+    delete,
+    event,
+    func,
+    inspect,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from adapters.store.sql import Lead, SqlStore, reason_of, remedy
-from bot.errors import Unavailable, WrongInput, nearest
+from adapters.store.sql import WATCH, Leases, SqlStore, reason_of, remedy
+from adapters.store.tables import LEASES
+from adapters.timer import boot_seconds
+from bot.errors import Standby, Unavailable, WrongInput, nearest
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _log = logging.getLogger("trnbot.store")
@@ -65,115 +83,124 @@ def tighten(paths: Iterable[Path]) -> None:
         )
 
 
-LEADING = 7_478_606_002
-"""PostgreSQL's advisory lock of the one that watches."""
-SENDING = 747_860_600
-"""First half of PostgreSQL's advisory locks of those that send a message.
-
-The second is the message's own.
+LEASE_S = 10.0
+"""How long a process leads without a word of it: two ticks of the fastest interval, and longer
+than a busy machine lets a process wait.
 """
 
 
-class FileLead:
-    """Lock a file beside the database."""
+class FileLease:
+    """Lock a file beside the database, which no other process then has.
+
+    The lock ends with the process; who stands still keeps it, for nobody could take over.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._held: int | None = None
 
-    def acquire(self) -> bool:
-        """Take the lock where it is free, and return whether this process holds it."""
-        if self._held is not None:
-            return True
+    def take(self, name: str) -> int:
+        """Take the lock for the watch where it is free; send anything."""
+        if name != WATCH or self._held is not None:
+            return 1
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            return False
+            return 0
         self._held = handle
-        return True
+        return 1
 
-    def release(self) -> None:
+    def holds(self, name: str, epoch: int) -> bool:
+        """Return whether the lock was not given up."""
+        return name != WATCH or (self._held is not None and epoch == 1)
+
+    def free(self, name: str, epoch: int) -> None:
         """Release the lock; the file stays, as deleting it would let two hold it."""
-        if self._held is not None:
+        if name == WATCH and self._held is not None and epoch:
             os.close(self._held)
-        self._held = None
+            self._held = None
 
-    def hold(self, name: str) -> bool:
-        """Hold anything: no other process has this database."""
-        return bool(name)
-
-    def free(self, name: str) -> None:
-        """Do nothing."""
+    def fence(self, connection: Connection, epoch: int) -> None:
+        """Do nothing: a lock of the system is not lost."""
 
 
-class PostgresLead:
-    """Lock on connections of its own, one for the watch and one for the names that are sent.
+class DatabaseLease:
+    """Keep leases in rows that expire by the clock of PostgreSQL, the only one that all share.
 
-    When one breaks, or the process ends, PostgreSQL frees its locks and the next call asks anew.
+    Whoever takes a lease that ran out counts its epoch up, so that the one before, where it wakes
+    up, is known by its own.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(
+        self, engine: Engine, lasts_s: float, stopwatch: Callable[[], float] = boot_seconds
+    ) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._held: Connection | None = None
-        self._sending: Connection | None = None
-        self._turn = threading.Lock()
+        self._lasts_s, self._stopwatch = lasts_s, stopwatch
+        self._holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(8)}"
+        self._renewed: dict[str, tuple[int, float]] = {}
+        """Epoch of each lease that is held, and when it was asked for last."""
+        self._until = func.clock_timestamp() + timedelta(seconds=lasts_s)
 
-    def acquire(self) -> bool:
-        """Take the lock where it is free, and return whether this process holds it.
+    def take(self, name: str) -> int:
+        """Take a lease where it is free or ran out, and renew all others."""
+        began = self._stopwatch()
+        mine = LEASES.c.holder == self._holder
+        row = {"name": name, "holder": self._holder, "epoch": 1, "expires": self._until}
+        statement = postgresql.insert(LEASES).values(row)
+        free = mine | (LEASES.c.expires <= func.clock_timestamp())
+        count = case((mine, LEASES.c.epoch), else_=LEASES.c.epoch + 1)
+        taken = {"holder": self._holder, "epoch": count, "expires": self._until}
+        taking = statement.on_conflict_do_update(index_elements=["name"], set_=taken, where=free)
+        renewing = update(LEASES).where(mine).values(expires=self._until)
 
-        Raise `SQLAlchemyError` without a server.
+        with self._engine.connect() as connection:
+            renewed = connection.execute(renewing.returning(LEASES.c.name, LEASES.c.epoch))
+            self._renewed = {row.name: (row.epoch, began) for row in renewed}
+            if name in self._renewed:
+                return self._renewed[name][0]
+            epoch = connection.execute(taking.returning(LEASES.c.epoch)).scalar()
+        if epoch:
+            self._renewed[name] = epoch, began
+        return epoch or 0
+
+    def holds(self, name: str, epoch: int) -> bool:
+        """Return whether the lease is held, asking the database unless it was just renewed.
+
+        A process that stood still finds its own word too old.
         """
-        if self._held is not None and _answers(self._held):
+        known, at = self._renewed.get(name, (0, 0.0))
+        if known == epoch and self._stopwatch() - at < self._lasts_s / 2:
             return True
-        self.release()
-        connection = self._engine.connect()
-        if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": LEADING}).scalar():
-            self._held = connection
-            return True
-        connection.close()
-        return False
+        renewing = update(LEASES).where(*self._held(name, epoch)).values(expires=self._until)
+        began = self._stopwatch()
+        with self._engine.connect() as connection:
+            held = connection.execute(renewing).rowcount > 0
+        if held:
+            self._renewed[name] = epoch, began
+        return held
 
-    def release(self) -> None:
-        """End the connection with its lock: the pool must not get it back with the lock on it."""
-        if self._held is not None:
-            with contextlib.suppress(SQLAlchemyError):
-                # Unlock before the server sees the connection end, which takes it a while.
-                self._held.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LEADING})
-            with contextlib.suppress(SQLAlchemyError):
-                self._held.invalidate()
-                self._held.close()
-        self._held = None
+    def free(self, name: str, epoch: int) -> None:
+        """Give a lease back: that of the watch keeps its epoch, that of a message goes."""
+        self._renewed.pop(name, None)
+        held = self._held(name, epoch)
+        ended = {"holder": "", "expires": func.clock_timestamp()}
+        giving = update(LEASES).values(ended) if name == WATCH else delete(LEASES)
+        with contextlib.suppress(SQLAlchemyError), self._engine.connect() as connection:
+            connection.execute(giving.where(*held))
 
-    def hold(self, name: str) -> bool:
-        """Lock a name, and return whether nobody else has; threads take turns.
+    def fence(self, connection: Connection, epoch: int) -> None:
+        """Lock the row of the watch, where it still is of this epoch, until the transaction ends."""
+        query = select(LEASES.c.epoch).where(*self._held(WATCH, epoch))
+        if connection.execute(query.with_for_update(read=True)).first() is None:
+            raise Standby("Another process leads now; nothing of this tick was written.")
 
-        Raise `SQLAlchemyError` without a server.
-        """
-        lock = text("SELECT pg_try_advisory_lock(:kind, hashtext(:name))")
-        with self._turn:
-            if self._sending is None or not _answers(self._sending):
-                self._sending = self._engine.connect()
-            return bool(self._sending.execute(lock, {"kind": SENDING, "name": name}).scalar())
-
-    def free(self, name: str) -> None:
-        """Unlock a name."""
-        unlock = text("SELECT pg_advisory_unlock(:kind, hashtext(:name))")
-        with self._turn, contextlib.suppress(SQLAlchemyError):
-            if self._sending is not None:
-                self._sending.execute(unlock, {"kind": SENDING, "name": name})
+    def _held(self, name: str, epoch: int) -> tuple[ColumnElement[bool], ...]:
+        return LEASES.c.name == name, LEASES.c.holder == self._holder, LEASES.c.epoch == epoch
 
 
-def _answers(connection: Connection) -> bool:
-    try:
-        connection.execute(text("SELECT 1"))
-    except SQLAlchemyError:
-        return False
-    return True
-
-
-HEAD = "0006"
+HEAD = "0007"
 """The newest migration."""
 _MIGRATING = 7_478_606_001
 """PostgreSQL's advisory lock while migrating; any number that nobody else uses."""
@@ -184,12 +211,32 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 It makes them with the database's own mode.
 """
+_CONNECTION = {
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+}
+"""How soon a server without power or network is noticed: libpq's options, where the address says
+nothing else.
+
+Source: PostgreSQL 16, 34.1.2 "Parameter Key Words"; read 2026-11-25.
+"""
+_SESSION = {"statement_timeout": "60s", "idle_in_transaction_session_timeout": "5s"}
+"""How long a statement may take, and a process that stands still within a transaction block others.
+
+Source: PostgreSQL 16, 20.11 "Client Connection Defaults"; read 2026-11-25.
+"""
 FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
 
-def open_store(url: str) -> SqlStore:
+def open_store(url: str, lease_s: float = LEASE_S) -> SqlStore:
     """Open `sqlite:///FILE` (made where missing) or `postgresql://...` and apply the migrations.
+
+    In PostgreSQL this process leads for `lease_s` after each word of it.
 
     Raises `WrongInput` for an address of another kind and `Unavailable` for one that does not
     answer; neither shows a password.
@@ -198,7 +245,7 @@ def open_store(url: str) -> SqlStore:
     name = masked(address.render_as_string(hide_password=True))
     reader: Engine
     writer: Engine
-    lead: Lead
+    leases: Leases
     try:
         if address.drivername == "sqlite":
             path = file_of(address)
@@ -213,21 +260,28 @@ def open_store(url: str) -> SqlStore:
             event.listen(reader, "connect", prepare)
             event.listen(reader, "begin", _begin)
             event.listen(reader, "checkin", _forget)
-            writer, lead = reader.execution_options(writes=True), FileLead(lock)
+            writer, leases = reader.execution_options(writes=True), FileLease(lock)
         else:
-            if "connect_timeout" not in address.query:
-                address = address.update_query_dict({"connect_timeout": "5"})
+            address = address.update_query_dict({**_CONNECTION, **address.query})
 
             # A reader sees one instant through all of its queries.
             writer = create_engine(address, hide_parameters=True, pool_pre_ping=True)
+            event.listen(writer, "connect", limit)
             reader = writer.execution_options(isolation_level="REPEATABLE READ")
-            lead = PostgresLead(writer)
+            leases = DatabaseLease(writer, lease_s)
         migrate(writer)
     except (SQLAlchemyError, OSError) as error:
         reason = reason_of(error)
         advice = remedy(reason) or "; check TRNBOT_DATABASE_URL"
         raise Unavailable(f"The database {name} cannot be opened: {reason}{advice}.") from error
-    return SqlStore(reader, writer, lead, name)
+    return SqlStore(reader, writer, leases, name)
+
+
+def limit(connection: Any, _record: object) -> None:
+    """Set the limits of one session of PostgreSQL."""
+    for name, value in _SESSION.items():
+        connection.execute(f"SET {name} = '{value}'")
+    connection.commit()
 
 
 def prepare(connection: Any, _record: object) -> None:
@@ -313,6 +367,8 @@ def migrate(writer: Engine) -> None:
     """
     with writer.begin() as connection:
         if connection.dialect.name == "postgresql":
+            # Who waits here waits for the migration of another process, however long it takes.
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
 
         revision = ""

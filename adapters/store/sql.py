@@ -40,6 +40,7 @@ from adapters.store.tables import (
     ALERTS,
     ATTEMPTS,
     DECISIONS,
+    LEASES,
     LINES,
     SAID,
     SHELF,
@@ -62,6 +63,7 @@ from bot.model.notification import Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
+from bot.ports.work import EPOCH
 
 _SPACE = "free some space on its disk"
 _RESTORE = "stop trnbot and restore a backup, or move the file away to begin anew"
@@ -119,38 +121,47 @@ def remedy(reason: str) -> str:
 
 T = TypeVar("T")
 KEEP_TICKS = 1_000
+KEEP_LEASES = timedelta(days=1)
 _BATCH = 500
 """Ids a query names at once; SQLite's oldest limit is 999 parameters."""
 
 
-class Lead(Protocol):
-    """Hold the watch for this process alone."""
+WATCH = "watch"
+"""The lease of the one process that watches; the others are of messages that are being sent."""
 
-    def acquire(self) -> bool:
-        """Return whether this process holds the watch now, taking it when it is free."""
+
+class Leases(Protocol):
+    """Let one process at a time do something, for as long as it renews."""
+
+    def take(self, name: str) -> int:
+        """Return the epoch in which this process holds a lease, taking it when it is free, else 0.
+
+        Renew all that this process holds.
+        """
         ...
 
-    def release(self) -> None:
-        """Release the watch."""
+    def holds(self, name: str, epoch: int) -> bool:
+        """Return whether nobody else has taken the lease since."""
         ...
 
-    def hold(self, name: str) -> bool:
-        """Return whether this process alone may send a message, until it frees it or ends."""
+    def free(self, name: str, epoch: int) -> None:
+        """Let others take it."""
         ...
 
-    def free(self, name: str) -> None:
-        """Let others send it."""
+    def fence(self, connection: Connection, epoch: int) -> None:
+        """Keep others from the watch until this transaction ends; raise `Standby` where one has it."""
         ...
 
 
 class SqlStore:
     """Implement the ports of the stores; every method may block or raise `Unavailable`."""
 
-    def __init__(self, reader: Engine, writer: Engine, lead: Lead, name: str) -> None:
+    def __init__(self, reader: Engine, writer: Engine, leases: Leases, name: str) -> None:
         self._reader = reader
         self._writer = writer
-        self._lead = lead
+        self._leases = leases
         self._name = name
+        self._epoch = 0
 
     def load(self, now: datetime) -> State:
         """Return the watch's state at `now`, all as of one instant."""
@@ -192,7 +203,7 @@ class SqlStore:
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them; a decision already written stays as it is."""
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             upsert(connection, ALERTS, map(alert_row, changes.alerts))
             entries = (row_of(SAID, entry) for entry in changes.notification_log)
             upsert(connection, SAID, entries, keep="message")
@@ -221,14 +232,19 @@ class SqlStore:
             entries = _entries(connection, entry)
             return (entries[0] if entries else None), _unsent_lines(connection, thread)
 
-    def hold(self, notification: str) -> bool:
-        """Return whether this process alone may send the message now."""
+    def hold(self, name: str) -> int:
+        """Return the token by which this process alone may send a message now, 0 for none."""
         with explained(self._name):
-            return self._lead.hold(notification)
+            return self._leases.take(f"send {name}")
 
-    def release(self, notification: str) -> None:
+    def holds(self, name: str, token: int) -> bool:
+        """Return whether the token is still this process's."""
+        with explained(self._name):
+            return self._leases.holds(f"send {name}", token)
+
+    def release(self, name: str, token: int) -> None:
         """Let others send the message."""
-        self._lead.free(notification)
+        self._leases.free(f"send {name}", token)
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts open some time in the window that the labels select, newest first."""
@@ -261,7 +277,7 @@ class SqlStore:
 
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when somebody else took its number."""
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             if not _written_first(connection, VERSIONS, row_of(VERSIONS, version)):
                 raise WrongInput(
                     "Somebody changed the policy in the same moment; nothing of yours was applied. "
@@ -276,12 +292,12 @@ class SqlStore:
 
     def note(self, attempt: Attempt) -> None:
         """Write one attempt."""
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             connection.execute(insert(ATTEMPTS).values(row_of(ATTEMPTS, attempt)))
 
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             upsert(connection, SHELF, [_document(connection, shelf, key, document)])
 
     def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
@@ -301,7 +317,7 @@ class SqlStore:
 
     def drop(self, shelf: str, key: str) -> None:
         """Forget one document."""
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             connection.execute(delete(SHELF).where(SHELF.c.shelf == shelf, SHELF.c.key == key))
 
     def rewrite(self, shelf: str, changed: ChangedDocument) -> None:
@@ -311,7 +327,7 @@ class SqlStore:
         """
         on_shelf = SHELF.c.shelf == shelf
         query = select(SHELF.c.key, SHELF.c.body).where(on_shelf)
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             rows = connection.execute(
                 query.order_by(SHELF.c.number, SHELF.c.key).with_for_update()
             ).all()
@@ -342,7 +358,7 @@ class SqlStore:
 
         Of processes that ask at once, one hears yes.
         """
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             return _written_first(connection, SHELF, _document(connection, shelf, key, {}))
 
     def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
@@ -352,7 +368,7 @@ class SqlStore:
         and ticks long past.
         """
         current, dropped = datetime.now(UTC), 0
-        with self._speaking(self._writer) as connection:
+        with self._writing() as connection:
             for shelf, length in kept.items():
                 old = or_(SHELF.c.written < current - length, SHELF.c.written.is_(None))
                 statement = delete(SHELF).where(SHELF.c.shelf == shelf, old)
@@ -365,25 +381,44 @@ class SqlStore:
                 long_ago = last.at - max(told, KEEP_SAID)
                 connection.execute(delete(SAID).where(SAID.c.over == 1, SAID.c.at < long_ago))
                 connection.execute(delete(LINES).where(LINES.c.at < long_ago))
+
+            # Whoever was killed while it sent left these.
+            left = LEASES.c.expires < current - KEEP_LEASES
+            connection.execute(delete(LEASES).where(LEASES.c.name != WATCH, left))
         return dropped
 
-    def acquire_lead(self) -> bool:
-        """Return whether this process may watch now, taking the watch when it is free.
+    def acquire_lead(self) -> int:
+        """Return the epoch in which this process watches, taking the watch when it is free, else 0.
 
-        Ask before each tick.
+        Ask before each tick, and more often than the lease lasts.
         """
         with explained(self._name):
-            return self._lead.acquire()
+            self._epoch = self._leases.take(WATCH)
+        return self._epoch
+
+    def leads(self, epoch: int) -> bool:
+        """Return whether nobody else has taken the watch since."""
+        with explained(self._name):
+            return self._leases.holds(WATCH, epoch)
 
     def release_lead(self) -> None:
         """Give up the watch."""
-        self._lead.release()
+        if self._epoch:
+            self._leases.free(WATCH, self._epoch)
+        self._epoch = 0
 
     def close(self) -> None:
         """Give up the watch and end every connection."""
-        self._lead.release()
+        self.release_lead()
         self._reader.dispose()
         self._writer.dispose()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._speaking(self._writer) as connection:
+            if epoch := EPOCH.get():
+                self._leases.fence(connection, epoch)
+            yield connection
 
     @contextmanager
     def _speaking(self, engine: Engine) -> Iterator[Connection]:

@@ -175,6 +175,15 @@ DECISIONS = Table(
     Index("decisions_alert", "alert"),
 )
 
+LEASES = Table(
+    "leases",
+    METADATA,
+    _required("name", Text, primary_key=True),
+    _required("holder", Text),
+    _required("epoch", BigInteger),
+    _required("expires", Instant),
+)
+
 TICKS = Table(
     "ticks",
     METADATA,

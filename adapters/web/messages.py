@@ -109,18 +109,13 @@ class Messages:
         document = await asyncio.to_thread(self._documents.get, MESSAGES, message)
         return None if document is None else _read(document)
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the id of the message of this key, or the key of the reply in `thread`.
-
-        "" when there is none.
-        """
+    async def posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
+        """Return the ids of a channel's messages, or the keys of the replies in `thread`, by key."""
         if thread:
             message = await self.get(thread)
-            return key if message and any(reply.key == key for reply in message.replies) else ""
-        for document in await self._newest():
-            if document.get("key") == key and document.get("channel") == channel:
-                return str(document["id"])
-        return ""
+            return {reply.key: reply.key for reply in message.replies} if message else {}
+        of_channel = [x for x in await self._newest() if x.get("channel") == channel]
+        return {str(x.get("key")): str(x["id"]) for x in reversed(of_channel)}
 
     async def back_from(self, channel: str, until: str = "") -> tuple[bool, Iterator[PageMessage]]:
         """Return whether these are a channel's newest messages, and yield them newest first.

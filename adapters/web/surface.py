@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -57,12 +57,9 @@ class WebSurface:
         self._publish(answered)
         return key or answered.id
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the id of the message of this key, or of the reply in `thread`.
-
-        "" when there is none.
-        """
-        return await self._messages.find(channel or CHANNEL, key, thread)
+    async def posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
+        """Return the ids of the newest messages, or of the replies in `thread`, by their keys."""
+        return await self._messages.posted(channel or CHANNEL, thread)
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return every page, guarded."""

@@ -69,10 +69,10 @@ class Surface(Protocol):
         """
         ...
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the id of the message, or of the line in `thread`, that was posted with `key`.
+    async def posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
+        """Return the ids of the newest messages, or of the lines in `thread`, by their keys.
 
-        Return "" when there is none or it cannot be known.
+        Nothing where that cannot be known.
         """
         ...
 

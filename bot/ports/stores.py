@@ -49,14 +49,18 @@ class Outbox(Protocol):
         """Return a message's newest entry, and the unsaid lines of its thread in their order."""
         ...
 
-    def hold(self, notification: str) -> bool:
-        """Return whether this process alone may send this message now.
+    def hold(self, name: str) -> int:
+        """Return the token by which this process alone may send a message now, 0 for none.
 
-        The hold ends with the process at the latest.
+        Others may once it is released, or was not renewed for a while.
         """
         ...
 
-    def release(self, notification: str) -> None:
+    def holds(self, name: str, token: int) -> bool:
+        """Return whether the token is still this process's."""
+        ...
+
+    def release(self, name: str, token: int) -> None:
         """Let others send the message."""
         ...
 

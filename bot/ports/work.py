@@ -9,7 +9,7 @@ is always finished.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -173,6 +173,32 @@ def progressed(what: str, done: int, of: int = 0) -> None:
     """Tell whoever waits how far a piece of long work is."""
     if note := PROGRESS.get():
         note(what, done, of)
+
+
+EPOCH: ContextVar[int] = ContextVar("epoch", default=0)
+"""The lead under which the watch works here: what it writes is refused once another process leads.
+
+0 for whoever needs no lead.
+"""
+PERMIT: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("permit", default=None)
+"""Raises `Standby` once another process may send what is sent here."""
+
+
+async def permitted() -> None:
+    """Return where this may be sent now; ask right before, for a process can stand still anywhere."""
+    if check := PERMIT.get():
+        await check()
+
+
+@contextmanager
+def leading(epoch: int, check: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """Write and send what follows by a lead, for as long as it holds."""
+    before, permit = EPOCH.set(epoch), PERMIT.set(check)
+    try:
+        yield
+    finally:
+        EPOCH.reset(before)
+        PERMIT.reset(permit)
 
 
 @contextmanager

@@ -7,15 +7,17 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from bot.cards.card import Card
-from bot.errors import Limited, Refused, StoreFailed, TrnbotError, Unanswered
+from bot.errors import Limited, Refused, Standby, StoreFailed, TrnbotError, Unanswered
 from bot.model.alert import leading, usd_per_hour_of
 from bot.model.causes import Severity
 from bot.model.codec import decode, encode
 from bot.model.notification import Line, Notification, NotificationLogEntry, Reason, Receipt
 from bot.ports import AlertStore, Outbox, State, StateUpdate, Surface
+from bot.ports.work import EPOCH, PERMIT, permitted
 from bot.watch.notify import decided_entry, log_entry_of, sendable
 
 _THREADED = {Reason.DECIDED, Reason.WORSE, Reason.OVER, Reason.REMINDER}
@@ -128,6 +130,8 @@ ASIDE_S = 5.0
 """The same for digests, and for sentences to admins about channels."""
 AGAIN_S = (2.0, 5.0, 15.0, 60.0)
 """When a channel that failed is tried again, the last for as long as it fails."""
+MOST_PLACES = 1_000
+"""Channels and threads of which is remembered what stood there before."""
 LEAST_S = 0.1
 """No try follows another sooner, whatever a platform says."""
 
@@ -174,12 +178,29 @@ class Delivery:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._failed: defaultdict[str, int] = defaultdict(int)
         self._unsent: set[str] = set()
-        """Keys that no platform can have taken yet: they need not be looked for."""
+        """Keys that this process has decided: only what was posted before it spoke can have them."""
+        self._posted_before: dict[tuple[str, str], Mapping[str, str]] = {}
+        """What a channel or a thread held before this process spoke there: ids by their keys.
+
+        A database that was restored, or a replica that lagged, knows less than the channel.
+        """
         self._free = asyncio.Semaphore(AT_ONCE)
 
     def fresh(self, keys: Iterable[str]) -> None:
         """Take note of keys that this process has just written, before anything is sent."""
         self._unsent.update(keys)
+
+    def forget(self) -> None:
+        """Send nothing that waits, and trust nothing remembered of what was sent.
+
+        Another process leads, or the database knows less than it did.
+        """
+        for timer in self._timers.values():
+            timer.cancel()
+        for parcels in self._waiting.values():
+            parcels.clear()  # for whoever sends them now, too
+        self._unsent.clear()
+        self._posted_before.clear()
 
     async def send(self, parcels: Sequence[Parcel], patience_s: float) -> Delivered:
         """Send the parcels, dearest first, for as long as `patience_s`.
@@ -212,9 +233,7 @@ class Delivery:
 
     async def settle(self, patience_s: float = TICK_S) -> None:
         """Begin nothing more, and finish the messages that are being sent."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._waiting.clear()
+        self.forget()
         if passes := [task for task in self._passes.values() if not task.done()]:
             await asyncio.wait(passes, timeout=patience_s)
 
@@ -235,6 +254,7 @@ class Delivery:
         Plan to try again what is left: when a limit ends, else a while after a failure.
         """
         outcome, waiting, tried = _Pass(), self._waiting[channel], list[Parcel]()
+        EPOCH.set(0)  # whoever holds a message writes what became of it, whoever leads by then
         async with self._free:
             while len(outcome.failures) < ENOUGH and not outcome.broken:
                 untried = [p for p in waiting.values() if not any(p is parcel for parcel in tried)]
@@ -244,6 +264,9 @@ class Delivery:
                 tried.append(parcel)
                 try:
                     entry = await self._deliver(parcel)
+                except Standby as standby:
+                    log.info("notification %s to %s: %s", parcel.id, channel, standby)
+                    waiting.pop(parcel.id, None)
                 except Limited as limit:
                     outcome.limits.append(limit)
                     log.info("notification %s to %s waits: %s", parcel.id, channel, limit)
@@ -279,8 +302,16 @@ class Delivery:
 
         No other process does so meanwhile.
         """
-        if not await asyncio.to_thread(self._outbox.hold, parcel.id):
+        name = f"{parcel.channel} {parcel.id}"
+        token = await asyncio.to_thread(self._outbox.hold, name)
+        if not token:
             raise Limited("Another process of the bot sends this message.", AGAIN_S[0])
+
+        async def still_held() -> None:
+            if not await asyncio.to_thread(self._outbox.holds, name, token):
+                raise Standby("Another process of the bot has taken this message over.")
+
+        PERMIT.set(still_held)
         try:
             entry, lines = await asyncio.to_thread(self._outbox.owed, parcel.id, parcel.channel)
             if entry is None:
@@ -295,16 +326,16 @@ class Delivery:
 
             for line in lines:
                 surface, channel = surface_of(line.channel, self._surfaces)
-                sent = ""
-                if line.id not in self._unsent:
-                    sent = await surface.find(channel, line.id, message)
+                sent = await self._posted(surface, channel, line.id, message)
                 if not sent:
                     card = decode(Card, line.card)
-                    sent = await self._once(line.id, surface.reply(channel, message, card, line.id))
+                    sent = await self._once(
+                        line.id, partial(surface.reply, channel, message, card, line.id)
+                    )
                 await self._write(StateUpdate(lines=[replace(line, sent=sent or message)]))
             return replace(entry, message=message)
         finally:
-            await asyncio.to_thread(self._outbox.release, parcel.id)
+            await asyncio.to_thread(self._outbox.release, name, token)
 
     async def _show(
         self, parcel: Parcel, card: Card, entry: NotificationLogEntry, lines: Sequence[Line]
@@ -315,32 +346,49 @@ class Delivery:
         """
         surface, channel = surface_of(parcel.channel, self._surfaces)
         message, answered = entry.message, list[Line]()
-        if not message and parcel.id not in self._unsent:
-            message = await surface.find(channel, parcel.id)
+        if not message:
+            message = await self._posted(surface, channel, parcel.id)
         if not message and not parcel.postable:
             return "", ()
 
         card = replace(card, public=True)
         if message:
             edited = replace(card, mentions=())
+            await permitted()
             message = await surface.edit(channel, message, edited, parcel.id)
         else:
-            message = await self._once(parcel.id, surface.post(channel, card, parcel.id))
+            message = await self._once(parcel.id, partial(surface.post, channel, card, parcel.id))
+            self._posted_before[channel, message] = {}
             answered, lines = [replace(line, sent=message) for line in lines], ()
         receipt = Receipt(parcel.id, parcel.channel, message, entry.version)
         await self._write(StateUpdate(receipts=[receipt], lines=answered))
         return message, lines
 
-    async def _once(self, key: str, sending: Awaitable[str]) -> str:
+    async def _posted(self, surface: Surface, channel: str, key: str, thread: str = "") -> str:
+        """Return the id of what was posted with a key, "" where nothing was.
+
+        The one way to find it: after a crash, and where the database cannot vouch that it knows all
+        of the channel. What this process has decided itself is looked for in what stood there
+        before it spoke, which is read once.
+        """
+        place = channel, thread
+        if key not in self._unsent or place not in self._posted_before:
+            if len(self._posted_before) >= MOST_PLACES:
+                self._posted_before.clear()
+            self._posted_before[place] = await surface.posted(channel, thread)
+        return self._posted_before[place].get(key, "")
+
+    async def _once(self, key: str, send: Callable[[], Awaitable[str]]) -> str:
         """Return the id that sending gives.
 
         Only where it surely was not carried out, the key stays one to send unlooked.
         """
+        await permitted()
         unsent = key in self._unsent
         self._unsent.discard(key)
         try:
-            return await sending
-        except Unanswered:
+            return await send()
+        except (Unanswered, Standby):
             raise
         except TrnbotError:
             if unsent:

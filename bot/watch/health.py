@@ -17,7 +17,7 @@ from decimal import Decimal
 from statistics import median
 from typing import Any, Protocol
 
-from bot.errors import Refused, TrnbotError
+from bot.errors import Refused, Standby, TrnbotError
 from bot.model.alert import Alert, usd_per_hour_of
 from bot.model.coverage import Coverage, Known
 from bot.model.money import counted
@@ -310,6 +310,8 @@ class Health:
         """Note a tick that fails in here, wherever it does."""
         try:
             yield
+        except Standby:
+            raise
         except Exception as error:
             self.failed(sentence_of(error))
             raise

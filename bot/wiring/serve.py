@@ -10,22 +10,22 @@ import sys
 import time
 import webbrowser
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from adapters.http import Port, serve
-from adapters.store.open import open_store, tighten
-from adapters.timer import Attempts, ReplayClock, ReplayTimer, Standby, Timer
+from adapters.store.open import LEASE_S, open_store, tighten
+from adapters.timer import Attempts, ReplayClock, ReplayTimer, SteadyClock, Timer
 from adapters.web.surface import StartingPages
 from bot.app import App
-from bot.errors import TrnbotError, Unavailable, WrongInput
+from bot.errors import Standby, TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted
-from bot.model.window import Window, age_text
+from bot.model.window import Window, age_text, duration_text
 from bot.ports import Clock, Listener
-from bot.ports.work import LANE, Lane
+from bot.ports.work import LANE, Lane, leading
 from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
@@ -46,10 +46,9 @@ DEMO_SHOWN = timedelta(hours=10)
 What lies before is caught up with at once.
 """
 STANDBY_S = 2.0
-"""How often a process that does not lead asks for the lead.
-
-Well within the half minute that a watch may pause.
-"""
+"""How often the lead is asked for at least, or renewed."""
+SHORTEST_LEASE_S = 3.0
+"""Of a recording that is played so fast that a lease of several ticks would hold it up."""
 PROGRESS_S = 5.0
 """How often the log says how far work is that nobody sees."""
 FIRST_LOOK = "the first look at the fleet"
@@ -64,8 +63,16 @@ class Leading(Protocol):
         """Return the last tick that was run whole, by whichever process."""
         ...
 
-    def acquire_lead(self) -> bool:
-        """Return whether this process leads now, taking the lead when it is free."""
+    def acquire_lead(self) -> int:
+        """Return the epoch in which this process leads, taking the lead when it is free, else 0."""
+        ...
+
+    def leads(self, epoch: int) -> bool:
+        """Return whether nobody else has taken the lead since."""
+        ...
+
+    def release_lead(self) -> None:
+        """Let another process lead."""
         ...
 
 
@@ -101,20 +108,26 @@ class Reported:
             watch_log.warning("the watch waits: %s", sentence, exc_info=trace)
         self._sentence = sentence
 
-    def passed(self) -> None:
-        """Note that it works."""
-        if self._count:
+    def passed(self) -> bool:
+        """Note that it works; return whether it had failed."""
+        had_failed = bool(self._count)
+        if had_failed:
             watch_log.info("the watch waits no longer, after %s", counted(self._count, "failure"))
         self._sentence, self._count = "", 0
+        return had_failed
 
 
 class WatchServer(ABC):
-    """Implement `bot.ports.Listener`: the watch, by the one process that leads."""
+    """Implement `bot.ports.Listener`: the watch, by the one process that leads.
 
-    def __init__(self, store: Leading) -> None:
+    It renews the lead for as long as it has it, and asks for it while another has.
+    """
+
+    def __init__(self, store: Leading, lease_s: float = LEASE_S) -> None:
         self.app: App | None = None
-        self._store = store
+        self._store, self._lease_s = store, lease_s
         self._reported = Reported()
+        self._epoch = 0
         self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._timer: Timer | ReplayTimer | None = None
@@ -128,7 +141,7 @@ class WatchServer(ABC):
         self._task = asyncio.create_task(self._run(), name="watch")
 
     async def stop(self) -> None:
-        """Let the messages under way be finished."""
+        """Let the messages under way be finished, and give the lead to who waits for it."""
         if self.app:
             self.app.leave()
         if self._task:
@@ -137,27 +150,39 @@ class WatchServer(ABC):
             await self._timer.stop()
         if self.app:
             await self.app.settle()
+        await asyncio.to_thread(self._store.release_lead)
 
     async def tick(self, at: datetime) -> TickResult | None:
-        """Tick while leading; raise `Standby` when another process has taken over."""
+        """Tick while leading; raise `Standby` once another process has taken over."""
         assert self.app
         with self.app.health.noting():
-            leads = await asyncio.to_thread(self._store.acquire_lead)
-        if not leads:
+            epoch = await asyncio.to_thread(self._store.acquire_lead)
+        try:
+            if not epoch or epoch != self._epoch:
+                raise Standby("Another process leads now.")
+            with leading(epoch, self._still_leads):
+                return await self.app.tick(at)
+        except Standby:
             self._lost.set()
-            raise Standby
-        return await self.app.tick(at)
+            raise
+
+    async def _still_leads(self) -> None:
+        if not await asyncio.to_thread(self._store.leads, self._epoch):
+            raise Standby("Another process leads now; nothing more of this tick is sent.")
 
     async def _run(self) -> None:
         LANE.set(Lane.WATCH)  # for all that this task begins
         while True:
             since = await self._wait_for_lead()
             self._lost.clear()
+            renewing = asyncio.create_task(self._keep_lead(), name="lease")
             try:
                 await self._watch(since)
             except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure
                 self._failed(error)
                 await asyncio.sleep(STANDBY_S)
+            finally:
+                renewing.cancel()
 
             if self._timer:
                 await self._timer.stop()
@@ -175,33 +200,57 @@ class WatchServer(ABC):
         """Ask for the lead until it is this process's, and return the last tick that was saved."""
         waited = False
         while True:
-            leads, ticked_at = await self._ask()
-            if leads:
+            epoch, ticked_at = await self._ask()
+            if epoch:
                 if waited:
                     watch_log.info("this process leads now")
+                self._epoch = epoch
                 return ticked_at
-            if leads is False:
+            if epoch == 0:
                 if not waited:
                     waited = True
                     watch_log.info(
                         "another process leads; this one answers, and takes over when that ends"
                     )
                 await self._stand_by(ticked_at)
-            await asyncio.sleep(STANDBY_S)
+            await asyncio.sleep(self._renewal_s)
 
-    async def _ask(self) -> tuple[bool | None, datetime | None]:
-        """Return whether this process leads, and the last tick that was saved.
+    async def _keep_lead(self) -> None:
+        """Renew the lead until another process has it.
+
+        It may have it for want of a word from this one, which stood still or lost the database.
+        """
+        assert self.app
+        while True:
+            await asyncio.sleep(self._renewal_s)
+            epoch, _ = await self._ask()
+            if epoch is None:
+                continue
+            if epoch != self._epoch:
+                watch_log.warning("another process has taken over; this one answers on")
+                self.app.step_back()
+                self._lost.set()
+                return
+
+    @property
+    def _renewal_s(self) -> float:
+        return min(STANDBY_S, self._lease_s / 3)
+
+    async def _ask(self) -> tuple[int | None, datetime | None]:
+        """Return the epoch in which this process leads, and the last tick that was saved.
 
         None where that cannot be told now.
         """
+        assert self.app
         try:
-            leads = await asyncio.to_thread(self._store.acquire_lead)
+            epoch = await asyncio.to_thread(self._store.acquire_lead)
             ticked_at = await asyncio.to_thread(self._store.ticked_at)
         except Exception as error:  # noqa: BLE001,RUF100 - the database may be back soon
             self._failed(error)
             return None, None
-        self._reported.passed()
-        return leads, ticked_at
+        if self._reported.passed() and epoch:
+            self.app.health.recovered()
+        return epoch, ticked_at
 
     def _failed(self, error: Exception) -> None:
         assert self.app
@@ -212,8 +261,10 @@ class WatchServer(ABC):
 class ReplayServer(WatchServer):
     """Watch a recording."""
 
-    def __init__(self, extent: Window, tempo: Tempo, store: Leading) -> None:
-        super().__init__(store)
+    def __init__(
+        self, extent: Window, tempo: Tempo, store: Leading, lease_s: float = LEASE_S
+    ) -> None:
+        super().__init__(store, lease_s)
         self._extent, self._tempo = extent, tempo
         self._at = extent.start
         self._replay: ReplayClock | None = None
@@ -259,14 +310,8 @@ class ReplayServer(WatchServer):
         while not self._lost.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._lost.wait(), STANDBY_S)
-            # At the end of the recording no tick tells that the lead is lost, so it is asked.
-            if clock.next_tick is None and not self._lost.is_set():
-                leads, _ = await self._ask()
-                if leads is False:
-                    break
-                if leads:
-                    health.leads(None)
-                    health.recovered()
+            if clock.next_tick is None:
+                health.leads(None)
         self._at, self._replay = clock(), None
 
     async def _catch_up(self, ticks: Sequence[datetime]) -> bool:
@@ -285,17 +330,31 @@ class ReplayServer(WatchServer):
 
 
 class LiveServer(WatchServer):
-    """Watch by the clock of the wall."""
+    """Watch by a clock that the wall's names.
 
-    def __init__(self, interval: timedelta, clock: Clock, store: Leading) -> None:
-        super().__init__(store)
-        self.clock = clock
-        self._interval = interval
+    Where that was set back, `again` begins anew: all that was read is of a time to come.
+    """
+
+    def __init__(
+        self,
+        interval: timedelta,
+        wall: Clock,
+        store: Leading,
+        again: Callable[[], None],
+        lease_s: float = LEASE_S,
+    ) -> None:
+        super().__init__(store, lease_s)
+        self.clock = SteadyClock(wall, interval, self._jumped)
+        self._interval, self._again = interval, again
+        self._newest: datetime | None = None
 
     async def tick(self, at: datetime) -> TickResult | None:
         """Tick; from the first one on, people are answered by what it read."""
+        if self._newest and self._newest - at >= self._interval:
+            self._again()
         result = await super().tick(at)
         assert self.app
+        self._newest = at
         self.app.health.awaited.discard(FIRST_LOOK)
         return result
 
@@ -316,6 +375,16 @@ class LiveServer(WatchServer):
         assert self.app
         logging.getLogger("trnbot.watch").warning(sentence)
         self.app.health.missed_ticks(count)
+
+    def _jumped(self, jump: timedelta) -> None:
+        way, lasts = ("ahead" if jump > timedelta(0) else "back"), duration_text(self._interval)
+        watch_log.warning(
+            "The clock of this machine went %s by %s; the watch follows it once that has lasted"
+            " %s. See to its time service.",
+            way,
+            age_text(abs(jump).total_seconds()),
+            lasts,
+        )
 
 
 SWITCH_S = 0.0005
@@ -373,7 +442,8 @@ async def _serve_until_signal(
     """Open database and source, and serve every surface beside the watch."""
     url = database(settings, demo=demo)
     tighten([STATE, *STATE.rglob("*")])
-    store = await asyncio.to_thread(open_store, url)
+    lease_s = min(LEASE_S, max(SHORTEST_LEASE_S, _tempo(settings, demo=demo).interval_s))
+    store = await asyncio.to_thread(open_store, url, lease_s)
     # Of several processes on PostgreSQL one leads; SQLite's file is for one alone.
     if not store.acquire_lead() and not url.startswith("postgres"):
         raise Unavailable(
@@ -392,10 +462,10 @@ async def _serve_until_signal(
     if extent:
         tempo = _tempo(settings, demo=demo)
         speed = tempo.speed
-        play = ReplayServer(extent, tempo, store)
+        play = ReplayServer(extent, tempo, store, lease_s)
         play.story = story
     else:
-        play = LiveServer(settings["interval"], wall_clock, store)
+        play = LiveServer(settings["interval"], wall_clock, store, again, lease_s)
     bot = running_bot(settings, Database(store, documents), opened, Shown(play.clock, speed, story))
     play.app = bot.app
 

@@ -80,7 +80,10 @@ class Lead:
         self.leads = leads
 
     def acquire_lead(self):
-        return self.leads
+        return int(self.leads)
+
+    def release_lead(self):
+        self.leads = False
 
     def ticked_at(self):
         return None
@@ -105,7 +108,7 @@ class Ticks:
 @pytest.mark.parametrize("leads", [True, False])
 async def test_only_the_leader_ticks(leads):
     now = datetime(2026, 11, 20, 12, 3, tzinfo=UTC)
-    play = LiveServer(timedelta(minutes=5), lambda: now, Lead(leads))
+    play = LiveServer(timedelta(minutes=5), lambda: now, Lead(leads), lambda: None)
     play.app = app = Ticks()
     await play.start()
     await asyncio.sleep(0.2)

@@ -83,7 +83,7 @@ async def page(browser, console):
 
 
 async def test_a_message_changes_in_place_while_it_is_read(page, console):
-    posted = await console.find("alerts", "k2")
+    posted = (await console.posted("alerts")).get("k2", "")
     await console.edit(
         "alerts", posted, Card("OVER after 1 h 10 min · cost $1,263", Tone.OVER), "k2"
     )

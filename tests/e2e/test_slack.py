@@ -135,8 +135,8 @@ async def test_a_command_is_answered_privately_and_shared_by_its_button(slack):
 async def test_a_notice_is_posted_found_edited_and_answered_in_its_thread(slack):
     server, surface = slack
     ts = await surface.post(FINANCE, samples.alert_card(), "incident-1")
-    assert await surface.find(FINANCE, "incident-1") == ts
-    assert await surface.find(FINANCE, "incident-2") == ""
+    assert (await surface.posted(FINANCE)).get("incident-1", "") == ts
+    assert (await surface.posted(FINANCE)).get("incident-2", "") == ""
     assert await surface.edit(FINANCE, ts, samples.over_card(), "incident-1") == ts
     await surface.reply(FINANCE, ts, samples.good_card(), "k1")
     edited, reply = await server.messages(FINANCE)
@@ -150,7 +150,7 @@ async def test_a_deleted_notice_is_posted_fresh(slack):
     await server.control("delete-message", channel=FINANCE, ts=ts, user="U0BOT")
     fresh = await surface.edit(FINANCE, ts, samples.over_card(), "incident-1")
     assert fresh != ts
-    assert await surface.find(FINANCE, "incident-1") == fresh
+    assert (await surface.posted(FINANCE)).get("incident-1", "") == fresh
 
 
 async def test_a_mention_in_a_thread_is_answered_there_once(slack):

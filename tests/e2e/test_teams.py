@@ -186,7 +186,7 @@ async def test_a_person_asks_presses_and_submits(client: Client) -> None:
 async def test_an_alert_is_posted_edited_and_answered_under_it(client: Client) -> None:
     chat = await client.conversation()
     made = await client.surface.post(chat, samples.alert_card(), "incident 7")
-    assert made == await client.surface.find(chat, "incident 7") != ""
+    assert made == (await client.surface.posted(chat)).get("incident 7", "") != ""
     await client.sees("FIRING 25 min · starved")
     await client.page.get_by_role("button", name="Why").click()
     await client.sees("why a1")

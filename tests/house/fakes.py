@@ -118,8 +118,8 @@ class Chat:
         self.keys[key] = f"{message}.{len(self.threads)}"
         return self.keys[key]
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:
-        return self.keys.get(key, "")
+    async def posted(self, channel: str, thread: str = "") -> dict[str, str]:
+        return dict(self.keys)
 
 
 def app(

@@ -27,7 +27,7 @@ import pytest
 from aiohttp import web
 from sqlalchemy import create_engine, text
 
-from adapters.store.open import LEADING, open_store
+from adapters.store.open import open_store, read_address
 from bot.model.labels import Labels
 from bot.model.window import EVER
 from bot.watch.preview import replay
@@ -118,16 +118,16 @@ def slack_side(faults: Faults | None = None) -> Iterator[SlackSide]:
 
 
 @contextmanager
-def next_in_line(url: str) -> Iterator[threading.Thread]:
-    """Stand in PostgreSQL's queue for the lead, before any replica asks: from the death of the leader on nobody leads, for as long as this lasts."""
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.connect() as connection:
-        taking = threading.Thread(
-            target=connection.execute, args=(text(f"SELECT pg_advisory_lock({LEADING})"),)
+def nobody_leads(url: str) -> Iterator[None]:
+    """Have the lead, in PostgreSQL, for as long as this lasts."""
+    engine = create_engine(read_address(url))
+    with engine.begin() as connection:
+        connection.execute(
+            text("UPDATE leases SET holder = 'x', epoch = epoch + 1, expires = now() + '1 day'")
         )
-        taking.start()
-        yield taking
-        connection.invalidate()
+    yield
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE leases SET expires = now()"))
     engine.dispose()
 
 
@@ -193,14 +193,13 @@ def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(
     ):
         wait_for(lambda: leader.health()["ticks"] > 0)
         assert other.health()["ticks"] == 0
-        with next_in_line(postgres_url) as nobody_leads:
-            wait_for(lambda: bool(side.heads(FINANCE)))
-            ticks = leader.health()["ticks"]
-            wait_for(lambda: leader.health()["ticks"] > ticks)
-            last = str(leader.health()["ticked_at"])
-            leader.process.send_signal(signal.SIGKILL)
-            killed = time.monotonic()
-            nobody_leads.join(30)
+        wait_for(lambda: bool(side.heads(FINANCE)))
+        ticks = leader.health()["ticks"]
+        wait_for(lambda: leader.health()["ticks"] > ticks)
+        last = str(leader.health()["ticked_at"])
+        leader.process.send_signal(signal.SIGKILL)
+        killed = time.monotonic()
+        with nobody_leads(postgres_url):
             wait_for(
                 lambda: str(other.health()["now"]) >= last
             )  # recorded time: what a replica knows of it is what was ticked

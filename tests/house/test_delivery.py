@@ -61,7 +61,7 @@ class Stormy(Chat):
         super().__init__()
         self.storm = False
         self.ways = itertools.cycle(["429", "500", "timeout", "arrived", "reset"])
-        self.posted: list[str] = []
+        self.heads: list[str] = []
         self.failures: Counter[str] = Counter()
 
     async def _through(self, doing: Any) -> Any:
@@ -82,7 +82,7 @@ class Stormy(Chat):
         return str(await self._through(self._post(channel, card, key)))
 
     async def _post(self, channel: str, card: Card, key: str) -> str:
-        self.posted.append(card.title.rpartition(" · ")[2].partition(",")[0])
+        self.heads.append(card.title.rpartition(" · ")[2].partition(",")[0])
         return await super().post(channel, card, key)
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
@@ -91,8 +91,8 @@ class Stormy(Chat):
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         return str(await self._through(super().reply(channel, message, card, key)))
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:
-        return str(await self._through(super().find(channel, key, thread)))
+    async def posted(self, channel: str, thread: str = "") -> dict[str, str]:
+        return dict(await self._through(super().posted(channel, thread)))
 
 
 async def minutes(bot: Any, first: int, last: int) -> None:
@@ -105,13 +105,13 @@ async def test_what_began_in_a_storm_is_told_after_it_worst_first_and_once() -> 
     bot = app(Incidents(NOON, NOON + 20 * MINUTE), chat)  # type: ignore[arg-type]
     chat.storm = True
     await minutes(bot, 0, 10)
-    before = len(chat.posted)
+    before = len(chat.heads)
     assert bot.health.undelivered
     chat.storm = False
     await minutes(bot, 10, 12)
     late = [CRITICAL, *sorted((c for c in COSTS if c != CRITICAL), key=lambda c: -COSTS[c])]
-    assert chat.posted[before:] == [name for name in late if name not in chat.posted[:before]]
-    assert sorted(chat.posted) == sorted(COSTS)
+    assert chat.heads[before:] == [name for name in late if name not in chat.heads[:before]]
+    assert sorted(chat.heads) == sorted(COSTS)
     assert bot.health.undelivered == ()
     assert set(chat.failures) == {"429", "500", "timeout", "arrived", "reset", "through"}
 
@@ -185,7 +185,7 @@ async def test_unsaid_notices_survive_a_restart() -> None:
     await minutes(app(Incidents(NOON, NOON + 20 * MINUTE), chat, store), 0, 3)  # type: ignore[arg-type]
     chat.storm = False
     await minutes(app(Incidents(NOON, NOON + 20 * MINUTE), chat, store), 3, 5)  # type: ignore[arg-type]
-    assert sorted(chat.posted) == sorted(COSTS)
+    assert sorted(chat.heads) == sorted(COSTS)
 
 
 def alerts(chat: Chat) -> list[Tone]:

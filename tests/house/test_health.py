@@ -35,6 +35,7 @@ from tests.e2e.product import recording
 from tests.house.fakes import Chat, Script, app
 from tests.house.test_crash import OF_A_PAGE
 from tests.house.test_kill import Incidents
+from tests.timer.test_timer import steady
 
 FULL = StoreFailed("The database x failed: database or disk is full; free some space on its disk.")
 HOUR = timedelta(hours=1)
@@ -46,7 +47,7 @@ class Disk(MemoryStore):
     def __init__(self, *failing: str) -> None:
         super().__init__()
         self.failing: tuple[str, ...] = failing
-        self.leads = True
+        self.is_leader = True
         self.ticked: datetime | None = None
 
     def _fail(self, name: str) -> None:
@@ -62,9 +63,9 @@ class Disk(MemoryStore):
         self.ticked = changes.ticked_at or self.ticked
         super().save(changes)
 
-    def acquire_lead(self) -> bool:
+    def acquire_lead(self) -> int:
         self._fail("lead")
-        return self.leads
+        return int(self.is_leader)
 
     def ticked_at(self) -> datetime | None:
         self._fail("ticked_at")
@@ -89,7 +90,8 @@ class Hand:
 
 
 def live(disk: Disk, script: Script | None = None, chat: Chat | None = None) -> LiveServer:
-    server = LiveServer(FIVE, Hand(), disk)
+    server = LiveServer(FIVE, Hand(), disk, lambda: None)
+    server._epoch = 1
     server.app = app(script or Script(), chat or Chat(), disk)
     server.app.health.stopwatch = Hand().real
     return server
@@ -279,7 +281,7 @@ async def live_watch(failing: Callable[[datetime], tuple[str, ...]]) -> tuple[An
         await hand.sleep(seconds)
         disk.failing = failing(hand.now)
 
-    timer = Timer(server.tick, hand, FIVE, server._missed)
+    timer = Timer(server.tick, steady(hand), FIVE, server._missed)
     timer.attempts = Attempts(server.tick, sleep=sleep)
     while hand.now < NOON + timedelta(minutes=45):
         disk.failing = failing(hand.now)
@@ -314,10 +316,16 @@ class Faults:
     def __init__(self, *said: str) -> None:
         self.said = list(said)
 
-    def acquire_lead(self) -> bool:
+    def acquire_lead(self) -> int:
         if self.said and (sentence := self.said.pop(0)):
             raise Unavailable(sentence)
-        return True
+        return 1
+
+    def leads(self, epoch: int) -> bool:
+        return epoch == 1
+
+    def release_lead(self) -> None:
+        """Nobody waits."""
 
     def ticked_at(self) -> datetime | None:
         return NOON

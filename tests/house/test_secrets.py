@@ -132,7 +132,7 @@ async def slack(url: str) -> None:
     await _told(
         made.edit("C2", "1.1", CARD, "k"),
         made.reply("C3", "1.1", CARD, "k1"),
-        made.find("C4", "k"),
+        made.posted("C4"),
         made.belongs("U1", "S1"),
         made.start(),
         responder.respond_in_modal("cost", requester, "t1"),

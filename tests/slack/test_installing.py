@@ -292,7 +292,7 @@ async def test_a_route_to_a_person_opens_the_chat_with_them_and_keeps_to_it(inst
     ts = await surface.post("T2/U01DANA", ALERT, "k")
     await surface.edit("T2/U01DANA", ts, ALERT, "k")
     await surface.reply("T2/U01DANA", ts, ALERT, "k1")
-    await surface.find("T2/U01DANA", "k")
+    await surface.posted("T2/U01DANA")
     spoken = {
         body["channel"]
         for body in slack.sent("chat.postMessage", "chat.update", "conversations.history")

@@ -39,13 +39,13 @@ async def test_a_post_is_found_by_either_of_its_two_keys(surface, slack, kept):
     await surface.post("C1", OVER, "incident-1")
     (body,) = slack.sent("chat.postMessage")
     slack.history = [{"ts": "2.2", "text": "other"}, {"ts": "1.1", kept: body[kept]}]
-    assert await surface.find("C1", "incident-1") == "1.1"
-    assert await surface.find("C1", "incident-2") == ""
+    assert (await surface.posted("C1")).get("incident-1", "") == "1.1"
+    assert (await surface.posted("C1")).get("incident-2", "") == ""
 
 
 async def test_what_may_not_be_looked_at_is_not_found(surface, slack):
     slack.failing["conversations.history"] = ["missing_scope"]
-    assert await surface.find("C1", "incident-1") == ""
+    assert (await surface.posted("C1")).get("incident-1", "") == ""
 
 
 async def test_an_edit_replaces_the_message(surface, slack):
@@ -110,15 +110,17 @@ async def test_a_refusal_says_what_to_do(surface, slack, code, advice):
     assert "xoxb" not in str(caught.value)
 
 
-@pytest.mark.parametrize("doing", ["post", "edit", "reply", "find"])
+@pytest.mark.parametrize("doing", ["post", "edit", "reply", "posted"])
 async def test_a_rate_limit_is_given_back_at_once_with_its_seconds(surface, slack, doing):
-    method = {"edit": "chat.update", "find": "conversations.history"}.get(doing, "chat.postMessage")
+    method = {"edit": "chat.update", "posted": "conversations.history"}.get(
+        doing, "chat.postMessage"
+    )
     slack.failing[method] = ["429 30"]
     asked = {
         "post": lambda: surface.post("C1", ALERT, "k"),
         "edit": lambda: surface.edit("C1", "1.1", ALERT, "k"),
         "reply": lambda: surface.reply("C1", "1.1", ALERT, "k"),
-        "find": lambda: surface.find("C1", "k"),
+        "posted": lambda: surface.posted("C1"),
     }[doing]
     began = asyncio.get_running_loop().time()
     for _ in range(2):
@@ -154,12 +156,12 @@ async def test_a_line_is_found_in_its_thread_by_its_key(surface, slack):
         {"ts": "1.1", "text": "the message"},
         {"ts": "2.2", "metadata": body["metadata"]},
     ]
-    assert await surface.find("C1", "n1-2-over", "1.1") == "2.2"
-    assert await surface.find("C1", "n1-3-over", "1.1") == ""
+    assert (await surface.posted("C1", "1.1")).get("n1-2-over", "") == "2.2"
+    assert (await surface.posted("C1", "1.1")).get("n1-3-over", "") == ""
     assert slack.sent("conversations.replies")[0]["ts"] == "1.1"
     slack.failing["conversations.replies"] = ["internal_error"]
     with pytest.raises(Unanswered):
-        await surface.find("C1", "n1-2-over", "1.1")
+        await surface.posted("C1", "1.1")
 
 
 async def test_what_slacks_limits_hold_up_is_counted_wherever_it_is_said(surface, slack, workspace):
@@ -212,7 +214,7 @@ async def test_slack_out_of_reach_leaks_no_address_and_no_token(slack, bot, capl
     made = SlackSurface(there, ports(bot, None))
     caplog.set_level("DEBUG")
     with pytest.raises(Unavailable, match="cannot be reached") as caught:
-        await made.find("C1", "k")
+        await made.posted("C1")
     assert "xoxb" not in f"{caught.value}{caplog.text}"
 
 

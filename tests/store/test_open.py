@@ -4,8 +4,9 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -16,15 +17,16 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 from adapters.store import open
-from adapters.store.open import masked, open_store, prepare, read_address
+from adapters.store.open import DatabaseLease, masked, open_store, prepare, read_address
 from adapters.store.tables import METADATA
-from bot.errors import StoreFailed, Unavailable, WrongInput
+from bot.errors import Standby, StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
+from bot.ports.work import leading
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
@@ -147,7 +149,7 @@ def test_processes_that_open_an_empty_database_at_once_all_succeed(url):
 
 CRASH = """
 import os, sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from adapters.store.open import open_store
 from bot.model.alert import Decision, DecisionKind
 from bot.ports import StateUpdate
@@ -184,7 +186,29 @@ def test_one_of_two_leads_and_the_other_takes_over(url):
     second.close()
 
 
-def test_a_lead_that_dies_frees_the_watch(url):
+class Seconds:
+    """Real seconds moved by hand."""
+
+    def __init__(self):
+        self.at = 0.0
+
+    def __call__(self):
+        return self.at
+
+
+def lease_of(postgres_url, lasts_s=60.0):
+    """Return a process's leases, its stopwatch, and their engine."""
+    engine, stopwatch = create_engine(read_address(postgres_url)), Seconds()
+    return DatabaseLease(engine, lasts_s, stopwatch), stopwatch, engine
+
+
+def expire(engine):
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE leases SET expires = now() - interval '1 second'"))
+
+
+def test_a_lead_of_sqlite_ends_with_its_process(tmp_path):
+    url = f"sqlite:///{tmp_path}/trnbot.db"
     code = "import os, sys; from adapters.store.open import open_store; os._exit(open_store(sys.argv[1]).acquire_lead() + 6)"
     assert (
         subprocess.run([sys.executable, "-c", code, url], check=False, timeout=60).returncode == 7
@@ -194,24 +218,99 @@ def test_a_lead_that_dies_frees_the_watch(url):
     store.close()
 
 
-def test_a_lead_whose_connection_was_cut_asks_again(postgres_url):
-    store, other = open_store(postgres_url), open_store(postgres_url)
-    assert store.acquire_lead()
-    engine = create_engine(read_address(postgres_url))
-    with engine.begin() as connection:
-        connection.execute(
-            # waits for the end of each: the signal alone leaves the lock for a moment
-            text(
-                "SELECT pg_terminate_backend(pid, 20000) FROM pg_locks JOIN pg_database"
-                " ON pg_database.oid = pg_locks.database"
-                " WHERE locktype = 'advisory' AND datname = current_database()"
-            )
-        )
+def test_a_lease_is_taken_once_it_ran_out_and_its_holder_learns_so(postgres_url):
+    open_store(postgres_url).close()
+    (frozen, stopwatch, engine), (standby, _, other) = (
+        lease_of(postgres_url),
+        lease_of(postgres_url),
+    )
+    assert [frozen.take("watch"), frozen.take("watch"), standby.take("watch")] == [1, 1, 0]
+    expire(engine)
+    assert frozen.take("watch") == 1, "nobody took it meanwhile"
+    expire(engine)
+    assert standby.take("watch") == 2
+    assert frozen.holds("watch", 1), "its own word is new enough"
+    stopwatch.at = 31
+    assert not frozen.holds("watch", 1)
+    assert [frozen.take("watch"), standby.holds("watch", 2)] == [0, True]
+    standby.free("watch", 2)
+    assert frozen.take("watch") == 3
+    assert not standby.holds("watch", 2)
     engine.dispose()
-    assert other.acquire_lead()
-    assert not store.acquire_lead()
+    other.dispose()
+
+
+def test_all_that_a_process_holds_is_renewed_and_what_was_released_is_another_ones(postgres_url):
+    open_store(postgres_url).close()
+    (first, stopwatch, engine), (second, _, other) = lease_of(postgres_url), lease_of(postgres_url)
+    assert [first.take("watch"), first.take("send a"), second.take("send a")] == [1, 1, 0]
+    expire(engine)
+    first.take("watch")
+    assert second.take("send a") == 0
+    expire(engine)
+    assert second.take("send a") == 2
+    second.free("send a", 2)
+    stopwatch.at = 31
+    assert not first.holds("send a", 1), "another process has sent it meanwhile"
+    assert first.take("send a") == 1
+    engine.dispose()
+    other.dispose()
+
+
+def test_what_a_deposed_leader_writes_is_refused_as_a_whole(postgres_url):
+    first, second = open_store(postgres_url), open_store(postgres_url)
+    epoch = first.acquire_lead()
+    engine = create_engine(read_address(postgres_url))
+
+    async def check():
+        """Nothing is sent here."""
+
+    with leading(epoch, check):
+        first.save(StateUpdate(ticked_at=NOW))
+        expire(engine)
+        assert second.acquire_lead() == epoch + 1
+        for write in (
+            lambda: first.save(StateUpdate([alert("late")], ticked_at=NOW + timedelta(hours=1))),
+            lambda: first.put("digests", "c", {}),
+        ):
+            with pytest.raises(Standby):
+                write()
+    assert second.load(NOW).ticked_at == NOW
+    assert (second.load(NOW).alerts, second.get("digests", "c")) == ((), None)
+    first.put("digests", "c", {})  # what no lead is needed for is written by anybody
+    engine.dispose()
+    first.close()
+    second.close()
+
+
+def test_a_leader_that_stands_still_within_a_write_is_cut_off(postgres_url, monkeypatch):
+    monkeypatch.setitem(open._SESSION, "idle_in_transaction_session_timeout", "300ms")
+    first, second = open_store(postgres_url, 0.2), open_store(postgres_url, 0.2)
+    epoch = first.acquire_lead()
+
+    async def check():
+        """Nothing is sent here."""
+
+    def stand_still():
+        with leading(epoch, check), first._writing():
+            while not second.acquire_lead():  # it waits until the server ends the session
+                time.sleep(0.05)
+
+    with pytest.raises(StoreFailed):
+        stand_still()
+    first.close()
+    second.close()
+
+
+def test_a_session_of_postgresql_has_limits(postgres_url):
+    store = open_store(postgres_url)
+    with store._speaking(store._reader) as connection:
+        said = [connection.execute(text(f"SHOW {name}")).scalar() for name in open._SESSION]
+        options = connection.connection.driver_connection.info.get_parameters()
+    assert said == ["1min", "5s"]
+    assert options["tcp_user_timeout"] == "15000"
+    assert options["keepalives_idle"] == "10"
     store.close()
-    other.close()
 
 
 def test_money_can_be_summed_where_it_is_kept(url):

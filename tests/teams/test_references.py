@@ -44,7 +44,7 @@ async def test_a_channel_that_0_1_0_was_in_is_posted_to_edited_and_replied_in(
     new_bot: Any, connector: Any, shelf: Any
 ) -> None:
     surface = (await new_bot(shelf=shelf)).surface
-    assert await surface.find(ID, "n1") == "1700000000042"
+    assert (await surface.posted(ID)).get("n1", "") == "1700000000042"
     await surface.edit(ID, "1700000000042", ALERT, "n1")
     await surface.reply(ID, "1700000000042", ALERT, "n1 line")
     await surface.post(ID, ALERT, "n2")

@@ -57,8 +57,8 @@ async def test_post_begins_a_thread_of_the_channel_and_find_knows_it(
     assert "replyToId" not in body
     assert body["from"]["id"] == "28:bot"
     assert body["summary"] == "FIRING 25 min"
-    assert await met.surface.find(ID, "incident 7") == "m1"
-    assert await met.surface.find(ID, "incident 8") == ""
+    assert (await met.surface.posted(ID)).get("incident 7", "") == "m1"
+    assert (await met.surface.posted(ID)).get("incident 8", "") == ""
 
 
 async def test_edit_replaces_the_message(met: Any, connector: Any) -> None:
@@ -73,7 +73,7 @@ async def test_edit_of_a_deleted_message_posts_a_fresh_one(met: Any, connector: 
     )
     made = await met.surface.edit(ID, "gone", ALERT, "k")
     assert [method for method, _, _ in connector.calls] == ["PUT", "POST"]
-    assert await met.surface.find(ID, "k") == made == "m2"
+    assert (await met.surface.posted(ID)).get("k", "") == made == "m2"
 
 
 async def test_reply_goes_to_the_thread(met: Any, connector: Any) -> None:
@@ -198,7 +198,7 @@ async def test_a_route_to_a_person_goes_to_the_chat_they_began(bot: Any, connect
     assert {path.partition("/activities")[0] for _, path, _ in connector.calls} == {
         "/v3/conversations/a:personal"
     }
-    assert await bot.surface.find("29:dana", "k") == made
+    assert (await bot.surface.posted("29:dana")).get("k", "") == made
 
 
 async def test_a_route_to_a_person_opens_their_chat_once_for_every_process(

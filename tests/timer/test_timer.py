@@ -233,7 +233,9 @@ async def test_a_clock_that_is_wrong_for_a_moment_names_no_tick_and_is_told_once
 
 @pytest.mark.parametrize("way", [1, -1])
 @pytest.mark.parametrize("span", SPANS, ids=str)
-async def test_a_clock_that_was_set_is_believed_after_an_interval_and_no_tick_is_left_out(span, way):
+async def test_a_clock_that_was_set_is_believed_after_an_interval_and_no_tick_is_left_out(
+    span, way
+):
     clocks = Clocks(lambda at: way * span if at >= AN_HOUR else timedelta(0))
     ticks, jumps, missed = await watched(clocks)
     assert max(b[0] - a[0] for a, b in itertools.pairwise(ticks)) < 5.2
@@ -251,7 +253,7 @@ async def test_slewing_is_followed_and_is_no_jump():
     slewed = await watched(Clocks(lambda at: at * 500e-6), hours=24)
     assert slewed[1:] == ([], [])
     assert [name for _, name in slewed[0]] == minutes(*range(0, 24 * 60 + 1, 5))
-    assert 24 * 3600 * 500e-6 > JUMP.total_seconds()
+    assert JUMP.total_seconds() < 24 * 3600 * 500e-6
 
 
 async def test_a_machine_that_was_suspended_runs_the_last_hour_of_ticks_and_is_told_of_no_jump():
@@ -268,12 +270,8 @@ async def test_a_machine_that_was_suspended_runs_the_last_hour_of_ticks_and_is_t
 @pytest.mark.parametrize("month", [3, 10])
 async def test_summer_time_begins_and_ends_without_a_word(month, monkeypatch):
     last_sunday = {3: 29, 10: 25}[month]
-    monkeypatch.setattr(
-        f"{__name__}.NINE", datetime(2026, month, last_sunday, tzinfo=UTC)
-    )
-    ticks, jumps, missed = await watched(
-        Clocks(lambda _: timedelta(0), ZoneInfo("Europe/Berlin"))
-    )
+    monkeypatch.setattr(f"{__name__}.NINE", datetime(2026, month, last_sunday, tzinfo=UTC))
+    ticks, jumps, missed = await watched(Clocks(lambda _: timedelta(0), ZoneInfo("Europe/Berlin")))
     assert [name for _, name in ticks] == minutes(*range(0, 181, 5))
     assert (jumps, missed) == ([], [])
 

@@ -24,19 +24,23 @@ class Locks:
     def owed(
         self, notification: str, channel: str
     ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
-        self.asked.append(notification in self.held)
+        self.asked.append(f"{channel} {notification}" in self.held)
         if self.failure:
             raise self.failure
         return None, ()
 
-    def hold(self, notification: str) -> bool:
-        if notification in self.held:
-            return False
-        self.held.add(notification)
-        return True
+    def hold(self, name: str) -> int:
+        if name in self.held:
+            return 0
+        self.held.add(name)
+        return 1
 
-    def release(self, notification: str) -> None:
-        self.held.discard(notification)
+    def holds(self, name: str, token: int) -> bool:
+        return name in self.held and token == 1
+
+    def release(self, name: str, token: int) -> None:
+        if self.holds(name, token):
+            self.held.discard(name)
 
 
 @pytest.mark.parametrize("failure", [None, Unavailable("The database is away.")])

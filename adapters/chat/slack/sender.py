@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -31,6 +31,7 @@ from adapters.chat.slack.render import Around, key_block_id, message
 from adapters.chat.slack.tables import draws
 from bot.cards.card import Attachment, Card
 from bot.errors import Limited
+from bot.ports.work import permitted
 
 EVENT_TYPE = "trnbot_notice"
 _PAGE, _PAGES = 200, 3
@@ -158,7 +159,7 @@ class Sender:
                         _log.info("message gone, posted fresh: %s", code_of(error))
 
                     # It may have been posted before, by a call whose answer was lost.
-                    fresh = await self._find(channel, key) if key else ""
+                    fresh = (await self._posted(channel)).get(key, "") if key else ""
                     if fresh not in ("", ts):
                         where = {"ts": fresh}
                         return await self._send("chat.update", channel, card, around, where)
@@ -186,18 +187,19 @@ class Sender:
 
         await self._briefly(send)
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the newest message with the key of the last few hundred, or the line in a thread.
+    async def posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
+        """Return the newest of the last few hundred messages, or lines in a thread, by their keys.
 
-        Return "" when there is none, or when Slack does not let us look.
+        Nothing where Slack does not let us look.
         """
         channel = await self._conversation(channel)
         method = "conversations.replies" if thread else "conversations.history"
         async with explained(channel), self._pace.turn(channel, method):
-            return await self._find(channel, key, thread)
+            return await self._posted(channel, thread)
 
-    async def _find(self, channel: str, key: str, thread: str = "") -> str:
+    async def _posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
         """Look through the pages of a channel, or of a message's thread."""
+        found = PostedMessages()
         method, cursor = "conversations.replies" if thread else "conversations.history", ""
         limit = _THREAD_PAGE if thread else _PAGE
         query = {"channel": channel, "limit": limit, "include_all_metadata": True}
@@ -212,15 +214,14 @@ class Sender:
                 if is_limited(error) or code_of(error) in PASSING:
                     raise
                 _log.info("%s of %s not read: %s", method, channel, code_of(error))
-                return ""
+                return found
 
             for posted in page.get("messages") or ():
-                if _has_key(posted, key):
-                    return str(posted["ts"])
+                found.add(posted)
             cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
             if not cursor:
-                return ""
-        return ""
+                break
+        return found
 
     async def _conversation(self, channel: str) -> str:
         """Return the conversation with a person for their id: edits and history need one."""
@@ -303,6 +304,7 @@ class Sender:
             body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": around.key}}
         if method != "chat.update":
             body |= {"unfurl_links": False, "unfurl_media": False}
+        await permitted()
         try:
             answer = await self._client.api_call(method, json=body)
         except SlackApiError as error:
@@ -315,10 +317,30 @@ def _thread(ts: str) -> dict[str, str]:
     return {"thread_ts": ts} if ts else {}
 
 
-def _has_key(posted: Json, key: str) -> bool:
-    """Return whether a message has the key: by metadata, else by the block id."""
-    metadata = posted.get("metadata") or {}
-    payload = metadata.get("event_payload") or {}
-    if metadata.get("event_type") == EVENT_TYPE and payload.get("key") == key:
-        return True
-    return any(block.get("block_id") == key_block_id(key) for block in posted.get("blocks") or ())
+class PostedMessages(Mapping[str, str]):
+    """Hold timestamps of messages by their keys: by metadata, else by the block id."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+
+    def add(self, message: Json) -> None:
+        """Take a message in, unless a newer one has its key."""
+        metadata = message.get("metadata") or {}
+        blocks = message.get("blocks") or ()
+        names = [str(block.get("block_id") or "") for block in blocks]
+        if metadata.get("event_type") == EVENT_TYPE:
+            names.append(str((metadata.get("event_payload") or {}).get("key") or ""))
+        for name in filter(None, names):
+            self._found.setdefault(name, str(message["ts"]))
+
+    def __getitem__(self, key: str) -> str:
+        """Return the timestamp of the newest message with a key."""
+        return self._found.get(key) or self._found[key_block_id(key)]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield keys and block ids."""
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        """Return how many keys and block ids there are."""
+        return len(self._found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -133,13 +133,10 @@ class SlackSurface:
         workspace, place = await self._workspaces.at(channel)
         return await workspace.sender.post(place, workspace.localized(card), key, thread=message)
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the message posted with `key`, or the line in `thread`, "" where there is none.
-
-        The channel's last few hundred are looked through.
-        """
+    async def posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
+        """Return the last few hundred messages, or lines in `thread`, by their keys."""
         workspace, place = await self._workspaces.at(channel)
-        return await workspace.sender.find(place, key, thread)
+        return await workspace.sender.posted(place, thread)
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person is in a group of their own workspace.

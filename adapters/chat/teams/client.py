@@ -16,6 +16,7 @@ from adapters.chat.teams.activity import TARGETED, split_thread
 from adapters.chat.teams.render import dumps
 from bot.errors import Limited, Refused, Unanswered, Unavailable
 from bot.model.notification import Delays
+from bot.ports.work import permitted
 
 _LIMITS = ((7, 1.0), (8, 2.0), (60, 30.0), (1800, 3600.0))
 _KEPT = max(most for most, _ in _LIMITS)
@@ -155,6 +156,7 @@ class ConnectorClient:
                 # One of the tries before may have been taken.
                 maybe = _MAYBE.intersection(statuses)
                 raise (Unanswered(str(limit)) if maybe else limit) from None
+            await permitted()
             status, wait, answer = await self._attempt(method, url, dumps(body))
             if 0 < status < 300:
                 return str(answer.get("id") or "")

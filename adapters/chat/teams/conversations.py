@@ -117,6 +117,8 @@ class Owners:
 CONVERSATIONS = "teams.conversations"
 MESSAGES = "teams.messages"
 _LOOKED_AT = 200
+_REMEMBERED = 2_000
+"""Messages of all conversations that are looked through for a key."""
 
 _CHANNEL = "channel"
 _GROUP = "groupChat"
@@ -319,10 +321,15 @@ class Conversations:
             self._documents.put, MESSAGES, f"{conversation}|{key}", encode(_PostedMessage(message))
         )
 
-    async def message(self, conversation: str, key: str) -> str:
-        """Return the message that carries a key, "" for none."""
-        document = await asyncio.to_thread(self._documents.get, MESSAGES, f"{conversation}|{key}")
-        return decode(_PostedMessage, document).message if document else ""
+    async def messages(self, conversation: str) -> Mapping[str, str]:
+        """Return the newest messages of a conversation by the keys that they carry."""
+        newest = await asyncio.to_thread(self._documents.newest, MESSAGES, _REMEMBERED)
+        places = ((*place.rpartition("|"), document) for place, document in newest)
+        return {
+            key: decode(_PostedMessage, document).message
+            for place, _, key, document in places
+            if place == conversation
+        }
 
 
 def is_person(address: str) -> bool:

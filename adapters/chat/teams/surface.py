@@ -353,13 +353,13 @@ class TeamsSurface:
             await self._conversations.keep_message(where.id, key, line)
         return line
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:  # noqa: ARG002
-        """Return the message or the line posted with `key`.
+    async def posted(self, channel: str, thread: str = "") -> Mapping[str, str]:  # noqa: ARG002
+        """Return the messages and lines of a conversation by their keys.
 
         From memory, for Teams lets a bot read no history.
         """
         where = await self._conversations.reach(channel)
-        return await self._conversations.message(where.id, key)
+        return await self._conversations.messages(where.id)
 
     async def _message(self, card: Card) -> Message:
         return await message_of(card, self._draw, budget=ALERT_BYTES, stands=True)

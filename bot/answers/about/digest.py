@@ -48,6 +48,7 @@ from bot.model.request import Request, Role
 from bot.model.route import Routes
 from bot.model.window import Window, read_recurring, read_weekly
 from bot.ports import Documents, Ports
+from bot.ports.work import permitted
 from bot.watch.deliver import surface_of
 from bot.watch.feedback import Saving, saved_within
 
@@ -285,8 +286,6 @@ class Due:
     what: Periodical
     channel: str
     moment: datetime
-    begun: bool
-    """It was about to be sent when something ended: look for it first."""
 
     @property
     def key(self) -> str:
@@ -310,10 +309,10 @@ def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
         moment = read_recurring(subscription.at, usual).latest(now)
         sent = what.sent.get(ports.stores.documents, channel)
         # A moment without its message was about to be sent when something ended.
-        begun = sent is not None and sent.moment == moment
+        is_sent = sent is not None and sent.moment == moment and sent.message
         owed = subscription.since is None or moment > subscription.since
-        if owed and now - moment < LATE and not (begun and sent and sent.message):
-            dues.append(Due(what, channel, moment, begun))
+        if owed and now - moment < LATE and not is_sent:
+            dues.append(Due(what, channel, moment))
     return dues
 
 
@@ -337,16 +336,16 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
 
 
 async def _post(owed: Due, ports: Ports, memory: State, reading: Reading, now: datetime) -> None:
-    """Write the intent, send, write the message's id.
+    """Look for the message, send it where it is not there, and write its id.
 
-    After a crash in between the message is looked for, not repeated.
+    It may be there after a crash, or where a backup of the database was put back.
     """
     surface, channel = surface_of(owed.channel, ports.site.surfaces)
     note = partial(owed.what.sent.put, ports.stores.documents, owed.channel)
-    message = await surface.find(channel, owed.key) if owed.begun else ""
+    message = (await surface.posted(channel)).get(owed.key, "")
     if not message:
-        await asyncio.to_thread(note, SentPeriodical(owed.moment))
         card = await asyncio.to_thread(owed.what.draw, ports, memory, reading, owed.moment, now)
+        await permitted()
         message = await surface.post(channel, replace(card, public=True), owed.key)
     await asyncio.to_thread(note, SentPeriodical(owed.moment, message))
 
