@@ -29,6 +29,13 @@ _LINGER_S = 2.0
 _CONNECTIONS = 512
 """More are closed as they come, so that files and the database keep their descriptors."""
 _RETRY_S = 30
+STOP_S = 8.0
+"""How long all listeners together may take to stop.
+
+With what is answered still, a process ends in 12 s: `deploy/` gives it 15.
+"""
+_LEAST_STOP_S = 0.2
+"""For each that comes after."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -223,9 +230,12 @@ async def serve(
         for task in starting:
             task.cancel()
         port.close()
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + STOP_S
         for listener in reversed(started):
             try:
-                await asyncio.wait_for(listener.stop(), 10)
+                left_s = max(_LEAST_STOP_S, until_s - loop.time())
+                await asyncio.wait_for(listener.stop(), left_s)
             except Exception as error:  # noqa: BLE001,RUF100 - the others must still be stopped
                 _log.warning("%s did not stop cleanly: %s", type(listener).__name__, error)
         await port.cleanup()

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from adapters.web.api import ROOT as API
 from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, Guard, LoginPage, RequestHandler
 from adapters.web.config import Console, WebConfig
 from adapters.web.html import PageRenderer, static_routes
@@ -87,7 +88,9 @@ class WebSurface:
             web.post(LOGOUT_PATH, writing(self._login.leave)),
             *static_routes(everyone),
             web.get("/hints/{version}", reading(views.hints)),
-            web.get("/healthz", self._guard.by_token(views.healthz, views.liveness)),
+            web.get("/healthz", self._guard.by_token(views.healthz, views.wellness)),
+            web.get("/livez", everyone(views.livez)),
+            web.get("/readyz", everyone(views.readyz)),
             web.get("/metrics", reading(views.metrics)),
         )
 
@@ -126,7 +129,7 @@ class WebSurface:
 class StartingPages:
     """Implement `bot.ports.Listener` for the time before anything can be answered.
 
-    `/healthz` says that the bot starts, and every page waits for the console instead of failing.
+    `/healthz` and the API say that the bot starts, and every page waits for the console instead of failing.
     `doing` says how far it is.
     """
 
@@ -141,6 +144,13 @@ class StartingPages:
             health = {"ok": False, "starting": True, "problem": self._doing()}
             return _brief(web.json_response(health, status=503))
 
+        async def livez(_: web.Request) -> web.StreamResponse:
+            return _brief(web.json_response({"ok": True}))
+
+        async def program(_: web.Request) -> web.StreamResponse:
+            refusal = {"error": f"trnbot starts: {self._doing()} Try again in a moment."}
+            return _brief(web.json_response(refusal, status=503))
+
         async def page(_: web.Request) -> web.StreamResponse:
             # The console's frame without anything in it, which asks anew until the console answers.
             return _brief(self._pages.response("starting.html", 503, doing=self._doing()))
@@ -151,7 +161,10 @@ class StartingPages:
             return _brief(web.Response(text=text, status=503))
 
         return (
+            web.get("/livez", livez),
             web.get("/healthz", healthz),
+            web.get("/readyz", healthz),
+            web.route("*", f"{API}{{path:.*}}", program),
             *static_routes(),
             web.get("/{path:.*}", page),
             web.route("*", "/{path:.*}", later),

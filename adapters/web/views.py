@@ -179,9 +179,20 @@ class Views:
         """Return as JSON whether the bot does its work, and for people: 200, or 503 when not."""
         return _health_json(_ready(self._console.health()))
 
-    async def liveness(self, _: web.Request) -> web.StreamResponse:
+    async def wellness(self, _: web.Request) -> web.StreamResponse:
         """Return the same to a reader who shows no token, and nothing else."""
         return _health_json({"ok": _ready(self._console.health())["ok"]})
+
+    async def livez(self, _: web.Request) -> web.StreamResponse:
+        """Return that the process answers, whatever its watch does: nothing else mends by a restart."""
+        return _health_json({"ok": True, "up_seconds": self._console.health().get("up_seconds")})
+
+    async def readyz(self, _: web.Request) -> web.StreamResponse:
+        """Return whether people are answered, though the watch may fail."""
+        health = self._console.health()
+        starting = health.get("starting") or ""
+        ages = {"up_seconds": health.get("up_seconds")}
+        return _health_json({"ok": not starting, "starting": starting, **ages})
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         """Say the counters as Prometheus text."""

@@ -222,11 +222,12 @@ class Health:
     """What has to begin before people are answered, in words: chats, the first look."""
     _whole_at: float = 0.0
     """When the stopwatch showed the last whole tick, or the beginning."""
+    _begun_at: float = 0.0
     _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def __post_init__(self) -> None:
         """Begin to wait for the first tick."""
-        self._whole_at = self.stopwatch()
+        self._whole_at = self._begun_at = self.stopwatch()
 
     @property
     def n_undelivered(self) -> int:
@@ -372,6 +373,8 @@ class Health:
             "leading": self.leading,
             "ended": self.ended,
             "ticked_at": self.last_tick,
+            "seconds_since_tick": round(self.silent_s, 1),
+            "up_seconds": round(self.stopwatch() - self._begun_at, 1),
             "ticks": self.ticks,
             "missed": self.missed,
             "failures": self.failures,
@@ -453,12 +456,19 @@ async def watch_channels(
             await tell(f"Messages reach {channel} again.")
 
 
+QUIET_S = 3600.0
+"""How long after it told of a failure the watchdog tells of no other, unless that lasts."""
+LASTING_S = 900.0
+"""What lasts so long is told whenever it was told of another."""
+
+
 class Watchdog(Background):
     """Tell once that the watch fails or cannot read, and once that it does again.
 
     It stands apart from the ticks, so that neither waits for the other, and asks no database. What
     a second attempt mends is not told; a process that stands by tells only when the leader is
-    silent, as the leader tells the rest.
+    silent, as the leader tells the rest. Failures that follow one another, as where leaders come
+    and go, are told once an hour.
     """
 
     def __init__(
@@ -468,6 +478,7 @@ class Watchdog(Background):
         self._health, self._tell = health, tell
         self._failures_before = 0
         self._told = self._told_blind = False
+        self._told_s, self._failing_s, self._looked_s = -QUIET_S, -1.0, health.stopwatch()
 
     async def work(self) -> None:
         """Look; a failure to tell is logged, and the next look tries again."""
@@ -478,19 +489,32 @@ class Watchdog(Background):
 
     async def look(self) -> None:
         """Tell of every change since the last look."""
-        health = self._health
+        health, now_s = self._health, self._health.stopwatch()
+        # A process that stood still itself knows only what was: it learns first who leads now.
+        stood_still = now_s - self._looked_s > LEAST_S
+        self._looked_s = now_s
+        if stood_still:
+            return
+
         if not self._told:
             self._failures_before = health.failures - health.failed_in_a_row
         fault = health.overdue
         if not fault and health.leading and health.failed_in_a_row > 1:
             fault = health.last_error
-        if fault and not self._told:
-            self._told = True
+        if not fault:
+            self._failing_s = -1.0
+        elif self._failing_s < 0:
+            self._failing_s = now_s
+
+        due = now_s - self._told_s >= QUIET_S or now_s - self._failing_s >= LASTING_S
+        if fault and not self._told and due:
+            self._told, self._told_s = True, now_s
             await self._tell(f"The watch fails, and alerts wait until it works again: {fault}")
         elif self._told and not (health.last_error or health.overdue):
             self._told = False
-            failed = counted(max(health.failures - self._failures_before, 0), "attempt")
-            await self._tell(f"The watch works again; {failed} failed meanwhile.")
+            failures = max(health.failures - self._failures_before, 0)
+            failed = f"; {counted(failures, 'attempt')} failed meanwhile" if failures else ""
+            await self._tell(f"The watch works again{failed}.")
 
         if health.leading and health.blind and not self._told_blind:
             self._told_blind = True

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
@@ -277,8 +278,14 @@ def health(app: App, settings: Settings, clock: Clock, speed: float) -> dict[str
         "now": clock(),
         "live": not speed,
         "speed": speed or None,
-        "source": settings.source,
+        "source": source_name(settings.source),
     }
+
+
+def source_name(source: str) -> str:
+    """Return a source as anybody may read it: of a recording its name, not where it lies."""
+    kind, _, place = source.partition(":")
+    return f"{kind}:{PurePath(place).name}" if kind == "recording" else source
 
 
 def checks(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> list[Check]:

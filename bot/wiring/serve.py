@@ -30,7 +30,7 @@ from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
-from bot.wiring.build import Database, Shown, running_bot
+from bot.wiring.build import Database, Shown, running_bot, source_name
 from bot.wiring.environment import STATE, settings_of, wall_clock
 from bot.wiring.lanes import LanedExecutor
 from bot.wiring.logs import start_log
@@ -499,7 +499,7 @@ async def _opened(opened: OpenedSource, source: str, port: Port) -> Window | Non
     """
     began = time.monotonic()
     starting = StartingPages(
-        lambda: f"Opening {source}, for {age_text(time.monotonic() - began)} so far."
+        lambda: f"Opening {source_name(source)}, for {age_text(time.monotonic() - began)} so far."
     )
     await port.answer_by([starting])
     print("Opening the source…", flush=True)

@@ -189,7 +189,7 @@ resource "aws_ecs_task_definition" "trnbot" {
     healthCheck = {
       command = [
         "CMD", "python", "-c",
-        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/static/icon.svg', timeout=4)",
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/livez', timeout=4)",
       ]
       interval    = 30
       timeout     = 5

@@ -256,6 +256,44 @@ async def test_a_failing_watch_and_a_gap_are_two_things() -> None:
     ]
 
 
+async def test_leaders_that_come_and_go_are_told_once_an_hour_and_what_lasts_is_told() -> None:
+    (health, hand), mouth = watched(), Mouth()
+    dog = Watchdog(health, mouth)
+
+    async def pass_by(seconds: int) -> None:
+        for _ in range(seconds):
+            hand.seconds += 1
+            await dog.look()
+
+    for change in range(4):
+        health.stands_by(NOON + change * FIVE, 5, age_s=30)
+        await pass_by(60)
+        health.ticked(NOON + change * FIVE, 1, (), (), Coverage())
+        health.stands_by(NOON + change * FIVE, None)
+        await pass_by(60)
+    assert [said[:15] for said in mouth.said] == ["The watch fails", "The watch works"]
+    assert mouth.said[1] == "The watch works again."
+
+    health.stands_by(NOON, 5, age_s=30)
+    await pass_by(1000)
+    assert [said[:15] for said in mouth.said[2:]] == ["The watch fails"]
+
+
+async def test_a_process_that_stood_still_says_nothing_until_it_knows_who_leads() -> None:
+    (health, hand), mouth = watched(), Mouth()
+    health.leads(5)
+    dog = Watchdog(health, mouth)
+    await dog.look()
+    hand.seconds += 600
+    await dog.look()
+    assert health.overdue
+    assert mouth.said == []
+    health.stands_by(NOON, 5)
+    hand.seconds += 1
+    await dog.look()
+    assert mouth.said == []
+
+
 class Forgetful(Chat):
     """Keeps what has a key in the database, which is away."""
 

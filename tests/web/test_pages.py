@@ -226,8 +226,16 @@ async def test_healthz_is_ready_once_people_are_answered(open_console):
     _, client = await open_console(health=lambda: waiting)
     said = await client.get("/healthz")
     assert (said.status, (await said.json())["problem"]) == (503, "Starting: Slack.")
+    assert [(await client.get(path)).status for path in ("/livez", "/readyz")] == [200, 503]
     waiting["starting"] = ""
     assert (await client.get("/healthz")).status == 200
+    waiting |= {"ok": False, "problem": "no tick for 20 min", "up_seconds": 1300.0}
+    assert (await client.get("/healthz")).status == 503
+    ready = await client.get("/readyz")
+    assert (ready.status, await ready.json()) == (
+        200,
+        {"ok": True, "starting": "", "up_seconds": 1300.0},
+    )
 
 
 @pytest.mark.parametrize(
