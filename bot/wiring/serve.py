@@ -382,7 +382,7 @@ class LiveServer(WatchServer):
             "The clock of this machine went %s by %s; the watch follows it once that has lasted"
             " %s. See to its time service.",
             way,
-            age_text(abs(jump).total_seconds()),
+            age_text(round(abs(jump).total_seconds())),
             lasts,
         )
 
