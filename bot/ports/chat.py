@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from bot.cards.card import Card, Chart, Tone
 from bot.model.request import CommandHint, Effect, Request, Tool
-from bot.ports.stores import DocumentStore, IdempotencyKeys
+from bot.ports.stores import DocumentStore, IdempotencyKeys, Outbox
 
 Clock = Callable[[], datetime]
 
@@ -40,6 +40,8 @@ class ChatPorts:
     documents: DocumentStore
     keys: IdempotencyKeys
     """Keys of events that came once, whichever process took them."""
+    outbox: Outbox | None = None
+    """Lets one process answer what was pressed; without it, a press that a kill cuts off is lost."""
     hints: Sequence[CommandHint] = ()
     effect: Callable[[str], Effect] = _unknown
     """Tells how far a line reaches: no surface reads a line itself."""

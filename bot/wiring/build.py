@@ -216,7 +216,14 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
         story.app, story.surface = app, web
 
     chat_ports = ChatPorts(
-        answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of
+        answer,
+        clock,
+        draw,
+        documents=database.documents,
+        keys=store,
+        outbox=store,
+        hints=hints,
+        effect=effect_of,
     )
     chat = chats(settings, chat_ports, app.tell_admins)
     surfaces.update({"web": web, **chat})

@@ -523,7 +523,7 @@ def retention_of(settings: Settings, store: Prunes) -> Retention:
 
     It keeps events for a day, messages for the retention.
     """
-    repeats = ("slack.seen", "slack.oauth", "teams.seen")
+    repeats = ("slack.seen", "slack.oauth", "slack.presses", "teams.seen")
     return Retention(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
 
 

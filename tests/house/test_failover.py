@@ -24,7 +24,15 @@ from adapters.http import STOP_S
 from adapters.store.open import read_address
 from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import BOT_TOKEN, FINANCE, SECRET, free_port
-from tests.house.test_crash import EVERY_KILL, _held, _settled, slack_side, wait_for
+from tests.house.test_crash import (
+    EVERY_KILL,
+    _held,
+    _settled,
+    found,
+    press,
+    slack_side,
+    wait_for,
+)
 from tests.storm.faults import Faults
 from tests.storm.slackside import SlackSide
 
@@ -123,6 +131,27 @@ def test_frozen_at_random_two_replicas_say_all_once(tmp_path: Path, postgres_url
     assert set(said.values()) == {1}
     assert len(held["messages"]) == len(held["alerts"]) == 1
     assert lines_to_admins(*bots) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_what_was_pressed_into_a_kill_is_answered_by_the_survivor_alone(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    with slack_side() as side, replicas(tmp_path, environment(side, postgres_url), 2) as bots:
+        wait_for(lambda: bool(side.heads(FINANCE)))
+        button = found(side, r"ack a\w+")
+        victim = next(bot for bot in bots if bot.health()["leading"] is False)
+        side.door.faults = Faults(5, 0, float("inf"), ("hang",), 0.0)  # no answer is given in time
+        press(victim, side, button)
+        victim.process.kill()
+        side.door.faults = Faults(5, 0, 0)
+        asked = len(side.came)
+        wait_for(lambda: "chat.postEphemeral" in {method for _, method, _ in side.came[asked:]}, 60)
+        wait_for(lambda: "cknowledged by" in str(side.heads(FINANCE)))
+        wait_for(lambda: _settled(postgres_url))
+        given = Counter(method for _, method, _ in side.came[asked:])
+    assert given["chat.postEphemeral"] == 1
 
 
 class Backup:

@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
@@ -45,7 +46,7 @@ from adapters.chat.work import Refusals, Tasks
 from bot.cards.card import Buttons, ButtonStyle, Card, Form, Tone
 from bot.errors import Refused, TrnbotError
 from bot.model.request import Effect, Standing
-from bot.ports import ChatPorts, Deduplicator
+from bot.ports import ChatPorts, Deduplicator, Documents
 
 _ANY = re.compile(".*", re.DOTALL)
 _ANSWER_WITHIN_S = 2.0
@@ -142,6 +143,27 @@ class Workspaces:
         return tuple(self._opened.values())
 
 
+@dataclass(frozen=True)
+class Press:
+    """Hold a press until it is answered, by another process where this one is killed.
+
+    Its response address is not kept: whoever had it could speak in the bot's name.
+    """
+
+    line: str
+    at: datetime
+    workspace: str
+    claim: Claim
+
+
+PRESSES = Documents("slack.presses", Press)
+_PRESSES_MOST = 20
+_LOOK_S = 5.0
+"""How often presses are looked for that a killed process left."""
+_KEPT_WITHIN_S = 1.0
+"""How long the acknowledgement of a press waits for a slow database; Slack waits three seconds."""
+
+
 class EventListener:
     """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
 
@@ -158,6 +180,8 @@ class EventListener:
     ) -> None:
         self._of, self._ports, self._seen, self._installs = of, ports, seen, installs
         self._refusals = Refusals()
+        self._pressed: dict[str, int] = {}
+        """Tokens of the presses that this process answers."""
         self.tasks = Tasks(_report)
 
     def register(self, app: AsyncApp) -> None:
@@ -255,8 +279,67 @@ class EventListener:
 
     async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type a button's line for the person who pressed."""
+        keeping = self.tasks.spawn(self._keep(body, context))
+        await asyncio.wait({keeping}, timeout=_KEPT_WITHIN_S)
         await ack()
-        self.tasks.spawn(self._press(body, context))
+        self.tasks.spawn(self._take_press(body, context))
+
+    async def _keep(self, body: Json, context: AsyncBoltContext) -> None:
+        """Write a press before Slack hears that it has come."""
+        line = str((body.get("actions") or [{}])[0].get("value") or "")
+        key, outbox = str(body.get("trigger_id") or ""), self._ports.outbox
+        if not (outbox and key and line):
+            return
+        self._pressed[key] = await asyncio.to_thread(outbox.hold, f"press {key}")
+        claim = replace(parse_presser(body), response_url="")
+        press = Press(line, self._ports.clock(), context.team_id or "", claim)
+        await asyncio.to_thread(PRESSES.put, self._ports.documents, key, press)
+
+    async def _take_press(self, body: Json, context: AsyncBoltContext) -> None:
+        """Answer a press, and forget it, whether or not the answer arrived."""
+        try:
+            await self._press(body, context)
+        except Exception as error:  # noqa: BLE001,RUF100 - told as that of any task
+            _report(error)
+        await self._forget_press(str(body.get("trigger_id") or ""))
+
+    async def _forget_press(self, key: str) -> None:
+        token, outbox = self._pressed.pop(key, 0), self._ports.outbox
+        if outbox and token:
+            await asyncio.to_thread(PRESSES.drop, self._ports.documents, key)
+            await asyncio.to_thread(outbox.release, f"press {key}", token)
+
+    async def answer_left(self) -> None:
+        """Answer, from time to time, what was pressed on a process that was killed before it did."""
+        while outbox := self._ports.outbox:
+            try:
+                left = await asyncio.to_thread(PRESSES.keys, self._ports.documents, _PRESSES_MOST)
+                for key in left:
+                    token = 0
+                    if key not in self._pressed:
+                        token = await asyncio.to_thread(outbox.hold, f"press {key}")
+                    if token:
+                        self._pressed[key] = token
+                        self.tasks.spawn(self._answer_late(key))
+            except (TrnbotError, ValueError) as error:
+                _log.info("what was pressed elsewhere is not known: %s", error)
+            await asyncio.sleep(_LOOK_S)
+
+    async def _answer_late(self, key: str) -> None:
+        """Type the line once more, as of when it was pressed: what was decided then stays one."""
+        try:
+            # Whoever has answered it meanwhile has dropped it before its hold ended.
+            press = await asyncio.to_thread(PRESSES.get, self._ports.documents, key)
+            if press is None:
+                return
+            workspace = await self._of(press.workspace)
+            requester = await workspace.belongings.requester(press.claim)
+            if not requester.stranger:
+                await workspace.responder.respond(press.line, requester, press.at)
+        except Exception as error:  # noqa: BLE001,RUF100 - told as that of any task
+            _report(error)
+        finally:
+            await self._forget_press(key)
 
     async def _press(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer a press where the button stands: in its modal, in a new one, or in the channel."""

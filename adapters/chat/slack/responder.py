@@ -111,13 +111,19 @@ class Responder:
                     _log.info("no work object shown: %s", code_of(error))
             await self._client.chat_unfurl(channel=channel, ts=ts, unfurls=unfurls)
 
-    async def ask(self, line: str, requester: Requester, manner: Manner = Manner.ASKED) -> Card:
-        """Return the bot's answer to a line."""
+    async def ask(
+        self,
+        line: str,
+        requester: Requester,
+        manner: Manner = Manner.ASKED,
+        at: datetime | None = None,
+    ) -> Card:
+        """Return the bot's answer to a line, asked now or `at` an earlier time."""
         channel = f"slack:{self._prefix}{requester.channel}" if requester.among_people else ""
         request = Request(
             with_workspace(line, self._prefix),
             User(requester.address, requester.name),
-            self._ports.clock(),
+            at or self._ports.clock(),
             "slack",
             requester.belonging,
             channel,
@@ -126,9 +132,9 @@ class Responder:
         )
         return await self._ports.answer(request)
 
-    async def respond(self, line: str, requester: Requester) -> None:
+    async def respond(self, line: str, requester: Requester, at: datetime | None = None) -> None:
         """Answer a line where the person is, and say that it takes long where it does."""
-        answer = asyncio.ensure_future(self.ask(line, requester))
+        answer = asyncio.ensure_future(self.ask(line, requester, at=at))
         has_status = await self._sender.show_status(requester.channel, requester.thread)
 
         async def say_working() -> str:

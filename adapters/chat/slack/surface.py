@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,6 +49,7 @@ class SlackSurface:
         )
         self._app = self._bolt()
         self._socket: AsyncSocketModeHandler | None = None
+        self._answering: asyncio.Task[None] | None = None
         self._listener = EventListener(
             self._workspaces.of, ports, Deduplicator(ports.keys, "slack.seen"), self._installs
         )
@@ -169,6 +171,8 @@ class SlackSurface:
 
         Over HTTP there is nothing to connect.
         """
+        if self._answering is None:
+            self._answering = asyncio.create_task(self._listener.answer_left())
         app_token, base = self._config.app_token, self._config.public_url.rstrip("/")
         if not app_token:
             where = f"{base}{EVENTS_PATH}" if base else f"a public address ending {EVENTS_PATH}"
@@ -183,6 +187,8 @@ class SlackSurface:
 
     async def stop(self) -> None:
         """Stop listening, then finish the answers under way."""
+        if self._answering is not None:
+            self._answering.cancel()
         if self._socket is not None:
             await self._socket.client.close()  # type: ignore[no-untyped-call]  # has no types
             self._socket = None
