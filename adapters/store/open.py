@@ -37,7 +37,6 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from adapters.store.sql import WATCH, Leases, SqlStore, reason_of, remedy
 from adapters.store.tables import LEASES
-from adapters.timer import boot_seconds
 from bot.errors import Standby, Unavailable, WrongInput, nearest
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -133,9 +132,7 @@ class DatabaseLease:
     up, is known by its own.
     """
 
-    def __init__(
-        self, engine: Engine, lasts_s: float, stopwatch: Callable[[], float] = boot_seconds
-    ) -> None:
+    def __init__(self, engine: Engine, lasts_s: float, stopwatch: Callable[[], float]) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._lasts_s, self._stopwatch = lasts_s, stopwatch
         self._holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(8)}"
@@ -233,10 +230,13 @@ FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
 
-def open_store(url: str, lease_s: float = LEASE_S) -> SqlStore:
+def open_store(
+    url: str, lease_s: float = LEASE_S, stopwatch: Callable[[], float] = time.monotonic
+) -> SqlStore:
     """Open `sqlite:///FILE` (made where missing) or `postgresql://...` and apply the migrations.
 
-    In PostgreSQL this process leads for `lease_s` after each word of it.
+    In PostgreSQL this process leads for `lease_s` after each word of it; `stopwatch` tells it how
+    old its own word is.
 
     Raises `WrongInput` for an address of another kind and `Unavailable` for one that does not
     answer; neither shows a password.
@@ -268,7 +268,7 @@ def open_store(url: str, lease_s: float = LEASE_S) -> SqlStore:
             writer = create_engine(address, hide_parameters=True, pool_pre_ping=True)
             event.listen(writer, "connect", limit)
             reader = writer.execution_options(isolation_level="REPEATABLE READ")
-            leases = DatabaseLease(writer, lease_s)
+            leases = DatabaseLease(writer, lease_s, stopwatch)
         migrate(writer)
     except (SQLAlchemyError, OSError) as error:
         reason = reason_of(error)

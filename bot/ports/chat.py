@@ -40,11 +40,11 @@ class ChatPorts:
     documents: DocumentStore
     keys: IdempotencyKeys
     """Keys of events that came once, whichever process took them."""
-    outbox: Outbox | None = None
-    """Lets one process answer what was pressed; without it, a press that a kill cuts off is lost."""
     hints: Sequence[CommandHint] = ()
     effect: Callable[[str], Effect] = _unknown
     """Tells how far a line reaches: no surface reads a line itself."""
+    outbox: Outbox | None = None
+    """Lets one process answer what was pressed; without it, a press that a kill cuts off is lost."""
 
 
 class Surface(Protocol):

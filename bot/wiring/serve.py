@@ -18,7 +18,14 @@ from typing import Any, Protocol
 
 from adapters.http import Port, serve
 from adapters.store.open import LEASE_S, open_store, tighten
-from adapters.timer import Attempts, ReplayClock, ReplayTimer, SteadyClock, Timer
+from adapters.timer import (
+    Attempts,
+    ReplayClock,
+    ReplayTimer,
+    SteadyClock,
+    Timer,
+    boot_seconds,
+)
 from adapters.web.surface import StartingPages
 from bot.app import App
 from bot.errors import Standby, TrnbotError, Unavailable, WrongInput
@@ -443,7 +450,7 @@ async def _serve_until_signal(
     url = database(settings, demo=demo)
     tighten([STATE, *STATE.rglob("*")])
     lease_s = min(LEASE_S, max(SHORTEST_LEASE_S, _tempo(settings, demo=demo).interval_s))
-    store = await asyncio.to_thread(open_store, url, lease_s)
+    store = await asyncio.to_thread(open_store, url, lease_s, boot_seconds)
     # Of several processes on PostgreSQL one leads; SQLite's file is for one alone.
     if not store.acquire_lead() and not url.startswith("postgres"):
         raise Unavailable(

@@ -98,7 +98,7 @@ def test_killed_and_restarted_it_ends_where_a_backtest_ends(
 def slack_side(faults: Faults | None = None) -> Iterator[SlackSide]:
     """Be Slack's Web API on loopback, in a thread of its own."""
     loop, side = asyncio.new_event_loop(), SlackSide(faults or Faults(0, 0, 0))
-    runner = web.AppRunner(made := web.Application(), access_log=None)
+    runner = web.AppRunner(made := web.Application(), access_log=None, shutdown_timeout=1)
     made.add_routes(side.routes())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
