@@ -47,6 +47,8 @@ def run(options: Options) -> int:
     from bot.wiring.logs import quiet_log
 
     quiet_log()
+    if options.verb == "help" and options.words[1:] and options.words[1].lower() in VERBS:
+        options.words = [options.words[1], "--help"]
     verb = VERBS.get(options.verb, LINE)
     if verb.explanation and {"--help", "-h"} & set(options.words):
         print(f"trnbot {options.verb}: {verb.summary}\n\n{verb.explanation}")

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +124,16 @@ def slack_manifest(hints: Sequence[CommandHint], public_url: str = "") -> Json:
             "token_rotation_enabled": False,
         },
     }
+
+
+_NEW_APP = "https://api.slack.com/apps?new_app=1&manifest_json="
+"""Slack's page of a new app, filled in (docs.slack.dev, app manifests, 2026-11)."""
+
+
+def new_app_link(hints: Sequence[CommandHint]) -> str:
+    """Return the address of the page that makes the app, all of it filled in."""
+    manifest = json.dumps(slack_manifest(hints), separators=(",", ":"))
+    return f"{_NEW_APP}{quote(manifest, safe='')}"
 
 
 def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:

@@ -29,7 +29,7 @@ _VALUED = frozenset(
         "wait",
     ]
 )
-_SWITCHES = frozenset(["json", "csv", "verbose", "no-browser", "light", "keep-identities"])
+_SWITCHES = frozenset(["json", "csv", "verbose", "no-browser", "light", "keep-identities", "send"])
 LINE_OPTIONS = ("source", "at", "json", "csv", "config", "verbose")
 """What goes with any command line; every verb has its own."""
 _CLOSE = 0.7

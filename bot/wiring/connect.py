@@ -8,35 +8,40 @@ import shlex
 import sys
 import webbrowser
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from adapters.terminal.progress import ProgressBar
-from adapters.terminal.prompt import Prompt
+from adapters.terminal.prompt import ProgressBar, Prompt
 from bot.answers.config.routes import SEEN, seen_card, trial_card
-from bot.cards.card import Card
+from bot.cards.card import Card, Tone, quiet
 from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.line import effect_of
 from bot.knowledge import load_knowledge
+from bot.model.money import counted
 from bot.model.request import Request, User
-from bot.model.window import parse_duration
+from bot.model.window import duration_text, parse_duration
 from bot.ports import ChatPorts
 from bot.settings.options import Options
 from bot.settings.settings import Settings
-from bot.wiring.drafts import Drafts
-from bot.wiring.environment import HOME, wall_clock
+from bot.wiring.environment import HOME, Drafts, settings_of, wall_clock
 from bot.wiring.surfaces import chats, command_hints
 
 if TYPE_CHECKING:
     from adapters.aws.live.source import Live
 
-_SECRETS = Path("trnbot.env")
 _WAIT = timedelta(minutes=2)
 """How long a test waits for somebody who sees it."""
+FIRST_DAYS: Mapping[str, str] = {
+    "a minute": "what runs, what it costs an hour, what the last six hours show",
+    "an hour": "what CloudWatch still holds of two weeks: what is usual; the bill so far",
+    "a day": "yesterday's bill; the first files of a new export",
+    "two weeks": "every kind of alert, and previews, where the metrics began with trnbot",
+}
+"""What a new installation knows after so long (docs/aws.md says more)."""
 STACK_COMMAND = (
     "aws cloudformation deploy --region us-east-1 --stack-name trnbot --template-file"
     f" {shlex.quote(str(HOME / 'deploy/cloudformation/trnbot.yaml'))}"
@@ -70,10 +75,10 @@ def connect(options: Options) -> int:
     word = " ".join(options.words[1:]).lower()
     if word and word not in STEPS:
         raise WrongInput(f"'{word}' is no step of connecting{nearest(word, STEPS)}.")
-    wait = parse_duration(options.values["wait"]) if "wait" in options.values else _WAIT
+    wait = waiting_time(options)
     config = options.values.get("config") or os.environ.get("TRNBOT_CONFIG") or "trnbot.toml"
     browse = (lambda _: None) if "no-browser" in options.switches else webbrowser.open
-    drafts = Drafts(Path(config), _SECRETS, os.environ)
+    drafts = Drafts(Path(config), os.environ)
     return run(Connecting(drafts, Prompt(), wait, browse), [word] if word else STEPS)
 
 
@@ -86,12 +91,16 @@ def run(connecting: Connecting, names: Iterable[str]) -> int:
 
     drafts = connecting.drafts
     files = [path for path in (drafts.settings_path, drafts.secrets_path) if path.exists()]
-    secrets = drafts.secrets_path
-    sourced = f"set -a; . ./{secrets}; set +a; " if secrets.exists() else ""
     config = drafts.settings_path
     named = "" if config == Path("trnbot.toml") else f" --config {shlex.quote(str(config))}"
     connecting.say("", f"Written: {', '.join(map(str, files)) or 'nothing'}.")
-    connecting.say(f"Next: {sourced}trnbot serve{named}")
+    connecting.say(f"Next: trnbot serve{named}")
+    if len(steps) == len(STEPS):
+        connecting.say("What it knows after")
+        connecting.say(*(f"  {f'{time}:':<11}{what}" for time, what in FIRST_DAYS.items()))
+        connecting.say(
+            "To leave: docs/aws-reference.md#leave says what stays, and how to remove it."
+        )
     return 0
 
 
@@ -128,6 +137,23 @@ def connect_account(connecting: Connecting) -> None:
             connecting.say(f"          {check.remedy}")
     if any(check.name.startswith("permission") for check in checks if not check.ok):
         offer_permissions(connecting)
+    connecting.say(f"  {metrics_cost(live, connecting.settings['interval'])}")
+
+
+def metrics_cost(live: Live, interval: timedelta) -> str:
+    """Say what reading the metrics costs a month, before the first of them is read."""
+    from adapters.aws.api.operations import price_of
+
+    series = 0
+    for place in live.places():
+        with suppress(Unavailable):  # what is denied was said already
+            series += len(live.lister.discover(place, live.fleet(place), recent=True))
+    ticks = round(timedelta(days=30) / interval)
+    usd = price_of("cloudwatch", "get_metric_data", series * ticks)
+    return (
+        f"reading {counted(series, 'metric')} every {duration_text(interval)} will cost about"
+        f" ${usd:,.2f} a month at CloudWatch; TRNBOT_AWS_BUDGET caps a day"
+    )
 
 
 def offer_permissions(connecting: Connecting) -> None:
@@ -157,12 +183,14 @@ def offer_permissions(connecting: Connecting) -> None:
 
 def connect_bill(connecting: Connecting) -> None:
     """Find where the bill is delivered, and the queue and the stream that the stack made."""
-    from adapters.aws.setup import billing_exports, stack_outputs
+    from adapters.aws.api.operations import price_of
+    from adapters.aws.live.doctor import billing_exports, stack_outputs
 
+    settings = connecting.settings
     bar = ProgressBar(sys.stderr)
     bar("Looking for an export of the bill", 0, 0)
     outputs = stack_outputs()
-    known = connecting.settings["aws.billing"]
+    known = settings["aws.billing"]
     found = list(dict.fromkeys(filter(None, [known, outputs.billing, *billing_exports()])))
     bar.close()
     made = {"aws.events": [outputs.events], "aws.stream": [outputs.stream]}
@@ -176,9 +204,11 @@ def connect_bill(connecting: Connecting) -> None:
     else:
         address = connecting.prompt.ask("Where the bill is delivered (s3://…, empty: none)")
     if not address:
+        most = price_of("ce", "get_cost_and_usage", settings["aws.explorer_calls"])
         connecting.say(
-            "  Without an export the bill is Cost Explorer's. The stack makes one:",
-            f"  {STACK_COMMAND}",
+            f"  Without an export Cost Explorer is asked, for ${most:.2f} a day at most from the"
+            " start of trnbot on.",
+            f"  The stack makes an export, for nothing: {STACK_COMMAND}",
         )
         return
     connecting.drafts.set({"aws.billing": address})
@@ -206,7 +236,8 @@ def _delivered(settings: Settings, address: str) -> str:
 
 def connect_slack(connecting: Connecting) -> None:
     """Make the app, take its tokens, and pick the channel."""
-    from adapters.chat.slack.setup import SlackSetup, new_app_link
+    from adapters.chat.manifest import new_app_link
+    from adapters.chat.slack.client import SlackSetup
 
     settings, prompt = connecting.settings, connecting.prompt
     if not settings.slack and prompt.ask("Connect Slack? (yes, no)", "yes").lower() != "yes":
@@ -233,7 +264,7 @@ def connect_slack(connecting: Connecting) -> None:
 
     while True:
         channels = {channel.id: channel for channel in asyncio.run(slack.channels(token))}
-        routed = next(iter(settings["route"]), "").removeprefix("slack:")
+        routed = address_of(settings, "slack").removeprefix("slack:")
         words = [
             (x.id, f"#{x.name}{'' if x.joined else ' (the bot is not in it)'}")
             for x in channels.values()
@@ -242,7 +273,7 @@ def connect_slack(connecting: Connecting) -> None:
         if channels[picked].joined:
             break
         prompt.ask(f"Type /invite @trnbot in #{channels[picked].name}, then press Enter")
-    connecting.drafts.set({"route": [f"slack:{picked}"]})
+    connecting.drafts.set({"route": routed_to(settings, f"slack:{picked}")})
 
 
 def connect_teams(connecting: Connecting) -> None:
@@ -268,66 +299,163 @@ def connect_teams(connecting: Connecting) -> None:
     build_package(package, TeamsApp(app, command_hints(), ""))
     connecting.say(
         f"  Upload {package} in Teams (Apps, Manage your apps), and add it to a team.",
-        "  Teams must reach /api/messages: give the Azure Bot the public address of trnbot.",
-        "  'about' typed in a channel says its address, for TRNBOT_ROUTE.",
+        "  Set the Azure Bot's messaging endpoint to https://YOUR-ADDRESS/api/messages, which leads"
+        f" to port {settings['port']} here (a proxy, or for a trial a tunnel).",
     )
+
+
+def address_of(settings: Settings, platform: str) -> str:
+    """Return where alerts go on a platform, "" for nowhere."""
+    return next((x for x in settings["route"] if x.startswith(f"{platform}:")), "")
+
+
+def routed_to(settings: Settings, address: str) -> list[str]:
+    """Return the default route with this address for its platform, and the others as they were."""
+    platform = address.partition(":")[0]
+    others = [x for x in settings["route"] if not x.startswith(f"{platform}:")]
+    return [address, *others]
 
 
 def send_test(connecting: Connecting) -> None:
-    """Send a test to where alerts go, and wait until somebody presses."""
+    """Send a test to where alerts go on each platform, and wait until somebody presses."""
     settings = connecting.settings
-    address = next((x for x in settings["route"] if x.startswith("slack:")), "")
-    if not address or not settings.slack:
-        connecting.say(
-            "  No channel of Slack is picked. Once trnbot serves: trnbot routes test --send"
+    platforms = {"slack": settings.slack, "teams": settings.teams}
+    if not any(platforms.values()):
+        connecting.say("  No chat is connected: 'trnbot connect slack', or teams, does it.")
+    for platform, connected in platforms.items():
+        if connected:
+            test_platform(connecting, platform, address_of(settings, platform))
+
+
+def test_platform(connecting: Connecting, platform: str, address: str) -> None:
+    """Send a test to an address, or to the channel that speaks first, and say who pressed."""
+    settings = connecting.settings
+    if not address:
+        connecting.prompt.ask(
+            "Once the bot is in the team, press Enter, and then type @trnbot hello in the channel"
+            " of the alerts"
         )
+    trial = asyncio.run(tested(settings, platform, address, connecting.wait, connecting.say))
+    if trial.address and trial.address != address:
+        connecting.drafts.set({"route": routed_to(settings, trial.address)})
+    if not trial.address:
+        connecting.say("  No channel was heard. 'trnbot connect test' listens again.")
+    if not trial.presser:
+        if trial.address:
+            connecting.say(
+                "  Nobody pressed; the message is there. 'trnbot connect test' sends another."
+            )
         return
-    began = monotonic()
-    pressed = asyncio.run(tested(settings, address, connecting.wait, connecting.say))
-    if pressed is None:
-        connecting.say(
-            "  Nobody pressed; the message is there. 'trnbot connect test' sends another."
-        )
-        return
-    who = pressed.name or pressed.id
-    connecting.say(
-        f"  {who} pressed after {monotonic() - began:.0f} s: alerts arrive, and presses too"
-    )
-    if not settings["admins"]:
+
+    who = trial.presser.name or trial.presser.id
+    connecting.say(f"  {who} pressed after {trial.seconds:.0f} s: alerts arrive, and presses too")
+    if not connecting.settings["admins"]:
         question = f"May {who} change things, as the first admin? (yes, no)"
         if connecting.prompt.ask(question, "yes").lower() == "yes":
-            connecting.drafts.set({"admins": [pressed.id]})
+            connecting.drafts.set({"admins": [trial.presser.id]})
+
+
+def send_trials(options: Options, addresses: Iterable[str], conditions: str) -> None:
+    """Send a test of an alert to each chat among the addresses, and say who pressed."""
+    settings, wait = settings_of(options.values), waiting_time(options)
+    for address in addresses:
+        platform = address.partition(":")[0]
+        if not {"slack": settings.slack, "teams": settings.teams}.get(platform):
+            print(f"  {address}: no chat that is connected here, so nothing is sent")
+            continue
+        trial = asyncio.run(tested(settings, platform, address, wait, print, conditions))
+        seen = "nobody pressed in time; where trnbot serves, it may have taken the press"
+        if trial.presser:
+            seen = f"{trial.presser.name or trial.presser.id} pressed after {trial.seconds:.0f} s"
+        print(f"  {address}: {seen}")
+
+
+def waiting_time(options: Options) -> timedelta:
+    """Return how long a test waits for a press."""
+    return parse_duration(options.values["wait"]) if "wait" in options.values else _WAIT
+
+
+@dataclass
+class Trial:
+    """Hold how a test goes: where it was sent, and who pressed when."""
+
+    address: str
+    presser: User | None = None
+    seconds: float = 0.0
+    _heard: asyncio.Event = field(default_factory=asyncio.Event)
+    _pressed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(self, request: Request) -> Card:
+        """Take the press; the first channel that says anything is where the test goes."""
+        if request.line == SEEN:
+            self.presser = self.presser or request.user
+            self._pressed.set()
+            return seen_card(request.user.name)
+
+        self.address = self.address or request.channel
+        if self.address:
+            self._heard.set()
+        return Card("trnbot hears you", Tone.GOOD, (quiet("A test comes to this channel."),))
+
+    async def hears(self, wait: timedelta) -> bool:
+        """Return whether a channel is known in time."""
+        if self.address:
+            return True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._heard.wait(), wait.total_seconds())
+        return bool(self.address)
+
+    async def sees_press(self, wait: timedelta) -> None:
+        """Wait until somebody presses, and no longer than this."""
+        began = monotonic()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._pressed.wait(), wait.total_seconds())
+        self.seconds = monotonic() - began
 
 
 async def tested(
-    settings: Settings, address: str, wait: timedelta, say: Callable[[str], None]
-) -> User | None:
-    """Post a test to an address of Slack; return who pressed, None where nobody did in time."""
+    settings: Settings,
+    platform: str,
+    address: str,
+    wait: timedelta,
+    say: Callable[[str], None],
+    conditions: str = "",
+) -> Trial:
+    """Post a test to an address of a platform, and wait for who presses.
+
+    Without an address it goes to the first channel where somebody speaks to the bot. What is learnt
+    of that channel is kept in the database, for Teams lets a bot speak only where it was heard.
+    """
     from adapters.charts.png import draw
-    from adapters.store.memory import MemoryStore
-
-    pressed: asyncio.Future[User] = asyncio.get_running_loop().create_future()
-
-    async def answer(request: Request) -> Card:
-        if request.line == SEEN and not pressed.done():
-            pressed.set_result(request.user)
-        return seen_card(request.user.name)
+    from adapters.http import Port
+    from adapters.store.open import open_store
 
     async def untold(_: str) -> None:
         """Tell nobody: who connects sees what happens."""
 
-    store = MemoryStore()
-    ports = ChatPorts(answer, wall_clock, draw, store, store, effect=effect_of)
-    surface = chats(settings, ports, untold)["slack"]
-    await surface.start()
-    try:
-        await surface.post(address.removeprefix("slack:"), trial_card(""), "trnbot-test")
-        say(f"  sent to {address}; press 'I see it' there")
-        with suppress(TimeoutError):
-            return await asyncio.wait_for(pressed, wait.total_seconds())
-        return None
-    finally:
-        await surface.stop()
+    trial = Trial(address)
+    store = open_store(settings.text("database_url"))
+    ports = ChatPorts(trial.answer, wall_clock, draw, store, store, effect=effect_of)
+    surface = chats(settings, ports, untold)[platform]
+    async with AsyncExitStack() as running:
+        if surface.routes():
+            port = Port(settings["host"], settings["port"])
+            running.push_async_callback(port.cleanup)
+            await port.answer_by([surface])
+            say(f"  listening at {port.address}, for what the platform sends")
+        await surface.start()
+        running.push_async_callback(surface.stop)
+        if not await trial.hears(wait):
+            return trial
+
+        channel, key = trial.address.partition(":")[2], f"trnbot-test-{wall_clock():%Y%m%dT%H%M%S}"
+        message = await surface.post(channel, trial_card(conditions), key)
+        say(f"  sent to {trial.address}; press 'I see it' there")
+        await trial.sees_press(wait)
+        if trial.presser:
+            # The press is answered by then, and nobody presses twice.
+            await surface.edit(channel, message, seen_card(trial.presser.name), key)
+    return trial
 
 
 @dataclass(frozen=True)

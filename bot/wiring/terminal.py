@@ -22,6 +22,7 @@ from bot.model.window import parse_instant
 from bot.settings.options import LINE_OPTIONS, Options, typed_line
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
 from bot.wiring.lazy import Once
+from bot.wiring.verbs import VERBS
 
 if TYPE_CHECKING:
     from bot.app import App
@@ -127,13 +128,16 @@ class TerminalApps:
 
 def answer_line(options: Options) -> int:
     """Answer one command line, as text, as JSON, or its table as CSV."""
-    options.only(*LINE_OPTIONS)
+    sends = "send" in options.switches
+    options.only(*LINE_OPTIONS, *(("send", "wait") if sends else ()))
     options.words = options.words or ["help"]
     line = typed_line(options.words)
     if {"csv", "json"} <= options.switches:
         raise WrongInput("An answer is written as --csv or as --json, not as both.")
 
     meaning = _meaning(options, line)
+    if sends and meaning.command.name != "routes test":
+        raise WrongInput("'--send' goes with 'routes test', which says where an alert would go.")
     if meaning.call and meaning.command.name == "help":
         # Help opens nothing, and is what a newcomer waits for.
         time = _asked_time(options) or wall_clock()
@@ -157,6 +161,12 @@ def answer_line(options: Options) -> int:
         from adapters.terminal.render import render
 
         print(render(card, colour=sys.stdout.isatty()), end="")
+        if line == "help":
+            print(f"\nIn a shell also: {', '.join(VERBS)}. 'trnbot help connect' explains one.")
+    if sends:
+        from bot.wiring.connect import send_trials
+
+        send_trials(options, card.data["to"], card.data["alerts"])
     return exit_code(card)
 
 
@@ -168,7 +178,7 @@ def exit_code(card: Card) -> int:
 
 def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card, datetime]:
     """Open what the command of a line needs, and ask it; how far long work is, a terminal shows."""
-    from adapters.terminal.progress import ProgressBar
+    from adapters.terminal.prompt import ProgressBar
     from bot.ports.work import PROGRESS
 
     apps = TerminalApps(settings_of(options.values), options.values.get("source", ""))

@@ -62,6 +62,8 @@ class StandIn:
         self._stores: dict[tuple[str, str], PromqlStore] = {}
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         """What lies in the bucket of metric streams: body and time by key."""
+        self.exports: list[dict[str, Any]] = []
+        """Data Exports of the bill, as GetExport answers."""
         self.called: Counter[str] = Counter()
         self.assumed: list[dict[str, Any]] = []
         """What was shown for each role that was assumed."""
@@ -160,6 +162,15 @@ class StandIn:
                 return self.logs.filter(given, self.now)
             case "LookupEvents":
                 return {"Events": self._events(region, given)}
+            case "ListExports":
+                named = (
+                    {"ExportArn": x["ExportArn"], "ExportName": x["Name"]} for x in self.exports
+                )
+                return {"Exports": [x | {"ExportStatus": {"StatusCode": "HEALTHY"}} for x in named]}
+            case "GetExport":
+                return {
+                    "Export": next(x for x in self.exports if x["ExportArn"] == given["ExportArn"])
+                }
             case "GetSpotPlacementScores":
                 return {
                     "SpotPlacementScores": [

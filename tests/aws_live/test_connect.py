@@ -12,9 +12,10 @@ import pytest
 from aiohttp import web
 
 from adapters.terminal.prompt import Prompt
+from bot.__main__ import main
 from bot.errors import Unavailable, WrongInput
-from bot.wiring.connect import STEPS, Connecting, run
-from bot.wiring.drafts import Drafts, with_key
+from bot.wiring.connect import FIRST_DAYS, STEPS, Connecting, run
+from bot.wiring.environment import Drafts, with_key
 from tests.aws_live.serving import BUCKET
 from tests.slack.conftest import FakeSlack
 
@@ -162,7 +163,7 @@ def take(world, slack, hand, tmp_path, monkeypatch):
     environ = {"SLACK_API_URL": slack.url}
 
     def taken(*names, wait=timedelta(seconds=20)):
-        drafts = Drafts(tmp_path / "trnbot.toml", tmp_path / "trnbot.env", environ)
+        drafts = Drafts(tmp_path / "trnbot.toml", environ)
         return run(Connecting(drafts, hand.prompt(), wait), names or STEPS)
 
     return taken
@@ -185,9 +186,65 @@ def test_from_nothing_to_a_test_that_somebody_presses(take, hand, slack, tmp_pat
     assert "files are there" in hand.text
     assert "https://api.slack.com/apps?new_app=1&manifest_json=%7B" in hand.text
     assert "alice pressed after" in hand.text
-    assert "trnbot serve" in hand.shown[-1]
+    assert f"Next: trnbot serve --config {tmp_path / 'trnbot.toml'}" in hand.shown
+    assert "will cost about $" in hand.text
+    assert [f"  {time}:" in hand.text for time in FIRST_DAYS] == [True] * len(FIRST_DAYS)
     assert [body["channel"] for body in slack.posted] == ["C02FIN"]
     assert "This is a test" in json.dumps(slack.posted)
+
+
+def export_of(name, table, prefix=""):
+    target = {"S3Bucket": BUCKET, "S3Prefix": prefix, "S3Region": "us-east-1"}
+    output = {
+        "OutputType": "CUSTOM",
+        "Format": "PARQUET",
+        "Compression": "PARQUET",
+        "Overwrite": "OVERWRITE_REPORT",
+    }
+    return {
+        "ExportArn": f"arn:aws:bcm-data-exports:us-east-1:111122223333:export/{name}",
+        "Name": name,
+        "DataQuery": {"QueryStatement": f"SELECT line_item_usage_type FROM {table}"},
+        "DestinationConfigurations": {"S3Destination": target | {"S3OutputConfigurations": output}},
+        "RefreshCadence": {"Frequency": "SYNCHRONOUS"},
+    }
+
+
+def test_exports_of_the_bill_are_found_and_others_are_not_offered(take, hand, world, tmp_path):
+    world.standin.exports = [
+        export_of("billing", "COST_AND_USAGE_REPORT"),
+        export_of("carbon", "CARBON_EMISSIONS", "other/"),
+    ]
+    take("aws", "bill")
+    assert f"   1. {EXPORT}" in hand.shown
+    assert "carbon" not in hand.text
+    assert EXPORT in (tmp_path / "trnbot.toml").read_text()
+
+
+def test_a_route_is_tested_from_the_terminal(take, hand, slack, monkeypatch, capsys):
+    take("slack")
+    monkeypatch.setenv("SLACK_API_URL", slack.url)
+    line = ["routes", "test", "cluster=llama", "cause=idle", "--source", "simulator:7/tiny"]
+    assert main([*line, "--send", "--wait", "20s"]) == 0
+    said = capsys.readouterr().out
+    assert "It goes to slack:C02FIN." in said
+    assert "slack:C02FIN: alice pressed after" in said
+    assert "An alert of cluster=llama cause=idle would come here." in json.dumps(slack.posted)
+
+
+def test_only_a_test_of_routes_is_sent(capsys):
+    assert main(["fleet", "--send"]) == 2
+    assert "'--send' goes with 'routes test'" in capsys.readouterr().err
+
+
+def test_secrets_beside_the_settings_are_read_and_kept_from_others(take, tmp_path, capsys):
+    take("slack")
+    capsys.readouterr()
+    main(["doctor", "--source", "simulator:7/tiny"])
+    assert "Socket Mode" in capsys.readouterr().out
+    (tmp_path / "trnbot.env").chmod(0o644)
+    assert main(["doctor", "--source", "simulator:7/tiny"]) == 2
+    assert "chmod 600" in capsys.readouterr().err
 
 
 def test_tokens_are_not_shown(take, hand):

@@ -1,6 +1,6 @@
 """Check every call that a tick makes, in every place, and the sources of metrics.
 
-`doctor` of a live account.
+`doctor` of a live account, and what it has for the bot already: exports of the bill, a stack.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+import boto3
+from botocore.config import Config
 
 from adapters.aws.api.operations import Place, declared_as
-from adapters.aws.api.outcomes import CallState, Standing, credentials_remedy
+from adapters.aws.api.outcomes import FAILURES, CallState, Standing, credentials_remedy
 from adapters.aws.api.policy import statement
 from adapters.aws.live.discovery import CLASSIC, heard, worth_reading
 from adapters.aws.live.promql import fetch, unqueried
@@ -233,3 +237,53 @@ def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
     reporting = f"{', '.join(sorted({x.metric for x in series}))} of {len(instances)} instances"
     remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
     return Check(name, not doubts, "; ".join([reporting, *doubts]), remedy)
+
+
+_EXPORTS_HOME = "us-east-1"
+"""Where Data Exports are made (AWS Data Exports user guide, 2026-11)."""
+_STACK = "trnbot"
+_BRIEF = Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 2})
+
+
+@dataclass(frozen=True)
+class StackOutputs:
+    """Hold what the stack made, "" for what is not there."""
+
+    billing: str = ""
+    events: str = ""
+    stream: str = ""
+
+
+def stack_outputs() -> StackOutputs:
+    """Return the outputs of the stack; nothing where there is none, or it may not be looked at.
+
+    Asked with the credentials of whoever sets the bot up: its own policy has no such permission.
+    """
+    try:
+        client = boto3.Session().client("cloudformation", region_name=_EXPORTS_HOME, config=_BRIEF)
+        stacks = client.describe_stacks(StackName=_STACK).get("Stacks", ())
+    except FAILURES:
+        return StackOutputs()
+    outputs = {x["OutputKey"]: x["OutputValue"] for stack in stacks for x in stack["Outputs"]}
+    return StackOutputs(*(outputs.get(name, "") for name in ("Billing", "Events", "MetricsInS3")))
+
+
+def billing_exports() -> list[str]:
+    """Return where exports of the bill are delivered, `s3://BUCKET/PREFIX`; none where untold."""
+    try:
+        client = boto3.Session().client(
+            "bcm-data-exports", region_name=_EXPORTS_HOME, config=_BRIEF
+        )
+        return list(_exports(client))
+    except FAILURES:
+        return []
+
+
+def _exports(client: Any) -> Iterator[str]:
+    for listed in client.list_exports().get("Exports", ()):
+        export: Mapping[str, Any] = client.get_export(ExportArn=listed["ExportArn"])["Export"]
+        if "COST_AND_USAGE_REPORT" not in str(export["DataQuery"]["QueryStatement"]):
+            continue
+        target = export["DestinationConfigurations"]["S3Destination"]
+        path = (target["S3Bucket"], target["S3Prefix"].strip("/"), export["Name"])
+        yield f"s3://{'/'.join(filter(None, path))}"

@@ -15,6 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -334,3 +335,57 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
         raise Unanswered(
             f"Slack did not answer ({type(error).__name__}); it is tried again later."
         ) from None
+
+
+_PAGE, _MOST_PAGES = 200, 10
+"""Large workspaces have thousands of channels: those beyond are named by their id."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Name a channel, and whether the bot is in it."""
+
+    id: str
+    name: str
+    joined: bool
+
+
+class SlackSetup:
+    """Ask Slack what tokens open; every refusal is `Unavailable` with its remedy."""
+
+    def __init__(self, api_url: str = "") -> None:
+        self._api_url = api_url
+
+    async def workspace(self, bot_token: str) -> str:
+        """Return the name of the workspace that a bot token opens."""
+        async with explained():
+            answer = await self._client(bot_token).auth_test()
+        return str(answer.get("team") or answer.get("team_id") or "Slack")
+
+    async def check_app(self, app_token: str) -> None:
+        """Open a connection's address by an app token, as a start does."""
+        async with explained():
+            await self._client("").apps_connections_open(app_token=app_token)
+
+    async def channels(self, bot_token: str) -> list[Channel]:
+        """Return the channels that can be seen: those that the bot is in first, then by name."""
+        client, found, cursor = self._client(bot_token), list[Channel](), ""
+        for _ in range(_MOST_PAGES):
+            async with explained():
+                page = await client.conversations_list(
+                    types="public_channel,private_channel",
+                    exclude_archived=True,
+                    limit=_PAGE,
+                    cursor=cursor or None,
+                )
+            found += [
+                Channel(str(x["id"]), str(x.get("name", "")), bool(x.get("is_member")))
+                for x in page.get("channels") or ()
+            ]
+            cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                break
+        return sorted(found, key=lambda channel: (not channel.joined, channel.name))
+
+    def _client(self, token: str) -> Client:
+        return Client(token, self._api_url, Delays())
