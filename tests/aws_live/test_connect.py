@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import stat
 import threading
 import tomllib
@@ -9,14 +10,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 
 from adapters.terminal.prompt import Prompt
 from bot.__main__ import main
 from bot.errors import Unavailable, WrongInput
-from bot.wiring.connect import FIRST_DAYS, STEPS, Connecting, run
+from bot.settings.settings import read_settings
+from bot.wiring.connect import FIRST_DAYS, STEPS, Connecting, run, tested
 from bot.wiring.environment import Drafts, with_key
 from tests.aws_live.serving import BUCKET
+from tests.e2e.slackserver import free_port
 from tests.slack.conftest import FakeSlack
 
 BOT, APP = "xoxb-secret-bot", "xapp-secret-app"
@@ -225,9 +229,9 @@ def test_a_route_is_tested_from_the_terminal(take, hand, slack, monkeypatch, cap
     take("slack")
     monkeypatch.setenv("SLACK_API_URL", slack.url)
     line = ["routes", "test", "cluster=llama", "cause=idle", "--source", "simulator:7/tiny"]
-    assert main([*line, "--send", "--wait", "20s"]) == 0
+    assert main([*line, "--send", "--wait", "1m"]) == 0
     said = capsys.readouterr().out
-    assert "It goes to slack:C02FIN." in said
+    assert "It goes to web:alerts, slack:C02FIN." in said
     assert "slack:C02FIN: alice pressed after" in said
     assert "An alert of cluster=llama cause=idle would come here." in json.dumps(slack.posted)
 
@@ -309,6 +313,65 @@ def test_no_credentials_are_said_and_nothing_is_lost(take, hand, monkeypatch, tm
     assert tomllib.loads((tmp_path / "trnbot.toml").read_text())["aws"] == {
         "regions": ["us-west-2"]
     }
+
+
+async def test_a_test_goes_to_the_channel_of_teams_that_speaks_first(tmp_path, monkeypatch):
+    """Teams lets a bot speak only where it was heard, so a channel is heard before it is routed to."""
+    monkeypatch.chdir(tmp_path)
+    port, taken, said = free_port(), [], []
+
+    async def connector(request):
+        taken.append(await request.json())
+        return web.json_response({"id": f"m{len(taken)}"}, status=201)
+
+    async def member(_):
+        return web.json_response({"id": "29:1x", "tenantId": "T1", "userRole": "user"})
+
+    application = web.Application()
+    application.router.add_get("/v3/conversations/{conversation}/members/{user}", member)
+    application.router.add_route("*", "/{tail:.*}", connector)
+    server = TestServer(application)
+    await server.start_server()
+    given = {
+        "TRNBOT_TEAMS_DEVELOPMENT": "1",
+        "TRNBOT_PORT": str(port),
+        "TRNBOT_DATABASE_URL": f"sqlite:///{tmp_path}/trnbot.db",
+    }
+
+    async def write(number, **more):
+        activity = {
+            "type": "message",
+            "id": f"in{number}",
+            "channelId": "msteams",
+            "serviceUrl": str(server.make_url("")),
+            "from": {"id": "29:1x", "name": "Dana"},
+            "recipient": {"id": "28:bot"},
+            "conversation": {"id": "19:c@thread.tacv2", "conversationType": "channel"},
+            "channelData": {"tenant": {"id": "T1"}},
+        }
+        address = f"http://127.0.0.1:{port}/api/messages"
+        async with ClientSession() as session, session.post(address, json=activity | more) as got:
+            assert got.status < 300, await got.text()
+
+    wait = timedelta(seconds=20)
+    going = asyncio.ensure_future(tested(read_settings(given), "teams", "", wait, said.append))
+    while not said:
+        await asyncio.sleep(0.02)
+    await write(1, text="<at>trnbot</at> hello")
+    while len(said) < 2:
+        await asyncio.sleep(0.02)
+        assert not going.done(), going
+    card = next(x for x in taken if "This is a test" in json.dumps(x))
+    (line,) = re.findall(
+        r'"title": "I see it", "verb": "line", "data": (\{.*?\})', json.dumps(card)
+    )
+    pressed = {"type": "Action.Execute", "verb": "line", "data": json.loads(line)}
+    value = {"action": pressed}
+    await write(2, type="invoke", name="adaptiveCard/action", value=value, replyToId="m1")
+    trial = await going
+    assert (trial.address, trial.presser.name) == ("teams:19:c@thread.tacv2", "Dana")
+    assert "Dana has seen the test" in json.dumps(taken)
+    await server.close()
 
 
 def test_teams_takes_a_registration_and_writes_the_package(take, hand, tmp_path):
