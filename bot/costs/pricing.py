@@ -89,7 +89,8 @@ def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
     list does.
     """
     labels, market = instance.labels, instance.market
-    itself = rates.by_instance.get(instance.id, ())
+    # The bill knows a training job of SageMaker as a whole, and its hosts `JOB/algo-1` by no name.
+    itself = rates.by_instance.get(instance.id.partition("/")[0], ())
     by_itself = _mean_of(rate for rate in itself if rate.instance_type == labels.instance_type)
     peers = (
         rate

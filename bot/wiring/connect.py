@@ -335,7 +335,7 @@ def test_platform(connecting: Connecting, platform: str, address: str) -> None:
             "Once the bot is in the team, press Enter, and then type @trnbot hello in the channel"
             " of the alerts"
         )
-    trial = asyncio.run(tested(settings, platform, address, connecting.wait, connecting.say))
+    trial = asyncio.run(send_trial(settings, platform, address, connecting.wait, connecting.say))
     if trial.address and trial.address != address:
         connecting.drafts.set({"route": routed_to(settings, trial.address)})
     if not trial.address:
@@ -365,7 +365,7 @@ def send_trials(options: Options, addresses: Iterable[str], conditions: str) -> 
         if not {"slack": settings.slack, "teams": settings.teams}.get(platform):
             print(f"  {address}: no chat that is connected here, so nothing is sent")
             continue
-        trial = asyncio.run(tested(settings, platform, address, wait, print, conditions))
+        trial = asyncio.run(send_trial(settings, platform, address, wait, print, conditions))
         seen = "nobody pressed in time; where trnbot serves, it may have taken the press"
         if trial.presser:
             seen = f"{trial.presser.name or trial.presser.id} pressed after {trial.seconds:.0f} s"
@@ -415,7 +415,7 @@ class Trial:
         self.seconds = monotonic() - began
 
 
-async def tested(
+async def send_trial(
     settings: Settings,
     platform: str,
     address: str,

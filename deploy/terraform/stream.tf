@@ -1,12 +1,13 @@
 # Optionally, CloudWatch writes the metrics that trnbot reads to the bucket.
 locals {
   streamed = {
-    "ContainerInsights" = []
-    "Trn/Training"      = []
-    "CWAgent"           = ["mem_used_percent"]
-    "AWS/EC2"           = ["CPUUtilization", "NetworkIn", "NetworkOut", "StatusCheckFailed"]
-    "AWS/EBS"           = ["VolumeIdleTime", "VolumeReadBytes", "VolumeWriteBytes"]
-    "AWS/FSx"           = []
+    "ContainerInsights"           = []
+    "Trn/Training"                = []
+    "CWAgent"                     = ["mem_used_percent"]
+    "/aws/sagemaker/TrainingJobs" = ["MemoryUtilization"]
+    "AWS/EC2"                     = ["CPUUtilization", "NetworkIn", "NetworkOut", "StatusCheckFailed"]
+    "AWS/EBS"                     = ["VolumeIdleTime", "VolumeReadBytes", "VolumeWriteBytes"]
+    "AWS/FSx"                     = []
   }
 }
 

@@ -27,7 +27,7 @@ class Account:
 
     def pages(self, place: Place, service: str, operation: str, **given: Any) -> list[dict]:
         self.asked.append(f"{service} {operation}")
-        if service != "sagemaker":
+        if not operation.startswith("list_cluster"):
             return []
         if operation == "list_clusters":
             summaries = [

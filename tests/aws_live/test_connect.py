@@ -17,7 +17,7 @@ from adapters.terminal.prompt import Prompt
 from bot.__main__ import main
 from bot.errors import Unavailable, WrongInput
 from bot.settings.settings import read_settings
-from bot.wiring.connect import FIRST_DAYS, STEPS, Connecting, run, tested
+from bot.wiring.connect import FIRST_DAYS, STEPS, Connecting, run, send_trial
 from bot.wiring.environment import Drafts, with_key
 from tests.aws_live.serving import BUCKET
 from tests.e2e.slackserver import free_port
@@ -354,7 +354,7 @@ async def test_a_test_goes_to_the_channel_of_teams_that_speaks_first(tmp_path, m
             assert got.status < 300, await got.text()
 
     wait = timedelta(seconds=20)
-    going = asyncio.ensure_future(tested(read_settings(given), "teams", "", wait, said.append))
+    going = asyncio.ensure_future(send_trial(read_settings(given), "teams", "", wait, said.append))
     while not said:
         await asyncio.sleep(0.02)
     await write(1, text="<at>trnbot</at> hello")

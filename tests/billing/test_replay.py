@@ -7,7 +7,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.model.fleet import Market
+from bot.costs.pricing import billed_rate
+from bot.model.fleet import Instance, Market
+from bot.model.labels import Labels
 from bot.model.price import AccountRates, Basis
 from bot.model.window import Window
 
@@ -160,6 +162,27 @@ def test_an_hour_of_a_hyperpod_node_has_the_rate_of_its_own_lines(exports, produ
         "ml.trn1.32xlarge": Decimal("24.8"),
         "trn1.32xlarge": Decimal("21.5"),
     }
+
+
+@pytest.mark.parametrize("product", [{}, {"instance_type": "ml.trn1.32xlarge-Training"}])
+def test_an_hour_of_a_training_job_has_the_rate_of_its_own_lines(exports, product):
+    job = exports.line(
+        cost="24.7",
+        line_item_usage_type="USW2-Train:ml.trn1.32xlarge",
+        line_item_product_code="AmazonSageMaker",
+        line_item_operation="RunInstance",
+        line_item_resource_id="arn:aws:sagemaker:us-west-2:222222222222:training-job/llama-7b",
+        product={"region": "us-west-2"} | product,
+    )
+    rates = exports.bill(job).rates(exports.day + timedelta(days=2))
+    labels = Labels(
+        job="llama-7b",
+        instance="llama-7b/algo-2",
+        instance_type="ml.trn1.32xlarge",
+        region="us-west-2",
+    )
+    price = billed_rate(rates, Instance(labels, exports.day, "running"))
+    assert (price.usd_per_hour, price.instance_type) == (Decimal("24.7"), "ml.trn1.32xlarge")
 
 
 @pytest.mark.parametrize(("days", "known"), [(1, False), (2, True), (8, True), (9, False)])

@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,63 @@ def test_the_container_is_the_image():
 def test_every_file_to_deploy_with_is_tried_by_a_test(path):
     tests = (x.read_text() for x in (ROOT / "tests").rglob("*.py"))
     assert any(f'"{path.name}' in text or f"deploy/{path.name}" in text for text in tests)
+
+
+class Metadata(BaseHTTPRequestHandler):
+    """Answer as the metadata service of EC2 does, version 2."""
+
+    def do_PUT(self):
+        self.answer("token-1")
+
+    def do_GET(self):
+        known = {"instance-id": "i-0abc", "placement/region": "us-west-2"}
+        assert self.headers["X-aws-ec2-metadata-token"] == "token-1"
+        self.answer(known[self.path.partition("/meta-data/")[2]])
+
+    def answer(self, text):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        """Stay quiet."""
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed here")
+@pytest.mark.parametrize(
+    ("context", "told", "call"),
+    [
+        ("prolog_slurmd", {}, "create-tags"),
+        ("prolog_slurmd", {"SLURM_JOB_NAME": "llama-7b"}, "create-tags"),
+        ("epilog_slurmd", {}, "delete-tags"),
+    ],
+)
+def test_slurm_tags_a_node_with_its_job(context, told, call, tmp_path):
+    program = "#!/bin/sh\necho {}\n"
+    for name, words in {
+        "scontrol": "JobId=12 JobName=llama-7b UserId=dana Partition=trn1",
+        "aws": '"$@" >> calls',
+    }.items():
+        (tmp_path / name).write_text(program.format(words))
+        (tmp_path / name).chmod(0o755)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    given = {"SLURM_JOB_ID": "12", "SLURM_SCRIPT_CONTEXT": context, "PATH": str(tmp_path)} | told
+    given["IMDS"] = f"http://127.0.0.1:{server.server_port}/latest"
+    script = [shutil.which("sh"), ROOT / "deploy/slurm-prolog.sh"]
+    subprocess.run(script, env=given, cwd=tmp_path, check=True, timeout=30)
+    server.shutdown()
+    server.server_close()
+    tags = "--region us-west-2 --resources i-0abc --tags Key=job,Value=llama-7b"
+    assert (tmp_path / "calls").read_text() == f"ec2 {call} {tags}\n"
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed here")
+def test_without_metadata_slurm_goes_on(tmp_path):
+    """A node whose prolog fails is drained."""
+    given = {"SLURM_JOB_ID": "12", "IMDS": "http://127.0.0.1:9/latest", "PATH": str(tmp_path)}
+    script = [shutil.which("sh"), ROOT / "deploy/slurm-prolog.sh"]
+    subprocess.run(script, env=given, cwd=tmp_path, check=True, timeout=30)
 
 
 @pytest.mark.parametrize(

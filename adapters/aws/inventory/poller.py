@@ -23,7 +23,7 @@ from adapters.aws.inventory.ownership import (
     trail,
     trimmed_events,
 )
-from adapters.aws.inventory.resources import ACCELERATED_TYPES
+from adapters.aws.inventory.resources import ACCELERATED_TYPES, TRAINING_FACTS, hosts_of
 from bot.errors import Unavailable
 from bot.model.fleet import FileSystem, Inventory, Reservation, Volume, hardware_of
 from bot.model.labels import Labels
@@ -71,6 +71,7 @@ DESCRIPTIONS = (
     Description("fsx", "describe_file_systems", _HOURLY),
     Description("service-quotas", "list_service_quotas", _DAILY, {"ServiceCode": "ec2"}),
     Description("sagemaker", "list_clusters", _HOURLY),
+    Description("sagemaker", "list_training_jobs", _OFTEN, {"StatusEquals": "InProgress"}),
 )
 _AGAIN = timedelta(minutes=59)
 """What is not asked at each tick and failed is asked again after so long."""
@@ -101,6 +102,17 @@ class ResourcePoller:
                 given = {"ClusterName": name}
                 nodes = Description("sagemaker", "list_cluster_nodes", _OFTEN, given, argument=name)
                 yield from self._describe(place, nodes, now)
+            yield from self._train(place, now)
+
+    def _train(self, place: Place, now: datetime) -> Iterator[Missing]:
+        """Describe the training jobs that began, are about to, or ended since the last look."""
+        running, job = self._training_jobs(place), ("sagemaker", "describe_training_job")
+        for name in sorted({*running, *self.responses.arguments(*job, place)}):
+            (known,) = self.responses.last(ApiCall(*job, place, name)) or [{}]
+            if "TrainingEndTime" in known or ("TrainingStartTime" in known and name in running):
+                continue
+            given = {"TrainingJobName": name}
+            yield from self._describe(place, Description(*job, _OFTEN, given, argument=name), now)
 
     def _describe(self, place: Place, wanted: Description, now: datetime) -> Iterator[Missing]:
         call = ApiCall(wanted.service, wanted.operation, place, wanted.argument)
@@ -119,6 +131,8 @@ class ResourcePoller:
             yield Missing(place.gap(str(error)), wanted.needed, place)
         else:
             self._failed.pop(call, None)
+            if wanted.operation == "describe_training_job":
+                pages = [{x: page[x] for x in TRAINING_FACTS if x in page} for page in pages]
             self.responses.put(call, now, pages)
 
     def instances(self, place: Place) -> frozenset[str]:
@@ -161,6 +175,16 @@ class ResourcePoller:
                 for node in page["ClusterNodeSummaries"]:
                     if hardware_of(node["InstanceType"]).startswith(ACCELERATED_TYPES):
                         yield node
+        for name in self._training_jobs(place):
+            call = ApiCall("sagemaker", "describe_training_job", place, name)
+            if job := self.responses.last(call):
+                for kind, host in hosts_of(job[0]):
+                    yield {"InstanceId": host, "InstanceType": kind}
+
+    def _training_jobs(self, place: Place) -> list[str]:
+        """Return the names of the training jobs that ran when they were last listed."""
+        pages = self._pages(place, "list_training_jobs", "sagemaker")
+        return [str(x["TrainingJobName"]) for page in pages for x in page["TrainingJobSummaries"]]
 
     def _hyperpods(self, place: Place) -> list[str]:
         """Return the names of the HyperPod clusters last listed at a place."""

@@ -116,6 +116,65 @@ def hyperpod_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
     return nodes
 
 
+TRAINING_FACTS = (
+    "TrainingJobName",
+    "TrainingJobStatus",
+    "ResourceConfig",
+    "TrainingStartTime",
+    "TrainingEndTime",
+    "EnableManagedSpotTraining",
+)
+"""What is kept of DescribeTrainingJob: its hyperparameters and environment may hold secrets."""
+
+
+def hosts_of(job: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return type and name of each accelerated host of a training job, none before it started.
+
+    SageMaker numbers the hosts of a job through all of its groups: `JOB/algo-1`, as its metrics do.
+    """
+    config = job.get("ResourceConfig") or {}
+    groups = config.get("InstanceGroups") or (
+        {
+            "InstanceType": config.get("SelectedInstanceType") or config.get("InstanceType", ""),
+            "InstanceCount": config.get("SelectedInstanceCount") or config.get("InstanceCount", 0),
+        },
+    )
+    kinds = [str(x["InstanceType"]) for x in groups for _ in range(int(x["InstanceCount"]))]
+    return [
+        (kind, f"{job['TrainingJobName']}/algo-{number}")
+        for number, kind in enumerate(kinds, 1)
+        if "TrainingStartTime" in job and hardware_of(kind).startswith(ACCELERATED_TYPES)
+    ]
+
+
+def training_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
+    """Translate DescribeTrainingJob into its nodes.
+
+    Their cluster is the job itself, for they run nothing else.
+    """
+    (page,) = pages
+    name, ended = str(page["TrainingJobName"]), instant(page.get("TrainingEndTime"))
+    nodes = {}
+    for kind, host in hosts_of(page):
+        labels = Labels(
+            cluster=name,
+            job=name,
+            instance=host,
+            instance_type=kind,
+            region=answer.region,
+            account=answer.account,
+        )
+        nodes[labels.instance] = Instance(
+            labels=labels,
+            launched_at=required(page["TrainingStartTime"], "TrainingStartTime"),
+            state="terminated" if ended else "running",
+            market=Market.SPOT if page.get("EnableManagedSpotTraining") else Market.ON_DEMAND,
+            ended_at=ended,
+            launched_by=Launcher(f"SageMaker training job {name}", LauncherKind.MACHINE),
+        )
+    return nodes
+
+
 def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume, ...]:
     """Translate DescribeVolumes."""
     described = []

@@ -209,6 +209,9 @@ class Snapshots:
             for x in (
                 *histories("ec2", "describe_instances", resources.instances),
                 *responses.histories("sagemaker", "list_cluster_nodes", resources.hyperpod_nodes),
+                *responses.histories(
+                    "sagemaker", "describe_training_job", resources.training_nodes
+                ),
             )
         ]
         self._volumes = [

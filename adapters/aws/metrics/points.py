@@ -331,6 +331,7 @@ class Gatherer:
 _LABELS: Mapping[str, str] = {
     "ClusterName": "cluster",
     "InstanceId": "instance",
+    "Host": "instance",
     "NeuronCore": "core",
     "FullPodName": "pod",
     "PodName": "job",
@@ -393,7 +394,7 @@ def instance_of(series: MetricSeries, own: str = "") -> str:
     "" where it is of none.
     """
     dimensions = dict(series.dimensions)
-    return dimensions.get("InstanceId") or dimensions.get(own, "")
+    return dimensions.get("InstanceId") or dimensions.get("Host") or dimensions.get(own, "")
 
 
 def reporter(series: MetricSeries, own: str = "") -> str:

@@ -10,7 +10,7 @@ SELECT
     coalesce(service, servicecode, '') AS service,
     coalesce(usage_type, '') AS usage_type,
     coalesce(operation, '') AS operation,
-    coalesce(instance_type, type_in(usage_type), '') AS instance_type,
+    coalesce(plain_type(instance_type), type_in(usage_type), '') AS instance_type,
     CASE
         WHEN line_type = 'Tax' THEN ''
         WHEN market ILIKE 'CapacityBlock' OR held_as ILIKE '%capacity block%' OR usage_type ILIKE '%CapacityBlock%'

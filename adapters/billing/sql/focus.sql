@@ -11,8 +11,8 @@ SELECT
     held_usage_type(coalesce(x_usage_type, sku_usage_type, sku_meter, ''), held_status) AS usage_type,
     coalesce(operation, '') AS operation,
     CASE WHEN service_code = 'AmazonEC2' OR service ILIKE '%Elastic Compute Cloud%' OR x_usage_type IS NOT NULL
-        THEN coalesce(sku_instance_type, nullif(type_in(coalesce(x_usage_type, sku_usage_type, sku_meter)), ''), type_in(description), '')
-        ELSE coalesce(sku_instance_type, '')
+        THEN coalesce(plain_type(sku_instance_type), nullif(type_in(coalesce(x_usage_type, sku_usage_type, sku_meter)), ''), type_in(description), '')
+        ELSE coalesce(plain_type(sku_instance_type), '')
     END AS instance_type,
     CASE
         WHEN category = 'Tax' THEN ''

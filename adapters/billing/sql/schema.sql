@@ -46,9 +46,11 @@ CREATE OR REPLACE MACRO short_money(x) AS
     CASE WHEN abs(x) < 99999 AND try_cast(x AS DECIMAL(18, 10))::DOUBLE = x THEN try_cast(x AS DECIMAL(18, 10)) END;
 CREATE OR REPLACE MACRO type_in(t) AS
     regexp_extract(t, '(?:^|[^a-z0-9.-])((?:ml\.)?[a-z][a-z0-9-]*[0-9][a-z0-9-]*\.(?:[0-9]*xlarge|large|medium|small|micro|nano|metal[a-z0-9-]*))(?:$|[^a-z0-9.-])', 1);
--- Cluster:ml.TYPE are the nodes of SageMaker HyperPod.
+-- SageMaker's Price List calls the type of a use `ml.TYPE-Training`.
+CREATE OR REPLACE MACRO plain_type(t) AS regexp_replace(t, '^(ml\..+)-[A-Z]\w*$', '\1');
+-- Cluster:ml.TYPE are the nodes of SageMaker HyperPod, Train:ml.TYPE those of its training jobs.
 CREATE OR REPLACE MACRO runs_instance(t) AS
-    regexp_matches(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)(:|$)|(^|-)Cluster:ml\.');
+    regexp_matches(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)(:|$)|(^|-)(Cluster|Train):ml\.');
 CREATE OR REPLACE MACRO holds_instance(t) AS regexp_matches(t, '(^|-)(UnusedBox|UnusedDed)(:|$)');
 -- FOCUS tells by CapacityReservationStatus that reserved capacity stood empty, where a CUR has the usage type UnusedBox.
 CREATE OR REPLACE MACRO held_usage_type(t, status) AS CASE
