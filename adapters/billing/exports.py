@@ -202,13 +202,13 @@ def _first(expressions: Iterable[str]) -> str:
 
 _NET = {
     "net_cost", "ri_net_effective", "ri_net_unused_upfront", "ri_net_unused_recurring",
-    "sp_net_effective",
+    "sp_net_effective", "sp_net_upfront", "sp_net_recurring",
 }  # fmt: skip
 """What an amount is after discounts: columns of accounts that have any."""
 _SUMS = _NET | {
     "cost", "discount_total", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring",
-    "sp_effective", "sp_total", "sp_used", "split_cost", "unused_cost", "split_ratio", "billed",
-    "effective", "quantity",
+    "sp_effective", "sp_total", "sp_used", "sp_upfront", "sp_recurring", "split_cost",
+    "unused_cost", "split_ratio", "billed", "effective", "quantity",
 }  # fmt: skip
 _FLOATS = {"amount", "quantity", "split_cost", "unused_cost", "split_ratio"}
 _TOLD = {"line_type", "parent", "category", "class", "description", "ri_arn"}
@@ -375,6 +375,10 @@ CUR_NAMES = {
     "sp_net_effective": ("savings_plan_net_savings_plan_effective_cost",),
     "sp_total": ("savings_plan_total_commitment_to_date",),
     "sp_used": ("savings_plan_used_commitment",),
+    "sp_upfront": ("savings_plan_amortized_upfront_commitment_for_billing_period",),
+    "sp_recurring": ("savings_plan_recurring_commitment_for_billing_period",),
+    "sp_net_upfront": ("savings_plan_net_amortized_upfront_commitment_for_billing_period",),
+    "sp_net_recurring": ("savings_plan_net_recurring_commitment_for_billing_period",),
     "parent": ("split_line_item_parent_resource_id",),
     "split_cost": ("split_line_item_split_cost",),
     "unused_cost": ("split_line_item_unused_cost",),

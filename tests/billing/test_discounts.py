@@ -21,9 +21,12 @@ HOUR, DAY, MONTH = timedelta(hours=1), timedelta(days=1), timedelta(days=30)
 EVER = Window(NOVEMBER, NOVEMBER + MONTH)
 A, B = "222222222222", "333333333333"
 PLAN = "arn:aws:savingsplans::222222222222:savingsplan/sp-1"
+PLAN_UPFRONT = "arn:aws:savingsplans::333333333333:savingsplan/sp-2"
 RI_MONTHLY = "arn:aws:ec2:us-west-2:222222222222:reserved-instances/ri-monthly"
 RI_UPFRONT = "arn:aws:ec2:us-west-2:333333333333:reserved-instances/ri-upfront"
 BLOCK = "arn:aws:ec2:us-west-2:333333333333:capacity-reservation/cr-0ab"
+SP_UPFRONT = "savings_plan_amortized_upfront_commitment_for_billing_period"
+SP_RECURRING = "savings_plan_recurring_commitment_for_billing_period"
 USAGE = ("Usage", "SavingsPlanCoveredUsage", "DiscountedUsage")
 KEYS = (
     "team",
@@ -62,7 +65,7 @@ class Charge:
         """Return what the contract takes off the invoice for it, USD below zero."""
         return (
             -self.cost * EDP
-            if self.kind in ("Usage", "Fee", "RIFee", "SavingsPlanRecurringFee")
+            if self.kind == "Usage" or self.kind.endswith("Fee")
             else D(0)
         )
 
@@ -89,8 +92,11 @@ def charges() -> Iterator[Charge]:
                  purchase="reserved", commitment=RI_MONTHLY, **month)  # fmt: skip
     yield Charge("Fee", NOVEMBER, D("26280"), D(0), "USW2-HeavyUsage:inf2.24xlarge", account=B, purchase="reserved",
                  commitment=RI_UPFRONT, upfront=True)  # fmt: skip
-    yield Charge("RIFee", cost=D(0), amortised=D(0), usage_type="USW2-HeavyUsage:inf2.24xlarge", account=B,
+    yield Charge("RIFee", cost=D("432"), amortised=D(0), usage_type="USW2-HeavyUsage:inf2.24xlarge", account=B,
                  purchase="reserved", commitment=RI_UPFRONT, **month)  # fmt: skip
+    yield Charge("SavingsPlanUpfrontFee", NOVEMBER, D("43800"), D(0), "ComputeSP:1yrAllUpfront", account=B,
+                 service="ComputeSavingsPlans", purchase="savings-plan", commitment=PLAN_UPFRONT)  # fmt: skip
+    yield Charge("Fee", cost=D("812.5"), amortised=D("812.5"), usage_type="Dollar", service="AWSSupportBusiness", **month)
     yield Charge("Fee", NOVEMBER, block_fee, D(0), "USW2-CapacityBlock:trn2.48xlarge", BLOCK, account=B,
                  purchase="capacity-block", length=DAYS * DAY, description="Capacity Block fee")  # fmt: skip
     for kind, cost in (("Credit", "-500"), ("Refund", "-120.55"), ("Tax", "310.07")):
@@ -109,6 +115,12 @@ def charges() -> Iterator[Charge]:
                      purchase="savings-plan", commitment=PLAN)  # fmt: skip
         yield Charge("SavingsPlanRecurringFee", at, D("30"), 30 - D("12.5") * len(covered), "ComputeSP:1yrNoUpfront",
                      service="ComputeSavingsPlans", purchase="savings-plan", commitment=PLAN)  # fmt: skip
+        yield Charge("SavingsPlanCoveredUsage", at, D("24.78"), D("3.5"), "USW2-BoxUsage:trn1n.32xlarge", "i-p3",
+                     "frontier", B, purchase="savings-plan", commitment=PLAN_UPFRONT)  # fmt: skip
+        yield Charge("SavingsPlanNegation", at, D("-24.78"), D(0), "USW2-BoxUsage:trn1n.32xlarge", account=B,
+                     purchase="savings-plan", commitment=PLAN_UPFRONT)  # fmt: skip
+        yield Charge("SavingsPlanRecurringFee", at, D(0), D("1.5"), "ComputeSP:1yrAllUpfront", account=B,
+                     service="ComputeSavingsPlans", purchase="savings-plan", commitment=PLAN_UPFRONT, upfront=True)  # fmt: skip
         yield Charge("DiscountedUsage", at, D(0), D("3.00"), "USW2-BoxUsage:inf2.48xlarge", "i-r1", "serving",
                      purchase="reserved", commitment=RI_MONTHLY)  # fmt: skip
         yield Charge("DiscountedUsage", at, D(0), D("3.00"), "USW2-BoxUsage:inf2.24xlarge", "i-r2", "ranking",
@@ -196,6 +208,8 @@ def cur(charge: Charge, way: str) -> list[dict[str, str]]:
         "savings_plan_savings_plan_effective_cost": "",
         "savings_plan_total_commitment_to_date": "",
         "savings_plan_used_commitment": "",
+        SP_UPFRONT: "",
+        SP_RECURRING: "",
         "split_line_item_parent_resource_id": "",
         "split_line_item_split_cost": "",
         "split_line_item_unused_cost": "",
@@ -206,13 +220,19 @@ def cur(charge: Charge, way: str) -> list[dict[str, str]]:
     if charge.kind == "DiscountedUsage":
         row["reservation_effective_cost"] = str(charge.amortised)
     if charge.kind == "SavingsPlanRecurringFee":
-        row["savings_plan_total_commitment_to_date"] = str(charge.cost)
-        row["savings_plan_used_commitment"] = str(charge.cost - charge.amortised)
+        committed = D(5) if charge.upfront else charge.cost
+        row["savings_plan_total_commitment_to_date"] = str(committed)
+        row["savings_plan_used_commitment"] = str(committed - charge.amortised)
+        row[SP_UPFRONT] = str(committed) if charge.upfront else "0"
+        row[SP_RECURRING] = "0" if charge.upfront else str(committed)
 
     if way == "net":
         net = charge.cost + charge.discount
         row["line_item_net_unblended_cost"] = str(net)
         row["savings_plan_net_savings_plan_effective_cost"] = ""
+        for name in (SP_UPFRONT, SP_RECURRING):
+            paid = row[name] and str(D(row[name]) * (1 - EDP))
+            row[name.replace("savings_plan_", "savings_plan_net_")] = paid
         row["reservation_net_effective_cost"] = ""
         if charge.kind == "SavingsPlanCoveredUsage":
             row["savings_plan_net_savings_plan_effective_cost"] = str(charge.net_amortised)
@@ -313,6 +333,8 @@ class Focus:
             if charge.team
             else {}
         )
+        # An hour, where a Capacity Block was bought: no line says which hours it buys.
+        ends = charge.start + (HOUR if charge.resource == BLOCK else charge.length)
         described = "EDP discount" if charge.kind == "EdpDiscount" else charge.description
         row: dict[str, object] = {
             "BillingAccountId": "111111111111",
@@ -320,7 +342,7 @@ class Focus:
             "BillingCurrency": "USD",
             "BillingPeriodStart": f"{NOVEMBER:%Y-%m-%dT%H:%M:%SZ}",
             "ChargePeriodStart": f"{charge.start:%Y-%m-%dT%H:%M:%SZ}",
-            "ChargePeriodEnd": f"{charge.start + charge.length:%Y-%m-%dT%H:%M:%SZ}",
+            "ChargePeriodEnd": f"{ends:%Y-%m-%dT%H:%M:%SZ}",
             "ChargeCategory": "Purchase" if charge.kind.endswith("Fee") else category,
             "ChargeClass": "Correction" if charge.kind == "Refund" else "",
             "ChargeDescription": described,
@@ -330,7 +352,7 @@ class Focus:
             "ResourceId": charge.resource,
             "BilledCost": str(net),
             "EffectiveCost": "0" if unused else str(amortised),
-            "PricingCategory": {"spot": "Dynamic", "on-demand": "Standard"}.get(
+            "PricingCategory": {"spot": "Dynamic", "on-demand": "Standard", "": "Standard"}.get(
                 charge.purchase, "Committed"
             ),
             "CommitmentDiscountType": self.names.get(charge.purchase, ""),
@@ -352,6 +374,9 @@ class Focus:
             return [row]
         idle = {"ChargeCategory": "Usage", "BilledCost": "0", "CommitmentDiscountStatus": "Unused",
                 "EffectiveCost": str(amortised)}  # fmt: skip
+        # Which is the resource itself from 1.2 on.
+        if "InvoiceId" in self.added:
+            idle["ResourceId"] = charge.commitment
         if "x_Discounts" in row:
             idle["x_Discounts"] = {}
         return [row, {**row, **idle}]
@@ -432,7 +457,7 @@ def test_lines_hold_the_same_in_every_form(told):
     commitment = sum(c.net_amortised for c in charges() if c.kind == "SavingsPlanRecurringFee")
     s3 = sum(c.net_amortised for c in charges() if c.service == "AmazonS3")
     assert {name: round(usd, 2) for name, usd in lines.items() if name != "EC2"} == {
-        "commitment": round(commitment, 2), "S3": round(s3, 2)}  # fmt: skip
+        "commitment": round(commitment, 2), "S3": round(s3, 2), "other": round(D("812.5") * (1 - EDP), 2)}  # fmt: skip
 
 
 def test_discounts_are_told_beside_what_they_are_taken_off(told):

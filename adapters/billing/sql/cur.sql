@@ -22,7 +22,7 @@ SELECT
         WHEN coalesce(line_type, 'Usage') = 'Usage' THEN 'on-demand'
         ELSE ''
     END AS purchase,
-    coalesce(resource, '') AS resource,
+    CASE WHEN resource IS DISTINCT FROM coalesce(sp_arn, ri_arn) OR purchase = 'capacity-block' THEN coalesce(resource, '') ELSE '' END AS resource,
     description,
     tags,
     date_trunc('month', period)::DATE AS period,

@@ -11,7 +11,11 @@ WITH line AS (
 ), discounted AS (
     SELECT * REPLACE (
         CASE WHEN is_discount OR line_type IN ('Credit', 'Refund', 'Tax', 'SavingsPlanCoveredUsage', 'SavingsPlanNegation') THEN 0
-             ELSE coalesce(net_cost - cost, discount, 0) END::DECIMAL(38, 15) AS discount)
+             ELSE coalesce(net_cost - cost, discount, 0) END::DECIMAL(38, 15) AS discount),
+        -- What is left of a plan's commitment after discounts; of a plan paid upfront no fee tells it.
+        CASE WHEN coalesce(sp_upfront, 0) + coalesce(sp_recurring, 0) <> 0 AND coalesce(sp_net_upfront, sp_net_recurring) IS NOT NULL
+             THEN (coalesce(sp_net_upfront, 0) + coalesce(sp_net_recurring, 0))::DOUBLE / (coalesce(sp_upfront, 0) + coalesce(sp_recurring, 0))::DOUBLE
+             WHEN net_cost <> cost AND cost <> 0 THEN net_cost::DOUBLE / cost::DOUBLE END AS sp_left
     FROM line
 )
 SELECT
@@ -36,8 +40,8 @@ SELECT
     CASE
         WHEN is_discount OR line_type IN ('Credit', 'Refund', 'Tax', 'SavingsPlanNegation', 'SavingsPlanUpfrontFee') THEN 0
         WHEN line_type = 'SavingsPlanCoveredUsage' THEN coalesce(sp_net_effective, sp_effective, cost)
-        WHEN line_type = 'SavingsPlanRecurringFee' AND net_cost <> cost AND cost <> 0
-            THEN (coalesce(sp_total - coalesce(sp_used, 0), cost)::DOUBLE * net_cost::DOUBLE / cost::DOUBLE)::DECIMAL(38, 9)::DECIMAL(38, 15)
+        WHEN line_type = 'SavingsPlanRecurringFee' AND sp_left <> 1
+            THEN (coalesce(sp_total - coalesce(sp_used, 0), cost)::DOUBLE * sp_left)::DECIMAL(38, 9)::DECIMAL(38, 15)
         WHEN line_type = 'SavingsPlanRecurringFee' THEN coalesce(sp_total - coalesce(sp_used, 0), cost)
         WHEN line_type = 'DiscountedUsage' THEN coalesce(ri_net_effective, ri_effective, cost + discount)
         WHEN line_type = 'RIFee' AND coalesce(ri_unused_upfront, ri_unused_recurring) IS NOT NULL

@@ -20,10 +20,11 @@ SELECT
         WHEN commitment ILIKE '%savings%plan%' OR commitment_category = 'Spend' THEN 'savings-plan'
         WHEN commitment ILIKE '%reserv%' OR commitment_category = 'Usage' THEN 'reserved'
         WHEN pricing = 'Dynamic' OR coalesce(x_usage_type, sku_meter) ILIKE '%SpotUsage%' THEN 'spot'
-        WHEN pricing IN ('Standard', 'On-Demand') THEN 'on-demand'
+        WHEN pricing IN ('Standard', 'On-Demand') AND category IS DISTINCT FROM 'Purchase' THEN 'on-demand'
         ELSE ''
     END AS purchase,
-    coalesce(resource, '') AS resource,
+    -- From 1.2 on a commitment is the resource of its own fee and of what it left unused.
+    CASE WHEN resource IS DISTINCT FROM commitment_id THEN coalesce(resource, '') ELSE '' END AS resource,
     description,
     tags,
     date_trunc('month', period)::DATE AS period,
