@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.costs.lasting import Lengths
 from bot.costs.pricing import Pricing
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
@@ -23,7 +22,7 @@ from bot.settings.routes import routes_now
 from bot.watch.mute import mute
 from bot.watch.notify import Incident, group, notification_of, too_late
 from bot.watch.route import audience, listeners, with_owner
-from bot.watch.track import PriceOf, at_peak, escalated, recent, track, value
+from bot.watch.track import Lengths, PriceOf, at_peak, escalated, recent, track, value
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LEVELS = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")

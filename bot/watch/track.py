@@ -6,13 +6,14 @@ Anomalies come and go; an alert is one stay of one, remembered at its peak.
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 
-from bot.costs.lasting import HoursLeft, Lengths
 from bot.model.alert import Alert, Peak, Waste, WastedHours
 from bot.model.anomaly import Anomaly, BilledExcess, Detection, NodeState
 from bot.model.causes import Cause
@@ -20,6 +21,7 @@ from bot.model.fleet import Inventory
 from bot.model.money import CENT, cents
 from bot.model.policy import Policy
 from bot.model.price import Basis, Price
+from bot.model.projection import COVERAGE
 from bot.model.reading import Reading
 from bot.model.window import Window, month_of
 from bot.watch.route import claims_of, launcher_of
@@ -169,6 +171,58 @@ Our own estimate, shown as a range on the card.
 _UNSURE_ELSE = Decimal("0.25")
 _MOST_PRICES = 200
 """Prices by which the hours of an alert are kept; of more, none are."""
+
+
+@dataclass(frozen=True)
+class HoursLeft:
+    """State how many more hours an alert goes on: at least, in the mean, and at most."""
+
+    low: Decimal
+    mean: Decimal
+    high: Decimal
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Hold how long alerts lasted, or have lasted so far, by their cause."""
+
+    hours: Mapping[Cause, Sequence[tuple[float, bool]]] = field(default_factory=dict)
+    """Hours of each alert, and whether it has ended."""
+
+    @classmethod
+    def of(cls, alerts: Iterable[Alert]) -> Lengths:
+        """Return the lengths of some alerts."""
+        hours: defaultdict[Cause, list[tuple[float, bool]]] = defaultdict(list)
+        for alert in alerts:
+            hours[alert.cause].append(
+                (float(_hours(alert.anomaly.window.start, alert.seen)), bool(alert.closed))
+            )
+        return cls(hours)
+
+    def left(self, alert: Alert, most: Decimal) -> HoursLeft:
+        """Return how many more hours an open alert goes on, `most` at most.
+
+        An alert that lasted longer than this one has tells how much longer; one that is still open
+        tells that it was no shorter. Beside them stands the usual length of the cause, as one alert
+        that went on for so long and for as long again as this one has lasted: what has outlived the
+        usual is no longer usual. The chance to end is the same in every hour, and known as well as
+        there are alerts that tell of it (a Lomax distribution).
+        """
+        age = float(_hours(alert.anomaly.window.start, alert.seen))
+        known = self.hours.get(alert.cause, ())
+        longer = [(hours - age, ended) for hours, ended in known if hours > age]
+        usual = alert.cause.facts.lasts / timedelta(hours=1) + age
+        scale = usual + sum(hours for hours, _ in longer)
+        # As many as have ended, the usual, and the one that is asked about.
+        shape = 2 + sum(ended for _, ended in longer)
+
+        def quantile(share: float) -> float:
+            return scale * (math.pow(1 - share, -1 / shape) - 1)
+
+        end, tail = float(most), (1 - COVERAGE) / 2
+        mean = scale / (shape - 1) * (1 - (1 + end / scale) ** (1 - shape))
+        low, high = min(quantile(tail), mean), min(quantile(1 - tail), end)
+        return HoursLeft(*(Decimal(str(round(hours, 6))) for hours in (low, mean, high)))
 
 
 def value(

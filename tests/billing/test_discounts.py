@@ -63,11 +63,7 @@ class Charge:
     @property
     def discount(self) -> Decimal:
         """Return what the contract takes off the invoice for it, USD below zero."""
-        return (
-            -self.cost * EDP
-            if self.kind == "Usage" or self.kind.endswith("Fee")
-            else D(0)
-        )
+        return -self.cost * EDP if self.kind == "Usage" or self.kind.endswith("Fee") else D(0)
 
     @property
     def net(self) -> Decimal:
@@ -96,7 +92,14 @@ def charges() -> Iterator[Charge]:
                  purchase="reserved", commitment=RI_UPFRONT, **month)  # fmt: skip
     yield Charge("SavingsPlanUpfrontFee", NOVEMBER, D("43800"), D(0), "ComputeSP:1yrAllUpfront", account=B,
                  service="ComputeSavingsPlans", purchase="savings-plan", commitment=PLAN_UPFRONT)  # fmt: skip
-    yield Charge("Fee", cost=D("812.5"), amortised=D("812.5"), usage_type="Dollar", service="AWSSupportBusiness", **month)
+    yield Charge(
+        "Fee",
+        cost=D("812.5"),
+        amortised=D("812.5"),
+        usage_type="Dollar",
+        service="AWSSupportBusiness",
+        **month,
+    )
     yield Charge("Fee", NOVEMBER, block_fee, D(0), "USW2-CapacityBlock:trn2.48xlarge", BLOCK, account=B,
                  purchase="capacity-block", length=DAYS * DAY, description="Capacity Block fee")  # fmt: skip
     for kind, cost in (("Credit", "-500"), ("Refund", "-120.55"), ("Tax", "310.07")):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.month_end import jump_words, open_jumps
-from bot.costs.invoice import invoice_of
+from bot.answers.cost.month_end import invoice_of, jump_words, open_jumps
 from bot.costs.nowcast import fleet_of, forecast_of
 from bot.model.causes import Cause
 from bot.model.notification import StateUpdate

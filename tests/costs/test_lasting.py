@@ -9,12 +9,11 @@ from decimal import Decimal
 
 import pytest
 
-from bot.costs.lasting import Lengths
 from bot.model.alert import Alert
 from bot.model.causes import CAUSES, Cause
 from bot.model.projection import COVERAGE
 from bot.model.window import Window
-from bot.watch.track import value
+from bot.watch.track import Lengths, value
 from tests.builders import NOON, alert, anomaly, price
 
 MONTH = Decimal(720)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bot.costs.together import strangers, used, without_runtime
+from bot.answers.runs.costed import strangers, used, without_runtime
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from tests.answers.advice_world import STEPS, World, ask

@@ -8,14 +8,13 @@ import pytest
 
 from bot.cards.alert_words import alert_data, money_texts, price_words, remedies
 from bot.cards.card import Text, plain
-from bot.costs.lasting import Lengths
 from bot.model.alert import Alert
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.fleet import Market
 from bot.model.money import cents
 from bot.model.price import Basis
-from bot.watch.track import value
+from bot.watch.track import Lengths, value
 from tests.builders import FIVE, NOON, alert, anomaly, inventory, nodes, price
 
 FLEET = inventory(nodes(4))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -30,17 +31,112 @@ from bot.cards.words import (
     period,
 )
 from bot.costs.allocation import Allocation
-from bot.costs.invoice import Invoice, Prepaid, invoice_of
-from bot.costs.nowcast import Expected, Nowcast, expected, fleet_of, forecast_month
+from bot.costs.nowcast import (
+    Expected,
+    Fleet,
+    Nowcast,
+    Tallies,
+    expected,
+    fleet_of,
+    forecast_month,
+)
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
-from bot.errors import Unavailable
+from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.causes import CAUSES
-from bot.model.money import counted, usd
+from bot.model.money import cents, counted, usd
+from bot.model.projection import is_seldom
 from bot.model.request import Request
-from bot.model.spend import Filter, Tally
+from bot.model.spend import Filter, Money, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Ports
+
+_LEAST_PREPAID = Decimal(1)
+"""USD of a day under which nothing counts as prepaid."""
+
+
+@dataclass(frozen=True)
+class Prepaid:
+    """State cash that left on one day of the month for hours of other days."""
+
+    day: date
+    usd: Decimal
+    usage_type: str
+
+
+@dataclass(frozen=True)
+class Invoice:
+    """State a month's invoice as it is expected: `charges` are less discounts, `credits` negative."""
+
+    charges: Decimal
+    credits: Decimal
+    tax: Decimal
+    prepaid: tuple[Prepaid, ...] = ()
+
+    @property
+    def net(self) -> Decimal:
+        """Return what leaves the account."""
+        return self.charges + self.credits + self.tax
+
+
+def invoice_of(
+    billing: Tallies, at: datetime, where: Sequence[Filter] = (), fleet: Fleet | None = None
+) -> Invoice | None:
+    """Return the invoice that the month of `at` is expected to have.
+
+    None where too few days have settled. May block.
+    """
+    charges = forecast_month(billing, at, where, fleet, _charges)
+    if charges is None:
+        return None
+    credits = forecast_month(billing, at, where, None, _credits)
+    credited = credits.forecast if credits else Decimal(0)
+
+    # Tax is a share of what is paid, and is billed when the month is over.
+    month = month_of(at)
+    billed = billing.tally(month, (), where).total.tax
+    before = billing.tally(month.previous(), (), where).total
+    taxed = before.net - before.tax
+    tax = billed
+    if not billed and taxed > 0:
+        tax = cents((charges.forecast + credited) * before.tax / taxed)
+    return Invoice(charges.forecast, credited, tax, _prepaid(billing, month, at, where))
+
+
+def _charges(money: Money) -> Decimal:
+    return money.net - money.credits - money.tax
+
+
+def _credits(money: Money) -> Decimal:
+    return money.credits
+
+
+_COMMITMENTS = ("capacity-block", "savings-plan", "reserved")
+
+
+def _prepaid(
+    billing: Tallies, month: Window, at: datetime, where: Sequence[Filter]
+) -> tuple[Prepaid, ...]:
+    """Return what was paid at once for a commitment, by day."""
+    window = Window(month.previous().start, min(month.end, at))
+    try:
+        bought = [*where, Filter("purchase", _COMMITMENTS)]
+        rows = billing.tally(window, ("day", "usage_type"), bought).rows
+    except WrongInput:
+        return ()
+    paid = [
+        Prepaid(date.fromisoformat(row.key["day"]), cents(ahead), row.key["usage_type"])
+        for row in sorted(rows, key=lambda row: row.key["day"])
+        if (ahead := _charges(row.money) - row.money.amortised) > _LEAST_PREPAID
+    ]
+    # The fee of each hour of a plan is paid for that hour.
+    days = Counter(fee.usage_type for fee in paid)
+    seen = round(window.hours / 24)
+    return tuple(
+        fee
+        for fee in paid
+        if fee.day >= month.start.date() and is_seldom(days[fee.usage_type], seen)
+    )
 
 
 @dataclass(frozen=True)
