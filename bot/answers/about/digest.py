@@ -13,6 +13,7 @@ from functools import partial
 
 from bot.answers.about.summary import summary_card, summary_of
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
+from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested
 from bot.answers.runs.card import compare_data, sentence
@@ -72,6 +73,8 @@ class Week:
     """How much of the fleet was known at its end."""
     moves: Sequence[Migration] = ()
     """Moves to another type that cost less for the same work, of clusters that are busy and well."""
+    tight: Sequence[QuotaUse] = ()
+    """Quotas by which the next launch would be refused."""
 
     def muted_because(self, alert: Alert) -> str:
         """Say who or what muted an alert, and a silence's reason."""
@@ -145,6 +148,7 @@ def digest_card(week: Week) -> Card:
         muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
         map(_suggestion, week.moves),
+        room_words(week.tight) if week.tight else None,
         text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
         if week.nowcast
         else None,
@@ -169,6 +173,7 @@ def digest_card(week: Week) -> Card:
             {"cluster": move.standing.cluster, "to": move.to.name} for move in week.moves
         ],
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
+        **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
         **forecast_data(week.nowcast, None),
     }
     last_day = Window(week.window.end - timedelta(days=1), week.window.end)
@@ -208,8 +213,9 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         moves = suggested(ports, now)
 
     migrations, seen = parities(ports, now), memory.coverage(now)
+    tight = tight_quotas(reading.inventory)
 
-    return Week(window, saved, firing, memory.silences, migrations, nowcast, seen, moves)
+    return Week(window, saved, firing, memory.silences, migrations, nowcast, seen, moves, tight)
 
 
 @command(
@@ -228,6 +234,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         ),
         "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
         "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
+        **QUOTAS.sources("tight_quotas"),
         **NOWCAST_FIGURES,
     },
 )

@@ -20,7 +20,7 @@ from bot.answers.cost.why import (
     driver_data,
     reason,
 )
-from bot.answers.plan.capacity import QUOTAS, QuotaUse, tight_quotas
+from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
 from bot.cards.alert_words import held_words, remedies, where, worth
 from bot.cards.card import (
     Block,
@@ -245,12 +245,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
         yield _line("Commitments and credits", f"{'; '.join(words)}.")
 
     if of.tight and part is not Part.MONEY:
-        quota, hidden = of.tight[0].quota, len(of.tight) - 1
-        use = f"{of.tight[0].used:,} of {quota.vcpus:,.0f} vCPU of {quota.name}"
-        others = f", and by {counted(hidden, 'more quota')}" if hidden else ""
-        refused = f"the next launch would be refused{others}; see `quota`"
-        sentence = f"{use} run in {quota.labels.region or 'one region'}: {refused}."
-        yield text(Strong("Room"), ": ", *coded(sentence))
+        yield room_words(of.tight)
 
     if part is Part.ALL:
         for alert in of.speaking[:_MOST]:

@@ -22,7 +22,9 @@ from bot.cards.card import (
     Card,
     Link,
     Strong,
+    Text,
     Tone,
+    coded,
     compose,
     quiet,
     text,
@@ -96,11 +98,15 @@ TIGHT_SHARE = 0.9
 
 
 def quota_card(
-    uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str = ""
+    uses: Sequence[QuotaUse],
+    types: Mapping[str, InstanceType],
+    instance_type: str = "",
+    nodes: int = 0,
 ) -> Card:
     """Draw the quotas, the tightest first.
 
-    Room is counted in `instance_type`, else in the type that runs most.
+    Room is counted in `instance_type`, else in the type that runs most; of `nodes` more of it the
+    title says whether they fit.
     """
     # A quota that nothing uses is worth a row only where it is of the chips that are watched.
     concerned = [use for use in uses if use.used or instance_type or "trn" in use.quota.families]
@@ -150,6 +156,20 @@ def quota_card(
 
     if len(tight) == 1:
         title = "1 quota leaves no room for one more node"
+
+    if nodes:
+        rooms = [
+            (fits[1], use.quota.labels.region or "one region")
+            for use in uses
+            if use.quota.market is not Market.SPOT and (fits := room(use, types, instance_type))
+        ]
+        most, where = max(rooms, default=(0, "any region"))
+        wanted = f"{nodes:,} more {instance_type}"
+        fitting = sorted({region for fits, region in rooms if fits >= nodes})
+        tone = Tone.GOOD if fitting else Tone.WARNING
+        title = f"{wanted} would be refused: room for {most:,} in {where}"
+        if fitting:
+            title = f"{wanted} fit the quota of {' and '.join(fitting)}"
 
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
     oldest = day(min(use.quota.asof for use in uses))
@@ -218,11 +238,21 @@ def tight_quotas(inventory: Inventory) -> tuple[QuotaUse, ...]:
     return tuple(sorted(tight, key=lambda use: (-use.used, use.quota.name)))
 
 
+def room_words(tight: Sequence[QuotaUse]) -> Text:
+    """Say by which quotas the next launch would be refused, the most used first."""
+    quota, hidden = tight[0].quota, len(tight) - 1
+    use = f"{tight[0].used:,} of {quota.vcpus:,.0f} vCPU of {quota.name}"
+    others = f", and by {counted(hidden, 'more quota')}" if hidden else ""
+    refused = f"the next launch would be refused{others}; see `quota`"
+    sentence = f"{use} run in {quota.labels.region or 'one region'}: {refused}."
+    return text(Strong("Room"), ": ", *coded(sentence))
+
+
 @command(
     "quota",
     "vCPU quotas of accelerated instances, and how much of each is left.",
     needs=Needs.METRICS,
-    examples=("quota", "quota trn1.32xlarge"),
+    examples=("quota", "quota trn1.32xlarge nodes=20"),
     figures={
         **QUOTAS.sources("quotas"),
         "running/*": "count of the running instances of the type, by inventory",
@@ -233,11 +263,21 @@ def quota(
     ports: Ports,
     request: Request,
     instance_type: str = arg("", "show how many more instances of this type fit"),
+    nodes: int = arg("0", "say whether so many more fit", keyword=True),
 ) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
+    if not 0 <= nodes <= 100_000:
+        raise WrongInput("'nodes' is 0 to 100,000.")
     inventory = ports.world.source.read(request.at).inventory
     if instance_type:
         instance_type = known_type(instance_type, inventory.types).name
+    elif nodes:
+        running = Counter(
+            x.labels.instance_type
+            for x in inventory.instances.values()
+            if x.running and x.labels.instance_type in inventory.types
+        )
+        instance_type = next((name for name, _ in running.most_common(1)), "")
     quotas = [x for x in inventory.quotas if not instance_type or x.counts(instance_type)]
     if not quotas:
         raise Unavailable(
@@ -249,7 +289,7 @@ def quota(
     uses = [use_of(quota, inventory) for quota in quotas]
     uses.sort(key=lambda use: (not use.used, -use.share, use.quota.name))
 
-    return quota_card(uses, inventory.types, instance_type)
+    return quota_card(uses, inventory.types, instance_type, nodes)
 
 
 HELD = {
