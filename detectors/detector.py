@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause, Family
-from bot.model.fleet import Instance
+from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
@@ -29,7 +29,17 @@ from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
 from detectors.odd_model import Grow, Nodes, OddModel, known_costs
 from detectors.odd_model import learn as learn_oddness
 from detectors.roster import Limits, Roster, build_roster
-from detectors.usual import NOTHING, Memo, Past, Usual, anchor_of, history, learn, strange_spans
+from detectors.usual import (
+    NOTHING,
+    Memo,
+    Past,
+    Usual,
+    anchor_of,
+    history,
+    learn,
+    source_of,
+    strange_spans,
+)
 from detectors.view import LOOKBACK, JobPast, View
 
 _DAY = timedelta(days=1)
@@ -60,7 +70,8 @@ class Detector:
         """
         self._grow, self._money = grow, money
         self._costs = Memo[Floats]()
-        self._roster: tuple[tuple[Labels, ...], Mapping[str, Instance], Roster] | None = None
+        self._listed = Inventory()
+        self._roster: tuple[tuple[Labels, ...], Roster] | None = None
         self._limits: Limits | None = None
         self._usual = Memo[Usual]()
         self._young = Memo[Usual]()
@@ -98,11 +109,11 @@ class Detector:
         # What is learnt from: the days before the last fixed hour, without the spans of alerts.
         anchor = anchor_of(reading.now, whole)
         days = policy.number("alert.usual_days")
-        past = Past(anchor, days, strange_spans(known, anchor))
+        source = source_of(whole, reading, limits.roster)
+        past = Past(anchor, days, strange_spans(known, anchor), source)
         usual = self._usual_of(whole, limits, past, known, reading.now)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
-        key = past, whole.things, view.roster.scopes, policy
-        view.past = self._past.get(key, lambda: JobPast(past))
+        view.past = self._past.get((past, policy), lambda: JobPast(past))
         return view
 
     def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
@@ -119,13 +130,15 @@ class Detector:
 
     def _limits_of(self, whole: Frame, reading: Reading, policy: Policy) -> Limits:
         """Return the thresholds of the nodes, made anew where the nodes or the policy changed."""
-        instances, roster = reading.inventory.instances, self._roster
-        if roster is None or roster[1] is not instances or roster[0] != whole.things:
-            roster = (whole.things, instances, build_roster(whole.things, reading.inventory))
-            self._roster = roster
-        limits = self._limits
-        if limits is None or limits.roster is not roster[2] or limits.policy != policy:
-            limits = self._limits = Limits(policy, roster[2])
+        listed, roster, limits = reading.inventory, self._roster, self._limits
+        last = self._listed
+        alike = listed.instances is last.instances and listed.types is last.types
+        alike &= listed.reservations == last.reservations
+        if roster is None or not alike or roster[0] != whole.things:
+            self._listed = listed
+            roster = self._roster = (whole.things, build_roster(whole.things, listed))
+        if limits is None or limits.roster is not roster[1] or limits.policy != policy:
+            limits = self._limits = Limits(policy, roster[1])
         return limits
 
     def _usual_of(
@@ -133,14 +146,15 @@ class Detector:
     ) -> Usual:
         """Return the usual of the jobs that run now, by the days before, else by the last hours."""
         roster, floor = limits.roster, limits.number("idle.below")
-        nodes = (whole.things, roster.running.tobytes(), floor.tobytes())
+        nodes = (roster.running.tobytes(), floor.tobytes())
 
         def learnt() -> Usual:
             return learn(history(whole, past.anchor, past.days), roster, floor, past.strange)
 
         def young() -> Usual:
             hour = anchor_of(now, whole, _HOUR)
-            newest = Past(hour, YOUNG_JOB / _DAY, strange_spans(alerts, hour))
+            strange = strange_spans(alerts, hour)
+            newest = Past(hour, YOUNG_JOB / _DAY, strange, past.source)
 
             def learnt() -> Usual:
                 part = history(whole, hour, newest.days, whole.step)
@@ -161,13 +175,15 @@ class Detector:
         silent = timedelta(days=view.policy.number("odd.silent_days"))
         if midnight - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
             return ()
-        floor, things = view.number("idle.below"), view.whole.things
+        floor = view.number("idle.below")
+        source = source_of(view.whole, view.reading, view.roster)
         spend = view.reading.frame("spend_hour") if self._money else None
         days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, midnight)
-        past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)))
+        past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)), source)
         model = self._odd_model.get(
-            (past, things, view.roster.scopes, floor.tobytes()),
+            (past, floor.tobytes()),
             lambda: learn_oddness(view.whole, spend, Nodes(view.roster, floor), past, self._grow),
+            spend,
         )
         if not model:
             return ()
@@ -175,7 +191,7 @@ class Detector:
         hour = anchor_of(view.now, view.whole, _HOUR)
         strange_now = strange_spans(view.alerts, hour)
         usual = self._job_usual.get(
-            (hour, strange_now, things, floor.tobytes()),
+            (hour, strange_now, source, floor.tobytes()),
             lambda: job_usual(
                 view.whole.until(hour).since(hour - JOB_HOURS), view.roster, floor, strange_now
             ),
@@ -184,7 +200,9 @@ class Detector:
         # How far each node's costs lay from their usual in the newest hours of the bill.
         end = spend.end if spend else view.now
         costs = self._costs.get(
-            (end, things), lambda: known_costs(spend, view.whole, view.roster, end, _HOUR)
+            (end, source),
+            lambda: known_costs(spend, view.whole, view.roster, end, _HOUR),
+            spend,
         )
         costs_far = np.zeros_like(model.costs.middle)
         if costs.shape[1]:

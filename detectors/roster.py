@@ -59,6 +59,16 @@ class Roster:
         return {name: i for i, name in enumerate(self.ids)}
 
     @cached_property
+    def makeup(self) -> tuple[object, ...]:
+        """Return a key of all that is learnt by: who the nodes are, and what they serve and have."""
+        return (
+            self.labels,
+            self.inference.tobytes(),
+            self.cores.tobytes(),
+            self.nic.tobytes(),
+        )
+
+    @cached_property
     def sizes(self) -> Rows:
         """Return how many running nodes each scope has."""
         return np.bincount(self.scope[self.running], minlength=len(self.scopes))

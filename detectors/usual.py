@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.frame import Frame
+from bot.model.reading import Reading
 from detectors.arrays import Floats, Mask, Numbers, Rows, summed
 from detectors.constants import duration, number
 from detectors.roster import Roster
@@ -23,11 +25,18 @@ class Memo(Generic[T]):
 
     def __init__(self) -> None:
         self._newest: tuple[object, T] | None = None
+        self._read: list[object] = []
 
-    def get(self, key: object, make: Callable[[], T]) -> T:
-        """Return the value for `key`, made anew only when the key has changed."""
-        if self._newest is None or self._newest[0] != key:
-            self._newest = (key, make())
+    def get(self, key: object, make: Callable[[], T], *frames: Frame | None) -> T:
+        """Return the value for `key`, made anew only when the key has changed or a frame is new.
+
+        One that is cut at each tick from the same readings is not: these are compared by identity.
+        """
+        key = key, *(x and x.start for x in frames)
+        read = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
+        same = len(read) == len(self._read) and all(map(operator.is_, read, self._read))
+        if self._newest is None or self._newest[0] != key or not same:
+            self._newest, self._read = (key, make()), read
         return self._newest[1]
 
 
@@ -73,6 +82,8 @@ class Past:
     anchor: datetime
     days: float
     strange: tuple[StrangeSpan, ...] = ()
+    source: object = None
+    """A key of whose history it is and of how much of it is there, see `source_of`."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,14 @@ NOTHING = Usual(
     _NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0, _NO_LEVELS
 )
 """Knows no node: for looks that ask about the present and not about the usual."""
+
+
+def source_of(whole: Frame, reading: Reading, roster: Roster) -> object:
+    """Return a key of all that may change in a history whose end is known.
+
+    That is whose it is, and where it begins: it may still be read while the watch goes on.
+    """
+    return whole.things, roster.makeup, whole.start, reading.learning
 
 
 def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)) -> datetime:

@@ -22,7 +22,7 @@ from detectors.bill.growth import DAY, LINE, Jump, growth_score, lay_out, settle
 from detectors.bill.jumps import day_jumps, hour_jumps, is_fee, policy_of, usual_by_hour
 from detectors.constants import duration
 from detectors.rule import Explanation, Subject, anomaly_of
-from detectors.usual import Memo
+from detectors.usual import Memo, source_of
 from detectors.view import View
 from detectors.words import percent
 
@@ -197,7 +197,8 @@ class BillJudge:
 
     def __call__(self, view: View) -> list[Anomaly]:
         """Return the anomalies of money at the tick."""
-        day = _settled_key(view.reading.frame("spend"))
+        spend, spend_hour = view.reading.frame("spend"), view.reading.frame("spend_hour")
+        day, hour = _settled_key(spend), _settled_key(spend_hour)
         if not day:
             return with_provider(view, [])
         policy = (view.policy.values, view.policy.overrides)
@@ -212,31 +213,35 @@ class BillJudge:
                 if alert.closed is None or alert.closed > again
             )
         )
-        hour = _settled_key(view.reading.frame("spend_hour"))
-        # Jumps are held against how the nodes were used, whose history may arrive after the bill.
-        used_since = view.whole.start
+        # Jumps are held against how the nodes were used, whose history may arrive after the bill,
+        # and against what is reserved.
+        used = (
+            source_of(view.whole, view.reading, view.roster),
+            view.roster.mute,
+            bool(view.reading.inventory.reservations),
+        )
         findings = self._findings.get(
-            (day, hour, policy, alerts_known, used_since),
-            lambda: self._judged(view, day, policy, dict(alerts_known)),
+            (day, hour, policy, alerts_known, used),
+            lambda: self._judged(view, day, (policy, used), dict(alerts_known)),
+            spend,
+            spend_hour,
         )
         jumped = [x.anomaly(view) for x in findings if not told_before(x, view)]
         month = (view.now.year, view.now.month)
-        burns = self._burns.get((day, month, *policy), lambda: budget_burns(view))
+        burns = self._burns.get((day, month, *policy), lambda: budget_burns(view), spend)
         return [*with_provider(view, jumped), *budget_anomalies(view, burns)]
 
     def _judged(
-        self, view: View, day: object, policy: object, began: dict[str, datetime]
+        self, view: View, day: object, limits: object, began: dict[str, datetime]
     ) -> list[BillFinding]:
         """Return the findings: by days when another has settled, and by the hours since."""
         spend, spend_hour = view.reading.frame("spend"), view.reading.frame("spend_hour")
         days = lay_out(spend) if spend else None
         hours = lay_out(spend_hour) if spend_hour else None
         assert days
-        jumps = list(
-            self._jumps_by_day.get((day, policy, view.whole.start), lambda: day_jumps(days, view))
-        )
+        jumps = list(self._jumps_by_day.get((day, limits), lambda: day_jumps(days, view), spend))
         if hours:
-            usual = self._usual_by_hour.get(day, lambda: usual_by_hour(days))
+            usual = self._usual_by_hour.get(day, lambda: usual_by_hour(days), spend)
             jumps += hour_jumps(hours, days.end, usual, view)
         newest = int(view.policy.number("spend_jump.hours"))
         ledger = Ledger(days, hours, newest, view.policy.number("spend_jump.above"), began)
