@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import csv
+from collections.abc import Callable, Container, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
+from importlib.resources import files
+from typing import TypedDict
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly, AtRisk, BilledExcess
-from bot.model.causes import Cause, Severity
+from bot.model.causes import CAUSES, Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 from detectors.arrays import Mask, Numbers, Rows
@@ -55,6 +58,61 @@ def no_match(view: View) -> RuleMatch:
 
 
 @dataclass(frozen=True)
+class Sign:
+    """Give the weight of a sign for a cause: a row of `signs.csv`."""
+
+    cause: Cause
+    sign: str
+    weight: float
+    score: float
+    """How strange a stretch with the sign is, 0 where the rule measures it."""
+    unless: str
+    """Another sign that explains this one away, "" where none does."""
+    meaning: str
+    source: str
+
+
+_TABLE = (files("detectors") / "signs.csv").read_text(encoding="utf-8")
+SIGNS = tuple(
+    Sign(Cause(cause), sign, float(weight), float(score or 0), unless, meaning, source)
+    for cause, sign, weight, score, unless, meaning, source in list(
+        csv.reader(_TABLE.splitlines())
+    )[1:]
+)
+
+
+def believed(present: Set[str], possible: Container[Cause] = CAUSES) -> list[tuple[Cause, float]]:
+    """Return the causes that the signs present speak for, each with its share of belief.
+
+    The likeliest is first. Each sign adds its weight to its cause, unless another one explains it
+    away. Where the weights are less than 1 together, the difference is for what no row knows.
+    """
+    weights: dict[Cause, float] = {}
+    for row in SIGNS:
+        if row.sign in present and row.unless not in present and row.cause in possible:
+            weights[row.cause] = weights.get(row.cause, 0.0) + row.weight
+    total = max(1.0, sum(weights.values()))
+    ranked = sorted(weights.items(), key=lambda belief: -belief[1])
+    return [(cause, round(weight / total, 2)) for cause, weight in ranked]
+
+
+class Belief(TypedDict):
+    """Hold how strange a stretch is, and how sure its cause, as an `Explanation` has them."""
+
+    score: float
+    confidence: float
+    runners_up: tuple[tuple[Cause, float], ...]
+
+
+def belief(sign: str, score: float | None = None) -> Belief:
+    """Return the belief in the cause that a sign alone speaks for."""
+    (_, confidence), *runners_up = believed({sign})
+    if score is None:
+        score = next(row.score for row in SIGNS if row.sign == sign)
+    return Belief(score=score, confidence=confidence, runners_up=tuple(runners_up))
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Explain an anomaly: its symptom, evidence and certainty, and the steps to try."""
 
@@ -64,9 +122,9 @@ class Explanation:
     cause: Cause | None = None
     """The cause where it is a nearer one than the rule's own."""
     usual: tuple[float, float] | None = None
-    score: float = 0.9
+    score: float = field(kw_only=True)
     evidence: tuple[str, ...] = ()
-    confidence: float = 0.95
+    confidence: float = field(kw_only=True)
     runners_up: tuple[tuple[Cause, float], ...] = ()
     suggestions: tuple[str, ...] | None = None
     """These and all below: None = as the table of causes has it."""

@@ -25,7 +25,7 @@ class Memo(Generic[T]):
 
     def __init__(self) -> None:
         self._newest: tuple[object, T] | None = None
-        self._read: list[object] = []
+        self._read: Sequence[object] = ()
 
     def get(self, key: object, make: Callable[[], T], *frames: Frame | None) -> T:
         """Return the value for `key`, made anew only when the key has changed or a frame is new.

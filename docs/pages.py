@@ -11,7 +11,7 @@ from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR, write_duration
 from bot.policy.schema import SETTINGS, Setting
 from detectors.constants import CONSTANTS
-from detectors.nodes.drop_cause import SIGNS
+from detectors.rule import SIGNS
 
 
 def commands_page() -> str:
@@ -127,8 +127,8 @@ def cause_page(cause: Cause, text: str) -> str:
 def numbers_page() -> str:
     """Return docs/numbers.md: what the detectors weigh and compare that is no setting."""
     signs = [
-        f"| `{sign.cause}` | {sign.sign.replace('_', ' ') or 'any drop'} | {sign.weight:g}"
-        f" | {sign.unless.replace('_', ' ') or '–'} | {sign.meaning or '–'} | {sign.source} |"
+        f"| `{sign.cause}` | {sign.sign.replace('_', ' ')} | {sign.weight:g}"
+        f" | {sign.score or '–'} | {sign.unless.replace('_', ' ') or '–'} | {sign.meaning or '–'} | {sign.source} |"
         for sign in SIGNS
     ]
     constants = [
@@ -140,16 +140,18 @@ def numbers_page() -> str:
             "# Numbers that are not settings",
             "",
             "What is usual is learnt, and what an admin decides is a [setting](settings.md). The rest",
-            "stands in two tables, `detectors/nodes/drop_signs.csv` and `detectors/constants.csv`; this",
-            "page is made of them.",
+            "stands in two tables, `detectors/signs.csv` and `detectors/constants.csv`; this page is made",
+            "of them.",
             "",
-            "## Signs of a drop",
+            "## Signs of causes",
             "",
             "Each sign that is present adds its weight to its cause; the shares of the weights are the",
-            "confidence and the runners-up on the card. A sign that was not read is not present.",
+            "confidence and the runners-up on the card. Where they are less than 1 together, the",
+            "difference is for what no row knows. A sign that was not read is not present. The score is",
+            "how strange a stretch with the sign is, `–` where the rule measures it.",
             "",
-            "| cause | sign | weight | unless | meaning | source |",
-            "|---|---|---|---|---|---|",
+            "| cause | sign | weight | score | unless | meaning | source |",
+            "|---|---|---|---|---|---|---|",
             *signs,
             "",
             "## Constants",

@@ -24,7 +24,7 @@ from bot.model.window import month_of
 from detectors.arrays import Numbers
 from detectors.bill.growth import DAY, BillLines, growth_score, lay_out
 from detectors.constants import duration
-from detectors.rule import Explanation, Subject, anomaly_of
+from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 from detectors.words import percent
 
@@ -190,8 +190,7 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
         value=pace,
         unit="USD per day",
         usual=(0.0, burn.allowed),
-        score=growth_score(burn.allowed, pace),
+        **belief("budget_burnt", growth_score(burn.allowed, pace)),
         evidence=tuple(evidence),
-        confidence=0.9,
         severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else None,
     )

@@ -29,7 +29,7 @@ from detectors.bill.growth import (
 )
 from detectors.bill.use import nowcast
 from detectors.constants import count, number
-from detectors.rule import Explanation, Subject, anomaly_of
+from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 from detectors.words import percent
 
@@ -344,9 +344,8 @@ def _explanation(
         value=value,
         unit="USD per day" if by_day else "USD per hour",
         usual=(low, high),
-        score=growth_score(high, value),
+        **belief("line_grew", growth_score(high, value)),
         evidence=tuple(evidence) or usages[:5],
-        confidence=0.8,
         suggestions=JUMP_SUGGESTIONS.get(cause),
         metric=SPEND_METRIC,
         kind="spend" if by_day else "spend_hour",

@@ -21,7 +21,7 @@ from detectors.bill.finding import BillFinding, Ledger, findings_of, told_before
 from detectors.bill.growth import DAY, LINE, Jump, growth_score, lay_out, settled_steps
 from detectors.bill.jumps import day_jumps, hour_jumps, is_fee, policy_of, usual_by_hour
 from detectors.constants import duration
-from detectors.rule import Explanation, Subject, anomaly_of
+from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.usual import Memo, source_of
 from detectors.view import View
 from detectors.words import percent
@@ -71,9 +71,8 @@ def commitment_findings(
             value=mean,
             unit="ratio",
             usual=(below, 1.0),
-            score=float(np.clip(1 - mean, 0.3, 1.0)),
+            **belief("fee_unused", float(np.clip(1 - mean, 0.3, 1.0))),
             evidence=(f"used between {low} and {high} on each of these days",),
-            confidence=0.9,
         )
         start = unused.end - len(shares) * DAY
         excess = ledger.whole(line, ledger.since(Cause.COMMITMENT_UNUSED, scope, start))
@@ -154,9 +153,8 @@ def _provider_anomaly(view: View, finding: Finding, evidence: str) -> list[Anoma
         value=value,
         unit="USD per day",
         usual=(usual, usual),
-        score=growth_score(usual, value),
+        **belief("provider_found", growth_score(usual, value)),
         evidence=(evidence, *(f"root cause: {x}" for x in finding.causes[:4])),
-        confidence=0.7,
         suggestions=PROVIDER_SUGGESTIONS,
     )
     names = (x.usage_type or x.service for x in finding.causes)

@@ -27,7 +27,7 @@ from detectors.progress import (
     worked_since,
     workers_of,
 )
-from detectors.rule import Explanation, Subject, anomaly_of
+from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import GAP, View
 from detectors.words import lasted
 
@@ -110,7 +110,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
             value=age,
             unit="seconds",
             usual=(0.0, interval),
-            score=0.85,
+            **belief("checkpoint_late"),
             at_risk=AtRisk(things, worked / 3600) if things else None,
         )
         yield anomaly_of(view, Cause.CHECKPOINT_AT_RISK, subject, explanation)
@@ -248,7 +248,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
         why=f"{event.format(nodes=_named(nodes), due=when)}; {loss}",
         value=float(len(things)) if age is None else age,
         unit="count" if age is None else "seconds",
-        score=0.95,
+        **belief("noticed"),
         evidence=tuple(evidence),
         suggestions=_SUGGESTIONS.get(kind),
         at_risk=None if age is None else AtRisk(workers, worked_since(view, run, age, due) / 3600),

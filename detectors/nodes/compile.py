@@ -17,7 +17,7 @@ from detectors.arrays import Mask, Rows
 from detectors.compiles import Cold, cold_start, compiles, job_of
 from detectors.constants import count, duration
 from detectors.readings import COMPILING
-from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match
 from detectors.view import View
 from detectors.words import lasted, percent
 
@@ -87,12 +87,10 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     cpu = view.recent(view.cpu)[rows]
     measured = bool(np.isfinite(cpu).any())
     logged = view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all())
-    sign, confidence = "device memory not yet filled", 0.5
-    runners_up: tuple[tuple[Cause, float], ...] = ((Cause.ALLOCATED_UNUSED, 0.4),)
+    sign = "host_compiles" if measured else "memory_unfilled"
+    evidence = "device memory not yet filled"
     if logged:
-        sign, confidence, runners_up = "the compiler's log says that it goes on", 0.98, ()
-    elif measured:
-        confidence, runners_up = 0.8, ((Cause.IDLE, 0.1),)
+        sign, evidence = "log_compiles", "the compiler's log says that it goes on"
     host = percent(float(np.nanmedian(cpu))) if measured else "not read"
     have = "has" if len(rows) == 1 else "have"
     return Explanation(
@@ -101,10 +99,8 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         value=longest.total_seconds(),
         unit="seconds",
         cause=cause,
-        score=0.9,
-        evidence=(waste, sign),
-        confidence=confidence,
-        runners_up=runners_up,
+        evidence=(waste, evidence),
+        **belief(sign),
         lost_hours=cold.lost_hours([view.roster.ids[row] for row in rows]) if cold else {},
     )
 
@@ -157,12 +153,11 @@ def cold_anomalies(view: View) -> list[Anomaly]:
             f" until {window.end:%H:%M} UTC{cold.job_words()}; {cold.history()}; {_COLD_WHY}.",
             value=window.length.total_seconds(),
             unit="seconds",
-            score=0.85,
+            **belief("compiled_again"),
             evidence=(
                 f"{cold.hours:,.1f} node-hours of compiling at these starts",
                 "the work ran before and was compiled then",
             ),
-            confidence=0.85,
             lost_hours=cold.lost_hours([view.roster.ids[row] for row in rows]),
             family=FAMILY,
         )
@@ -214,9 +209,8 @@ def _killed_anomaly(view: View, cut: list[Compile]) -> Anomaly:
         f" at {end:%H:%M} UTC, before anything executed; its process is gone.",
         value=longest.total_seconds(),
         unit="seconds",
-        score=0.8,
+        **belief("compile_cut"),
         evidence=(f"{sum(hours.values()):,.1f} node-hours of compiling lost", "no execution since"),
-        confidence=0.7,
         lost_hours=hours,
         family=() if compiles_on else FAMILY,
     )

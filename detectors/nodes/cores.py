@@ -11,7 +11,7 @@ from bot.model.frame import Frame
 from bot.model.money import counted
 from detectors.arrays import Counts, Floats, Mask, Rows, newest_of, trailing
 from detectors.constants import count, number
-from detectors.rule import Explanation, RuleMatch
+from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View
 from detectors.words import lasted, percent, span
@@ -220,12 +220,10 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         value=float(np.median(shares) * middle),
         unit="ratio",
         usual=view.band(rows),
-        score=0.85,
+        **belief("part_used"),
         evidence=(
             f"executions take as long as ever, on {executing} of the cores",
             *core_evidence(view, rows),
         ),
-        runners_up=((Cause.STARVED, 0.2),),
         suggestions=SUGGESTIONS,
-        confidence=0.75,
     )

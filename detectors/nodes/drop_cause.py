@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 import numpy as np
 
@@ -17,7 +14,7 @@ from detectors.constants import count, duration, number
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.progress import pace_of_nodes
-from detectors.rule import Explanation, RuleMatch
+from detectors.rule import SIGNS, Explanation, RuleMatch, believed
 from detectors.usual import DROPPED, LATENCY, SENT, percentiles
 from detectors.view import View
 from detectors.words import percent, rate, span
@@ -150,10 +147,12 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     settled = lasted > SETTLED / view.window.step
     signs = read_signs(view, rows, int(lasted) if settled else 0)
     slow = straggler(view, rows)
-    ranked = rank(signs, view, int(rows[0]), slow)
+    present = signs_present(signs, view, int(rows[0]), slow)
+    on = {Cause(rule) for rule in FAMILY if view.limits.on(f"{rule}.on")[rows[0]]}
+    ranked = believed(present, on)
 
     # A cause that was named before the drop settled gives way only to one that has evidence.
-    plain = not _evident(signs_present(signs, view, int(rows[0]), slow))
+    plain = not any(sign.sign in present and sign.weight >= DECIDES for sign in SIGNS)
     still_holds = not settled or (alert is not None and alert.cause is Cause.STRAGGLER)
     if alert and plain and still_holds and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
@@ -197,36 +196,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     )
 
 
-@dataclass(frozen=True)
-class Sign:
-    """Give the weight of a sign for a cause of a drop; see `drop_signs.csv` for what each means."""
-
-    cause: Cause
-    sign: str
-    weight: float
-    unless: str
-    """Another sign that explains this one away, "" where none does."""
-    meaning: str
-    source: str
-
-
-_TABLE = (files("detectors.nodes") / "drop_signs.csv").read_text(encoding="utf-8")
-SIGNS = tuple(
-    Sign(
-        Cause(row["cause"]),
-        row["sign"],
-        float(row["weight"]),
-        row["unless"],
-        row["meaning"],
-        row["source"],
-    )
-    for row in csv.DictReader(_TABLE.splitlines())
-)
-
-
-def signs_present(
-    signs: Signs, view: View, row: int, slow: Straggler | None = None
-) -> Mapping[str, bool]:
+def signs_present(signs: Signs, view: View, row: int, slow: Straggler | None) -> set[str]:
     """Return which signs of the table are present; one that was not read is not."""
     grown = float(view.number("collective_path.growth")[row])
     loader_at = min(float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual))
@@ -236,8 +206,8 @@ def signs_present(
     lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
     full = signs.efa_share >= float(view.number("network_bound.above")[row])
     in_proportion = abs(signs.efa_ratio * signs.latency_ratio - 1) <= TOGETHER
-    return {
-        "": True,
+    present = {
+        "dropped": True,
         "loader_busy": signs.cpu >= loader_at,
         "cpu_grown": signs.cpu >= signs.cpu_usual + 0.25,
         "data_late": signs.read_ratio < 0.6,
@@ -255,33 +225,7 @@ def signs_present(
         "node_stands_out": slow is not None,
         "waits_busy": share >= BUSY and signs.pace < BUSY - AHEAD,
     }
-
-
-def _evident(present: Mapping[str, bool]) -> bool:
-    """Return whether any sign that is present decides by itself."""
-    return any(present[sign.sign] and sign.weight >= DECIDES for sign in SIGNS)
-
-
-def rank(
-    signs: Signs, view: View, row: int, slow: Straggler | None = None
-) -> list[tuple[Cause, float]]:
-    """Return the possible causes with their shares of belief, the likeliest first.
-
-    Each sign that is present adds its weight to its cause, unless another sign explains it.
-    """
-    weights = dict.fromkeys((Cause(rule) for rule in FAMILY), 0.0)
-    present = signs_present(signs, view, row, slow)
-    for sign in SIGNS:
-        if present[sign.sign] and not (sign.unless and present[sign.unless]):
-            weights[sign.cause] += sign.weight
-
-    weights = {cause: weight for cause, weight in weights.items() if weight}
-    possible = {cause: w for cause, w in weights.items() if view.limits.on(f"{cause}.on")[row]}
-    total = sum(possible.values())
-    return sorted(
-        ((cause, round(weight / total, 2)) for cause, weight in possible.items()),
-        key=lambda belief: -belief[1],
-    )
+    return {name for name, is_there in present.items() if is_there}
 
 
 def read_signs(view: View, rows: Rows, steps: int) -> Signs:

@@ -10,7 +10,7 @@ from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, sha
 from detectors.constants import count, duration, number
 from detectors.nodes import cores
 from detectors.progress import work_at_risk
-from detectors.rule import Explanation, Rule, RuleMatch, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.view import LATELY, View
 from detectors.words import lasted, percent, size
 
@@ -167,7 +167,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         value=ecc + broken,
         unit="count",
         usual=(0.0, 0.0),
-        score=0.97,
+        **belief("device_faulty"),
         evidence=(*parts, *devices, *cores.core_evidence(view, rows)),
         metric="neuron_hardware_ecc_events_count" if ecc else None,
         at_risk=work_at_risk(view, rows),
@@ -230,10 +230,8 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         value=total,
         unit="count",
         usual=(0.0, 0.0),
-        score=0.92,
+        **belief("errors_frequent"),
         evidence=(types, *cores.core_evidence(view, rows)),
-        runners_up=((Cause.HARDWARE_FAULT, 0.15),),
-        confidence=0.85,
     )
 
 
@@ -293,7 +291,7 @@ def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         value=share,
         unit="ratio",
         usual=(float(usual.min()), float(usual.max())) if len(usual) else None,
-        score=0.8,
+        **belief("memory_full"),
     )
 
 

@@ -10,7 +10,7 @@ from detectors.arrays import Mask, Rows, mean_of, middle_of, newest_of, share_be
 from detectors.constants import count, number
 from detectors.nodes import cores
 from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
-from detectors.rule import Explanation, Rule, RuleMatch, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import LATENCY, MEMORY, SENT, worked_of
 from detectors.view import GAP, LOOKBACK, View
 from detectors.words import lasted, percent, size
@@ -81,10 +81,8 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         f" on {counted(len(rows), 'node')}; {runtime}{doubt}.",
         value=value,
         unit="ratio",
-        score=0.95,
         evidence=tuple(evidence),
-        confidence=0.6 if unsure else 0.95,
-        runners_up=((Cause.COMPILING, 0.4),) if unsure else (),
+        **belief("resting_unread" if unsure else "resting"),
         suggestions=(LOOK_FIRST, *Cause.IDLE.facts.suggestions) if unsure else None,
     )
 
@@ -167,10 +165,8 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         why=f"{holders}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
-        score=0.93,
         evidence=(holding, executions),
-        runners_up=((Cause.HUNG if loaded else Cause.IDLE, 0.1),),
-        confidence=0.85,
+        **belief("held" if loaded else "reserved"),
     )
 
 
@@ -245,7 +241,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         value=value,
         unit="ratio",
         usual=view.band(rows),
-        score=0.95,
+        **belief("stopped"),
         evidence=(
             "runtime and device memory held",
             traffic,
@@ -253,8 +249,6 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
             *_first_to_stop(view, match, rows),
             *cores.core_evidence(view, rows),
         ),
-        runners_up=((Cause.ALLOCATED_UNUSED, 0.15),),
-        confidence=0.85,
         at_risk=work_at_risk(view, rows, view.since(match.steps, rows, Cause.HUNG.value)),
     )
 

@@ -27,7 +27,7 @@ from detectors.forest import (
 )
 from detectors.jobs import AROUND
 from detectors.odd_model import COSTS, OddModel, combined
-from detectors.rule import Explanation, RuleMatch, anomalies_of
+from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import RESERVED, StrangeSpan, percentiles, strange_spans
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size
@@ -192,9 +192,8 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
         value=float(scores[worst]),
         unit="score",
         usual=(0.0, float(known.model.highest[scope])),
-        score=float(scores[worst]),
         evidence=tuple(evidence),
-        confidence=0.5,
+        **belief("combination_odd", float(scores[worst])),
         metric=METRICS[guilty[0]],
     )
 

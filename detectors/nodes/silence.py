@@ -14,7 +14,7 @@ from bot.model.money import counted
 from detectors.arrays import Rows, since_last
 from detectors.progress import reporting_scopes
 from detectors.roster import scope_of
-from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, no_match
+from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match
 from detectors.view import LATELY, LOOKBACK, View
 from detectors.words import lasted
 
@@ -89,7 +89,7 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         why=f"No Neuron metrics from {nodes} for {lasted(longest)}; {host}.",
         value=longest.total_seconds(),
         unit="seconds",
-        score=0.9,
+        **belief("silent"),
         evidence=(host,),
     )
 
@@ -121,7 +121,7 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
             " of the cluster do.",
             value=(view.now - start).total_seconds(),
             unit="seconds",
-            score=0.8,
+            **belief("never_reported"),
         )
         subject = Subject(scope, Labels.shared(x.labels for x in instances), ids, start)
         anomalies.append(anomaly_of(view, Cause.NO_DATA, subject, explanation))

@@ -24,7 +24,7 @@ from bot.model.reading import (
 )
 from detectors.arrays import Rows
 from detectors.constants import number
-from detectors.rule import Explanation, Subject, anomaly_of
+from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 from detectors.words import lasted, percent, volume_rate
 
@@ -69,6 +69,7 @@ def _orphan_anomaly(
         suggestions=FILE_SYSTEM_SUGGESTIONS if kind == "file_system" else None,
         metric=metric,
         kind=kind,
+        **belief("storage_unused"),
     )
     subject = Subject(
         Labels(resource=labels.resource), labels, (labels.resource,), since, wasted_shares=(1.0,)
@@ -125,7 +126,7 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
             value=float(empty),
             unit="count",
             usual=(0.0, 0.0),
-            score=0.9,
+            **belief("places_empty"),
             evidence=(f"{percent(share)} of the reservation unused",),
         )
         resource, start = labels.resource, max(reservation.starts_at, view.now - _HOUR)
