@@ -52,8 +52,7 @@ WORDS: tuple[str, ...] = (
 )
 TRAFFIC = slice(3, 5)
 """The metrics that are taken for each unit of utilization: a job's traffic goes with its work."""
-FAR = 10.0
-"""Distances are cut here: farther is not stranger."""
+FAR = number("forest.FAR")
 NOTABLE = number("forest.NOTABLE")
 COMBINED = count("forest.COMBINED")
 SAMPLE_EVERY = duration("forest.SAMPLE_EVERY")
@@ -63,11 +62,16 @@ LEAST = count("forest.LEAST")
 FULL = number("forest.FULL")
 LIKE = number("forest.LIKE")
 _LEAST_SPREAD = number("forest.LEAST_SPREAD")
-_LEAST_SPREADS = np.array([0.02, 2.0**30, 1e-3, 1e8, 1e8, 0.02, 0.02, 1e7, 1e7], dtype=np.float32)
-"""Nor as smaller than this, in the metric's own unit.
-
-A trickle may double without being strange.
-"""
+_SHARE = number("forest.LEAST_SHARE")
+_BYTES = number("forest.LEAST_BYTES")
+_SECONDS = number("forest.LEAST_SECONDS")
+_EFA = number("forest.LEAST_EFA")
+_NETWORK = number("forest.LEAST_NETWORK")
+_LEAST_SPREADS = np.array(
+    [_SHARE, _BYTES, _SECONDS, _EFA, _EFA, _SHARE, _SHARE, _NETWORK, _NETWORK], dtype=np.float32
+)
+"""Nor as smaller than this, in the metric's own unit."""
+_QUARTILES = number("forest.QUARTILES")
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,9 @@ class Scale:
     def of(quartiles: tuple[Floats, ...], least: Floats | Numbers) -> Scale:
         """Return the scale of quartiles, each (n, n_metrics), with spreads of at least `least`."""
         low, middle, high = quartiles
-        return Scale(middle, np.maximum((high - low) / 1.35, least).astype(np.float32, copy=False))
+        return Scale(
+            middle, np.maximum((high - low) / _QUARTILES, least).astype(np.float32, copy=False)
+        )
 
     def at(self, rows: Rows | slice) -> Scale:
         """Return the scale of some nodes."""
@@ -231,13 +237,11 @@ def distances(values: Floats, scale: Scale) -> Floats:
 Leaves = Callable[[Floats], Rows]
 
 TREES = 100
-SAMPLE = 256
+SAMPLE = count("forest.SAMPLE")
 BACKGROUND = number("forest.BACKGROUND")
-MANY = 8_192
-"""More rows than so are put in order and shared by threads; for fewer neither pays."""
+MANY = count("forest.MANY")
 THREADS = 2
-PART = 32_768
-"""Rows that one thread puts in order and walks at a time."""
+PART = count("forest.PART")
 
 
 @dataclass(frozen=True)

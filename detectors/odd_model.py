@@ -135,7 +135,7 @@ def _some(values: Numbers) -> Numbers:
 
 RECENT = duration("odd_model.RECENT")
 BLOCK = duration("odd_model.BLOCK")
-MOST_ROWS = 20_000
+MOST_ROWS = count("odd_model.MOST_ROWS")
 LEAST_ROWS = count("odd_model.LEAST_ROWS")
 LASTING = count("odd_model.LASTING")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")

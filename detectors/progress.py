@@ -39,7 +39,8 @@ IN_PROPORTION = number("drop_cause.TOGETHER")
 RESOLVED = number("progress.RESOLVED")
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _ENOUGH = count("progress.ENOUGH")
-_READ = number("progress.READ")
+REPORTS = number("progress.REPORTS")
+READ = number("progress.READ")
 
 
 def reporting_scopes(view: View) -> set[int]:
@@ -64,7 +65,7 @@ def scopes_by_progress(view: View, *, moves: bool) -> set[int]:
     reported = ~np.isnan(steps)
     highest = np.where(reported, steps, -np.inf).max(axis=1)
     lowest = np.where(reported, steps, np.inf).min(axis=1)
-    reports = reported.mean(axis=1) >= 0.6
+    reports = reported.mean(axis=1) >= REPORTS
     chosen = reports & ((np.asarray(highest - lowest, dtype=np.float32) > 0) == moves)
     index = {scope: i for i, scope in enumerate(view.roster.scopes)}
     scopes = {scope_of(frame.things[i]) for i in np.flatnonzero(chosen)}
@@ -430,4 +431,4 @@ def _quiet_day(view: View, rows: Rows) -> Mask:
     part = utilization_of(view.whole.last(_DAY).pick(rows))
     worked = (part > view.number("idle.below")[rows][:, None]).any(axis=1)
     reported = (~np.isnan(part)).mean(axis=1)
-    return np.asarray(~worked & (reported >= _READ) & (part.shape[1] >= view.window.steps(_DAY)))
+    return np.asarray(~worked & (reported >= READ) & (part.shape[1] >= view.window.steps(_DAY)))

@@ -45,6 +45,9 @@ from detectors.usual import LATENCY, MEMORY, NOTHING, Past, Usual, forget, utili
 from detectors.words import lasted
 
 PAUSE = duration("view.PAUSE")
+KEPT = number("view.KEPT")
+QUICK = number("view.QUICK")
+LOST = number("view.LOST")
 EVALUATED = number("view.EVALUATED")
 OTHER = number("view.OTHER")
 GAP = duration("view.GAP")
@@ -128,7 +131,7 @@ class View(Readings):
     @cached_property
     def restarting(self) -> Mask:
         """Return where a process was gone for part of a step: a living one keeps its memory."""
-        return np.asarray(self.memory < 0.85 * self.usual_of(MEMORY)[:, None])
+        return np.asarray(self.memory < KEPT * self.usual_of(MEMORY)[:, None])
 
     @cached_property
     def forward(self) -> Mask:
@@ -139,7 +142,7 @@ class View(Readings):
         """
         usual = self.usual_of(LATENCY)[:, None]
         busy = self.cpu >= self.number("starved.cpu")[:, None]
-        return np.asarray((self.latency < 0.75 * usual) & ~busy)
+        return np.asarray((self.latency < QUICK * usual) & ~busy)
 
     @cached_property
     def evaluating(self) -> Mask:
@@ -322,7 +325,7 @@ class View(Readings):
     def lost_share(self) -> Numbers:
         """Return the share of its usual work that each node now loses, 0 where unknown, (n,)."""
         lost = self.lost_at(self.recent(self.utilization))
-        return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
+        return np.where(lost > LOST, lost, 0.0).astype(np.float64)
 
     def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
         """Return the share of its usual work that each node at `rows` loses at a level.

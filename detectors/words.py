@@ -5,6 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from bot.model.window import Days, duration_text
+from detectors.constants import count
+
+NAMED = count("words.NAMED")
+LISTED = count("words.LISTED")
 
 
 def percent(ratio: float) -> str:

@@ -20,6 +20,7 @@ from detectors.bill.growth import (
     HOUR,
     HOURS,
     LINE,
+    LOOKBACK,
     BillLines,
     Jump,
     Parts,
@@ -28,12 +29,11 @@ from detectors.bill.growth import (
     root_of,
 )
 from detectors.bill.use import nowcast
-from detectors.constants import count, number
+from detectors.constants import number
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 from detectors.words import percent
 
-_LOOKBACK = count("finding.LOOKBACK")
 _TAGS = ("cluster", "team", "project")
 _LESS = number("finding.LESS")
 JUMP_SUGGESTIONS = {
@@ -192,7 +192,7 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
     weekends, where at least two of them are known.
     """
     day, n = DAY // bill.step, len(series)
-    days = min(_LOOKBACK, first // day)
+    days = min(LOOKBACK, first // day)
     if not days:
         return np.zeros(n - first), 0.0
     before = series[first - days * day : first].reshape(days, day)

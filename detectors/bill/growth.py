@@ -19,6 +19,8 @@ from detectors.words import percent
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 LEAST_DAYS = count("growth.LEAST_DAYS")
+LOOKBACK = count("growth.LOOKBACK")
+CENT = number("growth.CENT")
 Parts = tuple[tuple[Labels, float, float], ...]
 """Tagged things, each with USD a step now and usually."""
 LINE = ("account", "service", "region", "usage_type")
@@ -88,8 +90,7 @@ def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> BillLines | None:
 
 DIMENSIONS = ("usage_type", "service", "region", "account", "cluster", "team", "project")
 ENOUGH = number("growth.ENOUGH")
-MOST_VALUES = 3
-"""Values of one dimension that still explain; more of them are a description of the bill."""
+MOST_VALUES = count("growth.MOST_VALUES")
 _WORDS = {
     "region": "in {}",
     "account": "account {}",

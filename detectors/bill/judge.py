@@ -20,13 +20,14 @@ from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.finding import BillFinding, Ledger, findings_of, told_before
 from detectors.bill.growth import DAY, LINE, Jump, growth_score, lay_out, settled_steps
 from detectors.bill.jumps import day_jumps, hour_jumps, is_fee, policy_of, usual_by_hour
-from detectors.constants import duration
+from detectors.constants import duration, number
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.usual import Memo, source_of
 from detectors.view import View
 from detectors.words import percent
 
 _LASTS = duration("judge.LASTS")
+_ROUNDED = number("judge.ROUNDED")
 PROVIDER_SUGGESTIONS = (
     "Open `cost 14d by usage_type` for this service; compare with what was launched on its first"
     " day.",
@@ -56,7 +57,7 @@ def commitment_findings(
         below = policy.number("commitment_unused.below")
         fee, idle = billed.values[row, -days:], unused.values[row, -days:]
         enough = policy.on("commitment_unused.on") and len(fee) >= days
-        if not enough or not (fee > 0).all() or (idle > 1.001 * fee).any():
+        if not enough or not (fee > 0).all() or (idle > _ROUNDED * fee).any():
             continue
         shares = np.asarray(1 - idle / fee)
         if shares.mean() >= below or shares[-1] >= below:

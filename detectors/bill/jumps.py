@@ -12,7 +12,7 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.arrays import Numbers, Rows, runs_of
-from detectors.bill.growth import DAY, HOURS, LEAST_DAYS, BillLines, Jump, Parts
+from detectors.bill.growth import CENT, DAY, HOURS, LEAST_DAYS, LOOKBACK, BillLines, Jump, Parts
 from detectors.bill.use import grew_with_use, used
 from detectors.constants import count
 from detectors.view import View
@@ -32,8 +32,10 @@ _PLACES = (
     ("account",),
 )
 """Places whose growths are added up, the narrowest first."""
-DAYS, WEEKS = 7, 4
-"""How many same hours are looked back at: of the days before, and of the same weekday."""
+DAYS = 7
+"""How many same hours of the days before are looked back at."""
+WEEKS = count("jumps.WEEKS")
+_ONSET = count("jumps.ONSET")
 _BACK = count("jumps.BACK")
 
 
@@ -80,7 +82,7 @@ def _day_jump(
     last: int,
 ) -> Jump:
     """Return the jump of the `series` of the things at `rows` from its day `first` to `last`."""
-    before, usual = bill.parts[rows, max(0, first - 14) : first], np.zeros(len(rows))
+    before, usual = bill.parts[rows, max(0, first - LOOKBACK) : first], np.zeros(len(rows))
     if before.size and not np.isnan(before).all():
         usual = np.nan_to_num(np.nanmedian(before, axis=1))
     parts = _parts_of(bill, rows, bill.parts[rows, last], usual)
@@ -128,7 +130,7 @@ def never_billed(bill: BillLines, row: int, first: int) -> bool:
     rows, line = [row], bill.lines[row]
     if HOURS.search(line.usage_type):
         rows = [i for i, x in enumerate(bill.lines) if _kind(x) == _kind(line)]
-    return not (np.nan_to_num(bill.values[rows, :first]) > 0.01).any()
+    return not (np.nan_to_num(bill.values[rows, :first]) > CENT).any()
 
 
 def is_fee(labels: Labels) -> bool:
@@ -145,7 +147,7 @@ def _onset(series: Numbers, last: int, policy: Policy) -> int | None:
         return None
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
     first = None
-    for day in range(last, max(LEAST_DAYS, last - 10) - 1, -1):
+    for day in range(last, max(LEAST_DAYS, last - _ONSET) - 1, -1):
         _, high = usual_day(series, day)
         limit = max(high * (1 + share), high + least)
         if not series[last] > limit or not series[day] > limit:
@@ -159,12 +161,12 @@ def usual_day(series: Numbers, day: int) -> tuple[float, float]:
 
     The median of the two weeks before, widened by the same weekdays before.
     """
-    before = series[max(0, day - 14) : day]
+    before = series[max(0, day - LOOKBACK) : day]
     billed = before[~np.isnan(before)]
     if not len(billed):
         return 0.0, 0.0
     middle = float(np.median(billed))
-    weekdays = series[day - 7 :: -7][:4] if day >= 7 else series[:0]
+    weekdays = series[day - 7 :: -7][:WEEKS] if day >= 7 else series[:0]
     weekdays = weekdays[~np.isnan(weekdays)]
     high = float(np.quantile(billed, 0.8))
     if not len(weekdays):
@@ -299,7 +301,7 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
         return middle, high
 
     low, daily = ranked([24 * d for d in range(1, DAYS + 1)])
-    _, weekly = ranked([168 * w for w in range(1, WEEKS + 1)])
+    _, weekly = ranked([24 * DAYS * w for w in range(1, WEEKS + 1)])
     return np.nan_to_num(low), np.fmax(np.nan_to_num(daily), np.nan_to_num(weekly))
 
 
@@ -312,7 +314,7 @@ def _runs(
     no settled day holds.
     """
     least, needed = policy.number("spend_jump.least"), int(policy.number("spend_jump.hours"))
-    out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + 0.01
+    out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + CENT
     _, starts, ends = runs_of(out[None, :])
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         cost = float(np.nansum(series[at[start:end]] - high[start:end]))
@@ -323,7 +325,7 @@ def _runs(
         stop = int(at[end - 1]) + 1
         before = [
             np.nansum(series[stop - 24 * (d + 1) : stop - 24 * d])
-            for d in range(1, 15)
+            for d in range(1, LOOKBACK + 1)
             if stop >= 24 * (d + 1)
         ]
         if np.nansum(series[stop - 24 : stop]) >= max(before, default=0.0) + least:

@@ -13,7 +13,7 @@ from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.labels import PLACE, Labels
 from detectors.arrays import Numbers
-from detectors.bill.growth import DAY, HOUR, HOURS, MOST, BillLines, Jump
+from detectors.bill.growth import CENT, DAY, HOUR, HOURS, LOOKBACK, MOST, BillLines, Jump
 from detectors.constants import number
 from detectors.rule import Subject
 from detectors.usual import utilization_of
@@ -24,6 +24,7 @@ _PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
 """Fees of commitments to a family of instances, and the family in them."""
 _LEAST = number("use.LEAST")
 _BACK = number("use.BACK")
+_READ = number("use.READ")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def used(jump: Jump, bill: BillLines, view: View) -> bool:
     policy = view.policy.at(place)
     if not (place.team or place.cluster):
         return False
-    if usual > 0.01:  # a cost that was there before grows with the nodes, and no faster
+    if usual > CENT:  # a cost that was there before grows with the nodes, and no faster
         use, above = _use(jump, view, place), policy.number("spend_jump.above")
         if use is None or use.before <= 0:
             return False
@@ -186,7 +187,7 @@ def _usually(jump: Jump, bill: BillLines, rows: Sequence[int]) -> Numbers:
     By the two weeks before the jump.
     """
     first = bill.index(jump.since)
-    before = bill.parts[list(rows), max(0, first - 14 * (DAY // bill.step)) : first]
+    before = bill.parts[list(rows), max(0, first - LOOKBACK * (DAY // bill.step)) : first]
     return np.median(np.nan_to_num(before), axis=1) if before.size else np.zeros(len(rows))
 
 
@@ -231,7 +232,7 @@ def _seen_and_busy(
     whole = view.whole
     rows = [i for i, x in enumerate(view.roster.labels) if _there(nodes, x)]
     part = whole.until(end).since(start)
-    if not rows or part.n_steps < 0.8 * ((end - start) / whole.step):
+    if not rows or part.n_steps < _READ * ((end - start) / whole.step):
         return np.zeros(0), np.zeros(0)
     level, hour = utilization_of(part.pick(rows)), whole.step / timedelta(hours=1)
     busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=1)
@@ -275,7 +276,7 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
         Nan where the frame does not reach back so far.
         """
         part = view.whole.until(end).since(start)
-        if part.n_steps < 0.8 * ((end - start) / view.whole.step):
+        if part.n_steps < _READ * ((end - start) / view.whole.step):
             return float("nan")
         return float((~np.isnan(utilization_of(part.pick(rows)))).sum(axis=0).mean())
 

@@ -29,13 +29,12 @@ from detectors.progress import (
 )
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import GAP, View
-from detectors.words import lasted
+from detectors.words import LISTED, NAMED, lasted
 
 LEARNT = duration("at_risk.LEARNT")
 _ENOUGH = count("at_risk.ENOUGH")
 LEAST = duration("at_risk.LEAST")
 FRESH = duration("at_risk.FRESH")
-_FEW, _LISTED = 3, 5
 _COMING = {
     NoticeKind.INTERRUPTION: "AWS takes back {nodes} at {due}",
     NoticeKind.BLOCK_END: "The Capacity Block ends: AWS terminates {nodes} from {due} on",
@@ -235,12 +234,12 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
         )
 
     evidence = []
-    for threat in ranked[:_LISTED]:
+    for threat in ranked[:LISTED]:
         notice = threat.notice
         word = f"{notice.kind} ({notice.what})" if notice.what else f"{notice.kind}"
         evidence.append(f"{word} of {_named(threat.nodes)}, told at {notice.at:%H:%M:%S} UTC")
-    if len(ranked) > _LISTED:
-        evidence.append(f"and {counted(len(ranked) - _LISTED, 'more notice')}")
+    if len(ranked) > LISTED:
+        evidence.append(f"and {counted(len(ranked) - LISTED, 'more notice')}")
     if run.row is not None:
         evidence.append(f"{job} works on {counted(len(workers), 'node')}")
 
@@ -258,6 +257,6 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
 
 
 def _named(nodes: Sequence[str]) -> str:
-    if len(nodes) <= _FEW:
+    if len(nodes) <= NAMED:
         return " and ".join(filter(None, [", ".join(nodes[:-1]), nodes[-1]]))
     return f"{nodes[0]} and {counted(len(nodes) - 1, 'other node')}"

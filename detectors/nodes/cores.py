@@ -14,11 +14,9 @@ from detectors.constants import count, number
 from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View
-from detectors.words import lasted, percent, span
+from detectors.words import NAMED, lasted, percent, span
 
 AS_QUICK = number("jobs.AS_QUICK")
-MOST = 3
-"""Nodes that are named one by one."""
 _NEWEST = count("cores.NEWEST")
 BUSY = number("cores.BUSY")
 STEADY = number("cores.STEADY")
@@ -39,7 +37,7 @@ def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     if frame is None:
         return ()
     reporting = {thing.instance for thing in frame.things}
-    nodes = [int(row) for row in rows if view.roster.ids[row] in reporting][:MOST]
+    nodes = [int(row) for row in rows if view.roster.ids[row] in reporting][:NAMED]
     sentences = (_cores_of_node(view, frame, row) for row in nodes)
     return tuple(sentence for sentence in sentences if sentence)
 
@@ -86,7 +84,7 @@ def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
         for n, x in zip(events, frame.things, strict=True)
         if n and x.instance in names
     ]
-    worst = sorted(counts)[:MOST]
+    worst = sorted(counts)[:NAMED]
     return tuple(f"{device} of {instance}: {-n:,.0f} ECC events" for n, instance, device in worst)
 
 

@@ -21,6 +21,7 @@ from detectors.arrays import (
 from detectors.constants import count, duration, number
 from detectors.nodes import cores, faults
 from detectors.nodes.drop_cause import (
+    CPU_ABOVE,
     DIVERTED,
     FAMILY,
     SETTLED,
@@ -32,11 +33,13 @@ from detectors.nodes.drop_cause import (
 )
 from detectors.progress import Pace, falls_short, pace_of_nodes
 from detectors.rule import Rule, RuleMatch
-from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_where
+from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, medians_where
 from detectors.view import View
 
 NOW = duration("drop.NOW")
 DEEPER = number("drop.DEEPER")
+FINE = count("drop.FINE")
+OFTEN = number("drop.OFTEN")
 COHERENT = count("drop.COHERENT")
 PARTLY = number("drop.PARTLY")
 BEFORE = duration("drop.BEFORE")
@@ -298,7 +301,7 @@ def _loader_busy(view: View) -> Mask:
     """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
     usual = view.usual_of("host_cpu_utilization_ratio")
-    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < usual + 0.25)
+    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < usual + CPU_ABOVE)
     return busy
 
 
@@ -331,7 +334,7 @@ def fell_lately(view: View, length: timedelta) -> Mask:
     part = view.utilization[:, -view.window.steps(length) :]
     under = part < (view.number("starved.over") * view.levels[1])[:, None]
     waiting = pace_of_nodes(view).slow_steps > 0
-    return np.asarray(under.mean(axis=1) >= 0.4) | falling(view) | waiting
+    return np.asarray(under.mean(axis=1) >= OFTEN) | falling(view) | waiting
 
 
 def _lasted(view: View, below: Mask) -> Counts:
@@ -352,7 +355,7 @@ def _seen(view: View, below: Mask) -> Counts:
 def _mostly(below: Mask) -> Mask:
     """Fill short bursts back to normal, at fine steps: a starving loader flutters."""
     filled = below.copy()
-    if below.shape[1] > 90:
+    if below.shape[1] > FINE:
         filled[:, 1:-1] |= below[:, :-2] & below[:, 2:]
         filled[:, 2:-1] |= below[:, 1:-2] & below[:, :-3] & below[:, 3:]
     return filled
@@ -370,7 +373,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     stopped = view.standing | (view.restarting & ~view.evaluating)
     fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
     memory = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
-    same_memory = np.isnan(memory) | (np.abs(memory - 1) <= 0.25)
+    same_memory = np.isnan(memory) | (np.abs(memory - 1) <= ALIKE)
 
     # Slow out of a start, past its ramp, with a sign that it is more than one.
     resumed = (steps >= view.steps("starved.for") + restart) & _no_pause(view, length)

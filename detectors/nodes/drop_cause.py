@@ -11,6 +11,7 @@ from bot.model.money import counted
 from bot.model.reading import scattered
 from detectors.arrays import Floats, Mask, Rows, middle_of
 from detectors.constants import count, duration, number
+from detectors.jobs import AS_QUICK
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.progress import pace_of_nodes
@@ -23,6 +24,11 @@ SLOWER = number("drop.SLOWER")
 SETTLED = duration("drop_cause.SETTLED")
 STEADY = duration("drop_cause.STEADY")
 DIVERTED = number("drop_cause.DIVERTED")
+FULL = number("drop_cause.FULL")
+STRAY = number("drop_cause.STRAY")
+LONE = number("drop_cause.LONE")
+ALONE = number("drop_cause.ALONE")
+LATE = number("drop_cause.LATE")
 STILL = number("drop_cause.STILL")
 FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
@@ -36,7 +42,7 @@ LEAST = count("drop_cause.LEAST")
 BUSY = number("drop_cause.BUSY")
 AHEAD = number("drop_cause.AHEAD")
 TOGETHER = number("drop_cause.TOGETHER")
-_CPU_ABOVE = number("drop_cause.CPU_ABOVE")
+CPU_ABOVE = number("drop_cause.CPU_ABOVE")
 
 
 @dataclass(frozen=True)
@@ -99,8 +105,8 @@ def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     """
     cpu = view.recent(view.cpu)[peers]
     above = cpu - view.usual_of("host_cpu_utilization_ratio")[peers]
-    busy = (cpu >= view.number("starved.cpu")[peers]) & (above >= _CPU_ABOVE)
-    if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > _CPU_ABOVE / 2).any():
+    busy = (cpu >= view.number("starved.cpu")[peers]) & (above >= CPU_ABOVE)
+    if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > CPU_ABOVE / 2).any():
         return None
     suspect = int(np.flatnonzero(busy)[0])
     highest, typical = percent(float(cpu[suspect])), percent(middle_of(cpu[~busy]))
@@ -168,7 +174,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     loads = file_system_loads(view, rows) if cause is Cause.STARVED else []
     suggestions = more_throughput(loads)
-    if cause is Cause.STARVED and signs.cpu >= 0.9:
+    if cause is Cause.STARVED and signs.cpu >= FULL:
         suggestions += STARVED_BUSY_SUGGESTIONS
     elif suggestions:
         suggestions += cause.facts.suggestions
@@ -201,17 +207,17 @@ def signs_present(signs: Signs, view: View, row: int, slow: Straggler | None) ->
     grown = float(view.number("collective_path.growth")[row])
     loader_at = min(float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual))
     share = signs.level / max(signs.usual, 1e-6)
-    late = signs.latency_ratio > SLOWER
-    astray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
-    lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
+    late, quick = signs.latency_ratio > SLOWER, signs.latency_ratio < 1 + AS_QUICK
+    astray = signs.ena_ratio >= grown and signs.ena > STRAY and not quick
+    lone = signs.alone and signs.efa > LONE and not signs.efa_ratio < grown
     full = signs.efa_share >= float(view.number("network_bound.above")[row])
     in_proportion = abs(signs.efa_ratio * signs.latency_ratio - 1) <= TOGETHER
     present = {
         "dropped": True,
         "loader_busy": signs.cpu >= loader_at,
-        "cpu_grown": signs.cpu >= signs.cpu_usual + 0.25,
-        "data_late": signs.read_ratio < 0.6,
-        "executions_quick": signs.latency_ratio < 1.15,
+        "cpu_grown": signs.cpu >= signs.cpu_usual + CPU_ABOVE,
+        "data_late": signs.read_ratio < LATE,
+        "executions_quick": quick,
         "executions_slow": late,
         "nic_full": full and not lone,
         "nic_full_alone": full and lone,
@@ -257,7 +263,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     scope = view.roster.scope == view.roster.scope[rows[0]]
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
     sent = usual(SENT)
-    alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < 1e8)
+    alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < ALONE)
     pace = pace_of_nodes(view)
     return Signs(
         level=middle_of(now(view.utilization)),

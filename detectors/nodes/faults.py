@@ -12,11 +12,13 @@ from detectors.nodes import cores
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.view import LATELY, View
-from detectors.words import lasted, percent, size
+from detectors.words import NAMED, lasted, percent, size
 
 STATUS = duration("faults.STATUS")
 BEHIND = number("faults.BEHIND")
 RECURS = count("faults.RECURS")
+BROKEN = count("faults.BROKEN")
+NEAR = number("faults.NEAR")
 _HARDWARE = (
     "neuron_hardware_ecc_uncorrected_count",
     "neuron_execution_errors_hardware_count",
@@ -42,7 +44,7 @@ def find_hardware(view: View) -> RuleMatch:
     needed = view.steps("hardware_fault.within")[rows]
     grave = (
         (sums(uncorrected, needed) >= 1)
-        | (sums(broken, needed) >= 3)
+        | (sums(broken, needed) >= BROKEN)
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
 
@@ -152,7 +154,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     within = _within(view, key)
     sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
     where = f"on {counted(len(sick), 'node')}"
-    if len(sick) <= 3:
+    if len(sick) <= NAMED:
         where = f"on {', '.join(view.roster.ids[i] for i in sick)}"
     if waiting := len(rows) - len(sick):
         fall = "falls" if waiting == 1 else "fall"
@@ -270,9 +272,9 @@ def find_memory(view: View) -> RuleMatch:
         return no_match(view)
     usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
     steps = trailing(full, np.isnan(share))
-    begins = view.eligible & ~(usual >= above - 0.02)
+    begins = view.eligible & ~(usual >= above - NEAR)
     begins &= steps >= view.steps("memory_pressure.for")
-    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
+    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
     hit = (begins | (view.roster.running & stays)) & view.limits.on("memory_pressure.on")
     return RuleMatch(hit, steps.astype(np.float64), view.lost_share)
 

@@ -28,6 +28,9 @@ COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
 _LEAD = number("idle.LEAD")
 _TRAFFIC = number("idle.TRAFFIC")
+_QUARTERS = count("idle.QUARTERS")
+_FREED = number("idle.FREED")
+_SILENT = number("idle.SILENT")
 
 
 def find_idle(view: View) -> RuleMatch:
@@ -100,9 +103,9 @@ def find_unused(view: View) -> RuleMatch:
         return cores.with_part_use(view, no_match(view))
     touched = _touched(view)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
-    quarter = view.window.steps(LOOKBACK / 4)
-    if touched.shape[1] >= 4 * quarter:
-        quarters = touched[:, -4 * quarter :].reshape(view.n, 4, quarter)
+    quarter = view.window.steps(LOOKBACK / _QUARTERS)
+    if touched.shape[1] >= _QUARTERS * quarter:
+        quarters = touched[:, -_QUARTERS * quarter :].reshape(view.n, _QUARTERS, quarter)
         stays &= ~np.all(np.any(quarters, axis=2), axis=1)
 
     # Steps that a hang explains are not counted again.
@@ -195,7 +198,7 @@ def find_hung(view: View) -> RuleMatch:
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
     between = newest_of(n_steps, since_last(view.executing)) & ~newest_of(n_steps, still)
     freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
-    memory_kept = ~(view.recent(view.memory) < 0.7 * view.usual_of(MEMORY))
+    memory_kept = ~(view.recent(view.memory) < _FREED * view.usual_of(MEMORY))
     begins = (seen_still >= view.steps("hung.for")) & worked & memory_kept & ~freed
     begins &= still >= view.rare_after("hung.for", standing_still, begins)
 
@@ -211,7 +214,7 @@ def find_hung(view: View) -> RuleMatch:
 
     # A process whose device memory is free by the newest reading is gone.
     runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
-    released = (runtime == 0) | (memory < 0.7 * view.usual_of(MEMORY))
+    released = (runtime == 0) | (memory < _FREED * view.usual_of(MEMORY))
     stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~released
     stays &= view.mostly(np.logical_or.reduce(signs))
     hit = (view.eligible & begins) | (view.roster.running & stays)
@@ -234,7 +237,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     stuck = ""
     if set(view.roster.scope[rows]) & scopes_by_progress(view, moves=False):
         stuck = " and the run repeats the same step"
-    traffic = "EFA busy" if (view.recent(view.efa)[rows] > 1e8).any() else "EFA silent"
+    traffic = "EFA busy" if (view.recent(view.efa)[rows] > _TRAFFIC).any() else "EFA silent"
     return Explanation(
         why=f"No executions for {lasted(longest)} on {counted(len(rows), 'node')}:"
         f" utilization {percent(value)}{before}, runtime still loaded{stuck}.",
@@ -298,7 +301,7 @@ def _spinning(view: View) -> Mask:
         return np.asarray(dead)
     lost = view.executing & np.isnan(view.latency) & has_latency & ~(ended > 0)
     efa, usual = view.efa, view.usual_of(SENT)[:, None]
-    silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= 0.1 * usual))
+    silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= _SILENT * usual))
     stuck = ~(usual >= _TRAFFIC) & _pinned_or_flat(view)
     return np.asarray(dead | (lost & (silent | stuck)))
 

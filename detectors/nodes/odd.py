@@ -30,7 +30,7 @@ from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import RESERVED, StrangeSpan, percentiles, strange_spans
 from detectors.view import View
-from detectors.words import percent, rate, seconds, size
+from detectors.words import LISTED, percent, rate, seconds, size
 
 REST = duration("odd.REST")
 SETTLED = duration("odd.SETTLED")
@@ -38,8 +38,6 @@ STAY = number("odd.STAY")
 _LATENCY = METRICS.index("neuron_execution_latency_seconds")
 _SENT = METRICS.index("efa_tx_bytes_per_second")
 _RECEIVED = METRICS.index("efa_rx_bytes_per_second")
-_MOST = 5
-"""Metrics that one sentence names."""
 _IN_WORDS = (percent, size, seconds, rate, rate, percent, percent, rate, rate)
 
 
@@ -210,7 +208,7 @@ def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
     np.fill_diagonal(without, 0.0)
     relief = score - known.score(without, np.repeat(row, len(METRICS)))
     guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= NOTABLE]
-    return [i for i in guilty if not (i == _RECEIVED and _RECEIVED - 1 in guilty)][:_MOST]
+    return [i for i in guilty if not (i == _RECEIVED and _RECEIVED - 1 in guilty)][:LISTED]
 
 
 def _as_before(anomaly: Anomaly) -> Explanation:

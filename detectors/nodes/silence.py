@@ -12,11 +12,14 @@ from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.arrays import Rows, since_last
+from detectors.constants import duration
 from detectors.progress import reporting_scopes
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match
 from detectors.view import LATELY, LOOKBACK, View
 from detectors.words import lasted
+
+JOINING = duration("silence.JOINING")
 
 
 def find_silent(view: View) -> RuleMatch:
@@ -36,7 +39,10 @@ def find_silent(view: View) -> RuleMatch:
     peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0
     old = view.age_seconds >= LOOKBACK.total_seconds()
     expected = reported | (roster.accelerated & peers & old)
-    settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
+    settled = (
+        view.age_seconds
+        >= view.steps("no_data.for") * view.window.step.total_seconds() + JOINING.total_seconds()
+    )
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.limits.on("no_data.on")
 

@@ -24,6 +24,7 @@ from bot.model.reading import (
 )
 from detectors.arrays import Rows
 from detectors.constants import number
+from detectors.progress import READ
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 from detectors.words import lasted, percent, volume_rate
@@ -35,6 +36,7 @@ FILE_SYSTEM_SUGGESTIONS = (
 _CLIENTS = "fsx_client_connections_count"
 _NEAR = number("storage.NEAR")
 _NAMED = 2
+_MOSTLY = number("storage.MOSTLY")
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -98,7 +100,7 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     longest = view.policy.at(system.labels).duration("orphaned_storage.for")
     part = frame.last(longest)
     quiet, reported = quiet_steps(part)
-    if part.window.length < longest or reported.mean() < 0.9 or not quiet.all():
+    if part.window.length < longest or reported.mean() < READ or not quiet.all():
         return None
     alert = _open_orphan(view, system.labels)
     return alert.anomaly.window.start if alert else quiet_since(frame)
@@ -165,9 +167,9 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
 def load_words(load: Throughput) -> str:
     """Read as `FSx fs-0ab reads 1.9 of 2.0 GB/s: 95 % of what is provisioned`."""
     verb = "reads and writes"
-    if load.reads >= 0.9 * load.now:
+    if load.reads >= _MOSTLY * load.now:
         verb = "reads"
-    elif load.reads <= 0.1 * load.now:
+    elif load.reads <= (1 - _MOSTLY) * load.now:
         verb = "writes"
     moved = volume_rate(load.now, load.provisioned)
     burst = " (from a cache or by burst credits)" if load.share >= BEYOND else ""

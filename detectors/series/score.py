@@ -13,7 +13,7 @@ from math import log2
 import numpy as np
 
 from detectors.arrays import Mask, Numbers
-from detectors.constants import number
+from detectors.constants import count, number
 from detectors.series.signals import (
     SIGNALS,
     ScoredSeries,
@@ -30,18 +30,17 @@ from detectors.series.signals import (
     youth,
 )
 
-SPACING_ROWS = 50
-"""The first rows tell the spacing.
-
-It is not looked at again, so that later rows change nothing before them.
-"""
-LEAST_HOUR, MOST_HOUR = 6, 60
-"""Rows that stand for an hour where fewer are read in one, or more.
-
-Fewer are too little to learn from, more take too long.
-"""
-LEAST_LEARNT, MOST_LEARNT = 200, 750
-"""Rows that are only learnt where a day has fewer, or more."""
+SPACING_ROWS = count("score.SPACING_ROWS")
+LEAST_HOUR = count("score.LEAST_HOUR")
+MOST_HOUR = count("score.MOST_HOUR")
+LEAST_LEARNT = count("score.LEAST_LEARNT")
+MOST_LEARNT = count("score.MOST_LEARNT")
+HISTORY = count("score.HISTORY")
+YOUNG = count("score.YOUNG")
+REST = count("score.REST")
+DELAY = number("score.DELAY")
+EVEN = number("score.EVEN")
+MORE = number("score.MORE")
 THRESHOLD = number("score.THRESHOLD")
 RARE_PART = number("score.RARE_PART")
 HABIT_WORTH = number("score.HABIT_WORTH")
@@ -100,7 +99,7 @@ def graded(strangeness: Numbers, rarity: Numbers) -> Numbers:
     """
     loud = np.log2(1 + strangeness)
     loud = loud / (1 + loud)
-    ranked = RARE_PART * (0.2 * rarity + 0.8 * rarity**8)
+    ranked = RARE_PART * (EVEN * rarity + (1 - EVEN) * rarity**8)
     quiet = np.minimum(THRESHOLD * (1 - (1 - ranked) * (1 - 2 * loud)), np.nextafter(THRESHOLD, 0))
     return np.asarray(np.where(loud >= THRESHOLD, loud, quiet))
 
@@ -133,11 +132,11 @@ def pace_of(seconds: Numbers) -> SeriesPace:
     learning = min(MOST_LEARNT, max(LEAST_LEARNT, round(86_400 / spacing)))
     return SeriesPace(
         hour,
-        history=28 * 24 * hour,
+        history=HISTORY * 24 * hour,
         learning=learning,
-        young=48 * hour,
-        delay=3 * hour // 2,
-        rest=6 * hour,
+        young=YOUNG * hour,
+        delay=int(DELAY * hour),
+        rest=REST * hour,
     )
 
 
@@ -175,7 +174,7 @@ def together(strangeness: Numbers) -> Numbers:
     metric alone keeps its strangeness.
     """
     metrics = strangeness.shape[1]
-    needed = MANY * (1 + 0.4 * log2(metrics)) if metrics > 1 else 1.0
+    needed = MANY * (1 + MORE * log2(metrics)) if metrics > 1 else 1.0
     return np.asarray(2 ** np.minimum(np.log2(1 + strangeness).sum(axis=1) / needed, LOUDEST) - 1)
 
 

@@ -349,14 +349,22 @@ def offset(series: ScoredSeries) -> Numbers:
     return mean_read(np.where(np.isnan(by_day), by_week, by_day), 12 * series.pace.hour)
 
 
+LEVEL_WORTH = number("signals.LEVEL_WORTH")
+SUSTAINED_WORTH = number("signals.SUSTAINED_WORTH")
+SWING_WORTH = number("signals.SWING_WORTH")
+ROUGHNESS_WORTH = number("signals.ROUGHNESS_WORTH")
+DAILY_WORTH = number("signals.DAILY_WORTH")
+WEEKLY_WORTH = number("signals.WEEKLY_WORTH")
+OFFSET_WORTH = number("signals.OFFSET_WORTH")
+DELAYS = count("signals.DELAYS")
 SIGNALS = (
-    SeriesSignal("level", level, 0.38, tail=TAILS),
-    SeriesSignal("sustained", sustained, 0.55, delays=5),
-    SeriesSignal("swing", swing, 0.17),
-    SeriesSignal("roughness", roughness, 0.77, delays=5),
-    SeriesSignal("daily", daily, 1.8, tail=TAILS, rows=2),
-    SeriesSignal("weekly", weekly, 0.5, tail=TAILS, rows=2),
-    SeriesSignal("offset", offset, 0.25, knows_weeks=True, alone=True),
+    SeriesSignal("level", level, LEVEL_WORTH, tail=TAILS),
+    SeriesSignal("sustained", sustained, SUSTAINED_WORTH, delays=DELAYS),
+    SeriesSignal("swing", swing, SWING_WORTH),
+    SeriesSignal("roughness", roughness, ROUGHNESS_WORTH, delays=DELAYS),
+    SeriesSignal("daily", daily, DAILY_WORTH, tail=TAILS, rows=2),
+    SeriesSignal("weekly", weekly, WEEKLY_WORTH, tail=TAILS, rows=2),
+    SeriesSignal("offset", offset, OFFSET_WORTH, knows_weeks=True, alone=True),
 )
 """Chosen once, for all kinds of series.
 
@@ -364,11 +372,12 @@ SIGNALS = (
 """
 
 
-ENVELOPE_H, ENVELOPE_DAYS, ENVELOPE_NEEDED = 2, 7, 3
-"""Hours around a time of day, days looked back at, and days that must have been read."""
+ENVELOPE_H, ENVELOPE_DAYS = 2, 7
+"""Hours around a time of day, and days looked back at."""
+ENVELOPE_NEEDED = count("signals.ENVELOPE_NEEDED")
 ENVELOPE_WORTH = number("signals.ENVELOPE_WORTH")
-ENVELOPE_MOST, ENVELOPE_SHARE = 0.9, 3.0
-"""What the envelope adds at most, also in multiples of the signals: it never speaks alone."""
+ENVELOPE_MOST = number("signals.ENVELOPE_MOST")
+ENVELOPE_SHARE = number("signals.ENVELOPE_SHARE")
 
 
 def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
@@ -478,8 +487,7 @@ def fitting_better(residuals: Numbers, every: int) -> Numbers:
     return np.where(chosen == np.arange(len(residuals))[:, None], residuals, np.nan)
 
 
-MOVES = 30
-"""Changes that must have been seen before a series is called a counter."""
+MOVES = count("signals.MOVES")
 RESTART = number("signals.RESTART")
 
 

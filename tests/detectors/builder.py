@@ -192,6 +192,9 @@ class World:
             unread=frozenset(self.more.get("unread", ())),
         )
 
+    def view(self, now):
+        return self.detector.view(self.reading(now), self.policy, self.known)
+
     def at(self, now):
         return self.detector(self.reading(now), self.policy, self.known)
 

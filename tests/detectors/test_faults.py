@@ -129,3 +129,8 @@ def test_nodes_that_stop_one_after_the_other_are_one_alert(apart):
         fleet.stop(hours(28) + i * apart * STEP, hours(34), slice(i, i + 1))
     (alert,) = World(fleet).run(hours(27), hours(33.9))
     assert (alert.cause, len(alert.anomaly.things)) == (Cause.IDLE, 12)
+
+
+def test_many_errors_in_one_step_alone_are_not_told():
+    fleet = Fleet(4).set(hours(30), hours(30) + STEP, slice(0, 1), neuron_execution_errors_count=50)
+    assert World(fleet).at(hours(30.25)).anomalies == ()

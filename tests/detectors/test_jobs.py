@@ -2,11 +2,12 @@
 
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from builder import STEP, Fleet, World, hours, only
 
 from bot.model.causes import Cause
-from detectors.jobs import restarts
+from detectors.jobs import fellows, restarts
 
 
 def other_job(fleet, start, end, nodes=slice(None), level=0.6, memory=1.15, latency=2.0):
@@ -105,3 +106,9 @@ def halved_but_in_pauses():
 )
 def test_another_job_begins_where_memory_was_let_go_and_what_runs_changed_for_good(frame, begun):
     assert restarts(frame).sum() == begun
+
+
+def test_jobs_of_like_memory_are_apart_by_the_time_of_an_execution():
+    fleet = Fleet(4).scale(hours(0), hours(48), slice(2, 4), neuron_execution_latency=2.0)
+    view = World(fleet).view(hours(40))
+    assert fellows(view.usual, view.roster, np.array([0])).tolist() == [True, True, False, False]

@@ -9,7 +9,7 @@ from builder import START, Fleet, World, hours
 
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from detectors.rarity import return_level
+from detectors.rarity import return_level, stretches_of
 
 MINUTE = timedelta(minutes=1)
 
@@ -132,3 +132,12 @@ def test_the_pace_of_two_runs_of_a_cluster_is_nobodys():
         values=np.concatenate([slow.values, progress(fleet).values]),
     )
     assert World(fleet, frames={"run": both}).run(hours(29), hours(33)) == []
+
+
+def test_a_stretch_in_which_the_job_was_gone_is_none_of_its_pauses():
+    state, going_on = np.zeros((1, 60), dtype=bool), np.ones((1, 60), dtype=bool)
+    state[0, 10:22], going_on[0, 15] = True, False
+    state[0, 40:43] = True
+    one = np.zeros(1, dtype=np.intp)
+    seen = stretches_of(state, going_on, one, one, 4.0, 5 * MINUTE)
+    assert (seen.count.tolist(), seen.longest.tolist()) == ([1], [3])

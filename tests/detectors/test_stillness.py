@@ -337,3 +337,11 @@ def test_without_the_host_cpu_a_pod_without_a_runtime_may_compile_and_is_idle_at
     unsure = only(World(fleet).at(hours(31)))
     assert (unsure.cause, "unsure" in unsure.why) == (Cause.IDLE, True)
     assert "pods have reserved cores on 2 of the nodes" in unsure.evidence
+
+
+def test_a_job_that_stands_still_with_its_memory_is_no_compile_where_no_cpu_is_read():
+    fleet = Fleet(4).set(hours(0), hours(48), host_cpu=np.nan)
+    fleet.set(hours(30), hours(40), **(HELD | {"host_cpu": np.nan}))
+    detection = World(fleet).at(hours(30.5))
+    assert only(detection).cause is Cause.HUNG
+    assert NodeState.COMPILING not in detection.states.values()

@@ -25,8 +25,14 @@ GOALS = {
     "single importers in 100": 30,
     "functions of 6 parameters": 35,
     "'what' in 100": 5,
+    "numbers in detectors": 40,
 }
 """The most that each may be."""
+PLAIN = {0, 1, 2, 0.5}
+UNITS = {7, 8, 24, 30, 60, 100, 1e3, 3_600, 86_400, 1e6, 1e9}
+"""Numbers that need no source: a half, and how many of one unit another has; 2**30 is a GiB."""
+ROUNDING = 1e-3
+"""What is smaller guards a division."""
 WIDTH = 100
 
 
@@ -152,7 +158,35 @@ def measure(house: Mapping[str, Module], root: Path = ROOT) -> dict[str, int]:
         "'what' in 100": round(
             100 * sum(" what " in f" {line.lower()} " for line in first_lines) / len(first_lines)
         ),
+        "numbers in detectors": sum(
+            len(list(numbers(module.tree)))
+            for module in house.values()
+            if module.room == "detectors"
+        ),
     }
+
+
+def numbers(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the numbers that code compares with, reckons with or names in a module: they should be learnt, or a row of a table."""
+    for statement in tree.body:
+        is_name = isinstance(statement, ast.Assign | ast.AnnAssign)
+        for node in ast.walk(statement):
+            if is_name or isinstance(node, ast.Compare | ast.BinOp):
+                inside = ast.walk(statement) if is_name else _operands(node)
+                yield from (x for x in inside if isinstance(x, ast.Constant) and _is_own(x.value))
+            if is_name:
+                break
+
+
+def _operands(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what an operator stands between, without its sign."""
+    for child in ast.iter_child_nodes(node):
+        yield child.operand if isinstance(child, ast.UnaryOp) else child
+
+
+def _is_own(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and value not in PLAIN | UNITS and abs(value) >= ROUNDING
 
 
 def report(house: Mapping[str, Module]) -> dict[str, str]:
