@@ -4,7 +4,9 @@ Python -m benchmarks.calibration recording:DIR ... [--plot FILE.svg].
 
 Each recording must be without incidents. Every hour from the fifth day on those stretches of each
 state are counted that became longer than their role shows once in N weeks. Nothing else that an
-alert needs (a setting, a sign, dollars) is asked, so this is the promise alone.
+alert needs (a setting, a sign, dollars) is asked, so this is the promise alone. Beside it stand the
+anomalies of each cause that begin, with all that their rules ask: what of the promise reaches
+people, and what causes that promise nothing do.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bot.model.causes import CAUSES as TABLE
+from bot.model.causes import About, Cause, Family
 from bot.model.labels import Labels
 from bot.policy.file import applied
 from bot.wiring.environment import settings_of
@@ -37,6 +41,19 @@ STATES: Mapping[str, State] = {
     "starved": under,
     "signs of a drop": troubled,
 }
+OTHERS = "others, raised"
+CAUSES: Mapping[str, tuple[Cause, ...]] = {
+    "hung, raised": (Cause.HUNG,),
+    "drops, raised": tuple(Cause(rule) for rule in Family.DROP.rules),
+    OTHERS: tuple(
+        cause
+        for cause, facts in TABLE.items()
+        if facts.about is About.NODES
+        and cause is not Cause.HUNG
+        and facts.family is not Family.DROP
+    ),
+}
+"""Causes that promise something, and those about nodes that do not."""
 WEEKS = (1, 2, 4, 8, 16)
 
 
@@ -70,10 +87,16 @@ def count(source: str, tallies: Mapping[str, Tally]) -> float:
     extent = opened.extent()
     assert extent is not None
     seen, now = 0.0, extent.start + LEAST
+    before: dict[int, set[str]] = {}
     while now <= extent.end:
         reading = opened.read(now)
         for weeks, policy in policies.items():
             seen += count_hour(detector.view(reading, policy, ()), weeks, tallies) / len(WEEKS)
+            anomalies = {x.key: x.cause for x in detector(reading, policy, ()).anomalies}
+            new = [cause for key, cause in anomalies.items() if key not in before.get(weeks, ())]
+            before[weeks] = set(anomalies)
+            for name, causes in CAUSES.items():
+                tallies[name].rare[weeks] += sum(cause in causes for cause in new)
         now += HOUR
     return seen
 
@@ -112,6 +135,8 @@ def plot(weeks_seen: float, tallies: Mapping[str, Tally]) -> str:
         "polyline{fill:none;stroke-width:2}polyline.s0,circle.s0{stroke:#b3261e}text.s0{fill:#b3261e}"
         "polyline.s1,circle.s1{stroke:#1b5e9e}text.s1{fill:#1b5e9e}"
         "polyline.s2,circle.s2{stroke:#6b6b00}text.s2{fill:#6b6b00}circle{fill:#fff;stroke-width:2}"
+        "polyline.s3,circle.s3{stroke:#7b1fa2}text.s3{fill:#7b1fa2}polyline.s4,circle.s4{stroke:#00695c}"
+        "text.s4{fill:#00695c}"
     )
     box = f'viewBox="0 0 {side} {side}" width="{side}" height="{side}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box}><style>{style}</style>'
@@ -124,16 +149,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--plot", type=Path)
     asked = parser.parse_args(arguments)
-    tallies = {name: Tally() for name in STATES}
+    tallies = {name: Tally() for name in (*STATES, *CAUSES)}
     with np.errstate(invalid="ignore", divide="ignore"):
         seen = sum(count(source, tallies) for source in asked.sources)
     print(f"{seen:.0f} weeks of roles; stretches longer than once in N weeks, promised and seen")
-    print(f"{'N weeks':>8} {'promised':>9}" + "".join(f"{name:>14}" for name in STATES))
+    print(f"{'N weeks':>8} {'promised':>9}" + "".join(f"{name:>16}" for name in tallies))
     for weeks in WEEKS:
-        counts = "".join(f"{tally.rare[weeks]:>14}" for tally in tallies.values())
+        counts = "".join(f"{tally.rare[weeks]:>16}" for tally in tallies.values())
         print(f"{weeks:>8} {seen / weeks:>9.1f}{counts}")
     if asked.plot:
-        asked.plot.write_text(plot(seen, tallies), encoding="utf-8")
+        promising = {name: tally for name, tally in tallies.items() if name != OTHERS}
+        asked.plot.write_text(plot(seen, promising), encoding="utf-8")
 
 
 if __name__ == "__main__":

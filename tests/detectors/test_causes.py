@@ -1,10 +1,17 @@
 """Check the table of causes: whole, in agreement with itself, and the memberships that alerts, routes and grades rely on."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import detectors
 from bot.model.causes import CAUSES, About, Cause, Family
 from bot.policy.schema import SETTINGS
 from detectors.diagnose import RULES
+from detectors.rule import SIGNS, believed
+
+TEXT = re.compile(r'"(\w+)"')
 
 MONEY = {
     Cause.SPEND_JUMP,
@@ -61,3 +68,24 @@ def test_every_rule_about_nodes_has_a_place_of_its_own_in_the_precedence():
     places = [rule.cause.facts.precedence for rule in RULES]
     assert places == sorted(set(places), key=lambda place: place or 0)
     assert None not in places
+
+
+def test_a_sign_that_another_explains_speaks_for_nothing():
+    starved, waits = {"dropped", "loader_busy"}, {"dropped", "loader_busy", "traffic_slowed"}
+    assert believed(waits) == believed(starved)
+    assert dict(believed(waits - {"loader_busy"}))[Cause.NETWORK_BOUND] > 0.5
+
+
+def test_causes_that_are_off_are_not_believed_and_what_no_row_knows_lowers_all():
+    every = dict(believed({"errors_frequent"}))
+    assert every == {Cause.EXECUTION_ERRORS: 0.85, Cause.HARDWARE_FAULT: 0.15}
+    assert believed({"errors_frequent"}, {Cause.HARDWARE_FAULT}) == [(Cause.HARDWARE_FAULT, 0.15)]
+
+
+def test_every_cause_has_signs_and_every_sign_that_code_names_has_a_row():
+    growths = {Cause.SPEND_NEW, Cause.TRANSFER_ROUTE}  # believed as a jump is
+    assert {row.cause for row in SIGNS} == set(Cause) - growths
+    code = "".join(path.read_text() for path in Path(detectors.__file__).parent.rglob("*.py"))
+    named = {sign for call in re.findall(r"belief\(([^)]*)\)", code) for sign in TEXT.findall(call)}
+    assert named - {row.sign for row in SIGNS} == set()
+    assert all(row.source and (row.unless in {"", *(x.sign for x in SIGNS)}) for row in SIGNS)
