@@ -9,7 +9,7 @@ from bot.model.causes import Cause, Family
 
 NO_WORDS = re.compile(r"\b(nan|inf|None|NaT|dtype|array)\b|[{}]|  |,,|\.\.(?!\.)|^\s|\s$")
 LASTED = re.compile(r"for ((?:\d+ days?|\d+ h|\d+ min| )+)")
-PACE = re.compile(r"steps go on at (\d+\.\d\d)x")
+PACE = re.compile(r"(?:steps|executions) go on at (\d+\.\d\d)x")
 LEVEL = re.compile(r"utilization (\d+) %(?:, usually (\d+)(?:-(\d+))? %)?")
 SINCE = {"day": 1440, "days": 1440, "h": 60, "min": 1}
 
