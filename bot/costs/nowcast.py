@@ -334,9 +334,7 @@ def month_bill(
             monthly[day.replace(day=1)] += usd
     first = min((day for amounts in charged.values() for day in amounts), default=start)
     due = tuple(
-        replace(fee, day=max(fee.day, until))
-        for amounts in lumps.values()
-        for fee in fees_again(amounts, start, first, monthly)
+        fee for amounts in lumps.values() for fee in fees_again(amounts, start, first, monthly)
     )
     billed = _sum(fees, start, month.end.date()) + monthly[start]
     whole = _whole(charged, min(tally.billed_through or at, at), until)

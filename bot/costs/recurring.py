@@ -18,7 +18,6 @@ _NONE = Decimal(0)
 class Due:
     """State a fee that is expected again: in USD, or as a share of what the rest of a month costs."""
 
-    day: date
     usd: Decimal = _NONE
     share: Decimal = _NONE
 
@@ -43,12 +42,11 @@ def fees_again(lumps: Daily, month: date, first: date, monthly: Daily) -> Iterat
         opens = day in (last, first)
         if not opens and day.day not in earlier_by_number:
             continue
-        due = month.replace(day=1 if opens else min(day.day, 28))
         # Support is a share of the month's charges: what changes from month to month is taken so.
         if opens and usd not in before.values() and monthly.get(last):
-            yield Due(due, share=usd / monthly[last])
+            yield Due(share=usd / monthly[last])
         else:
-            yield Due(due, usd)
+            yield Due(usd)
 
 
 def month_before(month: date) -> date:

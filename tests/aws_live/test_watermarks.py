@@ -1,9 +1,14 @@
 """Ask for what was not read, and for nothing twice but a hole, once."""
 
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 import pytest
 
+from adapters.aws.api.operations import Place
+from adapters.aws.live.poller import MetricPoller
 from adapters.aws.live.requests import LATE_SECONDS, Watermark
+from adapters.aws.metrics.points import MetricSeries
 
 NOON = 1_800_000_000
 
@@ -44,3 +49,32 @@ def test_a_series_of_longer_periods_has_no_holes(step):
     mark = Watermark(NOON)
     mark.answered(NOON + 3600, minutes(*range(0, 60, step)))
     assert mark.hole == 0
+
+
+class Late:
+    """A CloudWatch that has but the first three minutes of what it is asked for, and says so."""
+
+    spent = False
+
+    def clock(self) -> datetime:
+        return datetime.fromtimestamp(NOON, UTC)
+
+    def pages(self, *_, MetricDataQueries, StartTime, **__):  # noqa: N803 (AWS's names)
+        times = [StartTime + timedelta(minutes=m) for m in range(3)]
+        part = {"Timestamps": times, "Values": [1.0] * 3, "StatusCode": "PartialData"}
+        yield {"MetricDataResults": [{"Id": x["Id"], **part} for x in MetricDataQueries]}
+
+
+def test_what_an_answer_held_back_is_not_read():
+    poller, place = MetricPoller(Late(), 0, lambda: 0.0), Place("us-west-2")
+    dimensions = (("ClusterName", "c"), ("InstanceId", "i"), ("NodeName", "n"))
+    names = tuple(name for name, _ in dimensions)
+    series = MetricSeries("ContainerInsights", "node_neuroncore_utilization", names, dimensions)
+    assert poller.book.targets(series)
+    poller.enter(place, [series], NOON - 3600)
+
+    new = poller.read(NOON, 60.0)
+    assert new.unread == {0}
+    assert sum(len(part.series) for part in new.points) == 3
+    begin = int(new.points[0].seconds[0])
+    assert poller.book.marks[0].start == begin + 3 * 60, "the next request begins behind them"

@@ -501,3 +501,15 @@ def test_discounts_of_rows_and_of_their_own_are_not_counted_twice(exports):
     assert abs(total.net - sum(c.net for c in charges())) < D("0.01")
     assert abs(total.amortised - sum(c.net_amortised for c in charges())) < D("0.01")
     assert abs(total.discounts - sum(c.discount for c in charges())) < D("0.01")
+
+
+def test_a_fee_that_does_not_say_what_was_unused_is_discounted_once(exports):
+    fee = exports.line(NOVEMBER, "2160", "RIFee", 30 * 24, discount={"edp_discount": "-151.20"},
+                       reservation_reservation_a_r_n=RI_MONTHLY)  # fmt: skip
+    exports.put("bill.parquet", [fee])
+    total = exports.bill().tally(EVER, ()).total
+    assert (total.discounts, total.net, total.amortised) == (
+        D("-151.20"),
+        D("2008.80"),
+        D("2008.80"),
+    )

@@ -74,10 +74,9 @@ def test_days_after_the_settled_ones_do_not_count():
     assert ended([100] * 18 + [7, 1], 19) == ended([100] * 18, 19)
 
 
-@pytest.mark.parametrize(("day", "fees"), [(18, 0), (19, 70), (30, 70)])
-def test_a_fee_is_due_from_the_first_day_that_has_not_settled(day, fees):
-    found = ended([100] * 18, 19, due=[Due(date(2026, 11, day), Decimal(70))] if day >= 19 else [])
-    assert (found.fees, found.forecast) == (fees, 3000 + fees)
+def test_a_fee_that_is_due_is_counted_once():
+    found = ended([100] * 18, 19, due=[Due(Decimal(70))])
+    assert (found.fees, found.forecast) == (70, 3070)
 
 
 def test_days_of_the_month_before_help_at_its_start():

@@ -5,7 +5,7 @@ import pytest
 
 from bot.costs.tally import Change, comparable, settled_until, share, top, untagged
 from bot.model.spend import Money, Spend, Tally
-from bot.model.window import Window
+from bot.model.window import Window, month_of
 
 NOV = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -37,6 +37,13 @@ def day(n, hour=0):
 )
 def test_only_what_is_settled_is_compared_and_over_one_length(start, end, billed, part, before):
     assert comparable(Window(start, end), billed) == (Window(*part), Window(*before))
+
+
+def test_before_a_whole_month_stands_the_month_before_whatever_their_lengths():
+    for month in range(1, 13):
+        whole = month_of(datetime(2026, month, 1, tzinfo=UTC))
+        assert whole.previous() == month_of(whole.start - timedelta(days=1))
+        assert month_of(whole.previous().end) == whole
 
 
 @pytest.mark.parametrize("billed", [None, day(9), day(10, 23)])

@@ -133,6 +133,13 @@ def test_nodes_count_from_their_start_to_their_end():
     assert found.nodes == pytest.approx(1.0)
 
 
+def test_an_hour_that_was_billed_costs_its_bill_also_where_the_node_came_within_it():
+    node = replace(paid("10", 0.5), hourly={START: Decimal(3), START + HOUR: Decimal(8)})
+    found = run_cost(RUN, series(3, run_epoch_count=ramp(36, 0.1)), [node])
+    assert found.usd == Decimal("21.00")  # 3 of half an hour, 8, and an hour at its price
+    assert found.billed == pytest.approx(1.5 / 2.5)
+
+
 def test_a_run_that_never_reported_has_no_cost():
     assert run_cost(RUN, series(1), [paid()]) is None
 

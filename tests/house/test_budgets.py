@@ -19,7 +19,7 @@ from adapters.store.memory import MemoryStore
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.cards.card import Card
-from bot.errors import OverBudget, WrongInput
+from bot.errors import OutOfTime, OverBudget, WrongInput
 from bot.grammar import turns as budgets
 from bot.grammar.line import attempted, effect_of, understand
 from bot.grammar.turns import (
@@ -33,7 +33,7 @@ from bot.grammar.turns import (
     limits_for,
 )
 from bot.model.request import LOCAL, Request, User
-from bot.ports.work import LANE, Lane, LaneLoad, checkpoint, within
+from bot.ports.work import LANE, Lane, LaneLoad, Work, checkpoint, interruptible, within
 from bot.wiring.lanes import LanedExecutor
 from tests.belonging import STRANGER
 from tests.house.fakes import NOON, Chat, Script, app
@@ -408,3 +408,17 @@ def test_who_belongs_otherwise_or_asks_elsewhere_is_answered_for_themselves() ->
 @pytest.mark.parametrize(("cores", "running"), [(1, 1), (2, 1), (4, 2), (64, 4)])
 def test_heavy_lines_leave_half_of_the_machine(cores: int, running: int) -> None:
     assert limits_for(cores, 60).lanes[Lane.HEAVY].running == running
+
+
+def test_a_line_that_was_stopped_begins_nothing_more() -> None:
+    work, begun = Work(rows=1), []
+    with within(Lane.QUICK, work), interruptible(lambda: None):
+        begun.append("before")
+    work.stop("It took too long.")
+    with (
+        within(Lane.QUICK, work),
+        pytest.raises(OutOfTime, match="too long"),
+        interruptible(lambda: None),
+    ):
+        begun.append("after")
+    assert begun == ["before"]

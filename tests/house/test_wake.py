@@ -28,8 +28,11 @@ class Threads(Chat):
         return key
 
 
-async def lines(*said: str, ticks: int, store: object = None) -> list[Card]:
-    """Return the thread of an alert that wastes some dollars an hour, told at noon, after what is said a minute later."""
+async def lines(*said: str, ticks: int, store: object = None, after: str = "") -> list[Card]:
+    """Return the thread of an alert that wastes some dollars an hour, told at noon, after what is said a minute later.
+
+    `after` is said when the last tick was run.
+    """
     chat = Threads()
     bot = app(Script(*[anomaly(at=NOON + i * FIVE) for i in range(ticks)]), chat, store)  # type: ignore[arg-type]
     await bot.tick(NOON)
@@ -41,6 +44,9 @@ async def lines(*said: str, ticks: int, store: object = None) -> list[Card]:
         assert "error" not in card.data, card
     for i in range(1, ticks):
         await bot.tick(NOON + i * FIVE)
+    if after:
+        at = NOON + (ticks - 1) * FIVE + timedelta(minutes=1)
+        await bot.answer(ask(after.replace("ID", alert.id), at=at))
     return chat.lines
 
 
@@ -75,6 +81,12 @@ async def test_it_wakes_once_and_an_acknowledgement_after_it_says_so() -> None:
             "Snooze ended",
         ),
     ]
+
+
+async def test_a_decision_after_the_end_is_told_and_the_end_no_more() -> None:
+    *_, awake, acknowledged = await lines("snooze ID until=12:11", ticks=5, after="ack ID")
+    assert awake.title.startswith("Snooze ended")
+    assert (acknowledged.title, acknowledged.mentions) == ("Acknowledged by dana", ())
 
 
 @pytest.mark.parametrize("line", ["ack ID", "snooze ID 1h", "not-an-anomaly ID 30d", "useful ID"])

@@ -73,6 +73,12 @@ def test_the_narrower_scope_wins_whatever_came_last():
         0.15,
         0.02,
     )
+    here = Labels(cluster="llama", team="search")
+    narrow, wide = (
+        read_changes([("idle.below", text)], at) for text, at in (("1%", here), ("3%", LLAMA))
+    )
+    for order in (stacked(narrow, wide), stacked(wide, narrow)):
+        assert applied(BASE, order).at(here).number("idle.below") == 0.01
 
 
 def test_a_change_wins_over_the_settings_file_where_neither_scope_is_narrower():

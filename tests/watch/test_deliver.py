@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from threading import Event
 
 import pytest
 
 from adapters.store.memory import MemoryStore
+from bot.cards.card import Card, Tone
 from bot.errors import Unavailable
 from bot.model.notification import Line, NotificationLogEntry
 from bot.watch.deliver import Delivery, Parcel
@@ -55,3 +57,35 @@ def test_a_message_is_held_while_it_is_sent_and_let_go_after(failure: Exception 
     asyncio.run(run())
     assert outbox.asked == [True]
     assert not outbox.held
+
+
+class SlowLocks(Locks):
+    """An outbox whose first answer takes as long as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.began, self.going_on = Event(), Event()
+
+    def owed(
+        self, notification: str, channel: str
+    ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
+        self.began.set()
+        self.going_on.wait(10)
+        return super().owed(notification, channel)
+
+
+def test_a_newer_state_that_comes_while_the_older_is_sent_is_sent_after_it() -> None:
+    outbox = SlowLocks()
+
+    async def run() -> None:
+        delivery = Delivery({}, MemoryStore(), outbox, lambda channel: None)
+        older, newer = (Parcel("slack:C1", "n1", card=Card(x, Tone.INFO)) for x in ("1", "2"))
+        first = asyncio.create_task(delivery.send([older], 10.0))
+        await asyncio.to_thread(outbox.began.wait, 10)
+        second = asyncio.create_task(delivery.send([newer], 10.0))
+        await asyncio.sleep(0)
+        outbox.going_on.set()
+        await asyncio.gather(first, second)
+
+    asyncio.run(run())
+    assert outbox.asked == [True, True]
