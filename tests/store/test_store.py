@@ -10,7 +10,7 @@ from bot.model.alert import Alert, Decision, DecisionKind, Silence, Waste
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.model.notification import NotificationLogEntry, Reason
+from bot.model.notification import Line, NotificationLogEntry, Reason, Receipt
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
 
@@ -72,6 +72,23 @@ def test_an_existing_id_is_replaced(store):
         ("slack:C1", "m2"),
         ("slack:C2", "m1"),
     }
+
+
+def test_a_message_is_owed_until_the_receipt_of_its_newest_version(store):
+    entry = replace(said("n"), message="", pending=True)
+    for version in (1, 2):
+        store.save(StateUpdate(notification_log=[replace(entry, version=version)]))
+    for version, pending in ((1, True), (2, False)):
+        store.save(StateUpdate(receipts=[Receipt("n", "slack:C1", "m1", version)]))
+        owed, _ = store.owed("n", "slack:C1")
+        assert (owed.message, owed.pending) == ("m1", pending)
+
+
+def test_a_line_that_was_sent_is_owed_no_more_though_it_is_written_again(store):
+    line = Line("l", "n", "slack:C1", NOW, {})
+    for sent, owed in (("", [line]), ("m2", []), ("", [])):
+        store.save(StateUpdate(lines=[replace(line, sent=sent)]))
+        assert list(store.owed("n", "slack:C1")[1]) == owed
 
 
 @pytest.mark.parametrize(
