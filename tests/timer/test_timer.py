@@ -111,9 +111,10 @@ async def test_what_lies_further_back_than_an_hour_is_counted_as_missed_and_said
     ]
 
 
-async def test_a_failed_tick_of_the_live_watch_is_run_again_and_then_those_behind_it():
+@pytest.mark.parametrize("failure", [Unavailable("away"), OSError("No space left on device")])
+async def test_a_failed_tick_of_the_live_watch_is_run_again_and_then_those_behind_it(failure):
     hand, ticks, missed = Hand(), Ticks(), Missed()
-    ticks.failing = [None, Unavailable("away"), Unavailable("away")]
+    ticks.failing = [None, failure, failure]
     timer = Timer(ticks, steady(hand), FIVE, missed)
     timer.attempts = Attempts(ticks, sleep=passing(hand, 6))
     await timer.fire()

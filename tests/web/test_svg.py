@@ -85,6 +85,19 @@ def test_stacks_stand_on_each_other():
         assert top == pytest.approx(float(lower.get("y")[:-1]), abs=0.02)
 
 
+def test_what_is_below_zero_hangs_under_the_line_that_the_others_stand_on():
+    stack = (Series("usage", (100.0,)), Series("credits", (-20.0,)), Series("refunds", (-10.0,)))
+    chart = Chart(ChartKind.BAR, "c", "$", stack, categories=("Nov",))
+    (zero,) = {float(e.get("y1")[:-1]) for e in found(chart, "line", "base")}
+    usage, credits, refunds = (
+        (float(e.get("y")[:-1]), float(e.get("y")[:-1]) + float(e.get("height")[:-1]))
+        for e in found(chart, "rect", "bar")
+    )
+    assert usage[1] == credits[0] == pytest.approx(zero, abs=0.02)
+    assert refunds[0] == pytest.approx(credits[1], abs=0.02)
+    assert refunds[1] > credits[1]
+
+
 def test_labels_of_many_lines_do_not_touch():
     chart = Chart(
         ChartKind.LINE,
