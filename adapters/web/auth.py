@@ -1,4 +1,4 @@
-"""Let readers in: by the console's token where others can reach it.
+"""Let readers in: by who they are or by the console's token where others can reach it.
 
 What another site makes a browser send is refused; a link from there shows pages and does nothing.
 """
@@ -14,18 +14,37 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, auto
+from html import escape
 from urllib.parse import quote, urlsplit
 
 from aiohttp import web
 
 from adapters.web.html import PageRenderer
+from adapters.web.people import (
+    READER,
+    Known,
+    SigningIn,
+    Visitor,
+    is_token,
+    packed,
+    token_visitor,
+    unpacked,
+)
+from bot.errors import NotAllowed, TrnbotError
 from bot.ports import DocumentStore
+from bot.ports.work import CONNECTION, Asker, asked_by
 
 LOGIN_PATH = "/login"
+PROVIDER_PATH = "/login/provider"
+BACK_PATH = "/login/back"
 LOGOUT_PATH = "/logout"
 _ENDED = "web.sign-outs"
 """The collection of sessions that were signed out of, until their cookies end by themselves."""
 _LASTS_S = 7 * 86_400
+_PERSON_LASTS_S = 12 * 3_600
+"""A person signs in each working day, so that who left the provider is out by the next."""
+_SIGNING_IN_S = 600
+"""How long a person may take at the provider."""
 _WRONG_S = 1.0
 """Seconds that a wrong token waits for its refusal."""
 _GUESSES, _WITHIN_S = 10, 60.0
@@ -66,22 +85,34 @@ class Guesses:
 
 @dataclass(frozen=True)
 class Session:
-    """Hold one signing in: an id of its own, and the second in which it ends."""
+    """Hold one signing in: an id of its own, the second in which it ends, and the person."""
 
     id: str
     until: int
+    person: str = ""
+    """Name, name to show and groups as `packed`; "" where the shared token was shown."""
 
 
 class ConsoleAuth:
-    """Let in who shows the token, or a cookie of a session that began with it.
+    """Let in who is known, shows a token, or a cookie of a session that began so.
 
-    With an empty token, everyone.
+    With an empty token and no way to know people, everyone.
     """
 
     def __init__(
-        self, token: str, documents: DocumentStore, *, secure: bool, seconds: Seconds = time.time
+        self,
+        token: str,
+        documents: DocumentStore,
+        *,
+        secure: bool,
+        known: Known | None = None,
+        seconds: Seconds = time.time,
     ) -> None:
         self._token, self._documents = token.encode(), documents
+        self.known = known or Known()
+        # Whoever knows the shared token must not be able to sign a session of somebody else.
+        self._shared_key = self.known.secret or self._token
+        self._key = self._shared_key or secrets.token_bytes(32)
         self._secure, self._seconds = secure, seconds
         self._guesses = Guesses(seconds)
         self._cookie = "__Host-trnbot_console" if secure else "trnbot_console"
@@ -89,61 +120,99 @@ class ConsoleAuth:
 
         No sister site can plant it.
         """
+        self._begun = "__Host-trnbot_signing_in" if secure else "trnbot_signing_in"
 
     @property
     def locked(self) -> bool:
-        """Return whether a token is asked for."""
-        return bool(self._token)
+        """Return whether anything is asked for."""
+        return bool(self._token) or self.known.any
+
+    @property
+    def ways(self) -> tuple[bool, bool]:
+        """Return whether the shared token opens the console, and whether a provider does."""
+        return bool(self._token), self.known.provider is not None
 
     async def admits(self, request: web.Request) -> bool:
-        """Return whether a request may see the console.
+        """Return whether a request may see the console."""
+        return await self.visitor(request) is not None
 
-        Every comparison takes the same time whatever is wrong.
+    async def visitor(self, request: web.Request) -> Visitor | None:
+        """Return who asks, None for nobody who is let in.
+
+        Every comparison takes the same time whatever is wrong. Raise 403 for a person without a
+        role.
         """
-        if not self._token:
-            return True
-        kind, _, secret = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            return self.opens(secret.strip(), request.remote or "")
+        network = _network(self.origin(request))
+        kind, _, shown = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer" and (self.locked or is_token(shown.strip())):
+            return await self._by_token(shown.strip(), network)
+        if not self.locked:
+            return Visitor(READER, f"web:{network}")
+        try:
+            if self.known.proxy and (user := self.known.proxy.named(request, self.known.roles)):
+                return Visitor(user, user.id)
+        except NotAllowed as error:
+            raise web.HTTPForbidden(text=f"{error}\n") from None
 
         session = self._session(request)
-        if session is None:
-            return False
-        return await asyncio.to_thread(self._documents.get, _ENDED, session.id) is None
+        return await self._of_session(session) if session else None
 
-    def reader(self, request: web.Request) -> str:
-        """Name who reads, among those admitted.
+    async def _of_session(self, session: Session) -> Visitor | None:
+        """Return who signed in, None where they signed out or have no role any more."""
+        if await asyncio.to_thread(self._documents.get, _ENDED, session.id) is not None:
+            return None
+        if not session.person:
+            return Visitor(READER, f"web:{session.id}")
+        # The role is that of now: a rule that was taken away ends what a session may do.
+        try:
+            user = self.known.roles.user(*unpacked(session.person))
+        except NotAllowed:
+            return None
+        return Visitor(user, user.id)
 
-        The session of a browser that signed in, else the address.
-        """
-        session = None
-        if self._token and "Authorization" not in request.headers:
-            session = self._session(request)
-        return session.id if session else _network(request.remote or "")
+    async def _by_token(self, shown: str, network: str) -> Visitor | None:
+        """Return the program of a token, or the reader of the shared one."""
+        if not is_token(shown):
+            return Visitor(READER, f"web:{network}") if self.opens(shown, network) else None
+        self._refuse_guesses(network)
+        found = await asyncio.to_thread(token_visitor, self._documents, shown, self._seconds())
+        if found is None:
+            self._guesses.count(network)
+        return found
+
+    def origin(self, request: web.Request) -> str:
+        """Return the address that a request came from."""
+        proxy = self.known.proxy
+        return proxy.origin(request) if proxy else request.remote or ""
 
     def opens(self, secret: str, address: str) -> bool:
         """Return whether this is the token.
 
         Raise 429 for an address that guessed too often, whatever it shows.
         """
+        self._refuse_guesses(address)
+        # The same time is taken whichever letter is wrong.
+        right = hmac.compare_digest(secret.encode(errors="replace"), self._token)
+        if not right or not self._token:
+            self._guesses.count(address)
+            return False
+        return True
+
+    def _refuse_guesses(self, address: str) -> None:
         if self._guesses.exhausted(address):
             raise web.HTTPTooManyRequests(
                 text=f"{_REFUSED}\n", headers={"Retry-After": str(int(_WITHIN_S))}
             )
-        # The same time is taken whichever letter is wrong.
-        right = hmac.compare_digest(secret.encode(errors="replace"), self._token)
-        if not right:
-            self._guesses.count(address)
-        return right
 
-    def begin(self, answer: web.StreamResponse) -> None:
+    def begin(self, answer: web.StreamResponse, person: str = "") -> None:
         """Give the browser the cookie of a new session: no script reads it, no other site sends it."""
-        session = Session(secrets.token_hex(16), int(self._seconds()) + _LASTS_S)
-        cookie = f"{session.id}.{session.until}.{self._sign(session)}"
+        lasts = _PERSON_LASTS_S if person else _LASTS_S
+        session = Session(secrets.token_hex(16), int(self._seconds()) + lasts, person)
+        parts = (session.id, str(session.until), *filter(None, (person,)), self._sign(session))
         answer.set_cookie(
             self._cookie,
-            cookie,
-            max_age=_LASTS_S,
+            ".".join(parts),
+            max_age=lasts,
             path="/",
             httponly=True,
             samesite="Strict",
@@ -174,33 +243,63 @@ class ConsoleAuth:
 
         The same in every process that shares the token.
         """
-        return hmac.digest(self._token, b"form", "sha256").hex() if self._token else fallback
+        key = self._shared_key
+        return hmac.digest(key, b"form", "sha256").hex() if key else fallback
+
+    def keep_begun(self, answer: web.StreamResponse, begun: SigningIn) -> None:
+        """Have the browser keep what it began at the provider, until it is sent back."""
+        word = packed((int(self._seconds()) + _SIGNING_IN_S, *vars(begun).values()))
+        # The provider's page sends it back here, which the strictest cookie would not follow.
+        answer.set_cookie(
+            self._begun,
+            f"{word}.{self._signed(f'begun {word}')}",
+            max_age=_SIGNING_IN_S,
+            path="/",
+            httponly=True,
+            samesite="Lax",
+            secure=self._secure,
+        )
+
+    def begun(self, request: web.Request) -> SigningIn | None:
+        """Return what this browser began, None where it began nothing or long ago."""
+        word, _, sign = request.cookies.get(self._begun, "").partition(".")
+        if not hmac.compare_digest(
+            sign.encode(errors="replace"), self._signed(f"begun {word}").encode()
+        ):
+            return None
+        until, *parts = unpacked(word)
+        return SigningIn(*parts) if until >= self._seconds() else None
 
     def _session(self, request: web.Request) -> Session | None:
         """Return the session whose cookie this is, None where we did not write it or it is over."""
-        id_, _, signed = request.cookies.get(self._cookie, "").partition(".")
-        until, _, sign = signed.partition(".")
+        id_, _, rest = request.cookies.get(self._cookie, "").partition(".")
+        signed, _, sign = rest.rpartition(".")
+        until, _, person = signed.partition(".")
         if not until.isdecimal() or not until.isascii() or len(until) > 12:  # digits of a second
             return None
 
-        session = Session(id_, int(until))
+        session = Session(id_, int(until), person)
         genuine = hmac.compare_digest(sign.encode(errors="replace"), self._sign(session).encode())
+        if session.person and self.known.provider is None:
+            return None
         return session if genuine and session.until >= self._seconds() else None
 
     def _sign(self, session: Session) -> str:
-        return hmac.digest(
-            self._token, f"session {session.id} {session.until}".encode(errors="replace"), "sha256"
-        ).hex()
+        person = f" {session.person}" if session.person else ""
+        return self._signed(f"session {session.id} {session.until}{person}")
+
+    def _signed(self, text: str) -> str:
+        return hmac.digest(self._key, text.encode(errors="replace"), "sha256").hex()
 
 
 class LoginPage:
-    """Ask for the token in the browser, give the cookie for it, and take it back."""
+    """Ask who a person is or for the token, give the cookie for it, and take it back."""
 
-    def __init__(self, auth: ConsoleAuth, pages: PageRenderer) -> None:
-        self._auth, self._pages = auth, pages
+    def __init__(self, auth: ConsoleAuth, pages: PageRenderer, public_url: str = "") -> None:
+        self._auth, self._pages, self._public_url = auth, pages, public_url
 
     async def show(self, request: web.Request) -> web.StreamResponse:
-        """Ask for the console's token."""
+        """Ask how the person signs in."""
         target = own_path(request.query.get("to", ""))
         if await self._auth.admits(request):
             return _to(target)
@@ -212,7 +311,7 @@ class LoginPage:
         secret, target = (str(filled.get(name, "")) for name in ("secret", "to"))
         target = own_path(target)
         try:
-            opened = self._auth.opens(secret, request.remote or "")
+            opened = self._auth.opens(secret, self._auth.origin(request))
         except web.HTTPTooManyRequests as error:
             return self._form(error.status, _REFUSED, target)
         if not opened:
@@ -229,8 +328,61 @@ class LoginPage:
         await self._auth.end(request, answer)
         return answer
 
+    async def to_provider(self, request: web.Request) -> web.StreamResponse:
+        """Send a person to the provider that knows them."""
+        provider, target = self._auth.known.provider, own_path(request.query.get("to", ""))
+        if provider is None:
+            raise web.HTTPNotFound(text="No provider signs people in here.\n")
+        try:
+            there, begun = await asyncio.to_thread(provider.begin, self._back(request), target)
+        except TrnbotError as error:
+            return self._form(503, str(error), target)
+        answer = _to(there)
+        self._auth.keep_begun(answer, begun)
+        return answer
+
+    async def back(self, request: web.Request) -> web.StreamResponse:
+        """Begin the session of a person whom the provider sent back."""
+        provider, begun = self._auth.known.provider, self._auth.begun(request)
+        state, code = (request.query.get(name, "") for name in ("state", "code"))
+        if (
+            provider is None
+            or begun is None
+            or not hmac.compare_digest(state.encode(errors="replace"), begun.state.encode())
+        ):
+            return self._form(403, "This browser began no sign-in here; begin again.")
+        if not code:
+            return self._form(403, "The provider signed nobody in; begin again.", begun.target)
+        try:
+            person = await asyncio.to_thread(provider.finish, self._back(request), code, begun)
+            self._auth.known.roles.user(*person)
+        except TrnbotError as error:
+            status = 403 if isinstance(error, NotAllowed) else 503
+            return self._form(status, str(error), begun.target)
+
+        # The browser sends its new cookie only to a page that this console itself leads to.
+        again = web.Response(
+            text=_AGAIN.replace('content="0"', f'content="0; url={escape(begun.target)}"'),
+            content_type="text/html",
+        )
+        self._auth.begin(again, packed(person))
+        return again
+
+    def _back(self, request: web.Request) -> str:
+        site = self._public_url or f"{request.scheme}://{request.host}"
+        return f"{site}{BACK_PATH}"
+
     def _form(self, status: int, problem: str = "", target: str = "/") -> web.Response:
-        return self._pages.response("login.html", status, problem=problem, target=target)
+        by_token, by_provider = self._auth.ways
+        provider = f"{PROVIDER_PATH}?to={quote(target, safe='')}" if by_provider else ""
+        return self._pages.response(
+            "login.html",
+            status,
+            problem=problem,
+            target=target,
+            by_token=by_token,
+            provider=provider,
+        )
 
 
 def refusal(request: web.Request) -> web.StreamResponse:
@@ -241,7 +393,10 @@ def refusal(request: web.Request) -> web.StreamResponse:
 
     headers = {"WWW-Authenticate": "Bearer"}
     return web.Response(
-        status=401, text="The console asks for its token (TRNBOT_WEB_TOKEN).\n", headers=headers
+        status=401,
+        text="The console asks for its token (TRNBOT_WEB_TOKEN),"
+        " or one that 'trnbot tokens make' made.\n",
+        headers=headers,
     )
 
 
@@ -344,11 +499,20 @@ class Guard:
         return guarded
 
     def read(self, handler: RequestHandler) -> RequestHandler:
-        """Check also that the reader showed the console's token, where it asks for one."""
+        """Check also that the console lets the reader in.
+
+        The handler answers by their share, for as long as they wait.
+        """
 
         async def guarded(request: web.Request) -> web.StreamResponse:
-            if await self._auth.admits(request):
-                return await handler(request)
+            if visitor := await self._auth.visitor(request):
+                if not visitor.sees(request.path):
+                    raise web.HTTPForbidden(text="This token reads /metrics and /healthz alone.\n")
+                asker = CONNECTION.get() or Asker()
+                asker.share, asker.lines = visitor.share, visitor.lines
+                asker.user, asker.origin = visitor.user, self._auth.origin(request)
+                with asked_by(asker):
+                    return await handler(request)
             if sender_of(request) is Sender.LINK:
                 return web.Response(text=_AGAIN, content_type="text/html")
             return refusal(request)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from adapters.web.people import Known
 from bot.cards.card import Card
 from bot.errors import WrongInput
 from bot.model.request import Effect
@@ -27,6 +28,8 @@ class WebConfig:
     secret: str = ""
     """The token that every page but `/healthz` asks for, "" for none."""
     public_url: str = ""
+    known: Known = field(default_factory=Known)
+    """How people are known, beside that token."""
 
     def __repr__(self) -> str:
         """Show no secret."""

@@ -9,7 +9,16 @@ from typing import Any
 from aiohttp import web
 
 from adapters.web.api import ROOT as API
-from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, Guard, LoginPage, RequestHandler
+from adapters.web.auth import (
+    BACK_PATH,
+    LOGIN_PATH,
+    LOGOUT_PATH,
+    PROVIDER_PATH,
+    ConsoleAuth,
+    Guard,
+    LoginPage,
+    RequestHandler,
+)
 from adapters.web.config import Console, WebConfig
 from adapters.web.html import PageRenderer, static_routes
 from adapters.web.links import DOWNLOAD
@@ -18,14 +27,15 @@ from adapters.web.messages import Messages, PageMessage
 from adapters.web.views import CHANNEL, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
-from bot.ports.work import CONNECTION, Asker, asked_by
 
 
 class WebSurface:
     """Implement `bot.ports.Surface` and `bot.ports.Listener` for the browser."""
 
     def __init__(self, config: WebConfig, console: Console, documents: DocumentStore) -> None:
-        self._auth = auth = ConsoleAuth(config.secret, documents, secure=config.secure)
+        self._auth = auth = ConsoleAuth(
+            config.secret, documents, secure=config.secure, known=config.known
+        )
         token = auth.form_token(secrets.token_urlsafe(24))
         self._pages = PageRenderer(token=token, title=config.title, locked=auth.locked)
         self._messages = Messages(documents, console.clock)
@@ -33,7 +43,7 @@ class WebSurface:
             lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits
         )
         self._views = Views(console, self._pages, self._messages, self._hub, self)
-        self._login = LoginPage(auth, self._pages)
+        self._login = LoginPage(auth, self._pages, config.public_url)
         self._guard = Guard(token=token, auth=auth, hosts=config.names)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
@@ -65,7 +75,7 @@ class WebSurface:
     def routes(self) -> Sequence[web.RouteDef]:
         """Return every page, guarded."""
         views, everyone = self._views, self._guard.open
-        reading, writing = self._sharing(self._guard.read), self._sharing(self._guard.write)
+        reading, writing = self._guard.read, self._guard.write
         return (
             web.get("/", reading(views.channel)),
             web.get("/now", reading(views.now)),
@@ -85,6 +95,8 @@ class WebSurface:
             web.post("/demo", writing(views.again)),
             web.get(LOGIN_PATH, everyone(self._login.show)),
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
+            web.get(PROVIDER_PATH, everyone(self._login.to_provider)),
+            web.get(BACK_PATH, everyone(self._login.back)),
             web.post(LOGOUT_PATH, writing(self._login.leave)),
             *static_routes(everyone),
             web.get("/hints/{version}", reading(views.hints)),
@@ -96,23 +108,7 @@ class WebSurface:
 
     def admitting(self, handler: RequestHandler) -> RequestHandler:
         """Guard a handler that answers programs beside the pages: who reads these may ask there."""
-        return self._sharing(self._guard.read)(handler)
-
-    def _sharing(
-        self, guard: Callable[[RequestHandler], RequestHandler]
-    ) -> Callable[[RequestHandler], RequestHandler]:
-        """Have a guarded page answer by the share of who reads it, for as long as they wait."""
-
-        def guarded(handler: RequestHandler) -> RequestHandler:
-            async def asked(request: web.Request) -> web.StreamResponse:
-                asker = CONNECTION.get() or Asker()
-                asker.share = f"web:{self._auth.reader(request)}"
-                with asked_by(asker):
-                    return await handler(request)
-
-            return guard(asked)
-
-        return guarded
+        return self._guard.read(handler)
 
     async def start(self) -> None:
         """Do nothing: the pages wait for their readers."""

@@ -25,14 +25,15 @@ from adapters.web.links import (
 )
 from adapters.web.live import LEAD, LEAD_S, LINES, Hub, Shared, WasteStrip, lead_of, standing
 from adapters.web.messages import Messages, PageMessage, SlotDrawer, excerpt, moments_of
+from adapters.web.people import READER
 from bot.cards.card import Card, Form, Table, Tone, text
 from bot.cards.lines import file_name, form_line, quote, spreadsheet
 from bot.errors import TrnbotError, WrongInput
-from bot.model.request import LOCAL, Effect, Manner, Request, User
+from bot.model.request import LOCAL, Effect, Manner, Request
 from bot.ports import Surface
+from bot.ports.work import ASKER
 
 CHANNEL = "alerts"
-READER = User("web:local", "you")
 
 _NAME = re.compile(r"[^\w.-]", re.ASCII)
 """What no argument's name has, and no header may."""
@@ -309,7 +310,9 @@ class Views:
     async def _answer(
         self, line: str, where: str, manner: Manner, channel: str = f"web:{CHANNEL}"
     ) -> Card:
-        request = Request(line, READER, self._console.clock(), "web", LOCAL, channel, where, manner)
+        asker = ASKER.get()
+        user = (asker and asker.user) or READER
+        request = Request(line, user, self._console.clock(), "web", LOCAL, channel, where, manner)
         try:
             return await self._console.answer(request)
         except TrnbotError as error:

@@ -131,22 +131,23 @@ class Shares:
         self._people: dict[str, Share] = {}
         self._surfaces: dict[str, Bucket] = {}
 
-    def begin(self, person: str, surface: str, lane: Lane) -> float:
+    def begin(self, person: str, surface: str, lane: Lane, lines: float | None = None) -> float:
         """Count a line; return the seconds of work its person used lately.
 
         Raise `OverBudget` where the share is used up.
 
-        A line of nobody, "", is not counted.
+        A line of nobody, "", is not counted. `lines` is the person's own number a minute.
         """
         if not person:
             return 0
         now, limits = self._seconds(), self._limits
-        share, size = self._share(person, now), limits.surface_lines
+        lines = limits.lines if lines is None else lines
+        share, size = self._share(person, now, lines), limits.surface_lines
         everyone = self._surfaces.setdefault(surface, Bucket(size, size, now))
 
         # In this order: a line that is refused for its surface counts for its person.
         for bucket, amount, used_up in (
-            (share.lines, 1, f"You asked {limits.lines:.0f} lines in this minute"),
+            (share.lines, 1, f"You asked {lines:.0f} lines in this minute"),
             (everyone, 1, f"People asked {size:,.0f} lines here in this minute"),
             (share.work, 0, f"Your lines worked for {limits.work:.0f} s without a pause"),
         ):
@@ -156,8 +157,8 @@ class Shares:
 
         running, most = share.at_once.get(lane, 0), limits.lanes[lane].at_once
         if running >= most:
-            lines = "A long line of yours is" if most == 1 else f"{most} lines of yours are"
-            raise OverBudget(f"{lines} still worked on; wait for the answer, then ask.")
+            those = "A long line of yours is" if most == 1 else f"{most} lines of yours are"
+            raise OverBudget(f"{those} still worked on; wait for the answer, then ask.")
         share.at_once[lane] = running + 1
         return share.used(now, limits.work)
 
@@ -169,7 +170,7 @@ class Shares:
         share.at_once[lane] -= 1
         share.work.take(seconds, self._seconds())
 
-    def _share(self, person: str, now: float) -> Share:
+    def _share(self, person: str, now: float, lines: float) -> Share:
         """Return the share of a person, the newest last.
 
         Where too many are remembered, forget one who asks nothing now.
@@ -178,7 +179,7 @@ class Shares:
         share = self._people.pop(person, None)
         if share is None:
             share = Share(
-                Bucket(limits.lines, limits.lines, now),
+                Bucket(lines, lines, now),
                 Bucket(limits.work, limits.work_a_minute, now),
             )
         self._people[person] = share
@@ -284,7 +285,7 @@ class Turns:
         asker = ASKER.get() or Asker()
         lane, person = lane_of(command), request.user.id if asker.share is None else asker.share
         try:
-            used = self._shares.begin(person, request.surface, lane)
+            used = self._shares.begin(person, request.surface, lane, asker.lines)
         except OverBudget:
             self._loads[lane].refused += 1
             raise

@@ -10,10 +10,25 @@ from typing import Any
 
 
 class Role(StrEnum):
-    """Name the roles of people: anyone asks, admins change."""
+    """Name the roles of people: readers ask, anyone also acts on alerts, admins change the rest."""
 
+    READER = "reader"
+    """Only where a console says so."""
     ANYONE = "anyone"
+    """A member of the organization."""
     ADMIN = "admin"
+
+
+GROUP = "group:"
+"""Begins the name of a group where roles are given."""
+
+
+@dataclass(frozen=True)
+class RoleRule:
+    """Give a role of the console to a person, to a group of theirs, or by "*" to whoever is known."""
+
+    who: str
+    role: Role
 
 
 @dataclass(frozen=True)
@@ -25,6 +40,8 @@ class User:
 
     id: str
     name: str = ""
+    role: Role | None = None
+    """What the console that knows them gives; None where the list of admins alone decides."""
 
 
 class Standing(StrEnum):

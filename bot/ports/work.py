@@ -18,6 +18,7 @@ from threading import Lock
 from time import sleep
 
 from bot.errors import OutOfTime, OverBudget
+from bot.model.request import User
 
 LINES_A_MINUTE = 60
 """Lines that one person may ask in a minute where the site says nothing else."""
@@ -137,6 +138,12 @@ class Asker:
 
         A page keeps itself up to date.
         """
+        self.lines: int | None = None
+        """Lines a minute of this share, None for what everybody has."""
+        self.user: User | None = None
+        """Who asks, where the door knows it."""
+        self.origin = ""
+        """The address that they ask from."""
         self.left = False
         self._told: list[Callable[[], object]] = []
 

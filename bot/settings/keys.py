@@ -6,6 +6,7 @@ The file, the environment, `default.toml` and the docs page follow the table.
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from bot.errors import WrongInput, nearest
 from bot.model.frame import UNITS, Meaning, MetricsSurface
 from bot.model.labels import CLUSTER_TAGS
 from bot.model.reading import NODE_METRICS
+from bot.model.request import Role, RoleRule
 from bot.model.window import parse_duration, read_weekly
 from bot.ports.work import LINES_A_MINUTE
 from bot.settings.routes import addresses, causes, read_owners, read_routes, words
@@ -170,6 +172,20 @@ def site(text: str) -> str:
     return _site(text).rstrip("/")
 
 
+def issuer(text: str) -> str:
+    """Read the address of an identity provider, of plain http on this machine alone.
+
+    Raise `WrongInput`.
+    """
+    local = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
+    if text and not re.fullmatch(rf"(https://[^/\s?#@]+|{local})(/[^\s?#]*)?", text):
+        raise WrongInput(
+            f"'{text}' is no provider of OpenID Connect;"
+            " write https://login.example.com/realms/work."
+        )
+    return text.rstrip("/")
+
+
 def server_address(text: str) -> str:
     """Read the address of a Prometheus server, with the path before `/api/v1` where it has one.
 
@@ -213,6 +229,39 @@ def metric_names(text: str) -> tuple[Meaning, ...]:
             )
         meanings.append(Meaning(name, metric, unit or next(iter(units))))
     return tuple(meanings)
+
+
+_ROLES = {"reader": Role.READER, "member": Role.ANYONE, "admin": Role.ADMIN}
+
+
+def console_roles(text: str) -> tuple[RoleRule, ...]:
+    """Read who has which role on the console: `dana@example.com = admin; group:ops = member`.
+
+    Raise `WrongInput`.
+    """
+    rules = []
+    for rule in filter(None, map(str.strip, text.split(";"))):
+        who, equals, word = (part.strip().lower() for part in rule.rpartition("="))
+        if not equals or not who or word not in _ROLES:
+            raise WrongInput(
+                f"'{rule}' gives no role{nearest(word, _ROLES)};"
+                " write dana@example.com = admin; group:ops = member; * = reader."
+            )
+        rules.append(RoleRule(who, _ROLES[word]))
+    return tuple(rules)
+
+
+def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Read addresses and networks, a comma list; raise `WrongInput` for another text."""
+    read = []
+    for word in words(text):
+        try:
+            read.append(ipaddress.ip_network(word))
+        except ValueError:
+            raise WrongInput(
+                f"'{word}' is no address of a proxy; write 10.0.3.7, or 10.0.3.0/24 for several."
+            ) from None
+    return tuple(read)
 
 
 def speed(text: str) -> float:
@@ -389,6 +438,21 @@ KEYS: tuple[SettingKey, ...] = (
         "the dimension in that namespace that holds the core, if there is one", str, "NeuronCore"),
     _key("web.token",
         "the token that the console asks for; required wherever others can reach it", Secret),
+    _key("web.roles",
+        "roles of people who sign in (reader, member or admin): dana@example.com = admin;"
+        " group:ops = member; * = reader; none = all are members", console_roles),
+    _key("web.proxies",
+        "addresses of the proxies whose headers say who a person is (a comma list)", networks),
+    _key("web.proxy_user",
+        "the header in which those proxies name the person", str, "X-Forwarded-User"),
+    _key("web.proxy_groups",
+        "the header in which they name the person's groups", str, "X-Forwarded-Groups"),
+    _key("oidc.issuer",
+        "the OpenID Connect provider that signs people in to the console (trnbot[oidc])", issuer),
+    _key("oidc.client_id", "the console's name at that provider"),
+    _key("oidc.client_secret", "the secret of that name", Secret),
+    _key("oidc.claim", "the claim that says who a person is", str, "email"),
+    _key("oidc.groups", "the claim that lists a person's groups", str, "groups"),
     _key("tags.cluster",
         "tags that name the cluster; the first with a value counts",
         words, ", ".join(CLUSTER_TAGS)),

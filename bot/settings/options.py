@@ -27,6 +27,9 @@ _VALUED = frozenset(
         "history",
         "kms",
         "wait",
+        "scope",
+        "expires",
+        "lines",
     ]
 )
 _SWITCHES = frozenset(["json", "csv", "verbose", "no-browser", "light", "keep-identities", "send"])

@@ -52,6 +52,16 @@ def conflicts(values: Mapping[str, Any]) -> list[str]:
             "TRNBOT_METRICS_TOKEN also needs TRNBOT_METRICS_URL.",
         ),
         (
+            values["oidc.issuer"]
+            and not (values["oidc.client_id"] and values["oidc.client_secret"]),
+            "TRNBOT_OIDC_ISSUER also needs TRNBOT_OIDC_CLIENT_ID and TRNBOT_OIDC_CLIENT_SECRET.",
+        ),
+        (
+            values["web.roles"] and not (values["oidc.issuer"] or values["web.proxies"]),
+            "TRNBOT_WEB_ROLES is for people who sign in;"
+            " set TRNBOT_OIDC_ISSUER or TRNBOT_WEB_PROXIES.",
+        ),
+        (
             client and not values["slack.client_secret"],
             "SLACK_CLIENT_ID also needs SLACK_CLIENT_SECRET.",
         ),
@@ -73,11 +83,13 @@ def serving_conflicts(values: Mapping[str, Any], *, teams_set: bool) -> list[str
     `teams_set` = the Teams app id was set, even to nothing.
     """
     host, console = values["host"], values["web.token"]
+    guarded = console or values["oidc.issuer"] or values["web.proxies"]
     teams, development = values["teams.app_id"], values["teams.development"]
     rules = (
         (
-            host not in LOOPBACK and not console,
-            f"TRNBOT_HOST '{host}' lets others reach the console, so set TRNBOT_WEB_TOKEN.",
+            host not in LOOPBACK and not guarded,
+            f"TRNBOT_HOST '{host}' lets others reach the console, so set TRNBOT_WEB_TOKEN,"
+            " TRNBOT_OIDC_ISSUER or TRNBOT_WEB_PROXIES.",
         ),
         (
             0 < len(console.reveal()) < SHORTEST,
@@ -85,8 +97,9 @@ def serving_conflicts(values: Mapping[str, Any], *, teams_set: bool) -> list[str
             f" make it {SHORTEST} characters or longer.",
         ),
         (
-            values["public_url"] and not console,
-            "TRNBOT_PUBLIC_URL lets others reach the console, so set TRNBOT_WEB_TOKEN.",
+            values["public_url"] and not guarded,
+            "TRNBOT_PUBLIC_URL lets others reach the console, so set TRNBOT_WEB_TOKEN,"
+            " TRNBOT_OIDC_ISSUER or TRNBOT_WEB_PROXIES.",
         ),
         (
             values["slack.client_id"] and not values["secrets.key"],

@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
 from adapters.web.links import address, download
+from adapters.web.people import READER, Known, OidcConfig, OidcProvider, Proxy, Roles
 from bot.answers.about.document import csv_text
 from bot.app import App
 from bot.cards.card import Card
@@ -210,7 +212,11 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
         hints=hints,
         story=story,
     )
-    config = WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"])
+    config = WebConfig(
+        secret=settings.text("web.token"),
+        public_url=settings["public_url"],
+        known=known_people(settings),
+    )
     web = WebSurface(config, console, store)
     if story:
         story.app, story.surface = app, web
@@ -263,10 +269,36 @@ def _serving_app(
     watched = Health(stopwatch=time.monotonic, setup_problem=lambda: opened.owners.problem)
     site = site_of(ports.site, settings, opened, settings["public_url"])
     site = replace(site, health=watched.facts)
-    local = ("web:local",) if settings["host"] in LOOPBACK else ()
+    # Behind a public address the one shared token is everybody's, and everybody is no admin.
+    embedded = settings["host"] in LOOPBACK and not settings["public_url"]
+    local = (READER.id,) if embedded else ()
     access = Access((*settings["admins"], *simulated, *local), guests=settings["guests"])
     turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1, settings["lines"]))
     return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
+
+
+def known_people(settings: Settings) -> Known:
+    """Return the ways by which the console knows people; raise `Unavailable` without the library."""
+    roles, provider = Roles(settings["web.roles"]), None
+    if settings["oidc.issuer"]:
+        if not find_spec("authlib"):
+            raise Unavailable(
+                "TRNBOT_OIDC_ISSUER needs a package more;"
+                " install it with: pip install 'trnbot[oidc]'."
+            )
+        config = OidcConfig(
+            settings["oidc.issuer"],
+            settings["oidc.client_id"],
+            settings.text("oidc.client_secret"),
+            settings["oidc.claim"],
+            settings["oidc.groups"],
+        )
+        provider = OidcProvider(config)
+    proxy = None
+    if settings["web.proxies"]:
+        headers = settings["web.proxy_user"], settings["web.proxy_groups"]
+        proxy = Proxy(settings["web.proxies"], *headers)
+    return Known(roles, proxy, provider, settings.text("oidc.client_secret").encode())
 
 
 def facts(settings: Settings) -> dict[str, str]:

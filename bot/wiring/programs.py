@@ -18,7 +18,7 @@ from adapters.terminal.render import render
 from adapters.web.api import Api
 from adapters.web.auth import RequestHandler
 from adapters.web.links import address
-from adapters.web.views import READER
+from adapters.web.people import READER
 from bot.answers.about.document import (
     csv_text,
     envelope,
@@ -38,6 +38,7 @@ from bot.grammar.registry import Command, find_command
 from bot.model.request import LOCAL, Manner, Request, User
 from bot.ports import Listener
 from bot.ports.chat import Answered, ToolPorts
+from bot.ports.work import ASKER
 from bot.wiring.environment import product_version
 from bot.wiring.surfaces import command_hints
 
@@ -72,7 +73,7 @@ class ToolCalls:
             line = tool_line(tool, arguments)
             command = read_line(line).runs
             app, time = await self._opened(command)
-            request = Request(line, self._user, time, self._surface, LOCAL)
+            request = Request(line, self._asker, time, self._surface, LOCAL)
             if command.changes:
                 return await _preview(app, request, command, console)
             return _answered(request, *await app.ask(request, plain=False))
@@ -85,8 +86,15 @@ class ToolCalls:
         with _contained():
             whole = line_with(line, arguments) if arguments else line
             app, time = await self._opened(attempted(whole) or find_command(["help"])[0])
-            request = Request(whole, self._user, time, self._surface, LOCAL, manner=Manner.VIEWED)
+            request = Request(whole, self._asker, time, self._surface, LOCAL, manner=Manner.VIEWED)
             return _answered(request, *await app.ask(request))
+
+    @property
+    def _asker(self) -> User:
+        """Return who the door says is asking, else the person that the programs speak for."""
+        asker = ASKER.get()
+        named = asker.user if asker else None
+        return named if named and named.id != self._user.id else self._user
 
 
 def installed() -> bool:

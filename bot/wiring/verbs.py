@@ -110,6 +110,17 @@ VERBS: Mapping[str, Verb] = {
         "  trnbot secrets forget    drop the stored secrets that no key of the list opens\n"
         "  --kms NAME      with key: one that this key of AWS KMS wraps (an id, ARN or alias)",
     ),
+    "tokens": Verb(
+        "Make, revoke and list the tokens by which programs ask the console.",
+        "bot.wiring.people:manage_tokens",
+        ("scope", "expires", "lines", "config", "verbose"),
+        "  trnbot tokens make NAME      print a token, once; the database keeps its digest\n"
+        "  trnbot tokens revoke NAME    it opens nothing from the next request on\n"
+        "  trnbot tokens list           names, scopes, budgets and ends\n"
+        "  --scope WORD    metrics, reader (the default), member or admin\n"
+        "  --expires TIME  how long it lasts (90d; a year at most)\n"
+        "  --lines N       its lines a minute (60)",
+    ),
     "completion": Verb(
         "Write the script by which a shell completes trnbot's lines.",
         "bot.wiring.completion:write_script",

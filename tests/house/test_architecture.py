@@ -47,7 +47,7 @@ SDK = {
     "simulator": {"numpy", "duckdb", "yaml"},
     "store": {"sqlalchemy", "alembic", "psycopg", "cryptography"},
     "terminal": set(),
-    "web": {"aiohttp", "jinja2", "markupsafe"},
+    "web": {"aiohttp", "jinja2", "markupsafe", "authlib", "joserfc", "requests"},
 }
 
 UNDER = {"web": {"adapters.charts.svg"}}

@@ -194,6 +194,13 @@ def test_the_extra_of_teams_is_locked_beside_the_bot_only_where_it_is_asked_for(
     assert added.isdisjoint({"openai", "azure-identity", "msal"})
 
 
+def test_the_extra_of_signing_in_is_locked_beside_the_bot_only_where_it_is_asked_for():
+    added = locked("requirements-oidc.lock") - locked("requirements.lock")
+    assert added == {"authlib", "joserfc"}
+    assert locked("requirements-oidc.lock") < locked("requirements-dev.lock")
+    assert "requirements-oidc.lock" in IMAGE.read_text()
+
+
 def test_the_extra_of_programs_is_locked_beside_the_bot_only_where_it_is_asked_for():
     added = locked("requirements-mcp.lock") - locked("requirements.lock")
     assert {"mcp", "starlette"} <= added
@@ -211,6 +218,7 @@ def test_the_extra_of_programs_is_locked_beside_the_bot_only_where_it_is_asked_f
         "requirements.lock",
         "requirements-agents.lock",
         "requirements-mcp.lock",
+        "requirements-oidc.lock",
         "requirements-build.lock",
         "requirements-dev.lock",
         "requirements-helm.lock",

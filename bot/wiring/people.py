@@ -1,0 +1,83 @@
+"""Give programs tokens of their own, and take them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from adapters.web.people import TOKENS, ProgramToken, make_token
+from bot.errors import WrongInput, nearest
+from bot.model.window import parse_duration
+from bot.settings.options import Options
+from bot.wiring.environment import settings_of, terminal_user, wall_clock
+
+if TYPE_CHECKING:
+    from adapters.store.sql import SqlStore
+
+_LASTS = "90d"
+_LONGEST = timedelta(days=366)
+_LINES = "60"
+_TOKENS_MOST = 1_000
+
+
+@contextmanager
+def opened_store(options: Options) -> Iterator[SqlStore]:
+    """Open the database of the settings, also while a bot serves with it."""
+    from adapters.store.open import open_store
+
+    store = open_store(settings_of(options.values).text("database_url"))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def manage_tokens(options: Options) -> int:
+    """Make a program's token, revoke one, or list them; return the exit code."""
+    doing = {"make": _make, "revoke": _revoke, "list": _list}
+    word = options.words[1].lower() if len(options.words) > 1 else "list"
+    if word not in doing:
+        raise WrongInput(
+            f"'tokens' takes make NAME, revoke NAME or list{nearest(word, doing, most=0)}."
+        )
+    names = options.words[2:]
+    if len(names) != (word != "list"):
+        raise WrongInput(f"'tokens {word}' takes one name, such as 'trnbot tokens {word} grafana'.")
+
+    with opened_store(options) as store:
+        doing[word](store, options, *names)
+    return 0
+
+
+def _make(store: SqlStore, options: Options, name: str) -> None:
+    length = parse_duration(options.values.get("expires", _LASTS))
+    if not timedelta(0) < length <= _LONGEST:
+        raise WrongInput(f"A token lasts a year at most; write --expires {_LASTS}.")
+    lines = options.values.get("lines", _LINES)
+    if not lines.isdecimal() or not 0 < int(lines) <= 100_000:
+        raise WrongInput(f"'{lines}' is no number of lines a minute; write --lines {_LINES}.")
+
+    now = wall_clock()
+    scope = options.values.get("scope", "reader")
+    token = ProgramToken("", scope, now + length, int(lines), now, terminal_user())
+    print(make_token(store, name, token))
+
+
+def _revoke(store: SqlStore, _: Options, name: str) -> None:
+    if TOKENS.get(store, name) is None:
+        raise WrongInput(
+            f"There is no token '{name}'{nearest(name, TOKENS.keys(store, _TOKENS_MOST))}."
+        )
+    TOKENS.drop(store, name)
+    print(f"{name} opens nothing any more.")
+
+
+def _list(store: SqlStore, _: Options) -> None:
+    now: datetime = wall_clock()
+    for name, token in TOKENS.newest(store, _TOKENS_MOST):
+        over = "over" if token.until < now else f"until {token.until:%Y-%m-%d}"
+        print(f"{name}  {token.scope}  {token.lines} lines a minute  {over}  made by {token.by}")
+
+
