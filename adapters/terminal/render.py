@@ -30,6 +30,7 @@ from bot.cards.card import (
     Tone,
     plain,
 )
+from bot.cards.lines import visible
 
 _RISING = "▁▂▃▄▅▆▇█"
 _DARKER = "·░▒▓█"
@@ -184,9 +185,8 @@ def render(card: Card, width: int = 0, colour: bool = False) -> str:
 
 
 def clean(words: str) -> str:
-    """Return `words` as one line without control, format and direction-changing characters."""
-    spaced = re.sub(r"[\t\r\n\u2028\u2029]+", " ", words)
-    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+    """Return `words` as one line, of it what a reader can see."""
+    return visible(re.sub(r"[\t\r\n\u2028\u2029]+", " ", words))
 
 
 def columns(words: str) -> int:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from adapters.web.auth import RequestHandler
+from bot.cards.lines import visible
 from bot.errors import (
     Limited,
     NotAllowed,
@@ -92,7 +93,7 @@ class Api:
                 if form == "csv" or (not form and accepted.startswith(CSV)):
                     return web.Response(text=answered.csv(), content_type=CSV)
             except TrnbotError as error:
-                refusal, argument = {"error": str(error)}, getattr(error, "argument", "")
+                refusal, argument = {"error": visible(str(error))}, getattr(error, "argument", "")
                 if argument:
                     refusal["argument"] = argument
                 status = next(status for kind, status, _ in _STATUS if isinstance(error, kind))

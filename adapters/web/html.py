@@ -37,6 +37,7 @@ from bot.cards.card import (
     Tone,
     When,
 )
+from bot.cards.lines import visible
 from bot.cards.words import doubted
 from bot.model.money import usd
 from bot.model.window import age_text
@@ -118,8 +119,8 @@ class PageRenderer:
         self._env.globals["story_told"] = story
 
     def page(self, template: str, /, **values: Any) -> str:
-        """Return one template filled."""
-        return self._env.get_template(template).render(**values)
+        """Return one template filled, of it what a reader can see."""
+        return visible(self._env.get_template(template).render(**values))
 
     def response(self, template: str, /, status: int = 200, **values: Any) -> web.Response:
         """Return one template filled, as the answer to a request."""

@@ -11,6 +11,21 @@ from bot.cards.card import Button, Buttons, Card, Form, Link, ShareButton, Table
 from bot.model.spend import Filter
 from bot.model.window import Window
 
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\ue000-\uf8ff\U000e0000-\U000e0fff"
+    "\U000f0000-\U0010ffff]"
+)
+"""Controls, marks that turn the direction of writing, tags that only machines read, private signs.
+
+The joiners U+200C and U+200D stay: words of some languages, and emoji, need them.
+"""
+
+
+def visible(text: str) -> str:
+    """Return a text without what a reader cannot see, on every surface; tab and line end stay."""
+    return _UNSEEN.sub("", text)
+
 
 def quote(value: str) -> str:
     """Return `value` so that the grammar of `bot.answers.line` reads it back as one word."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ def opened_store(options: Options) -> Iterator[SqlStore]:
 
 def manage_tokens(options: Options) -> int:
     """Make a program's token, revoke one, or list them; return the exit code."""
-    doing = {"make": _make, "revoke": _revoke, "list": _list}
+    doing: dict[str, Callable[..., None]] = {"make": _make, "revoke": _revoke, "list": _list}
     word = options.words[1].lower() if len(options.words) > 1 else "list"
     if word not in doing:
         raise WrongInput(
@@ -79,5 +79,3 @@ def _list(store: SqlStore, _: Options) -> None:
     for name, token in TOKENS.newest(store, _TOKENS_MOST):
         over = "over" if token.until < now else f"until {token.until:%Y-%m-%d}"
         print(f"{name}  {token.scope}  {token.lines} lines a minute  {over}  made by {token.by}")
-
-

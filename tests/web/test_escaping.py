@@ -1,10 +1,17 @@
+import json
+from dataclasses import asdict, replace
+from decimal import Decimal
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adapters.chat.slack.render import message as slack_message
+from adapters.chat.teams.render import render as teams_body
+from adapters.terminal.render import render
 from adapters.web.html import PageRenderer
+from bot.answers.about.document import as_json, csv_text, pure
 from bot.cards.card import (
     Button,
     Buttons,
@@ -143,3 +150,37 @@ def test_addresses_the_bot_makes_link(url):
 def test_the_key_to_the_forms_stands_in_every_form():
     drawn = str(PAGES.card(everywhere("x"), "m1"))
     assert drawn.count("<form") == drawn.count('name="token" value="t"') == 2
+
+
+def test_what_nobody_sees_reaches_no_surface():
+    """A name that writes backwards, colours a terminal, or speaks to machines alone is only its letters."""
+    unseen = [
+        "\u202e",
+        "\u2066",
+        "\x1b",
+        "\x07",
+        "\x9b",
+        "\u200b",
+        "\u2028",
+        "\U000e0041",
+        "\ud800",
+    ]
+    card = everywhere("node".join(["", *unseen, "", ""]))
+    card = replace(card, data={"rows": [{"name": card.title, card.title: Decimal(1)}]})
+    surfaces = {
+        "page": str(PAGES.card(card)),
+        "json": json.dumps(pure(card.data), ensure_ascii=False) + as_json(card.data),
+        "csv": csv_text("alerts", replace(card, data={"alerts": card.data["rows"]})),
+        "terminal": render(card, 80),
+        "Slack": json.dumps(asdict(slack_message(card)), ensure_ascii=False, default=str),
+        "Teams": json.dumps(teams_body(card), ensure_ascii=False, default=str),
+    }
+    # Teams' own gap keeps mentions apart.
+    found = {
+        (name, ascii(char))
+        for name, text in surfaces.items()
+        for char in unseen
+        if char in text and (name, char) != ("Teams", "\u200b")
+    }
+    assert found == set()
+    assert all("node" in text for text in surfaces.values())

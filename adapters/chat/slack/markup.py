@@ -12,15 +12,12 @@ from urllib.parse import urlsplit
 
 from adapters.chat.cards import Json
 from bot.cards.card import Code, Link, Mention, Span, Strong, When
+from bot.cards.lines import visible
 
 _LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}  # U+2217, U+02CD, U+223C, U+02CB
 _MARKUP = re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])")
 _EMOJI = re.compile(r":(?=(?:[\d_+'-]*[^\W\d_][\w+'-]*|100|1234):)")
 _QUOTE = re.compile(r"^([^\S\n]*)>", re.MULTILINE)
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e"
-    r"\u2060-\u2069\ud800-\udfff\ufeff]"
-)
 _USER = re.compile(r"slack:(?:T[A-Z0-9]{1,20}/)?([UW][A-Z0-9]{1,20})")
 _MARKS = "*`"
 _LONGEST_WORD = 200
@@ -35,7 +32,7 @@ def escape_controls(text: str) -> str:
 
 def bare(text: str) -> str:
     """Return `text` without control characters, and signs that turn the direction of writing."""
-    return _CONTROL.sub("", text.replace("\t", " "))
+    return visible(text.replace("\t", " "))
 
 
 def one_line(text: str) -> str:

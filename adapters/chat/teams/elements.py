@@ -26,13 +26,12 @@ from bot.cards.card import (
     Text,
     When,
 )
-from bot.cards.lines import form_line
+from bot.cards.lines import form_line, visible
 
 _AT = re.compile(r"<\s*+(/?)\s*+at\b", re.IGNORECASE)  # possessive: a run of spaces is read once
 _MARKS = re.compile(r"([\\`*\[\]<>~#|!])")
 _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _LIST = re.compile(r"^([^\S\n]*+)([-+=]|\d++(?=[.)]))", re.MULTILINE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _GAP = "\u200b"
 
 
@@ -41,8 +40,7 @@ def bare(text: str) -> str:
 
     Only mentions and card functions are taken apart.
     """
-    calm = _CONTROL.sub("\ufffd", text)
-    return _AT.sub(rf"<{_GAP}\1at", calm).replace("{{", "{" + _GAP + "{")
+    return _AT.sub(rf"<{_GAP}\1at", visible(text)).replace("{{", "{" + _GAP + "{")
 
 
 def escape(text: str) -> str:

@@ -26,7 +26,7 @@ from bot.cards.card import (
     Tone,
     text,
 )
-from bot.cards.lines import file_name, filter_line, quote
+from bot.cards.lines import file_name, filter_line, quote, visible
 from bot.errors import WrongInput, nearest, shortened
 from bot.grammar.line import FILTERS, SIZES, WORDS, Call, bare_type, filter_of, read_line, typed
 from bot.grammar.registry import Command, Needs, Parameter, Topic, arg, command, commands_by_name
@@ -119,7 +119,21 @@ def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
 
 def as_json(document: Any) -> str:
     """Write a document as JSON; a number that JSON has no word for is left as Python writes it."""
-    return json.dumps(document, default=plain, ensure_ascii=False)
+    return json.dumps(
+        _seen(document), default=lambda value: _seen(plain(value)), ensure_ascii=False
+    )
+
+
+def _seen(value: Any) -> Any:
+    """Return a value whose texts hold nothing that a reader cannot see."""
+    match value:
+        case str():
+            return visible(value)
+        case Mapping():
+            return {_seen(name): _seen(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_seen(item) for item in value]
+    return value
 
 
 def pure(document: Any) -> Any:
@@ -226,6 +240,7 @@ def _cell(value: Any) -> str:
 
 
 def _guarded(words: str) -> str:
+    words = visible(words)
     return f"'{words}" if words.startswith(_FORMULA) else words
 
 
