@@ -9,8 +9,11 @@ import asyncio
 import logging
 import signal
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
+from weakref import WeakSet
 
 from aiohttp import web, web_response
 
@@ -26,8 +29,16 @@ _IDLE_S = 75.0
 _LATE_S = 20.0
 """A body that has not arrived by then ends its connection."""
 _LINGER_S = 2.0
+_HEADER_S = 10.0
+"""A newcomer who has not sent a whole header by then is let go."""
 _CONNECTIONS = 512
-"""More are closed as they come, so that files and the database keep their descriptors."""
+"""At most, so that files and the database keep their descriptors."""
+_AN_ADDRESS = 128
+"""Of one address, unless a proxy's: pages of several people and their streams."""
+_RESERVED = 64
+"""Of all, for platforms that sign what they send: only they are answered on the last ones."""
+SIGNED = ("/slack/events", "/api/messages")
+"""Where those platforms send to; a signature is checked there before anything is parsed."""
 _RETRY_S = 30
 STOP_S = 8.0
 """How long all listeners together may take to stop.
@@ -53,12 +64,17 @@ And to show it nowhere else.
 """
 
 
-def application(listeners: Sequence[Listener]) -> web.Application:
+def application(
+    listeners: Sequence[Listener], connections: Connections | None = None
+) -> web.Application:
     """Return the application of these listeners.
 
     It protects every response, errors too, and names no server.
     """
-    served = web.Application(client_max_size=_BODY_BYTES, middlewares=[contain, tell_leaving])
+    held = [connections.answer] if connections else []
+    served = web.Application(
+        client_max_size=_BODY_BYTES, middlewares=[contain, *held, tell_leaving]
+    )
     served.on_response_prepare.append(_protect)
     # What is no HTTP is answered past the signal.
     web_response.SERVER_SOFTWARE = "trnbot"  # type: ignore[attr-defined]
@@ -129,14 +145,118 @@ _requests = logging.getLogger("trnbot.http.requests")
 _requests.addFilter(_OneLine())
 
 
+class Connections:
+    """Bound the connections, of each address and of all.
+
+    A newcomer who is one too many takes the place of who has waited longest and asks nothing.
+    """
+
+    def __init__(self, proxies: Sequence[IPv4Network | IPv6Network] = ()) -> None:
+        self._proxies = proxies
+        self._open: dict[asyncio.BaseTransport, str] = {}
+        """Their addresses, in the order in which they last asked something."""
+        self._answered: set[asyncio.BaseTransport] = set()
+        self._asked: WeakSet[asyncio.BaseTransport] = WeakSet()
+
+    def admit(self, transport: asyncio.Transport) -> bool:
+        """Return whether a new connection may stay; let another one go where it must."""
+        self._open = {each: at for each, at in self._open.items() if not each.is_closing()}
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        waiting = [each for each in self._open if each not in self._answered]
+        crowd = ""
+        if Counter(self._open.values())[address] >= _AN_ADDRESS and not self._shared(address):
+            crowd = address
+        elif len(self._open) >= _CONNECTIONS and waiting:
+            # Of the address that has most of them: a crowd pushes out its like.
+            ((crowd, _),) = Counter(map(self._open.__getitem__, waiting)).most_common(1)
+        elif len(self._open) >= _CONNECTIONS:
+            return False
+
+        if crowd:
+            oldest = next((each for each in waiting if self._open[each] == crowd), None)
+            if not isinstance(oldest, asyncio.Transport):
+                return False
+            oldest.abort()
+            del self._open[oldest]
+        self._open[transport] = address
+        return True
+
+    def let_go(self, transport: asyncio.Transport) -> None:
+        """End a connection that has asked nothing since it came."""
+        if transport in self._open and transport not in self._asked:
+            transport.abort()
+
+    def _shared(self, address: str) -> bool:
+        """Return whether many people come from an address: this machine's, or a proxy's."""
+        try:
+            ip = ip_address(address)
+        except ValueError:
+            return True
+        return ip.is_loopback or any(ip in network for network in self._proxies)
+
+    @web.middleware
+    async def answer(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        """Answer on one of the last connections only what a platform has signed."""
+        transport = request.transport
+        if transport is None:
+            raise ConnectionResetError
+        self._asked.add(transport)
+        if len(self._answered) >= _CONNECTIONS - _RESERVED and request.path not in SIGNED:
+            raise web.HTTPServiceUnavailable(
+                text="Too many people are answered at once; try again in a moment.\n",
+                headers={"Retry-After": "2"},
+            )
+
+        # Who has not sent the whole request may still be let go for another one.
+        answering = True
+
+        def whole() -> None:
+            if answering:
+                self._answered.add(transport)
+
+        request.content.on_eof(whole)
+        try:
+            return await handler(request)
+        finally:
+            answering = False
+            self._answered.discard(transport)
+            if address := self._open.pop(transport, ""):
+                self._open[transport] = address
+
+
+class _Newcomer(asyncio.Protocol):
+    """Hand a connection to who answers it, unless it is one too many or sends no whole header."""
+
+    def __init__(self, connections: Connections, served: web.Server) -> None:
+        self._connections, self._served = connections, served
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        if not self._connections.admit(transport):
+            transport.close()
+            return
+        answering = self._served()
+        transport.set_protocol(answering)
+        answering.connection_made(transport)
+        asyncio.get_running_loop().call_later(_HEADER_S, self._connections.let_go, transport)
+
+
 class Port:
     """Hold the one HTTP port from the first moment.
 
     Whoever waits for the bot is answered by one listener, then by all.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(
+        self, host: str, port: int, proxies: Sequence[IPv4Network | IPv6Network] = ()
+    ) -> None:
         self._host, self._port = host, port
+        self._connections = Connections(proxies)
         self._runner: web.AppRunner | None = None
         self._open: asyncio.Server | None = None
 
@@ -154,7 +274,7 @@ class Port:
         Raises `Unavailable` when the port is taken.
         """
         runner = web.AppRunner(
-            application(listeners),
+            application(listeners, self._connections),
             access_log=None,
             logger=_requests,
             shutdown_timeout=3,
@@ -181,11 +301,11 @@ class Port:
             await before.cleanup()
 
     def _accept(self) -> asyncio.BaseProtocol:
-        """Answer a connection; close it where it is one too many."""
+        """Answer a connection by whoever answers now."""
         assert self._runner is not None
         served = self._runner.server
         assert served is not None, "set up before"
-        return served() if len(served.connections) < _CONNECTIONS else _Full()
+        return _Newcomer(self._connections, served)
 
     def close(self) -> None:
         """Accept nothing any more."""
@@ -279,11 +399,3 @@ async def _start(listener: Listener) -> bool:
             return False
         else:
             return True
-
-
-class _Full(asyncio.Protocol):
-    """Close a connection that is one too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Close it."""
-        transport.close()

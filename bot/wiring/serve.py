@@ -459,7 +459,7 @@ async def _serve_until_signal(
         )
     documents = await asyncio.to_thread(sealed_documents, settings, store)
     opened = OpenedSource(settings.source, settings)
-    port = Port(settings["host"], settings["port"])
+    port = Port(settings["host"], settings["port"], settings["web.proxies"])
     extent = await _opened(opened, settings.source, port)
 
     is_story = demo and tells(settings.source)

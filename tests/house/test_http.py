@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import logging
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from aiohttp import ClientSession, web
 from yarl import URL
 
 from adapters import http
+from adapters.chat.slack.surface import EVENTS_PATH, SlackSurface
+from adapters.chat.teams.surface import PATH
+from adapters.store.memory import MemoryStore
 from bot.errors import Unavailable
 from tests.e2e.slackserver import free_port
+from tests.slack.conftest import Bot, FakeSlack, config, ports, slack
+from tests.slack.test_forged import signed
+
+fake_slack = slack
 
 SECRET = "a token\nTRACE forged line"
 
@@ -161,7 +172,7 @@ async def test_a_request_that_is_no_http_is_logged_in_one_line_without_its_words
 async def test_a_caller_who_does_not_finish_is_let_go(
     served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(http, "_IDLE_S", 0.3)
+    monkeypatch.setattr(http, "_HEADER_S", 0.3)
     monkeypatch.setattr(http, "_LATE_S", 0.3)
     url = URL(await served(Door("/page"), Failing("/fails")))
     reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -170,17 +181,100 @@ async def test_a_caller_who_does_not_finish_is_let_go(
     writer.close()
 
 
-async def test_connections_are_bounded_and_one_that_ends_makes_room(
+async def test_connections_are_bounded_and_a_newcomer_takes_the_place_of_who_waits_longest(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "_CONNECTIONS", 3)
-    url = URL(await served(Door("/page")))
-    held = [await asyncio.open_connection(url.host, url.port) for _ in range(3)]
-    await asyncio.sleep(0.05)
-    reader, writer = await asyncio.open_connection(url.host, url.port)
-    assert await closed_after(reader) == b"", "one too many is closed at once"
-    for one in (writer, *(writer for _, writer in held)):
-        one.close()
+    monkeypatch.setattr(http, "_RESERVED", 1)
+    url = URL(await served(Door("/page"), Waiting("/waits"), Door("/api/messages")))
+    first, *others = [await asyncio.open_connection(url.host, url.port) for _ in range(3)]
     await asyncio.sleep(0.05)
     async with ClientSession() as session, session.get(url / "page") as answer:
         assert await answer.text() == "/page"
+    assert await closed_after(first[0]) == b""
+
+    # Who is answered keeps the place; the last ones are for what a platform has signed.
+    for _, writer in others:
+        writer.write(b"GET /waits HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.sleep(0.1)
+    async with ClientSession() as session:
+        async with session.get(url / "page") as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+        async with session.get(url / "api" / "messages") as answer:
+            assert answer.status == 200
+    for _, writer in (first, *others):
+        writer.close()
+
+
+async def test_an_address_has_a_bound_of_its_own_unless_it_is_a_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "_AN_ADDRESS", 2)
+    connections = http.Connections([ipaddress.ip_network("10.0.0.0/8")])
+    crowd = [Wire("192.0.2.1") for _ in range(4)]
+    others = [Wire("192.0.2.2"), *(Wire("10.1.2.3") for _ in range(4)), Wire("::1")]
+    admitted = [connections.admit(wire) for wire in (*crowd[:2], *others, *crowd[2:])]
+    assert all(admitted)
+    assert [wire.is_closing() for wire in crowd] == [True, True, False, False]
+    assert not any(wire.is_closing() for wire in others)
+
+
+class Waiting(Door):
+    """A listener whose page is never finished."""
+
+    def routes(self) -> Sequence[Any]:
+        async def page(_: web.Request) -> web.Response:
+            await asyncio.sleep(60)
+            return web.Response()
+
+        return [web.get(self.path, page)]
+
+
+def test_the_reserve_is_for_the_paths_of_the_platforms() -> None:
+    assert set(http.SIGNED) == {EVENTS_PATH, PATH}
+
+
+class Wire(asyncio.Transport):
+    """Stand for a connection from an address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__({"peername": (address, 1)})
+        self._aborted = False
+
+    def is_closing(self) -> bool:
+        return self._aborted
+
+    def abort(self) -> None:
+        self._aborted = True
+
+
+async def test_500_idle_and_200_slow_connections_keep_no_platform_waiting(
+    served: Served, slack: FakeSlack, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of one address, as from behind one proxy: half of the slow ones drip a header, half a body."""
+    bot, shelf = Bot(), MemoryStore()
+    surface = SlackSurface(config(slack, bot_token="xoxb-secret-token"), ports(bot, shelf))
+    url = URL(await served(surface, Door("/page")))
+    head = b"GET /page HTTP/1.1\r\nHost: x\r\nX-Slow: "
+    body = b"POST /slack/events HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n"
+    held = []
+    for sent in [b""] * 500 + [head, body] * 100:
+        _, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(sent)
+        held.append(writer)
+
+    fields = {"command": "/trn", "team_id": "T1", "user_id": "U1", "channel_id": "C1"}
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    slowest_s = 0.0
+    async with ClientSession() as session:
+        for number in range(10):
+            began, sent_body = time.monotonic(), urlencode(fields | {"text": f"cost {number + 1}d"})
+            headers = signed(sent_body) | form
+            events = url / "slack" / "events"
+            async with session.post(events, data=sent_body, headers=headers) as answer:
+                assert answer.status == 200
+            slowest_s = max(slowest_s, time.monotonic() - began)
+    caplog.set_level("INFO")
+    logging.getLogger("tests").info("the slowest of ten signed requests: %.3f s", slowest_s)
+    for writer in held:
+        writer.close()

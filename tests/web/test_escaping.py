@@ -152,6 +152,17 @@ def test_the_key_to_the_forms_stands_in_every_form():
     assert drawn.count("<form") == drawn.count('name="token" value="t"') == 2
 
 
+SENT_BACK = {"value", "line", "id", "fields"}
+"""What a platform only sends back to the bot."""
+
+
+def shown(body):
+    """Return what a platform shows of a message."""
+    if isinstance(body, dict):
+        return {name: shown(part) for name, part in body.items() if name not in SENT_BACK}
+    return [shown(part) for part in body] if isinstance(body, list) else body
+
+
 def test_what_nobody_sees_reaches_no_surface():
     """A name that writes backwards, colours a terminal, or speaks to machines alone is only its letters."""
     unseen = [
@@ -163,7 +174,6 @@ def test_what_nobody_sees_reaches_no_surface():
         "\u200b",
         "\u2028",
         "\U000e0041",
-        "\ud800",
     ]
     card = everywhere("node".join(["", *unseen, "", ""]))
     card = replace(card, data={"rows": [{"name": card.title, card.title: Decimal(1)}]})
@@ -172,8 +182,8 @@ def test_what_nobody_sees_reaches_no_surface():
         "json": json.dumps(pure(card.data), ensure_ascii=False) + as_json(card.data),
         "csv": csv_text("alerts", replace(card, data={"alerts": card.data["rows"]})),
         "terminal": render(card, 80),
-        "Slack": json.dumps(asdict(slack_message(card)), ensure_ascii=False, default=str),
-        "Teams": json.dumps(teams_body(card), ensure_ascii=False, default=str),
+        "Slack": json.dumps(shown(asdict(slack_message(card))), ensure_ascii=False),
+        "Teams": json.dumps(shown(teams_body(card)), ensure_ascii=False),
     }
     # Teams' own gap keeps mentions apart.
     found = {
