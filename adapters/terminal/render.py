@@ -45,7 +45,7 @@ def _line_chart(chart: Chart, width: int) -> list[str]:
     low, high = axis.extent(chart)
     names, ends = [""], ["no reading"] * len(chart.series)
     if len(chart.series) > 1:
-        names = [f"{axis.shorten(series.name, 14)} " for series in chart.series]
+        names = [f"{axis.shorten(clean(series.name), 14)} " for series in chart.series]
     for i, series in enumerate(chart.series):
         if end := axis.newest(series.values):
             ends[i] = axis.figure(end[1], chart.unit)
@@ -93,7 +93,7 @@ def _heat_map(chart: Chart, width: int) -> list[str]:
     """Draw a row of cells each series, its last reading at the end, and the hours below."""
     if not chart.times:
         return []
-    names = [axis.shorten(series.name, 14) for series in chart.series]
+    names = [axis.shorten(clean(series.name), 14) for series in chart.series]
     margin = max(map(len, names), default=0) + 1
     size = max(1, min(3, (width - margin - 8) // len(chart.times)))
 
@@ -338,7 +338,7 @@ class _Pen:
             current = f"now {field.value}" if field.value else ""
             notes = (choices, field.hint, current, "required" if field.required else "")
             words = clean("; ".join([field.label, *filter(None, notes)]))
-            lines.append(self._facts([(field.name, words)], 14))
+            lines.append(self._facts([(clean(field.name), words)], 14))
         return "\n".join(lines)
 
 
