@@ -203,7 +203,7 @@ _MIGRATING = 7_478_606_001
 """PostgreSQL's advisory lock while migrating; any number that nobody else uses."""
 _BUSY_MS = 10_000
 _RETRY_MS = 20
-_BESIDE = ("-wal", "-shm", "-journal")
+BESIDE = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite keeps beside a database.
 
 It makes them with the database's own mode.
@@ -252,7 +252,7 @@ def open_store(
             lock = path.with_name(path.name + ".lead")
             make_folder(path.parent)
             make_file(path)
-            beside = (path.with_name(path.name + ending) for ending in _BESIDE)
+            beside = (path.with_name(path.name + ending) for ending in BESIDE)
             tighten([path.resolve(), lock, *beside])
 
             # Readers and the writer are one file, and differ in how a transaction begins.

@@ -32,7 +32,9 @@ _VALUED = frozenset(
         "lines",
     ]
 )
-_SWITCHES = frozenset(["json", "csv", "verbose", "no-browser", "light", "keep-identities", "send"])
+_SWITCHES = frozenset(
+    ["json", "csv", "verbose", "no-browser", "light", "keep-identities", "send", "check", "replace"]
+)
 LINE_OPTIONS = ("source", "at", "json", "csv", "config", "verbose")
 """What goes with any command line; every verb has its own."""
 _CLOSE = 0.7

@@ -14,6 +14,7 @@ from bot.app import App
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Command
 from bot.knowledge import load_knowledge
+from bot.model.money import counted
 from bot.model.request import User
 from bot.model.window import parse_duration
 from bot.settings.options import Options
@@ -177,4 +178,71 @@ def record_account(options: Options) -> int:
         print(f"missing: {sentence}")
     if missing:
         raise Unavailable("The recording is not whole; see above.")
+    return 0
+
+
+def back_up(options: Options) -> int:
+    """Write the database into a new file, while it is used: `trnbot backup FILE`."""
+    from adapters.store import backup
+
+    file = _one_file(options, "backup")
+    copied = backup.back_up(settings_of(options.values).text("database_url"), file)
+    print(f"{file}: {counted(copied.rows, 'row')}, step {copied.step} of the schema.")
+    return 0
+
+
+def restore(options: Options) -> int:
+    """Put a backup in the place of the database: `trnbot restore FILE [--replace]`."""
+    from adapters.store import backup
+
+    file = _one_file(options, "restore")
+    url = settings_of(options.values).text("database_url")
+    copied = backup.restore(file, url, replace="replace" in options.switches)
+    print(
+        f"{counted(copied.rows, 'row')} restored. What was sent after the backup is looked for in"
+        " the channels; keys that seal secrets (TRNBOT_SECRETS_KEY) are in no backup."
+    )
+    return 0
+
+
+def _one_file(options: Options, verb: str) -> Path:
+    if len(options.words) != 2:
+        raise WrongInput(f"'{verb}' takes one file: trnbot {verb} FILE.")
+    return Path(options.words[1])
+
+
+def upgrade(options: Options) -> int:
+    """Say what a new version does to the database, or do it after a backup."""
+    from adapters.store import backup
+    from adapters.store.open import HEAD, open_store
+
+    url = settings_of(options.values).text("database_url")
+    step = backup.step_of(url)
+    if step > HEAD:
+        raise Unavailable(
+            f"The database is at step {step} and this trnbot knows {HEAD}: nothing was written."
+            " Serve with the newer version, or restore the backup from before the upgrade."
+        )
+    if step == HEAD or not step:
+        print(
+            f"Nothing to do: {'the database is at' if step else 'a new database begins at'} step "
+            f"{HEAD}, which this trnbot knows."
+        )
+        return 0
+
+    print(
+        f"The database is at step {step}, this trnbot needs {HEAD}: it adds to the tables at its"
+        " next start, and an older trnbot refuses them from then on."
+    )
+    in_file = not url.startswith("postgres")
+    if not in_file:
+        print("Back PostgreSQL up with the version that served until now, or with pg_dump.")
+    if "check" in options.switches:
+        return 0
+    if in_file:
+        file = Path(options.words[1] if len(options.words) > 1 else f"trnbot-before-{HEAD}.backup")
+        backup.back_up(url, file)
+        print(f"{file} holds the database as it was; 'trnbot restore {file} --replace' goes back.")
+    open_store(url).close()
+    print(f"The database is at step {HEAD}.")
     return 0

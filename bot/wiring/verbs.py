@@ -121,6 +121,26 @@ VERBS: Mapping[str, Verb] = {
         "  --expires TIME  how long it lasts (90d; a year at most)\n"
         "  --lines N       its lines a minute (60)",
     ),
+    "backup": Verb(
+        "Write the database into one file, also while a bot serves with it.",
+        "bot.wiring.cli:back_up",
+        ("config", "verbose"),
+        "  trnbot backup FILE    a new file, of SQLite and of PostgreSQL alike",
+    ),
+    "restore": Verb(
+        "Put a backup in the place of the database.",
+        "bot.wiring.cli:restore",
+        ("replace", "config", "verbose"),
+        "  trnbot restore FILE    into SQLite or PostgreSQL, whichever the settings name\n"
+        "  --replace       what the database holds now is dropped",
+    ),
+    "upgrade": Verb(
+        "Say what this version does to the database, or do it after a backup.",
+        "bot.wiring.cli:upgrade",
+        ("check", "config", "verbose"),
+        "  trnbot upgrade --check    say it, write nothing\n"
+        "  trnbot upgrade [FILE]     back up a file of SQLite, then add to its tables",
+    ),
     "completion": Verb(
         "Write the script by which a shell completes trnbot's lines.",
         "bot.wiring.completion:write_script",
