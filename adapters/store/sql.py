@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from adapters.store import people
 from adapters.store.memory import (
     KEEP_CLOSED,
     KEEP_SAID,
@@ -361,11 +362,16 @@ class SqlStore:
         with self._writing() as connection:
             return _written_first(connection, SHELF, _document(connection, shelf, key, {}))
 
-    def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
+    def prune(
+        self,
+        kept: Mapping[str, timedelta],
+        told: timedelta,
+        tables: Mapping[str, timedelta] | None = None,
+    ) -> int:
         """Drop documents of the shelves in `kept` written longer ago than said; return how many.
 
         Drop also what was over, or decided as a line, for longer than `told` before the last tick,
-        and ticks long past.
+        what is older than its table in `tables` says, and ticks long past.
         """
         current, dropped = datetime.now(UTC), 0
         with self._writing() as connection:
@@ -381,11 +387,27 @@ class SqlStore:
                 long_ago = last.at - max(told, KEEP_SAID)
                 connection.execute(delete(SAID).where(SAID.c.over == 1, SAID.c.at < long_ago))
                 connection.execute(delete(LINES).where(LINES.c.at < long_ago))
+                for name, length in (tables or {}).items():
+                    # The watch needs what has ended for a while.
+                    before = last.at - max(length, KEEP_CLOSED)
+                    dropped += _prune_table(connection, name, before)
 
             # Whoever was killed while it sent left these.
             left = LEASES.c.expires < current - KEEP_LEASES
             connection.execute(delete(LEASES).where(LEASES.c.name != WATCH, left))
         return dropped
+
+    def kept_of(self, person: str) -> Sequence[Mapping[str, Any]]:
+        """Return every row that names a person, with its table."""
+        with explained(self._name):
+            return people.kept_of(self._reader, person)
+
+    def erase(self, person: str) -> int:
+        """Take a person out of every row, also out of SQLite's free pages; return how many."""
+        with explained(self._name):
+            count = people.erase(self._writer, person)
+        self.scrub()
+        return count
 
     def acquire_lead(self) -> int:
         """Return the epoch in which this process watches, taking the watch when it is free, else 0.
@@ -424,6 +446,18 @@ class SqlStore:
     def _speaking(self, engine: Engine) -> Iterator[Connection]:
         with explained(self._name), engine.begin() as connection:
             yield connection
+
+
+def _prune_table(connection: Connection, name: str, before: datetime) -> int:
+    """Drop what of a table ended before a time, with what belongs to it; return how many rows."""
+    if name == ALERTS.name:
+        ended = ALERTS.c.closed < before
+        closed = select(ALERTS.c.id).where(ended)
+        connection.execute(delete(DECISIONS).where(DECISIONS.c.alert.in_(closed)))
+        return connection.execute(delete(ALERTS).where(ended)).rowcount
+    if name == SILENCES.name:
+        return connection.execute(delete(SILENCES).where(SILENCES.c.ends < before)).rowcount
+    return connection.execute(delete(ATTEMPTS).where(ATTEMPTS.c.at < before)).rowcount
 
 
 def _ticked_at(connection: Connection) -> datetime | None:

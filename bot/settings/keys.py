@@ -264,6 +264,11 @@ def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, 
     return tuple(read)
 
 
+def length(text: str) -> timedelta | None:
+    """Read a length of time, None where nothing is said; raise `WrongInput`."""
+    return parse_duration(text) if text else None
+
+
 def speed(text: str) -> float:
     """Read how much faster than life time runs; raise `WrongInput`."""
     try:
@@ -383,7 +388,13 @@ KEYS: tuple[SettingKey, ...] = (
         "lines that one person may ask in a minute; the seconds that they may work grow with it",
         _lines, str(LINES_A_MINUTE)),
     _key("retention",
-        "how long the notification log is kept; alerts are kept for ever", parse_duration, "90d"),
+        "how long the notification log is kept", parse_duration, "90d"),
+    _key("keep.alerts",
+        "how long alerts that ended are kept, with what people decided about them (15d at"
+        " least); none = for ever", length),
+    _key("keep.silences", "how long silences that ended are kept; none = for ever", length),
+    _key("keep.attempts",
+        "how long attempts to change the policy are kept; none = for ever", length),
     _key("mcp",
         "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is",
         switch, "1"),

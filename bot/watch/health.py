@@ -67,10 +67,13 @@ REPEATED = timedelta(days=1)
 class Prunes(Protocol):
     """Drop old documents."""
 
-    def prune(self, ages: Mapping[str, timedelta], log: timedelta) -> int:
-        """Drop documents that were written longer ago, and return how many.
+    def prune(
+        self, ages: Mapping[str, timedelta], log: timedelta, tables: Mapping[str, timedelta]
+    ) -> int:
+        """Drop what is older, and return how many rows.
 
-        `ages` are those of the documents of collections, `log` that of the notification log.
+        `ages` are those of the documents of collections, `log` that of the notification log,
+        `tables` those of alerts that ended, silences, and attempts to change the policy.
         """
         ...
 
@@ -82,16 +85,23 @@ class Retention(Background):
     """
 
     def __init__(
-        self, store: Prunes, retention: timedelta, repeats: Sequence[str], messages: Sequence[str]
+        self,
+        store: Prunes,
+        retention: timedelta,
+        repeats: Sequence[str],
+        messages: Sequence[str],
+        tables: Mapping[str, timedelta] | None = None,
     ) -> None:
         super().__init__("retention", EVERY_S)
-        self._store, self._retention = store, retention
+        self._store, self._retention, self._tables = store, retention, tables or {}
         self._ages = dict.fromkeys(repeats, REPEATED) | dict.fromkeys(messages, retention)
 
     async def work(self) -> None:
         """Drop old documents; a database that is away is asked again in the next round."""
         try:
-            dropped = await asyncio.to_thread(self._store.prune, self._ages, self._retention)
+            dropped = await asyncio.to_thread(
+                self._store.prune, self._ages, self._retention, self._tables
+            )
             _retention_log.debug("%d old documents dropped", dropped)
         except TrnbotError as error:
             _retention_log.warning("old documents were not dropped: %s", error)

@@ -1,4 +1,4 @@
-"""Give programs tokens of their own, and take them back."""
+"""Give programs tokens of their own; hand out and erase what is kept of a person."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from adapters.web.people import TOKENS, ProgramToken, make_token
 from bot.errors import WrongInput, nearest
+from bot.model.money import counted
 from bot.model.window import parse_duration
 from bot.settings.options import Options
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
@@ -79,3 +80,26 @@ def _list(store: SqlStore, _: Options) -> None:
     for name, token in TOKENS.newest(store, _TOKENS_MOST):
         over = "over" if token.until < now else f"until {token.until:%Y-%m-%d}"
         print(f"{name}  {token.scope}  {token.lines} lines a minute  {over}  made by {token.by}")
+
+
+def manage_people(options: Options) -> int:
+    """Print what is kept of a person as JSON, or erase the person; return the exit code."""
+    from bot.answers.about.document import as_json
+
+    word = options.words[1].lower() if len(options.words) > 1 else ""
+    if word not in ("export", "erase") or len(options.words) != 3:
+        raise WrongInput(
+            "'people' takes a word and an address:"
+            " trnbot people export slack:U01DANA, or trnbot people erase slack:U01DANA."
+        )
+    person = options.words[2]
+    with opened_store(options) as store:
+        if word == "export":
+            print(as_json(store.kept_of(person)))
+            return 0
+        rows = counted(store.erase(person), "row")
+    print(
+        f"{person} is 'someone' in {rows}. Messages that were sent stay in their channels, and"
+        " backups and logs from before hold what they held."
+    )
+    return 0

@@ -531,7 +531,10 @@ def retention_of(settings: Settings, store: Prunes) -> Retention:
     It keeps events for a day, messages for the retention.
     """
     repeats = ("slack.seen", "slack.oauth", "slack.presses", "teams.seen")
-    return Retention(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
+    messages = ("slack-pictures", "teams.messages")
+    tables = {name: settings[f"keep.{name}"] for name in ("alerts", "silences", "attempts")}
+    lengths = {name: length for name, length in tables.items() if length}
+    return Retention(store, settings["retention"], repeats, messages, lengths)
 
 
 def database(settings: Settings, *, demo: bool) -> str:

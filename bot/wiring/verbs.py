@@ -121,6 +121,13 @@ VERBS: Mapping[str, Verb] = {
         "  --expires TIME  how long it lasts (90d; a year at most)\n"
         "  --lines N       its lines a minute (60)",
     ),
+    "people": Verb(
+        "Print what is kept of a person, or erase the person.",
+        "bot.wiring.people:manage_people",
+        ("config", "verbose"),
+        "  trnbot people export ADDRESS    as JSON: slack:U01DANA, teams:29:1x, web:dana@example.com\n"
+        "  trnbot people erase ADDRESS     what was decided stays, by someone",
+    ),
     "backup": Verb(
         "Write the database into one file, also while a bot serves with it.",
         "bot.wiring.cli:back_up",

@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -10,11 +11,15 @@ from sqlalchemy import func, insert, select, update
 
 from adapters.store.open import open_store
 from adapters.store.sql import KEEP_TICKS
-from adapters.store.tables import SAID, SHELF, TICKS
+from adapters.store.tables import ALERTS, ATTEMPTS, DECISIONS, SAID, SHELF, SILENCES, TICKS
 from bot.errors import Unavailable
+from bot.model.alert import Decision, DecisionKind, Silence
+from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry, Reason
+from bot.model.policy import Attempt
 from bot.ports import StateUpdate
 from bot.watch.health import Retention
+from tests.builders import alert
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 SOON, LATER = timedelta(seconds=-60), timedelta(days=1)
@@ -104,18 +109,19 @@ async def test_tidying_goes_on_when_the_database_is_away_and_ends_when_told():
     class Away:
         asked = 0
 
-        def prune(self, kept, told):
+        def prune(self, kept, told, tables):
             self.asked += 1
-            self.kept = kept
+            self.kept, self.tables = kept, tables
             raise Unavailable("The database is away.")
 
     away = Away()
-    tidy = Retention(away, 90 * LATER, ("seen",), ("messages",))
+    tidy = Retention(away, 90 * LATER, ("seen",), ("messages",), {"alerts": LATER})
     await tidy.start()
     while not away.asked:
         await asyncio.sleep(0.01)
     await tidy.stop()
     assert away.kept == {"seen": LATER, "messages": 90 * LATER}
+    assert away.tables == {"alerts": LATER}
 
 
 def test_what_is_younger_than_its_retention_stays(opened):
@@ -138,3 +144,44 @@ def test_what_is_younger_than_its_retention_stays(opened):
     assert opened.prune({"seen": 5 * LATER}, 5 * LATER) == 1
     assert opened.get("seen", "3") == {}
     assert [opened.owed(name, "c") for name, _ in told] == [(over[0], tuple(lines[:1])), (None, ())]
+
+
+def test_each_table_has_a_retention_of_its_own(opened):
+    """Alerts go with what was decided about them; what goes on stays, and what ended lately too."""
+    ages = {"open": None, "lately": 20, "long ago": 40}
+    alerts = [
+        replace(
+            alert(opened=NOW - 50 * LATER), id=name, closed=NOW - days * LATER if days else None
+        )
+        for name, days in ages.items()
+    ]
+    decisions = [
+        Decision(f"d {name}", name, DecisionKind.ACKNOWLEDGE, "slack:U1", "dana", NOW - 50 * LATER)
+        for name in ages
+    ]
+    silences = [
+        Silence(
+            f"{days}",
+            Labels(cluster="llama"),
+            NOW - 50 * LATER,
+            NOW - days * LATER,
+            "slack:U1",
+            "dana",
+        )
+        for days in (20, 40)
+    ]
+    opened.save(StateUpdate(alerts=alerts, decisions=decisions, silences=silences, ticked_at=NOW))
+    for days in (20, 40):
+        opened.note(Attempt(NOW - days * LATER, "slack:U1", "dana", "config undo"))
+
+    def left():
+        return [count(opened, table) for table in (ALERTS, DECISIONS, SILENCES, ATTEMPTS)]
+
+    kept = {"alerts": 30 * LATER, "silences": 30 * LATER, "attempts": 30 * LATER}
+    assert left() == [3, 3, 2, 2]
+    opened.prune({}, LATER)
+    assert left() == [3, 3, 2, 2]
+    opened.prune({}, LATER, kept)
+    assert left() == [2, 2, 1, 1]
+    opened.prune({}, LATER, dict.fromkeys(kept, LATER))
+    assert left() == [1, 1, 0, 0]
