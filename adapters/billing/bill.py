@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Lock
@@ -19,7 +21,13 @@ from uuid import uuid4
 import duckdb
 
 from adapters.billing.attribution import DEFAULT_NAMES, BillTagNames
-from adapters.billing.database import connect_locked, cursor_of, sql
+from adapters.billing.database import (
+    connect_locked,
+    copy_tables,
+    cursor_of,
+    is_private,
+    sql,
+)
 from adapters.billing.exports import ExportForm
 from adapters.billing.files import (
     TAG_VIEW,
@@ -30,7 +38,7 @@ from adapters.billing.files import (
     check_explorer_dimension,
     list_files,
 )
-from adapters.billing.load import GATHERED, ExportPlace, refresh, settle_anew
+from adapters.billing.load import ExportPlace, refresh, settle_anew
 from adapters.billing.questions import (
     NO_EXTENT,
     TAG,
@@ -112,8 +120,6 @@ def _begun(time: datetime) -> datetime:
 
 
 _log = logging.getLogger("trnbot.billing")
-_LAYOUT = "9"
-"""Grows when the tables or their meaning change: an older cache is then loaded anew."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,11 @@ class BillOptions:
     services: Mapping[str, str] = field(default_factory=dict)
     """Product codes by Cost Explorer's names of services."""
     cache: Path | None = None
-    """A DuckDB file that spares the next start the loading."""
+    """Where a copy of the tables is left, which spares the next start the loading.
+
+    What else the tables depend on goes on its name: the folder, the names of tags and services,
+    and the view.
+    """
     by_day: str = ""
     """The name of the source that rolled the files up by day, where one did."""
     blocks: Callable[[], Sequence[Reservation]] = tuple
@@ -154,7 +164,8 @@ class _Loading:
     extent: BillExtent = NO_EXTENT
     unread: Sequence[str] = ()
     unspread: Sequence[str] = ()
-    blocks: tuple[Reservation, ...] = ()
+    blocks: str | None = None
+    """The Capacity Blocks that fees were spread by, in words; None where none was asked for."""
     tallies: KeptTallies = field(default_factory=KeptTallies)
     answers: dict[tuple[object, ...], Any] = field(default_factory=dict)
     """What else was asked of the tables, by the question."""
@@ -177,9 +188,9 @@ class Bill:
         self._scratch = Path(gettempdir()).resolve() / f"trnbot-{uuid4().hex}"
         self._lock = Lock()
         self._loading = _Loading()
-        self._notes: list[str] = []
         self._logged: set[str] = set()
-        self._db = self._open(options.cache)
+        self._copy = self._copy_of(options.cache) if options.cache else None
+        self._db = self._open()
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         """Sum the rows whose usage starts in the window.
@@ -261,7 +272,7 @@ class Bill:
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
         with self._caught_up() as loading:
-            return [*self._notes, *loading.unread, *loading.unspread]
+            return [*loading.unread, *loading.unspread]
 
     def close(self) -> None:
         """Release the database."""
@@ -310,60 +321,124 @@ class Bill:
 
     def _look_again(self) -> None:
         """Load the files that are new or changed, and settle anew where other blocks are known."""
-        before = self._loading
-        if not self._options.due() and before.files is not None:
+        before, is_first = self._loading, self._loading.files is None
+        if not self._options.due() and not is_first:
             return
+        if is_first and self._is_copy:
+            before = self._copied()
+
         files = list_files(self._folder, self._answers)
-        bought: list[Reservation] = []
-        if files == before.files and (
-            not before.unspread or tuple(self._options.blocks()) == before.blocks
-        ):
+        # A process asks again for blocks that it missed; the next one, for all that it used.
+        asks = before.blocks is not None and (is_first or before.unspread)
+        if files == before.files and not (asks and self._blocks() != before.blocks):
+            self._loading = before
             return
+
+        bought: list[str] = []
 
         def blocks() -> Sequence[Reservation]:
-            bought[:] = self._options.blocks()
-            return bought
+            reservations = tuple(self._options.blocks())
+            bought[:] = [repr(reservations)]
+            return reservations
 
+        self._make_writable()
         with cursor_of(self._db) as db:
             if files == before.files:
                 unspread = settle_anew(db, blocks)
             else:
                 place = ExportPlace(self._folder, self._scratch, self._names)
                 unspread = refresh(db, place, self._answers, files, blocks)
-            query = "SELECT unnest(problems) FROM file ORDER BY path"
-            unread = [str(sentence) for (sentence,) in db.execute(query).fetchall()]
-            loading = _Loading(files, extent_of(db), unread, unspread, tuple(bought))
+            used = bought[0] if bought else None
+            loading = _Loading(files, extent_of(db), _unread(db), unspread, used)
+            if self._copy:
+                self._leave_copy(db, self._copy, loading)
 
         # Each problem is logged once, so that an export nobody asks about does not break silently.
-        for sentence in (*unread, *unspread):
+        for sentence in (*loading.unread, *unspread):
             if sentence not in self._logged:
                 self._logged.add(sentence)
                 _log.warning(sentence)
         self._loading = loading
 
-    def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
-        """Open the database, in the cache's file where there is one; an older cache is emptied."""
-        folders, db = (self._folder, self._scratch), None
-        if cache is not None:
-            try:
-                cache.parent.mkdir(parents=True, exist_ok=True)
-                db = connect_locked(cache, folders)
-            except (duckdb.Error, OSError) as problem:
-                self._notes.append(
-                    f"The billing cache {cache.name} cannot be used, the export is loaded anew: "
-                    f"{type(problem).__name__}."
-                )
-        if db is None:
-            db = connect_locked(None, folders)
+    def _blocks(self) -> str:
+        return repr(tuple(self._options.blocks()))
 
-        names = {key: list(tags) for key, tags in self._names.items()}
-        identity = json.dumps([_LAYOUT, duckdb.__version__, str(self._folder.resolve()), names])
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        """Open the copy of an earlier start, which is only read, or else a database in memory."""
+        self._is_copy = False
+        if self._copy is not None and self._copy.exists():
+            try:
+                if not is_private(self._copy):
+                    raise PermissionError(self._copy)
+                db = connect_locked(self._copy, (self._folder, self._scratch))
+                os.utime(self._copy)
+                self._is_copy = True
+                return db
+            except (duckdb.Error, OSError) as problem:
+                _log.info("%s is made anew: %s", self._copy.name, type(problem).__name__)
+
+        db = self._in_memory()
         db.execute(sql("schema"))
-        if db.execute("SELECT value FROM setting").fetchall() != [(identity,)]:
-            for table in ("setting", "file", "thing", "tagset", "tag", *GATHERED):
-                db.execute(f"DELETE FROM {table}")  # noqa: S608 names from this tuple
-            db.execute("INSERT INTO setting VALUES ('identity', $1)", [identity])
         return db
+
+    def _in_memory(self) -> duckdb.DuckDBPyConnection:
+        copies = (self._copy, self._beside(self._copy)) if self._copy else ()
+        return connect_locked(None, (self._folder, self._scratch), copies)
+
+    def _make_writable(self) -> None:
+        """Go on in memory where a copy is open; who still reads that finishes there."""
+        if self._is_copy:
+            db = self._in_memory()
+            copy_tables(db, source=self._copy)
+            self._db, self._is_copy = db, False
+
+    def _copy_of(self, cache: Path) -> Path:
+        """Return the place of the copy of these tables."""
+        names = {name: list(tags) for name, tags in sorted(self._names.items())}
+        services = sorted(self._options.services.items())
+        folder = str(self._folder.resolve())
+        depends_on = [duckdb.__version__, folder, names, services, self._answers.view]
+        digest = blake2b(json.dumps(depends_on).encode(), digest_size=12).hexdigest()
+        return cache.with_name(f"{cache.name}-{digest}")
+
+    def _beside(self, copy: Path) -> Path:
+        return copy.with_name(f".{self._scratch.name}")
+
+    def _copied(self) -> _Loading:
+        """Return what the tables of the copy hold."""
+        with cursor_of(self._db) as db:
+            kept = dict(db.execute("SELECT key, value FROM setting").fetchall())
+            rows = db.execute("SELECT path, stamp, modified FROM file").fetchall()
+            files = {path: File(path, stamp, modified) for path, stamp, modified in rows}
+            unspread = json.loads(kept["unspread"])
+            return _Loading(files, extent_of(db), _unread(db), unspread, kept["blocks"])
+
+    def _leave_copy(self, db: duckdb.DuckDBPyConnection, copy: Path, loading: _Loading) -> None:
+        """Write the tables beside the copy's place and rename them, for the next start.
+
+        A file that could not be read is tried again by it, so nothing is left then.
+        """
+        if db.execute("SELECT 1 FROM file WHERE form IS NULL LIMIT 1").fetchall():
+            return
+        db.execute("DELETE FROM setting")
+        settings = ["unspread", json.dumps(list(loading.unspread)), "blocks", loading.blocks]
+        db.execute("INSERT INTO setting VALUES ($1, $2), ($3, $4)", settings)
+
+        beside = self._beside(copy)
+        try:
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            copy_tables(db, beside)
+            beside.chmod(0o600)
+            beside.rename(copy)
+        except (duckdb.Error, OSError) as problem:
+            _log.info("%s is not kept: %s", copy.name, problem)
+            beside.unlink(missing_ok=True)
+
+
+def _unread(db: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return a sentence for each file, month or row that does not count."""
+    query = "SELECT unnest(problems) FROM file ORDER BY path"
+    return [str(sentence) for (sentence,) in db.execute(query).fetchall()]
 
 
 _USUAL = BillOptions()

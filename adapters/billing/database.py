@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -50,17 +51,24 @@ def identifier(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
-def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
-    """Return a connection to a database, in a file or (None) in memory, that reads `folders` only.
+_PARTS = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+"""Files that the database makes of one that is written."""
 
-    Extensions, the network, other files, Python's own variables and every setting are closed to it
-    and to its cursors; links are followed before a file is compared with the folders. What memory
-    does not hold is written beside the last of them.
+
+def connect_locked(
+    copy: Path | None, folders: Sequence[Path], copies: Sequence[Path] = ()
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a copy that is only read, or (None) to a database in memory.
+
+    It reads `folders` only, and reads and writes `copies`. Extensions, the network, other files,
+    Python's own variables and every setting are closed to it and to its cursors; links are
+    followed before a file is compared with the folders. What memory does not hold is written
+    beside the last of them.
     """
     db = duckdb.connect()
     place = "':memory:' AS bill (COMPRESS)"
-    if database is not None:
-        place = f"{literal(str(database))} AS bill"
+    if copy is not None:
+        place = f"{literal(str(copy))} AS bill (READ_ONLY)"
     db.execute(f"ATTACH {place}; USE bill")
 
     # The lesser of a share of this machine and a fixed limit.
@@ -72,6 +80,7 @@ def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.Duc
         memory = f"{BILL_MEMORY_GIB} GiB"
 
     allowed = ", ".join(literal(str(folder.resolve())) for folder in folders)
+    files = ", ".join(literal(f"{path}{part}") for path in copies for part in _PARTS)
     for setting, value in (
         ("TimeZone", "'UTC'"),
         ("memory_limit", literal(memory)),
@@ -83,6 +92,7 @@ def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.Duc
         ("allow_persistent_secrets", "false"),
         ("python_enable_replacements", "false"),
         ("allowed_directories", f"[{allowed}]"),
+        ("allowed_paths", f"[{files}]"),
         ("enable_external_access", "false"),
         ("lock_configuration", "true"),
     ):
@@ -96,6 +106,26 @@ def cursor_of(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     It sees the same tables by the same names, and is closed by whoever asked.
     """
     return db.cursor().execute("USE bill")
+
+
+def copy_tables(
+    db: duckdb.DuckDBPyConnection, target: Path | None = None, source: Path | None = None
+) -> None:
+    """Copy all tables of the bill into a file, or those of a file into an empty bill."""
+    if target:
+        db.execute(f"ATTACH {literal(str(target))} AS copy")
+    else:
+        db.execute(f"ATTACH {literal(str(source))} AS copy (READ_ONLY)")
+    try:
+        db.execute(f"COPY FROM DATABASE {'bill TO copy' if target else 'copy TO bill'}")
+    finally:
+        db.execute("USE bill; DETACH copy")
+
+
+def is_private(path: Path) -> bool:
+    """Return whether a file is this user's, and nobody else may have written it."""
+    status = path.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 @contextmanager

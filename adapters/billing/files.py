@@ -347,8 +347,9 @@ def list_files(folder: Path, answers: ExplorerFiles) -> dict[str, File]:
     exports = sorted(_exports(str(folder)), key=lambda file: file.path.split("/"))
     listed = {file.path: file for file in exports}
     if paths := newest_answers(answers.folder, answers.view):
-        stamp = ",".join(path.name for path in paths)
-        modified = max(path.stat().st_mtime_ns for path in paths)
+        written = [path.stat().st_mtime_ns for path in paths]
+        stamp = ",".join(f"{path.name} {at}" for path, at in zip(paths, written, strict=True))
+        modified = max(written)
         listed[ExportForm.EXPLORER] = File(ExportForm.EXPLORER, stamp, modified)
     return listed
 

@@ -24,6 +24,7 @@ from bot.model.window import Window
 from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
 from bot.wiring.environment import STATE, wall_clock
+from bot.wiring.kept import place_of
 from bot.wiring.lazy import AtMostEvery, Once
 
 if TYPE_CHECKING:
@@ -232,7 +233,8 @@ def _bill_options(settings: Settings) -> BillOptions:
     """
     from adapters.billing.bill import BillOptions
 
-    return BillOptions(settings["billing.lag"], tag_names(settings), load_knowledge().services())
+    tags, services = tag_names(settings), load_knowledge().services()
+    return BillOptions(settings["billing.lag"], tags, services, place_of("bill"))
 
 
 class LocalCopy(Protocol):

@@ -34,8 +34,7 @@ Part = TypeVar("Part")
 
 def kept(name: str, depends_on: tuple[object, ...], make: Callable[[], Part]) -> Part:
     """Return the thing kept under this name for the same dependencies, else make and keep it."""
-    digest = blake2b(repr((*depends_on, _code())).encode(), digest_size=12).hexdigest()
-    path = FOLDER / f"{name}-{digest}"
+    path = place_of(name, *depends_on)
     try:
         return cast("Part", _load(path))
     except FileNotFoundError:
@@ -49,6 +48,19 @@ def kept(name: str, depends_on: tuple[object, ...], make: Callable[[], Part]) ->
     except (OSError, TypeError, AttributeError, pickle.PicklingError) as error:
         _log.info("%s is not kept: %s", path.name, error)
     return part
+
+
+def place_of(name: str, *depends_on: object) -> Path:
+    """Return the place of what depends on these and on trnbot's own files.
+
+    The files that were used longest ago make room for it.
+    """
+    digest = blake2b(repr((*depends_on, _code())).encode(), digest_size=12).hexdigest()
+    with suppress(OSError):  # another process puts its files in place at the same time
+        files = sorted(FOLDER.iterdir(), key=lambda file: file.stat().st_mtime)
+        for old in files[:-_MOST_FILES]:
+            old.unlink(missing_ok=True)
+    return FOLDER / f"{name}-{digest}"
 
 
 def content_of(folder: Path) -> str:
@@ -91,10 +103,6 @@ def _store(path: Path, part: object) -> None:
             file.write(b"\0" * (-file.tell() % _ALIGNED))
             file.write(content)
     beside.rename(path)
-
-    files = sorted(path.parent.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-    for old in files[_MOST_FILES:]:
-        old.unlink(missing_ok=True)
 
 
 def _load(path: Path) -> object:

@@ -137,40 +137,75 @@ def test_a_left_out_copy_counts_again_when_the_better_goes(exports, november):
     assert list(bill.problems()) == []
 
 
-def test_the_cache_spares_the_loading(exports, november, tmp_path, monkeypatch):
+@pytest.fixture
+def loaded(monkeypatch):
+    """Return the names of the files that are loaded from here on."""
     from adapters.billing import load as module
 
-    cache = tmp_path / "cache" / "bill.duckdb"
+    names, real = [], module.load
+
+    def load(run, place):
+        names.append(run.shown)
+        return real(run, place)
+
+    monkeypatch.setattr(module, "load", load)
+    return names
+
+
+def test_the_cache_spares_the_loading(exports, november, tmp_path, loaded):
+    cache = tmp_path / "cache" / "bill"
+    exports.put("other.csv", [exports.line(bill_payer_account_id="999999999999", cost="5")])
     first = exports.bill(exports.line(cost="3"), cache=cache)
-    assert first.tally(november, ("team",)).total.net == 3
-    first.close()
-    loaded = []
-    real = module.load
-    monkeypatch.setattr(module, "load", lambda *args: loaded.append(args[0]) or real(*args))
-    again = open_billing(exports.folder, BillOptions(cache=cache))
-    assert again.tally(november, ("team",)).rows[0].key == {"team": "search"}
+    assert first.tally(november, ("team",)).total.net == 8
+    loaded.clear()
+
+    # Any number of processes read the copy at once, and it is this user's alone.
+    second, third = exports.bill(cache=cache), exports.bill(cache=cache)
+    for bill in (second, third):
+        assert bill.tally(november, ("team",)) == first.tally(november, ("team",))
+        assert bill.rates(november.end) == first.rates(november.end)
     assert loaded == []
+    (copy,) = cache.parent.iterdir()
+    assert copy.stat().st_mode & 0o777 == 0o600
+
+    # What changed is loaded beside what the copy holds, and the next start has both.
     later(exports.put("bill.csv", [exports.line(cost="4")]))
-    assert again.tally(november, ()).total.net == 4
-    again.close()
+    assert second.tally(november, ()).total.net == 9
+    assert exports.bill(cache=cache).tally(november, ()).total.net == 9
+    assert loaded == ["bill.csv"]
 
 
-def test_other_tag_names_make_the_cache_anew(exports, november, tmp_path):
-    cache = tmp_path / "bill.duckdb"
-    exports.bill(exports.line(resource_tags={"user_squad": "blue"}), cache=cache).tally(
-        november, ()
-    )
-    exports.opened.pop().close()
+def test_what_the_tables_depend_on_names_the_cache(exports, november, tmp_path, loaded):
+    cache = tmp_path / "bill"
+    line = exports.line(resource_tags={"user_squad": "blue"})
+    assert exports.bill(line, cache=cache).tally(november, ()).total.net == 1
     bill = exports.bill(cache=cache, tags={"team": ("squad",)})
     assert bill.tally(november, ("team",)).rows[0].key == {"team": "blue"}
+    exports.bill(cache=cache, services={"Amazon Elastic Compute Cloud": "x"}).problems()
+    open_billing(exports.folder, BillOptions(cache=cache), "TAG squad").problems()
+    assert len(list(tmp_path.glob("bill-*"))) == 4 == len(loaded)
 
 
-def test_an_unusable_cache_is_said_and_done_without(exports, november, tmp_path):
-    cache = tmp_path / "not-a-database"
-    cache.write_text("hello" * 9999)
-    bill = exports.bill(exports.line(), cache=cache)
+def test_a_cache_that_cannot_be_trusted_is_made_anew(exports, november, tmp_path, loaded):
+    exports.bill(exports.line(), cache=tmp_path / "bill").problems()
+    (copy,) = tmp_path.glob("bill-*")
+    copy.chmod(0o622)
+    exports.bill(cache=tmp_path / "bill").problems()
+    copy.write_text("hello" * 9999)
+    bill = exports.bill(cache=tmp_path / "bill")
     assert bill.tally(november, ()).total.net == 1
-    assert "cannot be used" in bill.problems()[0]
+    assert (list(bill.problems()), len(loaded)) == ([], 3)
+    exports.bill(cache=tmp_path / "bill").problems()
+    assert len(loaded) == 3
+
+
+def test_a_file_that_could_not_be_read_is_tried_again_by_the_next_start(
+    exports, november, tmp_path, loaded
+):
+    (exports.folder / "billing" / "a.parquet").write_bytes(b"PAR1 not really")
+    for _ in range(2):
+        assert exports.bill(exports.line(), cache=tmp_path / "bill").problems()
+    assert loaded.count("a.parquet") == 2
 
 
 def test_many_threads_ask_at_once(exports, november):
