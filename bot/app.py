@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from bot.answers.about.digest import post_due
 from bot.cards.alert import notification_card, reach_of, thread_line
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
@@ -88,6 +87,9 @@ class App:
                 return await self._judge(reading, started)
 
     async def _judge(self, reading: Reading, started: float) -> TickResult:
+        # It takes half of all answers, which a line of a terminal never asks.
+        from bot.answers.about.digest import post_due
+
         now, result = reading.now, await asyncio.to_thread(self._watch.judge, reading)
         alerts, ports = result.outcome.alerts, as_of(self.ports, now)
         self._plain.saw(result.reading)

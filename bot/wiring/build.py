@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from adapters.web.config import Console, WebConfig
 from adapters.web.links import address, download
 from adapters.web.people import READER, Known, OidcConfig, OidcProvider, Proxy, Roles
 from bot.answers.about.document import csv_text
@@ -180,6 +179,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     filled afterwards.
     """
     from adapters.charts.png import draw
+    from adapters.web.config import Console, WebConfig
     from adapters.web.surface import WebSurface
     from bot.wiring.programs import Doors, program_listeners
     from bot.wiring.surfaces import chats, command_hints

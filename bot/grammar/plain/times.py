@@ -315,8 +315,8 @@ _DAYS_OF = (
     rf"(?P<of>{MONTH})\s+(?P<first>\d{{1,2}}){_ORD}{_TO}(?P<last>\d{{1,2}}){_ORD}",
 )
 _DAY_WORDS = "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern in _DATES)
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(_EDGE[0] + pattern + _EDGE[1]), reader)
+_PATTERNS: tuple[tuple[str, str], ...] = tuple(
+    (_EDGE[0] + pattern + _EDGE[1], reader)
     for pattern, reader in (
         *((pattern, "days_of_month") for pattern in _DAYS_OF),
         (rf"(?:{_FROM})?(?P<a>{_DAY_WORDS}){_TO}(?P<b>{_DAY_WORDS})", "days_between"),
@@ -332,7 +332,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         *((pattern, "span") for pattern in _SPANS[5:]),
     )
 )
-"""Each kind of words with the method that reads it, the longest kinds first."""
+"""Each kind of words with the method that reads it, the longest kinds first.
+
+Few lines are in plain words, so that `re` compiles and keeps them for the first that is.
+"""
 _VERSUS = (
     r"\s*(?:,\s*)?(?:vs\.?|versus|against|than|(?:compared|relative)\s+(?:to|with)"
     r"|with|to|and|gegen|im vergleich zu(?:r|m)?)\s+"
@@ -356,7 +359,7 @@ def find_times(text: str, now: datetime) -> list[TimeWords]:
     calendar = Calendar(now)
     times: list[TimeWords] = []
     for pattern, reader in _PATTERNS:
-        for match in pattern.finditer(text):
+        for match in re.finditer(pattern, text):
             if any(match.start() < time.end and time.start < match.end() for time in times):
                 continue
             try:
