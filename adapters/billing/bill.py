@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -43,6 +42,7 @@ from adapters.billing.questions import (
     NO_EXTENT,
     TAG,
     BillExtent,
+    KeptTallies,
     ask,
     canonical,
     extent_of,
@@ -50,6 +50,7 @@ from adapters.billing.questions import (
     hours_of_week,
     rates,
     spend_frame,
+    whole_hours,
 )
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Reservation
@@ -57,68 +58,9 @@ from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
-from bot.ports.work import interruptible, most_rows, refuse_rows
-
-MOST_ROWS = 20_000
-"""Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
-_HOUR = timedelta(hours=1)
+from bot.ports.work import interruptible
 
 V = TypeVar("V")
-Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
-
-
-class KeptTallies:
-    """Keep the tallies of one loading of the tables; any thread may ask.
-
-    Other tables are a matter of another one.
-    """
-
-    def __init__(self, most: int = MOST_ROWS) -> None:
-        self._most = most
-        self._rows = 0
-        self._kept: OrderedDict[Question, Tally] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally | None:
-        """Return the kept tally of a question, else None.
-
-        Raise `OverBudget` where the line may not have so many rows.
-        """
-        question = window, tuple(by), tuple(where)
-        with self._lock:
-            tally = self._kept.get(question)
-            if tally is None:
-                return None
-            self._kept.move_to_end(question)
-        most = most_rows()
-        if most is not None and len(tally.rows) > most:
-            raise refuse_rows(most)
-        return tally
-
-    def keep(self, tally: Tally, by: Sequence[str], where: Sequence[Filter]) -> None:
-        """Keep the tally of a question, unless it alone is too large."""
-        question = tally.window, tuple(by), tuple(where)
-        size = len(tally.rows) + 1
-        with self._lock:
-            if size > self._most or question in self._kept:
-                return
-            self._kept[question] = tally
-            self._rows += size
-            while self._rows > self._most:
-                self._rows -= len(self._kept.popitem(last=False)[1].rows) + 1
-
-
-def whole_hours(window: Window) -> Window:
-    """Return the window of whole hours that holds the same whole hours' beginnings."""
-    return Window(_begun(window.start), _begun(window.end))
-
-
-def _begun(time: datetime) -> datetime:
-    """Return the first whole hour at or after a time."""
-    hour = time.replace(minute=0, second=0, microsecond=0)
-    return hour if hour == time else hour + _HOUR
-
-
 _log = logging.getLogger("trnbot.billing")
 
 

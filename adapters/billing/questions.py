@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from threading import Lock
 from typing import Any
 
 import duckdb
@@ -434,3 +436,61 @@ def hours_frame(db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None
 
 def _labels(keys: Iterable[tuple[str, ...]]) -> tuple[Labels, ...]:
     return tuple(Labels(**dict(zip(_NAMES, key, strict=True))) for key in keys)
+
+
+MOST_ROWS = 20_000
+"""Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
+
+Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
+
+
+class KeptTallies:
+    """Keep the tallies of one loading of the tables; any thread may ask.
+
+    Other tables are a matter of another one.
+    """
+
+    def __init__(self, most: int = MOST_ROWS) -> None:
+        self._most = most
+        self._rows = 0
+        self._kept: OrderedDict[Question, Tally] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally | None:
+        """Return the kept tally of a question, else None.
+
+        Raise `OverBudget` where the line may not have so many rows.
+        """
+        question = window, tuple(by), tuple(where)
+        with self._lock:
+            tally = self._kept.get(question)
+            if tally is None:
+                return None
+            self._kept.move_to_end(question)
+        most = most_rows()
+        if most is not None and len(tally.rows) > most:
+            raise refuse_rows(most)
+        return tally
+
+    def keep(self, tally: Tally, by: Sequence[str], where: Sequence[Filter]) -> None:
+        """Keep the tally of a question, unless it alone is too large."""
+        question = tally.window, tuple(by), tuple(where)
+        size = len(tally.rows) + 1
+        with self._lock:
+            if size > self._most or question in self._kept:
+                return
+            self._kept[question] = tally
+            self._rows += size
+            while self._rows > self._most:
+                self._rows -= len(self._kept.popitem(last=False)[1].rows) + 1
+
+
+def whole_hours(window: Window) -> Window:
+    """Return the window of whole hours that holds the same whole hours' beginnings."""
+    return Window(_begun(window.start), _begun(window.end))
+
+
+def _begun(time: datetime) -> datetime:
+    """Return the first whole hour at or after a time."""
+    hour = time.replace(minute=0, second=0, microsecond=0)
+    return hour if hour == time else hour + _HOUR

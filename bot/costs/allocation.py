@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bot.costs.owners import OwnerHint, derived_owner, owner_hints
+from bot.costs.tally import OwnerHint, derived_owner, owner_hints
 from bot.errors import TrnbotError, WrongInput
 from bot.model.fleet import InstanceType
 from bot.model.frame import Doubles, Frame, Mask

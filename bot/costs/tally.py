@@ -1,15 +1,22 @@
-"""Compare, rank and share the rows of a tally, at any time; S3 by bucket."""
+"""Compare, rank and share the rows of a tally, at any time; S3 by bucket.
+
+And derive who owns a pod, and guess the owner of cost that carries no team: a hint for a person,
+never a charge to a team.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
 
 from bot.errors import TrnbotError
+from bot.model.fleet import FileSystem, Inventory, Volume
+from bot.model.labels import Labels
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -346,3 +353,108 @@ def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | N
         if any(lines.values())
     )
     return Buckets(week, tuple(sorted(buckets, key=lambda bucket: (-bucket.total, bucket.name))))
+
+
+_SHARED = frozenset(
+    {
+        "",
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "amazon-cloudwatch",
+        "karpenter",
+    }
+)
+"""Namespaces that name no owner."""
+_ENDING = re.compile(r"(-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5}|-\d+)$")
+"""The endings that controllers of Kubernetes add to a job's name.
+
+Hash and suffix of a ReplicaSet, suffix of a Job, ordinal.
+"""
+
+
+def derived_owner(pod: Labels) -> tuple[str, str]:
+    """Return the owner of a pod and the label it was derived from, ("", "") for none."""
+    if pod.namespace not in _SHARED:
+        return pod.namespace, "namespace"
+    job = pod.job or _ENDING.sub("", pod.pod)
+    return (job, "job") if job else ("", "")
+
+
+_NONE = ""
+
+
+@dataclass(frozen=True)
+class OwnerHint:
+    """State the likely owner of some untagged cost: `owner` is "" where nothing names one.
+
+    `things` are its resources.
+    """
+
+    owner: str
+    by: str
+    amortised: Decimal
+    things: tuple[str, ...]
+
+
+def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
+    """Return hints for rows keyed by resource, cluster and namespace, dearest first.
+
+    Rows of one hint are one.
+    """
+    teams: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for instance in inventory.instances.values():
+        if instance.labels.cluster and instance.labels.team:
+            teams[instance.labels.cluster][instance.labels.team] += 1
+
+    names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
+    sums: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
+    for row in rows:
+        hint = _hint(row.key, inventory, teams, names)
+        amount, things = sums.get(hint, (Decimal(0), ()))
+        resource = row.key["resource"]
+        if resource and resource not in things:
+            things = (*things, resource)
+        sums[hint] = amount + row.money.amortised, things
+    hints = [OwnerHint(owner, by, amount, things) for (owner, by), (amount, things) in sums.items()]
+    return sorted(hints, key=lambda hint: (not hint.owner, -hint.amortised, hint.owner))
+
+
+def _hint(
+    key: Mapping[str, str],
+    inventory: Inventory,
+    teams: Mapping[str, Counter[str]],
+    names: Mapping[str, Sequence[str]],
+) -> tuple[str, str]:
+    """Return the surest hint.
+
+    A person who launched it, an owner tag, a name, its namespace, its neighbours.
+    """
+    resource = key["resource"].rpartition("/")[2]
+    launcher = inventory.launcher(resource)
+    if launcher and launcher.person:
+        return launcher.person, f"launched it ({launcher.event or 'tag'})"
+    instance = inventory.instances.get(resource)
+    if instance and instance.owner:
+        return instance.owner, "owner tag"
+
+    stored: list[Volume | FileSystem] = [*inventory.volumes, *inventory.file_systems]
+    thing = instance or next((x for x in stored if x.labels.resource == resource), None)
+    name = thing.tags.get("Name", "") if thing else ""
+    words = f" {' '.join(_words(name))} "
+    for team, of_team in sorted(names.items()):
+        if of_team and f" {' '.join(of_team)} " in words:
+            return team, f"named {name}"
+
+    if key["namespace"]:
+        return key["namespace"], "namespace"
+    cluster = key["cluster"] or (instance.labels.cluster if instance else _NONE)
+    if neighbours := teams.get(cluster):
+        team, n = neighbours.most_common(1)[0]
+        return team, f"team of {n} other node{'s' if n > 1 else ''} of {cluster}"
+    return (str(launcher), "launched it") if launcher else (_NONE, _NONE)
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[a-z0-9]+", name.lower()))

@@ -24,8 +24,7 @@ from bot.model.window import Window
 from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
 from bot.wiring.environment import STATE, wall_clock
-from bot.wiring.kept import place_of
-from bot.wiring.lazy import AtMostEvery, Once
+from bot.wiring.kept import AtMostEvery, Once, place_of
 
 if TYPE_CHECKING:
     from adapters.aws.api.operations import Place

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from bot.model.redaction import redact, spellings
+from bot.errors import redact, spellings
 
 MESSAGE_CHARS = 2_000
 TRACE_CHARS = 8_000

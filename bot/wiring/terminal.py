@@ -21,7 +21,7 @@ from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_instant
 from bot.settings.options import LINE_OPTIONS, Options, typed_line
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
-from bot.wiring.lazy import Once
+from bot.wiring.kept import Once
 from bot.wiring.verbs import VERBS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from bot.settings.settings import read_settings
-from bot.wiring.folders import OfferedFiles
+from bot.wiring.source import OfferedFiles
 from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 

@@ -15,8 +15,7 @@ from bot.grammar.line import FILTERS
 from bot.grammar.registry import Command, Parameter, commands_by_name
 from bot.model.request import Request, User
 from bot.settings.settings import read_settings
-from bot.wiring.folders import OfferedFiles
-from bot.wiring.source import OpenedSource
+from bot.wiring.source import OfferedFiles, OpenedSource
 from tests.answers.advice_world import words
 from tests.answers.configuring import ADMIN, app, end, refused
 from tests.belonging import MEMBER

@@ -26,7 +26,7 @@ from bot.model.coverage import Known
 from bot.model.request import Request, User
 from bot.settings.settings import read_settings
 from bot.wiring.build import Database, Shown, running_bot
-from bot.wiring.lazy import Once
+from bot.wiring.kept import Once
 from bot.wiring.source import OpenedSource
 from bot.wiring.terminal import exit_code
 from tests.aws_live.conftest import World

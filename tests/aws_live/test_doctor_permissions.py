@@ -11,7 +11,7 @@ from adapters.aws.api.promql import MANAGED, PrometheusServer
 from adapters.aws.live.source import Live
 from bot.settings.settings import read_settings
 from bot.wiring.checks import examine
-from bot.wiring.lazy import Once
+from bot.wiring.kept import Once
 from bot.wiring.source import OpenedSource
 from tests.aws_live.serving import ACCOUNT, BUCKET
 from tests.aws_live.standin import UNDER_ATHENA

@@ -10,7 +10,7 @@ from adapters.aws.api.operations import Place
 from adapters.aws.bill.explorer import ExplorerAnswers, OutlookPoller
 from adapters.aws.bill.outlook import RecordedOutlook
 from adapters.billing.bill import open_billing
-from bot.answers.cost.command import cost
+from bot.answers.cost.card import cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.labels import Labels

@@ -13,7 +13,7 @@ from adapters.billing.bill import BillOptions, open_billing
 from bot.errors import Unavailable
 from bot.model.spend import Filter
 from bot.model.window import EVER, NO_TIME
-from bot.wiring.lazy import AtMostEvery
+from bot.wiring.kept import AtMostEvery
 
 
 def later(path, seconds=5):

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing.bill import KeptTallies, whole_hours
+from adapters.billing.questions import KeptTallies, whole_hours
 from bot.errors import OverBudget, Unavailable
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window

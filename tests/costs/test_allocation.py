@@ -13,7 +13,7 @@ import pytest
 
 from adapters.billing.bill import BillOptions, open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.command import cost
+from bot.answers.cost.card import cost
 from bot.cards.card import Table, Text, plain
 from bot.costs.allocation import Allocation, owned_rows
 from bot.errors import Unavailable

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from adapters.billing.bill import open_billing
-from bot.answers.cost.command import cost
+from bot.answers.cost.card import cost
 from bot.app import App
 from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
 from bot.errors import Unavailable, WrongInput

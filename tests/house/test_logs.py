@@ -19,7 +19,7 @@ from msrest.authentication import BasicTokenAuthentication
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from bot.model.redaction import redact, spellings
+from bot.errors import redact, spellings
 from bot.settings.settings import read_settings
 from bot.wiring.logs import MESSAGE_CHARS, TRACE_CHARS, LogFormatter, hide
 

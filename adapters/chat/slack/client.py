@@ -30,9 +30,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adapters.chat.slack.markup import one_line
-from bot.errors import Limited, Refused, Unanswered, Unavailable
+from bot.errors import Limited, Refused, Unanswered, Unavailable, redact
 from bot.model.notification import Delays
-from bot.model.redaction import redact
 
 
 class Pace:

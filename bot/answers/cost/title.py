@@ -1,4 +1,7 @@
-"""Name the amounts of a cost answer, and write the lines that open a part of it."""
+"""Name the amounts of a cost answer, and write the lines that open a part of it.
+
+Beside a cost stands what was split or derived, and whose the untagged may be.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Button, Chart, ChartKind, Series, Text, When, quiet, text
+from bot.cards.card import Block, Button, Chart, ChartKind, Series, Text, When, quiet, text
 from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, clock, day, grouped_words, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Expected, Nowcast
-from bot.costs.tally import days_held, unknown_tag, unknown_value
+from bot.costs.tally import OwnerHint, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted
 from bot.model.projection import COVERAGE
@@ -360,3 +363,112 @@ def forecast_data(nowcast: Nowcast | None, expected: Expected | None) -> dict[st
         **({"forecast": _NOWCAST.record(nowcast)} if nowcast else {}),
         **({"expected": _EXPECTED.record(expected)} if expected else {}),
     }
+
+
+_MOST = 4
+DERIVED = " (derived)"
+UNUSED = "held, unused"
+"""The column of what cores cost that pods held and did not use."""
+
+
+def split_texts(tally: Tally) -> list[Text]:
+    """Say which cost rests on requests of pods instead of the bill, and which teams are derived."""
+    parts = [row.derived for row in tally.rows if row.derived]
+    texts = []
+    if tally.split is not None:
+        words = (
+            "Neuron nodes are split by the NeuronCores that pods requested"
+            f" ({period(tally.split)}): an estimate, not on the bill."
+        )
+        idle, unused = (
+            sum((getattr(part, name) for part in parts), Decimal(0)) for name in ("idle", "unused")
+        )
+        if idle > 0:
+            words += f" {amount_of(idle, tally)} is for cores that no pod held."
+        if unused > 0:
+            words += f" {amount_of(unused, tally)} is for cores that pods held and did not use."
+        texts.append(quiet(words))
+
+    ways = sorted({way for part in parts for _, way in part.owners})
+    if ways and "team" in tally.by:
+        texts.append(
+            quiet(
+                f"A team marked{DERIVED} is told by the {' or the '.join(ways)} of pods:"
+                " neither they nor their nodes carry one."
+            )
+        )
+    return texts
+
+
+def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
+    """Say whose the untagged cost may be, dearest first, and by what."""
+    owned = [hint for hint in hints if hint.owner and hint.amortised > 0]
+    if not owned:
+        return []
+    owners = []
+    for hint in owned[:_MOST]:
+        things = hint.things[0] if hint.things else "no resource named"
+        if len(hint.things) > 1:
+            things += f" and {len(hint.things) - 1:,} more"
+        owners.append(f"{amount_of(hint.amortised, tally)} {hint.owner} ({hint.by}: {things})")
+    if len(owned) > _MOST:
+        owners.append(f"and {len(owned) - _MOST} more")
+    return [quiet(f"Who may own what carries no team, as a hint: {'; '.join(owners)}.")]
+
+
+def unused_of(rows: Sequence[Spend], tally: Tally) -> str:
+    """Write the cost of cores that the pods of rows held and did not use, "" for none known."""
+    lost = sum((row.derived.unused for row in rows if row.derived), Decimal(0))
+    return amount_of(lost, tally) if lost else ""
+
+
+def is_derived(row: Spend, dimension: str) -> bool:
+    """Tell whether a row's team is a derived one."""
+    return dimension == "team" and bool(row.derived and row.derived.owners)
+
+
+def derived_data(row: Spend) -> dict[str, Any]:
+    """Return the derived part of a row, {} where all of it is on the bill."""
+    if row.derived is None:
+        return {}
+    derived = row.derived
+    owners = [{"team": team, "by": way} for team, way in derived.owners]
+    return {
+        "derived": {
+            "amortised_usd": derived.amortised,
+            "unused_usd": derived.unused,
+            "idle_usd": derived.idle,
+            "owners": owners,
+        }
+    }
+
+
+def split_data(tally: Tally, hints: Sequence[OwnerHint]) -> dict[str, Any]:
+    """Return how nodes were split, and the hints, where there are any."""
+    split = tally.split and {
+        "by": "neuroncore_request_count",
+        "start": tally.split.start,
+        "end": tally.split.end,
+        "estimate": True,
+    }
+    owners = [
+        {"owner": x.owner, "by": x.by, "amortised_usd": x.amortised, "things": list(x.things)}
+        for x in hints
+        if x.owner
+    ]
+    return {**({"split": split} if split else {}), **({"owner_hints": owners} if owners else {})}
+
+
+_TOLD = 2
+
+
+def unread(problems: Sequence[str]) -> list[Block]:
+    """Return the first sentences about the export.
+
+    A file that broke off must not make a smaller bill without a word.
+    """
+    if not problems:
+        return []
+    hidden = len(problems) - _TOLD
+    note = f" And {hidden:,} more: 'about' names them." if hidden > 0 else ""
+    return [quiet("About the export: ", " ".join(problems[:_TOLD]), note)]
