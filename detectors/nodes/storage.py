@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
-from bot.model.fleet import FileSystem, Reservation
+from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.reading import (
@@ -24,6 +23,7 @@ from bot.model.reading import (
 )
 from detectors.arrays import Rows
 from detectors.constants import number
+from detectors.jobs import TOGETHER
 from detectors.progress import READ
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
@@ -41,46 +41,86 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def orphan_anomalies(view: View) -> Iterator[Anomaly]:
-    """Yield one anomaly for each volume or file system unused for `orphaned_storage.for`."""
+    """Yield one anomaly for each group of volumes, and each file system, unused for long enough.
+
+    The setting is `orphaned_storage.for`.
+    """
+    for scope, volumes in _left_together(view):
+        gib = sum(volume.size_gib for _, volume in volumes)
+        what = f"Volume of {gib:,} GiB"
+        if len(volumes) > 1:
+            what = f"{len(volumes)} volumes of {gib:,} GiB together"
+        labels = [volume.labels for _, volume in volumes]
+        yield _orphan_anomaly(view, scope, labels, volumes[0][0], f"{what}: attached to nothing")
+
+    for system in view.reading.inventory.file_systems:
+        since = _idle_since(view, system)
+        if since is not None and _long_enough(view, system.labels, since):
+            why = f"FSx file system of {system.storage_gib:,} GiB: no client and no operation"
+            scope = Labels(resource=system.labels.resource)
+            yield _orphan_anomaly(view, scope, [system.labels], since, why, "file_system")
+
+
+def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Volume]]]]:
+    """Yield the scope and the volumes, the first one first, that one event left unused.
+
+    Those of one owner in one place that were let go within minutes of each other are one finding.
+    """
+    alerts = [alert for (rule, _), alert in view.open.items() if rule == Cause.ORPHANED_STORAGE]
+    known = {thing: alert for alert in alerts for thing in alert.anomaly.things}
+    orphans = []
     for volume in view.reading.inventory.volumes:
         if not _long_enough(view, volume.labels, volume.created_at):
             continue
         since = detached_since(volume, view.reading.frame("volume"))
-        if since is not None and (alert := _open_orphan(view, volume.labels)):
+        alert = known.get(volume.labels.resource)
+        if since is not None and alert:
             since = min(since, alert.anomaly.window.start)  # the alert knows the time before
-        why = f"Volume of {volume.size_gib:,} GiB: attached to nothing"
-        yield from _orphan_anomaly(view, volume.labels, since, why, "volume", "")
+        if since is not None and _long_enough(view, volume.labels, since):
+            orphans.append((since, volume))
+    orphans.sort(key=lambda orphan: (orphan[0], orphan[1].labels.resource))
 
-    for system in view.reading.inventory.file_systems:
-        since = _idle_since(view, system)
-        why = f"FSx file system of {system.storage_gib:,} GiB: no client and no operation"
-        yield from _orphan_anomaly(view, system.labels, since, why, "file_system", _CLIENTS)
+    # A volume stays with the alert that names it; a new one joins what was let go with it.
+    groups: dict[Labels, list[tuple[datetime, Volume]]] = {}
+    begun = [(_owned(a.anomaly.labels), a.anomaly.window.start, a.anomaly.scope) for a in alerts]
+    for since, volume in orphans:
+        place, alert = _owned(volume.labels), known.get(volume.labels.resource)
+        together = (x for at, start, x in begun if at == place and abs(since - start) <= TOGETHER)
+        scope = alert.anomaly.scope if alert else next(together, None)
+        if scope is None:
+            scope = Labels(resource=volume.labels.resource)
+            begun.append((place, since, scope))
+        groups.setdefault(scope, []).append((since, volume))
+    yield from groups.items()
+
+
+def _owned(labels: Labels) -> Labels:
+    return labels.only(("account", "region", "cluster", "team", "project"))
 
 
 def _orphan_anomaly(
-    view: View, labels: Labels, since: datetime | None, why: str, kind: str, metric: str
-) -> Iterator[Anomaly]:
-    """Yield the anomaly of a thing that nobody has used since a time, if that is long enough."""
-    if since is None or not _long_enough(view, labels, since):
-        return
+    view: View,
+    scope: Labels,
+    labels: Sequence[Labels],
+    since: datetime,
+    why: str,
+    kind: str = "volume",
+) -> Anomaly:
+    """Return the anomaly of things that nobody has used since a time."""
     length = view.now - since
+    of_file_system = kind == "file_system"
     explanation = Explanation(
         why=f"{why} for {lasted(length)}.",
         value=length.total_seconds(),
         unit="seconds",
-        suggestions=FILE_SYSTEM_SUGGESTIONS if kind == "file_system" else None,
-        metric=metric,
+        suggestions=FILE_SYSTEM_SUGGESTIONS if of_file_system else None,
+        metric=_CLIENTS if of_file_system else "",
         kind=kind,
         **belief("storage_unused"),
     )
-    subject = Subject(
-        Labels(resource=labels.resource), labels, (labels.resource,), since, wasted_shares=(1.0,)
-    )
-    yield anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
-
-
-def _open_orphan(view: View, labels: Labels) -> Alert | None:
-    return view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=labels.resource)))
+    things, shares = tuple(x.resource for x in labels), (1.0,) * len(labels)
+    subject = Subject(scope, Labels.shared(labels), things, since, wasted_shares=shares)
+    return anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
 
 
 def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
@@ -102,7 +142,8 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     quiet, reported = quiet_steps(part)
     if part.window.length < longest or reported.mean() < READ or not quiet.all():
         return None
-    alert = _open_orphan(view, system.labels)
+    scope = Labels(resource=system.labels.resource)
+    alert = view.open.get((Cause.ORPHANED_STORAGE.value, scope))
     return alert.anomaly.window.start if alert else quiet_since(frame)
 
 

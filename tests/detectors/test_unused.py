@@ -1,5 +1,6 @@
 """Storage, reservations and checkpoints."""
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -166,3 +167,24 @@ def test_full_memory_on_the_nodes_of_another_job_explains_no_missing_checkpoint(
     )
     found = {a.cause for a in World(fleet, frames={"run": saved(30)}).at(hours(32.5)).anomalies}
     assert found == {Cause.MEMORY_PRESSURE, Cause.CHECKPOINT_AT_RISK}
+
+
+def test_volumes_that_one_event_let_go_are_one_finding():
+    """What joins minutes later stays with the alert, another hour and another team are apart."""
+    let_go = {"vol-1": 24, "vol-2": 24.1, "vol-3": 26, "vol-4": 24}
+    volumes = tuple(
+        replace(
+            volume(detached_at=hours(hour)),
+            labels=Labels(resource=name, region="us-west-2", team="b" if name == "vol-4" else "a"),
+        )
+        for name, hour in let_go.items()
+    )
+    world = World(Fleet(2, days=6), inventory={"volumes": volumes})
+    *_, (_, detection) = world.ticks(hours(96), hours(99), HOUR / 12)
+    found = {a.scope.resource: (a.things, a.wasted_shares) for a in detection.anomalies}
+    assert found == {
+        "vol-1": (("vol-1", "vol-2"), (1.0, 1.0)),
+        "vol-3": (("vol-3",), (1.0,)),
+        "vol-4": (("vol-4",), (1.0,)),
+    }
+    assert "2 volumes of 8,000 GiB together" in detection.anomalies[0].why
