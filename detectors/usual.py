@@ -107,9 +107,9 @@ class Usual:
     Those of another one say little of it.
     """
     unpaused: Floats
-    """The mean level as a share of the middle one, (n,), at most 1.
+    """The mean level up to the middle one as a share of it, (n,).
 
-    The time that a job's checkpoints take is no loss.
+    The time that a job's checkpoints take is no loss, and hours of another level make up for none.
     """
 
     def pick(self, rows: Rows) -> Usual:
@@ -248,8 +248,9 @@ def learn(
     hourly_low, hourly_middle = _by_hour(level, part, roster)
 
     readable = ~np.isnan(level)
-    mean = np.where(readable, level, 0).sum(axis=1) / np.maximum(readable.sum(axis=1), 1)
-    unpaused = np.where(enough & ~roster.inference, np.minimum(1, mean / middle), 1)
+    reached = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
+    reached = reached / np.maximum(readable.sum(axis=1), 1)
+    unpaused = np.where(enough & ~roster.inference, reached / middle, 1)
     return Usual(
         middle,
         low,

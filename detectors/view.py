@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bot.model.alert import Alert
+from bot.model.causes import About
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.window import Window
@@ -29,7 +30,7 @@ from detectors.arrays import (
     trailing,
 )
 from detectors.constants import duration, number
-from detectors.jobs import fellows, incidents
+from detectors.jobs import AS_QUICK, FIRST, fellows, incidents
 from detectors.rarity import Stretches, roles_of, stretches_of
 from detectors.readings import (
     LogStates,
@@ -41,7 +42,18 @@ from detectors.readings import (
     waiting,
 )
 from detectors.roster import Limits, build_roster, scope_of
-from detectors.usual import LATENCY, MEMORY, NOTHING, Past, Usual, forget, utilization_of, worked_of
+from detectors.usual import (
+    LATENCY,
+    MEMORY,
+    NOTHING,
+    SAME,
+    Past,
+    Usual,
+    forget,
+    medians_where,
+    utilization_of,
+    worked_of,
+)
 from detectors.words import lasted
 
 PAUSE = duration("view.PAUSE")
@@ -56,6 +68,8 @@ LATELY = duration("view.LATELY")
 LOOKBACK = duration("view.LOOKBACK")
 BLOCK_END = duration("view.BLOCK_END")
 UNSEEN = duration("view.UNSEEN")
+BEFORE = duration("view.BEFORE")
+PAUSED = number("view.PAUSED")
 
 
 State = Callable[["View"], Mask]
@@ -95,6 +109,7 @@ class JobPast:
         history = view.over(part, usual)
         holds, going_on = state(history), history.going_on.astype(np.float32)
         forget(going_on, part, history.roster, self.past.strange)
+        going_on[history.of_another_job] = 0
         bridged = bridge(holds, history.gap)
         roles = roles_of(history.roster, history.usual_of(MEMORY))
         weeks = view.policy.number("alert.rare_weeks")
@@ -269,6 +284,19 @@ class View(Readings):
         gone = (self.held == 0) | (self.restarting & ~self.evaluating)
         return np.asarray(~gone & (~self.unknown | self.gap))
 
+    @cached_property
+    def of_another_job(self) -> Mask:
+        """Return where a node ran another job than its newest.
+
+        It held other memory while its executions took another time, for longer than an evaluation.
+        """
+        memory, latency = (
+            np.abs(metric / self.usual_of(name)[:, None] - 1)
+            for metric, name in ((self.memory, MEMORY), (self.latency, LATENCY))
+        )
+        apart = (memory > SAME) & (latency > AS_QUICK)
+        return sustained(apart | (self.zero & ~self.standing), self.window.steps(FIRST))
+
     def stretches(self, state: State, asked: Mask) -> Stretches:
         """Return the stretches of a state in the past of the jobs of the nodes asked for, (n,)."""
         if self.past is None or not asked.any():
@@ -332,7 +360,29 @@ class View(Readings):
 
         Shape (n,) or (n, n_steps), as the level. The job's usual pauses are no loss.
         """
-        return np.asarray((self.usual.unpaused[rows] - level.T / self.levels[1][rows]).T)
+        return np.asarray((self.usual.unpaused[rows] * (1 - level.T / self.worked_before[rows])).T)
+
+    @cached_property
+    def worked_before(self) -> Floats:
+        """Return the utilization of each node in its usual work of late, (n,).
+
+        Of a node of an open alert before that began. A job's level moves over its days: what it did
+        right before is what it would do now.
+        """
+        usual, training = self.levels[1], ~self.roster.inference
+        end = np.full(self.n, self.now, dtype=object)
+        for alert in self.open.values():
+            if alert.anomaly.kind == About.NODES.value:
+                end[self.roster.rows_of(alert.anomaly.things)] = alert.anomaly.window.start
+
+        before = usual.copy()
+        for time in set(end[training]):
+            nodes = np.flatnonzero(training & (end == time))
+            work = worked_of(self.whole.until(time).last(BEFORE).pick(nodes))
+            least = self.number("starved.over")[nodes] * usual[nodes]
+            level = medians_where(work, work >= least[:, None])
+            before[nodes] = np.where(np.isnan(level), usual[nodes], level)
+        return before
 
     def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
         """Return the mean share of its usual work that each node of `hit` lost, (n,).
@@ -345,7 +395,13 @@ class View(Readings):
         lost = np.full(self.n, np.nan)
         if not len(rows):
             return lost
-        share = np.clip(self.lost_at(self.utilization[rows], rows), 0, 1)
+        work = self.utilization[rows]
+        share = np.clip(self.lost_at(work, rows), 0, 1)
+        # A pause within the loss is told by the work around it, as what is usual is.
+        n_steps = self.window.n_steps
+        newest = newest_of(n_steps, np.clip(steps[rows], 1, 2 * self.window.steps(LATELY)))
+        around = medians_where(work, newest & ~np.isnan(work))
+        share[work < PAUSED * around[:, None]] = np.nan
 
         # A job evaluates as a whole: one node that frees memory while its executions are slow
         # does not.
@@ -362,7 +418,6 @@ class View(Readings):
                 if incident.alert:
                     since_seen = round((self.now - incident.alert.seen) / self.window.step)
                     ago[np.isin(rows, incident.rows)] = since_seen
-        n_steps = self.window.n_steps
         ago = np.clip(ago, 1, n_steps)
         share[~newest_of(n_steps, ago)] = np.nan
         lost[rows] = mean_of_rows(share)

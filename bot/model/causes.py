@@ -398,7 +398,10 @@ _ROWS = (
         suggestions=(
             "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of"
             " charge.",
-            "Keep the nodes of a job, their data and their file system in one zone and region.")),
+            "Keep the nodes of a job, their data and their file system in one zone: bytes between"
+            " zones are billed at both ends.",
+            "Keep a copy of the data in the region where it is read, instead of reading it from"
+            " another.")),
     CauseFacts(Cause.ODD, "report combinations of metrics that no rule knows (isolation forest)",
         lasts=_DAY, severity=Severity.INFO,
         explained_by=tuple(cause for cause in Cause if cause is not Cause.ODD), however_small=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -28,6 +29,7 @@ from detectors.bill.growth import (
     growth_score,
     root_of,
 )
+from detectors.bill.jumps import ROUTES
 from detectors.bill.use import nowcast
 from detectors.constants import number
 from detectors.rule import Explanation, Subject, anomaly_of, belief
@@ -339,6 +341,11 @@ def _explanation(
         tags = [f"{tag} {word}" for tag, word in thing.only(_TAGS)]
         place += f" ({', '.join(tags)})" if tags else ""
         evidence.append(f"{place}: {usd(value_now - before, 0)} a day more")
+    suggestions = JUMP_SUGGESTIONS.get(cause)
+    if cause is Cause.TRANSFER_ROUTE:
+        routes = zip(ROUTES, cause.facts.suggestions, strict=True)
+        taken = "\n".join(usages)
+        suggestions = tuple(advice for route, advice in routes if re.search(route, taken, re.I))
     return Explanation(
         why=f"{subject} cost {cost}, {usual}{growth}.{explained}",
         value=value,
@@ -346,7 +353,7 @@ def _explanation(
         usual=(low, high),
         **belief("line_grew", growth_score(high, value)),
         evidence=tuple(evidence) or usages[:5],
-        suggestions=JUMP_SUGGESTIONS.get(cause),
+        suggestions=suggestions,
         metric=SPEND_METRIC,
         kind="spend" if by_day else "spend_hour",
     )

@@ -32,6 +32,7 @@ PROVIDER_SUGGESTIONS = (
     "Open `cost 14d by usage_type` for this service; compare with what was launched on its first"
     " day.",
 )
+PLAN_ENDED = ("See what a new plan would save before you commit again: `savings`.",)
 
 
 def commitment_findings(
@@ -82,6 +83,35 @@ def commitment_findings(
         )
         findings.append(BillFinding(Cause.COMMITMENT_UNUSED, subject, explanation))
     return findings
+
+
+def with_ended_plans(view: View, findings: Sequence[BillFinding]) -> list[BillFinding]:
+    """Return the findings, of which hours that a commitment paid until it ended say so."""
+    frame = view.reading.frame("spend")
+    billed = lay_out(frame, BILLED_METRIC) if frame and frame.has(BILLED_METRIC) else None
+    if billed is None:
+        return list(findings)
+    ended = []
+    for line, fee in zip(billed.lines, billed.values, strict=True):
+        paid = np.flatnonzero(fee > 0)
+        if is_fee(line) and len(paid) and paid[-1] < billed.n_steps - 1:
+            ended.append((line, billed.at(int(paid[-1]) + 1)))
+
+    def named(finding: BillFinding) -> BillFinding:
+        """Return a finding with the commitment that ended as it began."""
+        subject, explanation = finding.subject, finding.explanation
+        if not (finding.cause.facts.buys_hours and subject.labels.instance_type):
+            return finding
+        for line, end in ended:
+            if line.account == subject.labels.account and abs(subject.start - end) <= DAY:
+                why = f"{line.usage_type} ended on {end:%Y-%m-%d}, its hours are on demand since."
+                why = f"{explanation.why} {why}"
+                return replace(
+                    finding, explanation=replace(explanation, why=why, suggestions=PLAN_ENDED)
+                )
+        return finding
+
+    return [named(finding) for finding in findings]
 
 
 def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
@@ -244,7 +274,7 @@ class BillJudge:
             jumps += hour_jumps(hours, days.end, usual, view)
         newest = int(view.policy.number("spend_jump.hours"))
         ledger = Ledger(days, hours, newest, view.policy.number("spend_jump.above"), began)
-        jumped = findings_of(jumps, ledger)
+        jumped = with_ended_plans(view, findings_of(jumps, ledger))
         return [*jumped, *commitment_findings(view, jumped, ledger)]
 
 

@@ -17,10 +17,13 @@ from detectors.bill.use import grew_with_use, used
 from detectors.constants import count
 from detectors.view import View
 
-_ROUTE = re.compile(
-    r"NatGateway-Bytes|DataTransfer-Regional|DataTransfer-xAZ|AWS-Out-Bytes|DataTransfer-Out",
-    re.IGNORECASE,
+ROUTES = (
+    "NatGateway-Bytes",
+    "DataTransfer-Regional|DataTransfer-xAZ",
+    "AWS-Out-Bytes|DataTransfer-Out",
 )
+"""Usage types of a costly route, parallel to what `transfer_route` suggests against each."""
+_ROUTE = re.compile("|".join(ROUTES), re.IGNORECASE)
 _FEE = re.compile(r"Savings ?Plan|^(?:\w+-)?(?:EC2SP|ComputeSP):|HeavyUsage", re.IGNORECASE)
 _EMPTY = re.compile(r"Unused(?:Box|Ded)", re.IGNORECASE)
 _PLACES = (

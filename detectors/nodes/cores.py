@@ -182,7 +182,7 @@ def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
     stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
     part = (begins | stays) & ~unused.hit & view.limits.on("allocated_unused.on")
     steps = np.where(part, use.steps, unused.steps).astype(np.float64)
-    wasted = np.where(part, view.usual.unpaused - use.share, np.ones(view.n))
+    wasted = np.where(part, view.usual.unpaused * (1 - use.share), np.ones(view.n))
     return RuleMatch(unused.hit | part, steps, wasted)
 
 
@@ -197,7 +197,7 @@ def settling(view: View) -> Mask:
 def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many cores of some nodes work, for how long, and at which level."""
     wasted = np.ones(view.n) if match.wasted is None else match.wasted
-    shares = (view.usual.unpaused - wasted)[rows]
+    shares = (1 - wasted / view.usual.unpaused)[rows]
     share = float(np.median(shares))
     kind = view.reading.inventory.types.get(view.roster.labels[rows[0]].instance_type)
     working = f"{percent(share)} of the cores"

@@ -34,7 +34,7 @@ from detectors.nodes.drop_cause import (
 from detectors.progress import Pace, falls_short, pace_of_nodes
 from detectors.rule import Rule, RuleMatch
 from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, medians_where
-from detectors.view import View
+from detectors.view import BEFORE, View
 
 NOW = duration("drop.NOW")
 DEEPER = number("drop.DEEPER")
@@ -42,7 +42,6 @@ FINE = count("drop.FINE")
 OFTEN = number("drop.OFTEN")
 COHERENT = count("drop.COHERENT")
 PARTLY = number("drop.PARTLY")
-BEFORE = duration("drop.BEFORE")
 EVIDENT = duration("drop.EVIDENT")
 FULL = number("drop.FULL")
 RESTART = duration("drop.RESTART")

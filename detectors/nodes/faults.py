@@ -103,8 +103,12 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     )
     steps = sick.steps.copy()
 
-    lost = view.lost_at(view.recent(view.utilization, view.window.steps(LATELY)))
-    under = view.lost_at(view.utilization) > BEHIND
+    # How far a node is under what it did right before, and how far the job's level moves by itself.
+    low, middle, _ = view.levels
+    level = view.recent(view.utilization, view.window.steps(LATELY))
+    short = 1 - level / view.worked_before
+    usual = BEHIND * (1 - low / middle)
+    under = 1 - view.utilization / view.worked_before[:, None] > usual[:, None]
     behind = view.mostly(under)
     judged = ~view.unknown & ~view.evaluating
     longest = view.steps("hardware_fault.within").max()
@@ -113,11 +117,12 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
         peers = view.fellows(np.array([row]))
         later = np.maximum(steps[peers], sick.steps[row])
         steps[peers] = np.where(sick.hit[peers], steps[peers], later)
-        alike = behind & (lost > max(BEHIND, lost[row] / 2))
+        alike = behind & (short > short[row] / 2)
         under_before = share_before(under, judged, steps.astype(np.intp), longest) > 0.5
         sick.hit[peers] |= (alike & ~under_before)[peers]
 
-    wasted = np.where(lost > BEHIND, lost, 0.0).astype(np.float64)
+    # The limit says who is part of it; what they lose is all that they lose.
+    wasted = np.fmax(view.lost_at(level), 0).astype(np.float64)
     mean = view.lost_since(sick.hit, steps, Cause.HARDWARE_FAULT.value)
     return RuleMatch(sick.hit, steps, wasted, np.where(np.isnan(mean), wasted, mean))
 

@@ -195,3 +195,17 @@ def test_growth_and_level_are_one_alert():
     jump = only(World(Fleet(2, days=2.5), frames={"spend": fees([5.0] * 14 + [45.0] * 5)}).at(NOW))
     level = only(World(Fleet(2, days=2.5), frames={"spend": fees(45.0)}).at(NOW))
     assert jump.key == level.key
+
+
+@pytest.mark.parametrize(("days_unpaid", "named"), [(2, True), (0, False)])
+def test_hours_that_a_plan_paid_until_it_ended_name_it(days_unpaid, named):
+    plan = fees(0.0)
+    hours = replace(plan.things[0], service="AmazonEC2", usage_type="USW2-BoxUsage:trn1.32xlarge")
+    values = np.repeat(plan.values, 2, axis=0)
+    values[0, -1 - days_unpaid : -1, 1] = 0.0
+    values[1, :-1] = 900.0
+    values[1, -3:-1] = 1600.0
+    frame = replace(plan, things=(*plan.things, hours), values=values)
+    jump = only(World(Fleet(2, days=2.5), frames={"spend": frame}).at(NOW))
+    assert jump.cause is Cause.SPEND_JUMP
+    assert ("EC2SP:trn1.1yrNoUpfront ended on" in jump.why) is named

@@ -69,6 +69,20 @@ def test_what_grew_says_what_it_is(usage, usd, cause):
     assert only(judged(("AmazonEC2", usage, np.array(usd)))).cause is cause
 
 
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        ("USW2-NatGateway-Bytes", "gateway endpoint"),
+        ("USW2-DataTransfer-Regional-Bytes", "one zone"),
+        ("USW2-USE1-AWS-Out-Bytes", "copy of the data in the region"),
+    ],
+)
+def test_each_costly_route_has_its_advice(usage, words):
+    """Bytes between zones do not pass a NAT gateway."""
+    (advice,) = only(judged(("AmazonEC2", usage, usual(900, 4.0)))).suggestions
+    assert words in advice
+
+
 def test_a_few_dollars_are_not_told():
     assert judged(("AmazonS3", "Requests-Tier1", usual(18, 3.0))).anomalies == ()
 
