@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from apscheduler.triggers.interval import IntervalTrigger
+
 from bot.errors import Standby, TrnbotError
 from bot.model.money import counted
 from bot.model.window import Window
@@ -202,6 +204,9 @@ class Timer:
         self._on_missed = on_missed
         self._last = since and grid_floor(since, interval)
         """The last tick that is done with: it passed, or was given up."""
+        self._trigger = IntervalTrigger(
+            seconds=interval.total_seconds(), start_date=_EPOCH, timezone=UTC
+        )
         self._shifts = clock.shifts
         self._ticked = False
         self._task: asyncio.Task[None] | None = None
@@ -228,8 +233,9 @@ class Timer:
     def _pause_s(self) -> float:
         """Return the seconds until the next tick, or until the clocks are looked at again."""
         now = self._clock()
-        until = grid_floor(now, self._interval) + self._interval - now
-        return min(LOOK_S, until.total_seconds())
+        # The trigger is asked by the steady clock: APScheduler's own loop sleeps by the wall's.
+        due: datetime = self._trigger.get_next_fire_time(None, now + timedelta.resolution)
+        return min(LOOK_S, (due - now).total_seconds())
 
     async def fire(self) -> None:
         """Run every tick that is due, in order; a failed one until it passes or is given up."""

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from adapters.store.open import (
     BESIDE,
     HEAD,
-    FileLead,
+    FileLease,
     file_of,
     make_file,
     make_folder,
@@ -28,7 +28,7 @@ from adapters.store.open import (
     open_store,
     read_address,
 )
-from adapters.store.sql import reason_of, remedy
+from adapters.store.sql import WATCH, reason_of, remedy
 from adapters.store.tables import COUNTER, METADATA
 from bot.errors import Unavailable, WrongInput
 
@@ -131,8 +131,9 @@ def restore(file: Path, url: str, *, replace: bool) -> Copied:
 def _restore_file(file: Path, path: Path) -> None:
     part = path.with_name(f"{path.name}.part")
     make_folder(path.parent)
-    lead = FileLead(path.with_name(path.name + ".lead"))
-    if not lead.acquire():
+    lease = FileLease(path.with_name(path.name + ".lead"))
+    epoch = lease.take(WATCH)
+    if not epoch:
         raise Unavailable(f"A trnbot uses {path}; {_STOP}.")
     try:
         with _explained(path), _gone_unless_whole(part):
@@ -145,7 +146,7 @@ def _restore_file(file: Path, path: Path) -> None:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
             part.replace(path)
     finally:
-        lead.release()
+        lease.free(WATCH, epoch)
 
 
 def _restore_rows(file: Path, address: URL, url: str) -> None:

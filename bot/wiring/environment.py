@@ -98,7 +98,7 @@ def read_secrets(path: Path) -> dict[str, str]:
     Raise `WrongInput` where others may read it.
     """
     from bot.settings.routes import read_text
-    from bot.settings.settings import SETTINGS_BYTES
+    from bot.model.limits import SETTINGS_BYTES
 
     if not path.exists():
         return {}
