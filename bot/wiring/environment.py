@@ -97,8 +97,8 @@ def read_secrets(path: Path) -> dict[str, str]:
 
     Raise `WrongInput` where others may read it.
     """
-    from bot.settings.routes import read_text
     from bot.model.limits import SETTINGS_BYTES
+    from bot.settings.routes import read_text
 
     if not path.exists():
         return {}
