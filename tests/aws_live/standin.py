@@ -185,6 +185,10 @@ class StandIn:
                 "CreationTime": 0,
             }
             return {"ClusterSummaries": [about]}
+        if service == "sagemaker" and operation.endswith(("TrainingJobs", "TrainingJob")):
+            job = training_job(region, account)
+            summary = {name: job[name] for name in list(job)[:5]}
+            return {"TrainingJobSummaries": [summary]} if operation.startswith("List") else job
         if service == "sqs":
             return self.queue.answer(operation, given, self.now)
         if service in ("athena", "ce"):
@@ -269,6 +273,26 @@ class StandIn:
             )
         found = json.loads(text)
         return _about(name, found, given)
+
+
+def training_job(region: str, account: str) -> dict[str, Any]:
+    """Return a training job on a host without an accelerator, which is nobody's node here."""
+    return {
+        "TrainingJobName": "prepare",
+        "TrainingJobArn": f"arn:aws:sagemaker:{region}:{account}:training-job/prepare",
+        "TrainingJobStatus": "InProgress",
+        "SecondaryStatus": "Training",
+        "CreationTime": 0,
+        "TrainingStartTime": 0,
+        "ModelArtifacts": {"S3ModelArtifacts": "s3://models/prepare"},
+        "AlgorithmSpecification": {"TrainingInputMode": "File"},
+        "ResourceConfig": {
+            "InstanceType": "ml.m5.large",
+            "InstanceCount": 1,
+            "VolumeSizeInGB": 30,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+    }
 
 
 def _about(name: str, found: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
