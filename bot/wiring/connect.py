@@ -9,7 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -335,7 +335,8 @@ def test_platform(connecting: Connecting, platform: str, address: str) -> None:
             "Once the bot is in the team, press Enter, and then type @trnbot hello in the channel"
             " of the alerts"
         )
-    trial = asyncio.run(send_trial(settings, platform, address, connecting.wait, connecting.say))
+    trial = Trial(address)
+    asyncio.run(send_trial(trial, settings, platform, connecting.wait, connecting.say))
     if trial.address and trial.address != address:
         connecting.drafts.set({"route": routed_to(settings, trial.address)})
     if not trial.address:
@@ -365,7 +366,8 @@ def send_trials(options: Options, addresses: Iterable[str], conditions: str) -> 
         if not {"slack": settings.slack, "teams": settings.teams}.get(platform):
             print(f"  {address}: no chat that is connected here, so nothing is sent")
             continue
-        trial = asyncio.run(send_trial(settings, platform, address, wait, print, conditions))
+        trial = Trial(address, conditions)
+        asyncio.run(send_trial(trial, settings, platform, wait, print))
         seen = "nobody pressed in time; where trnbot serves, it may have taken the press"
         if trial.presser:
             seen = f"{trial.presser.name or trial.presser.id} pressed after {trial.seconds:.0f} s"
@@ -382,6 +384,8 @@ class Trial:
     """Hold how a test goes: where it was sent, and who pressed when."""
 
     address: str
+    conditions: str = ""
+    """Of which alerts it is a test, "" for all."""
     presser: User | None = None
     seconds: float = 0.0
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
@@ -392,7 +396,8 @@ class Trial:
         if request.line == SEEN:
             self.presser = self.presser or request.user
             self._pressed.set()
-            return seen_card(request.user.name)
+            # The message itself says it to the channel.
+            return replace(seen_card(request.user.name), public=False)
 
         self.address = self.address or request.channel
         if self.address:
@@ -416,14 +421,9 @@ class Trial:
 
 
 async def send_trial(
-    settings: Settings,
-    platform: str,
-    address: str,
-    wait: timedelta,
-    say: Callable[[str], None],
-    conditions: str = "",
-) -> Trial:
-    """Post a test to an address of a platform, and wait for who presses.
+    trial: Trial, settings: Settings, platform: str, wait: timedelta, say: Callable[[str], None]
+) -> None:
+    """Post a test to its address on a platform, and wait for who presses.
 
     Without an address it goes to the first channel where somebody speaks to the bot. What is learnt
     of that channel is kept in the database, for Teams lets a bot speak only where it was heard.
@@ -435,7 +435,6 @@ async def send_trial(
     async def untold(_: str) -> None:
         """Tell nobody: who connects sees what happens."""
 
-    trial = Trial(address)
     store = open_store(settings.text("database_url"))
     ports = ChatPorts(trial.answer, wall_clock, draw, store, store, effect=effect_of)
     surface = chats(settings, ports, untold)[platform]
@@ -448,16 +447,15 @@ async def send_trial(
         await surface.start()
         running.push_async_callback(surface.stop)
         if not await trial.hears(wait):
-            return trial
+            return
 
         channel, key = trial.address.partition(":")[2], f"trnbot-test-{wall_clock():%Y%m%dT%H%M%S}"
-        message = await surface.post(channel, trial_card(conditions), key)
+        message = await surface.post(channel, trial_card(trial.conditions), key)
         say(f"  sent to {trial.address}; press 'I see it' there")
         await trial.sees_press(wait)
         if trial.presser:
             # The press is answered by then, and nobody presses twice.
             await surface.edit(channel, message, seen_card(trial.presser.name), key)
-    return trial
 
 
 @dataclass(frozen=True)

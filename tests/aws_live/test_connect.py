@@ -17,7 +17,7 @@ from adapters.terminal.prompt import Prompt
 from bot.__main__ import main
 from bot.errors import Unavailable, WrongInput
 from bot.settings.settings import read_settings
-from bot.wiring.connect import FIRST_DAYS, STEPS, Connecting, run, send_trial
+from bot.wiring.connect import FIRST_DAYS, STEPS, Connecting, Trial, run, send_trial
 from bot.wiring.environment import Drafts, with_key
 from tests.aws_live.serving import BUCKET
 from tests.e2e.slackserver import free_port
@@ -354,7 +354,10 @@ async def test_a_test_goes_to_the_channel_of_teams_that_speaks_first(tmp_path, m
             assert got.status < 300, await got.text()
 
     wait = timedelta(seconds=20)
-    going = asyncio.ensure_future(send_trial(read_settings(given), "teams", "", wait, said.append))
+    trial = Trial("")
+    going = asyncio.ensure_future(
+        send_trial(trial, read_settings(given), "teams", wait, said.append)
+    )
     while not said:
         await asyncio.sleep(0.02)
     await write(1, text="<at>trnbot</at> hello")
@@ -368,7 +371,7 @@ async def test_a_test_goes_to_the_channel_of_teams_that_speaks_first(tmp_path, m
     pressed = {"type": "Action.Execute", "verb": "line", "data": json.loads(line)}
     value = {"action": pressed}
     await write(2, type="invoke", name="adaptiveCard/action", value=value, replyToId="m1")
-    trial = await going
+    await going
     assert (trial.address, trial.presser.name) == ("teams:19:c@thread.tacv2", "Dana")
     assert "Dana has seen the test" in json.dumps(taken)
     await server.close()
