@@ -88,6 +88,8 @@ class BillOptions:
     """
     by_day: str = ""
     """The name of the source that rolled the files up by day, where one did."""
+    copied_from: str = ""
+    """The address whose files are copied here, where they are."""
     blocks: Callable[[], Sequence[Reservation]] = tuple
     """Return the Capacity Blocks ever described: asked only where a fee of one is billed."""
     due: Callable[[], bool] = lambda: True
@@ -167,6 +169,11 @@ class Bill:
 
         $0.00 would be taken for an answer.
         """
+        if not loading.files and self._options.copied_from:
+            raise Unavailable(
+                f"Nothing of the bill in {self._options.copied_from} could be read yet; "
+                "'doctor' says why."
+            )
         if not loading.files:
             raise Unavailable(
                 f"No billing export was found in '{self._folder}'; "

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Block, Strong, text
+from bot.cards.card import Block, Card, Strong, Tone, text
 from bot.model.claims import Note, Sourced, stale_days
 from bot.model.coverage import Coverage, Known
 from bot.model.money import usd
+from bot.model.reading import Reading, coverage_of
 from bot.model.spend import Money, Tally
 from bot.model.window import Window, duration_text, month_of, rounded_duration
 
@@ -28,6 +29,21 @@ def doubted(calm: str, unknown: str, seen: Coverage) -> str:
 def unseen(seen: Coverage) -> tuple[Block, ...]:
     """Say why no more of the fleet is known, nothing where all of it is."""
     return (text(seen.because),) if seen.because else ()
+
+
+def as_read(card: Card, unknown: str, reading: Reading) -> Card:
+    """Return a card that is well only as far as its reading tells, and says why no farther.
+
+    `unknown` is its title where no node is known to run.
+    """
+    seen = coverage_of(reading)
+    card = replace(card, data={**card.data, **seen.data})
+    if not seen.because or seen.because == reading.learning:
+        return card
+    runs = any(instance.running for instance in reading.inventory.instances.values())
+    title = f"{card.title}, as far as could be read" if runs else unknown
+    tone = Tone.WARNING if card.tone is Tone.GOOD else card.tone
+    return replace(card, title=title, tone=tone, blocks=(*unseen(seen), *card.blocks))
 
 
 def ended(sentence: str) -> str:

@@ -96,12 +96,17 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
             _payer(settings, live),
             day_query,
         )
-        return FreshBilling(open_billing(home, replace(options, by_day="Athena")), answers)
+        return FreshBilling(
+            open_billing(
+                home, replace(options, by_day="Athena", copied_from=settings["aws.athena"])
+            ),
+            answers,
+        )
 
     if address or not settings["aws.explorer_calls"]:
         home = folder / "billing"
         home.mkdir(parents=True, exist_ok=True)
-        bill = open_billing(home, options)
+        bill = open_billing(home, replace(options, copied_from=address))
         # Without an address only what was copied before is read.
         if not address:
             return bill

@@ -11,7 +11,7 @@ from decimal import Decimal
 from bot.answers.runs.costed import costed_runs, find_run
 from bot.cards.card import Block, Card, Tone, compose, quiet, text
 from bot.cards.columns import Column, Columns, Unit
-from bot.cards.words import cited, note_lines, period
+from bot.cards.words import as_read, cited, note_lines, period
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -351,4 +351,5 @@ def carbon(
         name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()
     }
     notes = (*claims.of("footprint"), *claims.of("energy"))
-    return carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, notes))
+    card = carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, notes))
+    return as_read(card, f"Footprint of {period(window)}: not known which nodes ran", reading)

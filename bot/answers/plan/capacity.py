@@ -30,7 +30,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
-from bot.cards.words import PriceAge, day, note_lines
+from bot.cards.words import PriceAge, as_read, day, note_lines
 from bot.costs.commitments import Commitments
 from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, WrongInput
@@ -41,7 +41,7 @@ from bot.model.fleet import InstanceType, Inventory, Market, Quota, Scarcity, sc
 from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
-from bot.model.reading import Reading
+from bot.model.reading import Reading, coverage_of
 from bot.model.request import Request
 from bot.model.window import age_text, rounded_duration
 from bot.ports import Ports
@@ -268,7 +268,8 @@ def quota(
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
     if not 0 <= nodes <= 100_000:
         raise WrongInput("'nodes' is 0 to 100,000.")
-    inventory = ports.world.source.read(request.at).inventory
+    reading = ports.world.source.read(request.at)
+    inventory = reading.inventory
     if instance_type:
         instance_type = known_type(instance_type, inventory.types).name
     elif nodes:
@@ -279,7 +280,10 @@ def quota(
         )
         instance_type = next((name for name, _ in running.most_common(1)), "")
     quotas = [x for x in inventory.quotas if not instance_type or x.counts(instance_type)]
+    unknown = "How much of the quotas is used is not known"
     if not quotas:
+        if coverage_of(reading).because:
+            return as_read(Card(unknown, Tone.WARNING, (), {"quotas": []}), unknown, reading)
         raise Unavailable(
             "No vCPU quota is known here; a live account needs servicequotas:ListServiceQuotas"
             " (deploy/iam-policy.json), "
@@ -289,7 +293,8 @@ def quota(
     uses = [use_of(quota, inventory) for quota in quotas]
     uses.sort(key=lambda use: (not use.used, -use.share, use.quota.name))
 
-    return quota_card(uses, inventory.types, instance_type, nodes)
+    card = quota_card(uses, inventory.types, instance_type, nodes)
+    return as_read(card, unknown, reading)
 
 
 HELD = {

@@ -12,7 +12,7 @@ from bot.answers.plan.decide import SMALL_PARAMETERS, parameter_count
 from bot.answers.plan.fit import ClusterUse, usages
 from bot.cards.card import Button, Buttons, Card, Tone, compose, quiet, text
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
-from bot.cards.words import PriceAge, note_lines
+from bot.cards.words import PriceAge, as_read, note_lines
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.grammar.names import no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -386,10 +386,12 @@ def size(
 
     clusters = usages(ports, request.at)
     chosen = [usage for usage in clusters if what in ("", usage.cluster)]
-    if not chosen:
+    if what and not chosen:
         raise no_cluster(what, (usage.cluster for usage in clusters if usage.cluster))
 
-    return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in chosen])
+    card = right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in chosen])
+    reading = ports.world.source.read(request.at)
+    return as_read(card, "It is not known which clusters run", reading)
 
 
 STEADY = 0.15

@@ -21,6 +21,7 @@ from bot.answers.runs.costed import (
     side,
 )
 from bot.cards.card import Card, Tone, quiet, text
+from bot.cards.words import as_read
 from bot.costs.training import compare as compared
 from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -73,7 +74,10 @@ def runs(
     """List the runs that report, or one with every unit."""
     reporting = costed_runs(ports, request.at)
     if not name:
-        return runs_card([(run.name, run.cost) for run in reporting])
+        card = runs_card([(run.name, run.cost) for run in reporting])
+        return as_read(
+            card, "It is not known which runs report", ports.world.source.read(request.at)
+        )
     run = find_run(reporting, name)
 
     return run_card(run, _beside(ports, run, reporting) if storage else None)
