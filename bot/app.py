@@ -17,7 +17,7 @@ from bot.cards.charts import alert_chart
 from bot.cards.lines import LONGEST_SHARED, with_file, with_permalink, with_share
 from bot.costs.reconcile import remember_estimate
 from bot.costs.tally import as_of
-from bot.errors import NotAllowed, TrnbotError, WrongInput
+from bot.errors import NotAllowed, Standby, TrnbotError, WrongInput
 from bot.grammar.access import Access
 from bot.grammar.line import Call, CommandLine, attempted, read_line, typed
 from bot.grammar.plain.ask import PlainWords, Unsure
@@ -91,6 +91,8 @@ class App:
         from bot.answers.about.digest import post_due
 
         now, result = reading.now, await asyncio.to_thread(self._watch.judge, reading)
+        if not self._knows_all(result.state):
+            raise Standby("The database knows less than it did; the watch goes on from there.")
         alerts, ports = result.outcome.alerts, as_of(self.ports, now)
         self._plain.saw(result.reading)
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
@@ -138,7 +140,21 @@ class App:
 
     def step_back(self) -> None:
         """Send nothing more that was decided here: another process leads."""
+        self._ticked_at = None
         self._delivery.forget()
+
+    def _knows_all(self, state: State) -> bool:
+        """Return whether the database knows every tick that this process does.
+
+        A backup that was put back does not, nor a replica that lagged: what was said since is
+        looked for in the channels.
+        """
+        knows = self._ticked_at is None or (
+            state.ticked_at is not None and state.ticked_at >= self._ticked_at
+        )
+        if not knows:
+            self.step_back()
+        return knows
 
     async def settle(self) -> None:
         """Let the messages under way be finished.
@@ -302,9 +318,7 @@ class App:
         self, notifications: Sequence[Notification], state: State, reading: Reading
     ) -> Decided:
         """Put the notifications into words."""
-        # A backup, or a replica that lags: what this process said since is not known there.
-        if self._ticked_at and (state.ticked_at is None or state.ticked_at < self._ticked_at):
-            self._delivery.forget()
+        self._knows_all(state)
         self._ticked_at = state.ticked_at
         draw = partial(_card, state=state, reading=reading, routes=self.ports.site.current_routes())
         line = partial(

@@ -373,6 +373,7 @@ class LiveServer(WatchServer):
 
     async def _watch(self, since: datetime | None) -> None:
         assert self.app
+        self._newest = None
         self.app.health.leads(self._interval.total_seconds())
         self._timer = timer = Timer(self.tick, self.clock, self._interval, self._missed, since)
         await timer.start()
