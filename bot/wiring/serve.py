@@ -453,7 +453,7 @@ async def _serve_until_signal(
     lease_s = min(LEASE_S, max(SHORTEST_LEASE_S, _tempo(settings, demo=demo).interval_s))
     store = await asyncio.to_thread(open_store, url, lease_s, boot_seconds)
     # Of several processes on PostgreSQL one leads; SQLite's file is for one alone.
-    if not store.acquire_lead() and not url.startswith("postgres"):
+    if not url.startswith("postgres") and not store.acquire_lead():
         raise Unavailable(
             "Another trnbot watches with this database; "
             "stop it, or set TRNBOT_DATABASE_URL to another one."
