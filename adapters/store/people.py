@@ -34,11 +34,17 @@ class _Person:
     alias: str = ""
     """Stands for the address from now on: another one for each person, so that they stay counted."""
 
+    @property
+    def _within(self) -> re.Pattern[str]:
+        """Return what finds the address within a line or a sentence; a bare id may be any word."""
+        addresses = "|".join(re.escape(id_) for id_ in self.ids if ":" in id_)
+        return re.compile(rf"(?<![\w:])(?:{addresses or '(?!)'})(?!\w)")
+
     def is_meant(self, value: Any) -> bool:
         """Return whether a value, or anything in it, is the person's address."""
         match value:
             case str():
-                return value in self.ids
+                return value in self.ids or self._within.search(value) is not None
             case Mapping():
                 return any(self.is_meant(part) for pair in value.items() for part in pair)
             case list() | tuple():
@@ -62,6 +68,7 @@ class _Person:
             case str() if value in self.ids:
                 return self.alias
             case str():
+                value = self._within.sub(self.alias, value)
                 for name in sorted(self.names, key=len, reverse=True):
                     value = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", SOMEONE, value)
                 return value

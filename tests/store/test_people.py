@@ -91,6 +91,7 @@ def test_nothing_of_the_person_stays_in_the_file_that_0_1_0_wrote(tmp_path, monk
     opened.close()
     assert people
     for person in people:
+        capsys.readouterr()
         assert main(["people", "export", person]) == 0
         assert len(json.loads(capsys.readouterr().out)) > 0
         assert main(["people", "erase", person]) == 0
