@@ -17,26 +17,27 @@ from bot.cards.charts import alert_chart
 from bot.cards.lines import LONGEST_SHARED, with_file, with_permalink, with_share
 from bot.costs.reconcile import remember_estimate
 from bot.costs.tally import as_of
-from bot.errors import NotAllowed, Standby, TrnbotError, WrongInput
+from bot.errors import NotAllowed, OverBudget, Standby, TrnbotError, WrongInput
 from bot.grammar.access import Access
-from bot.grammar.line import Call, CommandLine, attempted, read_line, typed
+from bot.grammar.line import Call, CommandLine, attempted, effect_of, read_line, typed
 from bot.grammar.plain.ask import PlainWords, Unsure
-from bot.grammar.registry import Needs
-from bot.grammar.turns import Turns, equal_of
+from bot.grammar.registry import Command, Needs
+from bot.grammar.turns import Turns, equal_of, lane_of
 from bot.model.alert import leading
 from bot.model.notification import Notification
 from bot.model.policy import Attempt
 from bot.model.reading import Reading, coverage_of
-from bot.model.request import Manner, Request, Role
+from bot.model.request import Effect, Manner, Request, Role
 from bot.model.route import Routes
 from bot.ports import Ports, State, StateUpdate
-from bot.ports.work import Lane, within
+from bot.ports.work import Lane, audit, within
 from bot.watch.deliver import PRESS_S, TICK_S, Aside, Decided, Delivery, decide, surface_of
 from bot.watch.health import Health, watch_channels
 from bot.watch.mute import mute
 from bot.watch.tick import TickResult, Watch, drill_targets, learning, notify
 
 log = logging.getLogger("trnbot.app")
+_AUDITED = (Effect.CHANGES, Effect.SHARES, Effect.WORKS)
 
 
 class App:
@@ -190,7 +191,15 @@ class App:
 
         Raise `WrongInput`, `NotAllowed` or `Unavailable`.
         """
-        return await (self._plain.answer(request, self._taken) if plain else self._taken(request))
+        asked = self._plain.answer(request, self._taken) if plain else self._taken(request)
+        try:
+            call, card = await asked
+        except TrnbotError as error:
+            refusal = isinstance(error, NotAllowed | OverBudget)
+            _audit(request, attempted(request.line), str(error), always=refusal)
+            raise
+        _audit(request, call.command)
+        return call, card
 
     async def weigh(self, request: Request) -> Call:
         """Understand a line, check that its asker may have it done and that all it names is there.
@@ -198,7 +207,11 @@ class App:
         Raise as `run` does.
         """
         async with self._noting_refusal(request):
-            call = (await self._admitted(request))[1]
+            try:
+                call = (await self._admitted(request))[1]
+            except NotAllowed as error:
+                _audit(request, attempted(request.line), str(error), always=True)
+                raise
             for parameter in call.command.parameters:
                 if finds := parameter.arg.finds:
                     value = call.arguments[parameter.name]
@@ -380,3 +393,21 @@ def _card(notification: Notification, state: State, reading: Reading, routes: Ro
     chart = alert_chart(dearest, reading.frames)
     reach = reach_of(routes, notification.channel)
     return notification_card(notification, chart, state.silences, reach)
+
+
+def _audit(
+    request: Request, command: Command | None, refused: str = "", *, always: bool = False
+) -> None:
+    """Audit a change, a share, a read that works for long, and what a person was refused."""
+    if not (always or effect_of(request.line) in _AUDITED or lane_of(command) is Lane.HEAVY):
+        return
+    audit(
+        "line",
+        "refused" if refused else "done",
+        request.user,
+        origin=request.belonging.organization,
+        surface=request.surface,
+        channel=request.channel,
+        line=request.line[:LONGEST_SHARED],
+        because=refused,
+    )

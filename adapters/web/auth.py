@@ -32,7 +32,7 @@ from adapters.web.people import (
 )
 from bot.errors import NotAllowed, TrnbotError
 from bot.ports import DocumentStore
-from bot.ports.work import CONNECTION, Asker, asked_by
+from bot.ports.work import CONNECTION, Asker, asked_by, audit
 
 LOGIN_PATH = "/login"
 PROVIDER_PATH = "/login/provider"
@@ -178,6 +178,7 @@ class ConsoleAuth:
         found = await asyncio.to_thread(token_visitor, self._documents, shown, self._seconds())
         if found is None:
             self._guesses.count(network)
+            audit("token", "refused", origin=network)
         return found
 
     def origin(self, request: web.Request) -> str:
@@ -314,6 +315,8 @@ class LoginPage:
             opened = self._auth.opens(secret, self._auth.origin(request))
         except web.HTTPTooManyRequests as error:
             return self._form(error.status, _REFUSED, target)
+        origin = self._auth.origin(request)
+        audit("sign in", "done" if opened else "refused", READER, origin=origin, by="token")
         if not opened:
             await asyncio.sleep(_WRONG_S)
             return self._form(403, "That token is wrong.", target)
@@ -324,6 +327,7 @@ class LoginPage:
 
     async def leave(self, request: web.Request) -> web.StreamResponse:
         """Sign this browser out."""
+        audit("sign out", "done")
         answer = _to(LOGIN_PATH)
         await self._auth.end(request, answer)
         return answer
@@ -355,11 +359,14 @@ class LoginPage:
             return self._form(403, "The provider signed nobody in; begin again.", begun.target)
         try:
             person = await asyncio.to_thread(provider.finish, self._back(request), code, begun)
-            self._auth.known.roles.user(*person)
+            user = self._auth.known.roles.user(*person)
         except TrnbotError as error:
+            origin = self._auth.origin(request)
+            audit("sign in", "refused", origin=origin, by="provider", because=str(error))
             status = 403 if isinstance(error, NotAllowed) else 503
             return self._form(status, str(error), begun.target)
 
+        audit("sign in", "done", user, origin=self._auth.origin(request), by="provider")
         # The browser sends its new cookie only to a page that this console itself leads to.
         again = web.Response(
             text=_AGAIN.replace('content="0"', f'content="0; url={escape(begun.target)}"'),
@@ -491,6 +498,7 @@ class Guard:
         async def guarded(request: web.Request) -> web.StreamResponse:
             self._check_host(request)
             if sender_of(request) is Sender.OTHER:
+                audit("request of another site", "refused", origin=request.remote or "")
                 raise web.HTTPForbidden(
                     text="Another site sent this; open the console and type the line there.\n"
                 )

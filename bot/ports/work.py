@@ -9,6 +9,7 @@ is always finished.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -168,6 +169,20 @@ CONNECTION: ContextVar[Asker | None] = ContextVar("connection", default=None)
 
 Only a surface whose answer is that response lets it be the asker.
 """
+
+
+_audit = logging.getLogger("trnbot.audit")
+_audit.addHandler(logging.NullHandler())
+_audit.propagate = False
+
+
+def audit(what: str, result: str, who: User | None = None, **more: str) -> None:
+    """Write to the audit log, where the site keeps one: who, from where, what, with which result."""
+    asker = ASKER.get()
+    known = who or (asker and asker.user) or User("")
+    origin = more.pop("origin", "") or (asker.origin if asker else "")
+    record = {"who": known.id, "name": known.name, "from": origin, "what": what, "result": result}
+    _audit.info(what, extra={"record": {**record, **more}})
 
 
 Progress = Callable[[str, int, int], None]

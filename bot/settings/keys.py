@@ -389,6 +389,9 @@ KEYS: tuple[SettingKey, ...] = (
         _lines, str(LINES_A_MINUTE)),
     _key("retention",
         "how long the notification log is kept", parse_duration, "90d"),
+    _key("audit",
+        "where changes, refusals, sign-ins and long reads are written, a line of JSON each: a"
+        " file, stdout, syslog or syslog:HOST:PORT; none = nowhere"),
     _key("keep.alerts",
         "how long alerts that ended are kept, with what people decided about them (15d at"
         " least); none = for ever", length),

@@ -17,9 +17,11 @@ from bot.knowledge import load_knowledge
 from bot.model.money import counted
 from bot.model.request import User
 from bot.model.window import parse_duration
+from bot.ports.work import audit
 from bot.settings.options import Options
 from bot.wiring.bills import record_bill
 from bot.wiring.environment import HOME, settings_of, terminal_user, wall_clock
+from bot.wiring.logs import audit_to
 from bot.wiring.programs import ToolCalls, installed, tool_ports
 from bot.wiring.source import open_account
 from bot.wiring.surfaces import command_hints
@@ -186,7 +188,10 @@ def back_up(options: Options) -> int:
     from adapters.store import backup
 
     file = _one_file(options, "backup")
-    copied = backup.back_up(settings_of(options.values).text("database_url"), file)
+    settings = settings_of(options.values)
+    audit_to(settings["audit"])
+    copied = backup.back_up(settings.text("database_url"), file)
+    audit("backup", "done", User(terminal_user()), file=str(file))
     print(f"{file}: {counted(copied.rows, 'row')}, step {copied.step} of the schema.")
     return 0
 
@@ -196,8 +201,11 @@ def restore(options: Options) -> int:
     from adapters.store import backup
 
     file = _one_file(options, "restore")
-    url = settings_of(options.values).text("database_url")
+    settings = settings_of(options.values)
+    audit_to(settings["audit"])
+    url = settings.text("database_url")
     copied = backup.restore(file, url, replace="replace" in options.switches)
+    audit("restore", "done", User(terminal_user()), file=str(file))
     print(
         f"{counted(copied.rows, 'row')} restored. What was sent after the backup is looked for in"
         " the channels; keys that seal secrets (TRNBOT_SECRETS_KEY) are in no backup."

@@ -6,10 +6,16 @@ read.
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from logging.handlers import SysLogHandler, WatchedFileHandler
+from pathlib import Path
 
-from bot.errors import redact, spellings
+from bot.cards.lines import visible
+from bot.errors import Unavailable, redact, spellings
 
 MESSAGE_CHARS = 2_000
 TRACE_CHARS = 8_000
@@ -58,6 +64,49 @@ def start_log(level: int) -> None:
     logging.basicConfig(level=level, handlers=[handler])
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class AuditFormatter(logging.Formatter):
+    """Format a record of the audit log as one line of JSON, without secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        texts = {
+            name: visible(_readable(str(value)))[:MESSAGE_CHARS]
+            for name, value in vars(record).get("record", {}).items()
+            if value
+        }
+        return json.dumps({"at": at.replace("+00:00", "Z"), **texts}, ensure_ascii=True)
+
+
+def audit_to(place: str) -> None:
+    """Write the audit log to a file, `stdout`, `syslog` or `syslog:HOST:PORT`; "" for nowhere.
+
+    Raises `Unavailable` where that cannot be written to.
+    """
+    if not place:
+        return
+    kind, _, address = place.partition(":")
+    handler: logging.Handler
+    try:
+        if place == "stdout":
+            handler = logging.StreamHandler(sys.stdout)
+        elif kind == "syslog":
+            host, _, port = address.rpartition(":")
+            to = (host, int(port)) if host else address or "/dev/log"
+            handler = SysLogHandler(to, SysLogHandler.LOG_AUTHPRIV)
+            handler.ident = "trnbot: "
+        else:
+            # For this user alone, and begun anew where something else moved it away.
+            Path(place).touch(0o600)
+            handler = WatchedFileHandler(place, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"TRNBOT_AUDIT: '{place}' cannot be written to ({error}).") from error
+    handler.setFormatter(AuditFormatter())
+    log = logging.getLogger("trnbot.audit")
+    log.setLevel(logging.INFO)
+    log.handlers[:] = [handler]
 
 
 def quiet_log() -> None:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from adapters.web.people import TOKENS, ProgramToken, make_token
 from bot.errors import WrongInput, nearest
 from bot.model.money import counted
+from bot.model.request import User
 from bot.model.window import parse_duration
+from bot.ports.work import audit
 from bot.settings.options import Options
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
+from bot.wiring.logs import audit_to
 
 if TYPE_CHECKING:
     from adapters.store.sql import SqlStore
@@ -28,7 +31,9 @@ def opened_store(options: Options) -> Iterator[SqlStore]:
     """Open the database of the settings, also while a bot serves with it."""
     from adapters.store.open import open_store
 
-    store = open_store(settings_of(options.values).text("database_url"))
+    settings = settings_of(options.values)
+    audit_to(settings["audit"])
+    store = open_store(settings.text("database_url"))
     try:
         yield store
     finally:
@@ -49,6 +54,8 @@ def manage_tokens(options: Options) -> int:
 
     with opened_store(options) as store:
         doing[word](store, options, *names)
+    if word != "list":
+        audit(f"token {word}", "done", User(terminal_user()), name=names[0])
     return 0
 
 
@@ -98,6 +105,7 @@ def manage_people(options: Options) -> int:
             print(as_json(store.kept_of(person)))
             return 0
         rows = counted(store.erase(person), "row")
+    audit("people erase", "done", User(terminal_user()))
     print(
         f"{person} is 'someone' in {rows}. Messages that were sent stay in their channels, and"
         " backups and logs from before hold what they held."

@@ -40,7 +40,7 @@ from bot.watch.tick import TickResult, grid
 from bot.wiring.build import Database, Shown, running_bot, source_name
 from bot.wiring.environment import STATE, settings_of, wall_clock
 from bot.wiring.lanes import LanedExecutor
-from bot.wiring.logs import start_log
+from bot.wiring.logs import audit_to, start_log
 from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
 from bot.wiring.story import SHOWN as STORY_SHOWN
@@ -413,6 +413,7 @@ def run(options: Options) -> int:
     settings = settings_of(values)
     if settings.unservable:
         raise WrongInput(" ".join(settings.unservable))
+    audit_to(settings["audit"])
 
     sys.setswitchinterval(SWITCH_S)
     browser = demo and "no-browser" not in options.switches

@@ -30,6 +30,7 @@ from bot.errors import WrongInput, nearest
 from bot.grammar.names import SCOPES, noting_unseen, scopes
 from bot.grammar.registry import Needs, arg, command
 from bot.model.labels import Labels
+from bot.model.money import counted
 from bot.model.policy import Attempt, Policy, Version, VersionKind
 from bot.model.request import Request, Role
 from bot.policy.file import shown, write_policy
@@ -105,16 +106,24 @@ _REFUSALS = Columns[Attempt](
 )
 
 
-def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Card:
-    """List the versions, newest first, and who was refused."""
-    refused = [attempt for attempt in attempts if attempt.refused][:_REFUSED]
+def history_card(versions: Sequence[Version], attempts: Sequence[Attempt], page: int = 1) -> Card:
+    """List the versions, newest first, and who was refused, a page of each; the data hold all."""
+    refused = [attempt for attempt in attempts if attempt.refused]
+    pages = max(1, -(-len(versions) // _MOST), -(-len(refused) // _REFUSED))
+    if page > pages:
+        raise WrongInput(f"The history has {counted(pages, 'page')}; got page {page}.", "page")
+
+    shown = versions[(page - 1) * _MOST : page * _MOST]
+    shown_refused = refused[(page - 1) * _REFUSED : page * _REFUSED]
     undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
+    older = Button("Older", f"config history page={page + 1}") if page < pages else None
+    buttons = (*undo, *filter(None, (older,)))
     blocks = compose(
-        _VERSIONS.table(versions, most=_MOST, rest="and {} more; config history NUMBER shows one")
-        if versions
-        else quiet("Nobody has changed the policy: the settings file applies."),
-        bool(refused) and _REFUSALS.table(refused, caption="Refused"),
-        bool(undo) and Buttons(undo),
+        bool(shown) and _VERSIONS.table(shown),
+        not versions and quiet("Nobody has changed the policy: the settings file applies."),
+        bool(shown_refused) and _REFUSALS.table(shown_refused, caption="Refused"),
+        pages > 1 and quiet(f"Page {page} of {pages}; csv config history has all of them."),
+        bool(buttons) and Buttons(buttons),
     )
 
     data = {
@@ -310,7 +319,8 @@ def _for(scope: Labels) -> str:
 
 
 FAMILIES = tuple(dict.fromkeys(_family(key) for key in SETTINGS))
-_LISTED = 100
+_EVER = 100_000
+"""Versions and attempts that are read at once: more than people ever make."""
 
 
 @command(
@@ -402,17 +412,20 @@ def config_export(
     "config history",
     "Changes of the policy: by whom, when, old and new values, and refused attempts.",
     needs=Needs.DATABASE,
-    examples=("config history", "config history 3"),
+    examples=("config history", "config history page=2", "config history 3"),
 )
 def config_history(
     ports: Ports,
     request: Request,
     number: int | None = arg("", "one version, with the result of its preview"),
+    page: int = arg("1", "the page of the list, the newest first", keyword=True),
 ) -> Card:
     """List versions, or show one."""
-    versions = ports.stores.versions.versions(_LISTED)
+    if page < 1:
+        raise WrongInput(f"Pages begin at 1; got {page}.", "page")
+    versions = ports.stores.versions.versions(_EVER)
     if number is None:
-        return history_card(versions, ports.stores.versions.attempts(_LISTED))
+        return history_card(versions, ports.stores.versions.attempts(_EVER), page)
     version = next((version for version in versions if version.number == number), None)
     if version is None:
         hint = nearest(str(number), [str(version.number) for version in versions[:5]])
