@@ -80,6 +80,8 @@ class BillOptions:
     """Tag names of `team`, `project`, `cluster` and `namespace`, best first."""
     services: Mapping[str, str] = field(default_factory=dict)
     """Product codes by Cost Explorer's names of services."""
+    scratch: Path = field(default_factory=lambda: Path(gettempdir()))
+    """The folder in which archives are unpacked and queries go to disk: up to `BILL_SPILL` each."""
     cache: Path | None = None
     """Where a copy of the tables is left, which spares the next start the loading.
 
@@ -129,7 +131,7 @@ class Bill:
         self._options, self._answers = options, answers
         self._names = {**DEFAULT_NAMES, **options.tags}
         # Where zips are unpacked; nothing else may be there, as the database reads what is.
-        self._scratch = Path(gettempdir()).resolve() / f"trnbot-{uuid4().hex}"
+        self._scratch = _writable(options.scratch).resolve() / f"trnbot-{uuid4().hex}"
         self._lock = Lock()
         self._loading = _Loading()
         self._logged: set[str] = set()
@@ -388,6 +390,15 @@ def _unread(db: duckdb.DuckDBPyConnection) -> list[str]:
     """Return a sentence for each file, month or row that does not count."""
     query = "SELECT unnest(problems) FROM file ORDER BY path"
     return [str(sentence) for (sentence,) in db.execute(query).fetchall()]
+
+
+def _writable(folder: Path) -> Path:
+    """Return a folder to write in, made where it is missing; where it cannot be, the system's."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return Path(gettempdir())
+    return folder
 
 
 _USUAL = BillOptions()

@@ -23,7 +23,7 @@ from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
-from bot.wiring.environment import STATE, wall_clock
+from bot.wiring.environment import SCRATCH, STATE, wall_clock
 from bot.wiring.kept import AtMostEvery, Once, place_of
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _bill_options(settings: Settings) -> BillOptions:
     from adapters.billing.bill import BillOptions
 
     tags, services = tag_names(settings), load_knowledge().services()
-    return BillOptions(settings["billing.lag"], tags, services, place_of("bill"))
+    return BillOptions(settings["billing.lag"], tags, services, SCRATCH, place_of("bill"))
 
 
 class LocalCopy(Protocol):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 STATE = Path(".trnbot")
 """The folder for all that the bot itself keeps in files."""
+SCRATCH = STATE / "scratch"
+"""Where archives are unpacked and queries go to disk, for as long as they work."""
 HOME = Path(__file__).parents[2]
 """The folder of the rooms, with `deploy/` and `manifest/`: a checkout, or the installed package."""
 

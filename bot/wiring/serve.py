@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
 import time
@@ -38,7 +39,7 @@ from bot.settings.settings import Settings
 from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
 from bot.wiring.build import Database, Shown, running_bot, source_name
-from bot.wiring.environment import STATE, settings_of, wall_clock
+from bot.wiring.environment import SCRATCH, STATE, settings_of, wall_clock
 from bot.wiring.lanes import LanedExecutor
 from bot.wiring.logs import audit_to, start_log
 from bot.wiring.secrets import sealed_documents
@@ -400,6 +401,7 @@ SWITCH_S = 0.0005
 
 A quick answer takes it back many times.
 """
+_SCRATCH_LASTS_S = 86_400
 _DEMO_DATABASE = "sqlite:///.trnbot/demo.db"
 log = logging.getLogger("trnbot")
 
@@ -450,6 +452,10 @@ async def _serve_until_signal(
 ) -> None:
     """Open database and source, and serve every surface beside the watch."""
     url = database(settings, demo=demo)
+    for left in SCRATCH.glob("*"):
+        # A process that was killed left it; what works now is younger.
+        if wall_clock().timestamp() - left.stat().st_mtime > _SCRATCH_LASTS_S:
+            shutil.rmtree(left, ignore_errors=True)
     tighten([STATE, *STATE.rglob("*")])
     lease_s = min(LEASE_S, max(SHORTEST_LEASE_S, _tempo(settings, demo=demo).interval_s))
     store = await asyncio.to_thread(open_store, url, lease_s, boot_seconds)

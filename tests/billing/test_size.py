@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from adapters.billing.bill import open_billing
+from adapters.billing.bill import BillOptions, open_billing
 from adapters.billing.database import connect_locked
 from benchmarks.bill_rows import BillSize, write_bill, write_part
 from bot.model.limits import BILL_MEMORY_GIB
@@ -80,3 +80,11 @@ def test_the_tables_take_two_gigabytes_at_most_and_the_rest_goes_to_disk_beside_
     amount, unit = limit.split()
     assert unit == "MiB" or float(amount) <= BILL_MEMORY_GIB
     assert spill == f"{tmp_path}/scratch-spill"
+
+
+def test_a_bill_unpacks_in_the_folder_that_it_is_given_or_in_the_systems(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder, used in ((tmp_path / "a" / "b", True), (tmp_path / "file" / "c", False)):
+        bill = open_billing(tmp_path, BillOptions(scratch=folder))
+        assert (bill._scratch.parent == folder) is used
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o077 == 0
