@@ -8,7 +8,7 @@ SOURCE ?= simulator:7/story
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run aws test test-all e2e helm check format docs goldens manifests lock sbom clean
+.PHONY: help run aws test test-all e2e helm check format docs goldens manifests lock sbom audit release sign clean
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -65,6 +65,22 @@ lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for
 
 sbom: $(VENV)/dev.ready  ## write sbom.cdx.json: every package that the running bot is made of, in CycloneDX
 	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o sbom.cdx.json requirements.lock
+
+audit: $(VENV)/dev.ready  ## ask PyPI's advisories for every package of every lock (needs the network)
+	$(PIP) pip-audit
+	for lock in requirements*.lock; do $(BIN)/pip-audit --disable-pip --require-hashes -r $$lock || exit 1; done
+
+DIST ?= dist
+KEY ?= $(HOME)/.ssh/trnbot-release
+release: $(VENV)/dev.ready sbom  ## build what is published into dist/, with its bill of materials, and sign it (KEY=FILE)
+	rm -rf $(DIST)
+	$(BIN)/python -m hatchling build -d $(DIST)
+	cp sbom.cdx.json requirements.lock $(DIST)
+	$(MAKE) sign DIST=$(DIST) KEY=$(KEY)
+
+sign:  ## write SHA256SUMS of dist/ and sign it by ssh-keygen (KEY=FILE); SECURITY.md says how it is verified
+	cd $(DIST) && rm -f SHA256SUMS SHA256SUMS.sig && sha256sum * > SHA256SUMS
+	ssh-keygen -q -Y sign -f $(KEY) -n trnbot $(DIST)/SHA256SUMS
 
 clean:  ## remove the environment and what runs left behind
 	rm -rf $(VENV) .trnbot var

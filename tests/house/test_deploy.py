@@ -247,3 +247,29 @@ def test_the_forest_s_library_is_imported_only_where_a_forest_is_grown(line):
         check=False,
     )
     assert said.stdout.endswith("imported: []\n"), said.stdout[-300:] + said.stderr[-300:]
+
+
+def test_checksums_of_a_release_are_signed_as_the_security_page_verifies_them(tmp_path):
+    """By a key that is made here: another file, another key or another purpose proves nothing."""
+    dist, sh = tmp_path / "dist", {"shell": True, "capture_output": True, "timeout": 60}
+    dist.mkdir()
+    (dist / "trnbot.whl").write_text("wheel")
+    for name in ("key", "other"):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True
+        )
+    subprocess.run(
+        ["make", "-s", "sign", f"DIST={dist}", f"KEY={tmp_path / 'key'}"], cwd=ROOT, check=True
+    )
+    (verify,) = re.findall(r"^ssh-keygen -Y verify .*$", (ROOT / "SECURITY.md").read_text(), re.M)
+
+    def verified(key="key", command=verify):
+        signer = (tmp_path / f"{key}.pub").read_text()
+        (dist / "signers").write_text(f"release {signer}")
+        return subprocess.run(command, cwd=dist, check=False, **sh).returncode == 0
+
+    assert verified()
+    assert not verified(key="other")
+    assert not verified(command=verify.replace("-n trnbot", "-n other"))
+    (dist / "trnbot.whl").write_text("another wheel")
+    assert not verified()
