@@ -13,6 +13,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason
 from bot.watch.track import value
+from detectors.nodes.at_risk import _intervals
 from tests.builders import price
 
 STILL = {
@@ -84,3 +85,15 @@ def test_the_same_work_is_not_counted_twice_at_the_end():
     risk = valued(only(World(fleet, frames={"run": run()}).at(hours(32))), hours(32))
     card = over_card((risk, risk))
     assert "$229 of work was at risk" in card.title
+
+
+def test_a_start_makes_no_checkpoint_interval():
+    """Its age counts from the restore, and its first checkpoint comes when it will."""
+    seconds = np.arange(1, 145) * STEP.total_seconds()
+    saved = [0.0, *np.arange(2700, 18000, 2700), 20100.0, 20700.0, *np.arange(23400, 44000, 2700)]
+    ages = seconds - np.array([max(x for x in saved if x < s) for s in seconds])
+    counts = np.where(seconds < 20100, seconds, seconds - 3000)
+    values = np.stack([counts, ages], axis=1)[None].astype(np.float32)
+    names = ("run_step_count", "run_checkpoint_age_seconds")
+    frame = Frame("run", (Labels(job="a"),), START, STEP, names, values)
+    assert set(_intervals(frame, 0, 0.0)) == {2700.0}

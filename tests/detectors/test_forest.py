@@ -10,8 +10,10 @@ from bot.policy.schema import default_policy
 from detectors.forest import (
     FAR,
     MANY,
+    METRICS,
     SAMPLE,
     TREES,
+    JobUsual,
     Scale,
     distances,
     fit,
@@ -130,3 +132,12 @@ def test_it_can_be_off():
         )
         == []
     )
+
+
+@pytest.mark.parametrize(("sample", "shown"), [(2, True), (15, False)], ids=["before", "since"])
+def test_a_state_is_the_jobs_own_where_it_showed_it_before_a_time(sample, shown):
+    ones = np.ones((1, len(METRICS)), np.float32)
+    samples = np.zeros((1, 16, len(METRICS)), np.float32)
+    samples[0, sample] = 9
+    usual = JobUsual(hours(10), Scale(0 * ones, ones), np.zeros(1, np.float32), samples)
+    assert usual.showed(9 * ones, np.array([0]), hours(8)).tolist() == [shown]

@@ -15,7 +15,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import SPEND_METRIC
 from bot.policy.schema import default_policy
-from detectors.bill.jumps import usual_day
+from detectors.bill.jumps import usual_day, usual_hours
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 FIRST = datetime(2026, 10, 14, tzinfo=UTC)
@@ -455,3 +455,11 @@ def test_what_nodes_do_in_another_cluster_explains_no_growth_of_this_one():
     spend = Frame("spend", things, FIRST, DAY, (SPEND_METRIC,), values)
     anomalies = World(calm, grown, frames={"spend": spend}).at(now).anomalies
     assert Cause.SPEND_JUMP not in {anomaly.cause for anomaly in anomalies}
+
+
+@pytest.mark.parametrize(("odd_days", "usual"), [(1, 1.0), (2, 40.0)])
+def test_one_odd_day_does_not_make_its_hour_usual(odd_days, usual):
+    values = np.ones((1, 9 * 24))
+    values[0, 54 : 54 + 24 * odd_days : 24] = 40
+    _, high = usual_hours(values, np.array([8 * 24 + 6]))
+    assert high.tolist() == [[usual]]
