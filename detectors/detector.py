@@ -149,7 +149,9 @@ class Detector:
         nodes = (roster.running.tobytes(), floor.tobytes())
 
         def learnt() -> Usual:
-            return learn(history(whole, past.anchor, past.days), roster, floor, past.strange)
+            part = history(whole, past.anchor, past.days)
+            every = history(whole, past.anchor, past.days, whole.step)
+            return learn(part, roster, floor, past.strange, whole=every)
 
         def young() -> Usual:
             hour = anchor_of(now, whole, _HOUR)

@@ -251,20 +251,43 @@ def anomaly_of_nodes(
         range(len(rows)), key=lambda i: (-round(float(wasted[i]), 4), roster.ids[rows[i]])
     )
 
-    def shares(values: Numbers | None) -> tuple[float, ...]:
+    scope = scope or roster.scopes[roster.scope[rows[0]]]
+    since = match.wasted if match.wasted_since is None else match.wasted_since
+    times = _times_since_seen(view, cause, match, rows, scope)
+    if match.wasted_since is None and (times == 1).all():
+        since = None
+
+    def shares(values: Numbers | None, times: Numbers | float = 1.0) -> tuple[float, ...]:
         """Return the shares of the nodes in their order; empty where nothing is wasted."""
         if values is None:
             return ()
-        clipped = np.clip(values[rows], 0, 1)
+        clipped = np.clip(values[rows], 0, 1) * times
         return tuple(float(round(clipped[i], 4)) for i in order)
 
     subject = Subject(
-        scope=scope or roster.scopes[roster.scope[rows[0]]],
+        scope=scope,
         labels=Labels.shared(roster.labels[i] for i in rows),
         things=tuple(roster.ids[rows[i]] for i in order),
         start=view.time_of(float(match.steps[rows].max())),
         wasted_shares=shares(match.wasted),
-        shares_since=shares(match.wasted_since),
+        shares_since=shares(since, times),
         wide=bool(1 < len(rows) >= roster.sizes[roster.scope[rows[0]]] / 2),
     )
     return anomaly_of(view, cause, subject, explanation)
+
+
+def _times_since_seen(
+    view: View, cause: Cause, match: RuleMatch, rows: Rows, scope: Labels
+) -> Numbers:
+    """Return how many times as long as an open alert was not seen each node is in its state.
+
+    1 for its nodes: what they lost before is counted. A node that joins lost since its own onset.
+    """
+    times = np.ones(len(rows))
+    family = cause.facts.family
+    alert = view.alert(family.rules if family else (cause.value,), scope)
+    if alert and view.now > alert.seen:
+        joining = ~np.isin(rows, view.members(alert))
+        unseen = (view.now - alert.seen) / view.window.step
+        times[joining] = np.maximum(1, match.steps[rows][joining] / unseen)
+    return times

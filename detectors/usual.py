@@ -215,8 +215,12 @@ def learn(
     floor: Numbers,
     strange: tuple[StrangeSpan, ...],
     least: timedelta = LEAST,
+    whole: Frame | None = None,
 ) -> Usual:
     """Learn from `part` the usual of each node while its utilization is above `floor`, (n,).
+
+    `whole` is the same with every step, where it is thinned: pauses that come by the clock fall
+    between its steps.
 
     Strange spans are left out. Of the jobs that a node ran only the newest is learnt from, known by
     the device memory that it holds.
@@ -247,6 +251,12 @@ def learn(
     medians = {name: medians_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
 
+    if whole is not None:
+        memory, level = whole.of(MEMORY), utilization_of(whole).copy()
+        forget(level, whole, roster, strange)
+        alike = np.where(sure, SAME, ALIKE)[:, None]
+        of_job = (level > floor[:, None]) & (same_memory(memory, newest, alike) | any_job)
+        level[~of_job] = np.nan
     readable = ~np.isnan(level)
     reached = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
     reached = reached / np.maximum(readable.sum(axis=1), 1)
@@ -274,7 +284,7 @@ def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
                 array[new] = np.median(array[peers])
 
 
-def same_memory(held: Floats | None, other: Floats, apart: float = SAME) -> Mask:
+def same_memory(held: Floats | None, other: Floats, apart: float | Floats = SAME) -> Mask:
     """Return where two memories are those of one job."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.abs((np.nan if held is None else held) / other - 1) <= apart)

@@ -417,7 +417,10 @@ class View(Readings):
             for incident in incidents(self, rules, rows[scope == place]):
                 if incident.alert:
                     since_seen = round((self.now - incident.alert.seen) / self.window.step)
-                    ago[np.isin(rows, incident.rows)] = since_seen
+                    seen = np.isin(rows, incident.rows) & np.isin(
+                        rows, self.members(incident.alert)
+                    )
+                    ago[seen] = since_seen
         ago = np.clip(ago, 1, n_steps)
         share[~newest_of(n_steps, ago)] = np.nan
         lost[rows] = mean_of_rows(share)
@@ -435,6 +438,11 @@ class View(Readings):
     def alert_of(self, rules: tuple[str, ...], rows: Rows) -> Alert | None:
         """Return the open alert of the rules about the nodes at `rows`, all of one incident."""
         return incidents(self, rules, rows)[0].alert
+
+    def members(self, alert: Alert) -> list[int]:
+        """Return the rows of the nodes that an alert is about, or was at its peak."""
+        peak = alert.peak.anomaly.things if alert.peak else ()
+        return self.roster.rows_of({*alert.anomaly.things, *peak})
 
     def is_open(self, *rules: str) -> bool:
         """Return whether an alert of the rules is open in any scope."""

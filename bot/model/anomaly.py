@@ -89,7 +89,8 @@ class Anomaly:
     shares_since: tuple[float, ...] = ()
     """The mean of these since the alert was last seen, at its opening since its onset.
 
-    Empty = they were the same throughout.
+    Over 1 for a thing that joins: it was wasted before that too. Empty = they were the same
+    throughout.
     """
     usd_per_hour: Decimal | None = None
     lost_hours: tuple[float, ...] = ()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from builder import STEP, Fleet, World, hours, only
+from builder import START, STEP, Fleet, World, hours, only
 
 from bot.model.causes import Cause
 from detectors.jobs import fellows, restarts
@@ -112,3 +112,39 @@ def test_jobs_of_like_memory_are_apart_by_the_time_of_an_execution():
     fleet = Fleet(4).scale(hours(0), hours(48), slice(2, 4), neuron_execution_latency=2.0)
     view = World(fleet).view(hours(40))
     assert fellows(view.usual, view.roster, np.array([0])).tolist() == [True, True, False, False]
+
+
+def test_what_the_job_before_was_slow_at_is_not_usual_for_this_one():
+    """The next job's executions are quicker; as slow as those before for a quarter hour, they are slow."""
+    fleet = Fleet(8, days=3).scale(
+        START, hours(40), neuron_execution_latency=1.8, neuroncore_memory=1.03
+    )
+    fleet.scale(START, hours(40), neuron_runtime_memory=1.03).stop(hours(40), hours(40.25))
+    for hour in range(4, 40, 7):
+        fleet.stop(hours(hour), hours(hour + 0.25))
+    slow = {"neuroncore_utilization": 0.45, "neuron_execution_latency": 1.9}
+    fleet.scale(hours(60), hours(64), **slow).set(hours(60), hours(64), efa=9.8e10)
+    drop = only(World(fleet).at(hours(60.5)))
+    assert len(drop.things) == 8
+
+
+def test_pauses_that_come_by_the_clock_are_known():
+    """A checkpoint at the middle of each quarter is no loss, though the usual looks at its ends."""
+    fleet, minutes = Fleet(4, days=3), np.arange(3 * 288) * 5
+    fleet.metrics["neuroncore_utilization_ratio"][:, minutes % 15 == 5] *= 0.4
+    usual = World(fleet)
+    view = usual.detector.view(usual.reading(hours(60)), usual.policy, ())
+    assert view.usual.unpaused == pytest.approx(0.8, abs=0.02)
+
+
+def test_a_node_that_joins_an_alert_counts_since_its_onset():
+    fleet = Fleet(4, days=2).stop(hours(30), hours(34), slice(0, 2))
+    world = World(fleet.stop(hours(31), hours(34), slice(2, 4)))
+    lost, seen = 0.0, None
+    for now, detection in world.ticks(hours(30), hours(33)):
+        for idle in detection.anomalies:
+            shares = idle.shares_since or idle.wasted_shares
+            lost += sum(shares) * ((now - (seen or idle.window.start)) / timedelta(hours=1))
+            seen = now
+    assert len(world.known) == 1
+    assert lost == pytest.approx(2 * 3 + 2 * 2, rel=0.03)
