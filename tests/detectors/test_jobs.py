@@ -121,7 +121,7 @@ def test_what_the_job_before_was_slow_at_is_not_usual_for_this_one():
     )
     fleet.scale(START, hours(40), neuron_runtime_memory=1.03).stop(hours(40), hours(40.25))
     for hour in range(4, 40, 7):
-        fleet.stop(hours(hour), hours(hour + 0.25))
+        fleet.scale(hours(hour), hours(hour + 0.25), neuron_execution_latency=0.4)
     slow = {"neuroncore_utilization": 0.45, "neuron_execution_latency": 1.9}
     fleet.scale(hours(60), hours(64), **slow).set(hours(60), hours(64), efa=9.8e10)
     drop = only(World(fleet).at(hours(60.5)))
