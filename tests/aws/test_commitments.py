@@ -93,17 +93,22 @@ def ask(build, at, tmp_path):
     def write_bill(path, hours):
         columns = ["line_item_line_item_type", "line_item_product_code", "line_item_usage_type", "line_item_resource_id",
                    "product_region_code", "line_item_usage_start_date", "line_item_usage_end_date", "line_item_usage_amount",
-                   "line_item_unblended_cost"]  # fmt: skip
+                   "line_item_unblended_cost", "savings_plan_savings_plan_effective_cost"]  # fmt: skip
         start = at(115).replace(hour=0, minute=0) - timedelta(days=10)
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(columns)
+            # Beside them a node all of whose hours a Savings Plan paid already.
+            kinds = [
+                *(("Usage", running, "") for running in hours),
+                ("SavingsPlanCoveredUsage", 24, "13"),
+            ]
             for day in range(10):
-                for node, running in enumerate(hours):
+                for node, (kind, running, effective) in enumerate(kinds):
                     for hour in range(running):
                         begin = start + timedelta(days=day, hours=hour)
-                        writer.writerow(["Usage", "AmazonEC2", f"USW2-BoxUsage:{KIND}", f"i-{node}", "us-west-2", begin.isoformat(),
-                                         (begin + timedelta(hours=1)).isoformat(), "1", "20"])  # fmt: skip
+                        writer.writerow([kind, "AmazonEC2", f"USW2-BoxUsage:{KIND}", f"i-{node}", "us-west-2", begin.isoformat(),
+                                         (begin + timedelta(hours=1)).isoformat(), "1", "20", effective])  # fmt: skip
 
     return answer
 

@@ -51,6 +51,10 @@ def test_support_that_follows_the_bill_is_expected_as_its_share():
     assert due({date(2026, 9, 1): 100, date(2026, 10, 1): 200}) == [Due(share=Decimal("0.1"))]
 
 
+def test_a_fee_of_the_first_is_expected_when_it_came_once():
+    assert due({date(2026, 10, 1): 200}) == [Due(share=Decimal("0.1"))]
+
+
 def test_a_fee_that_stays_the_same_is_expected_as_it_was():
     assert due({date(2026, 9, 1): 500, date(2026, 10, 1): 500}) == [Due(Decimal(500))]
 
