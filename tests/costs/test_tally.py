@@ -3,7 +3,17 @@ from decimal import Decimal
 
 import pytest
 
-from bot.costs.tally import Change, comparable, settled_until, share, top, untagged
+from bot.costs.tally import (
+    KEPT,
+    REQUESTS,
+    Change,
+    buckets_of,
+    comparable,
+    settled_until,
+    share,
+    top,
+    untagged,
+)
 from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window, month_of
 
@@ -95,3 +105,27 @@ def test_untagged_is_what_says_nothing():
         Money(),
     )
     assert untagged(tally, "team").net == 3
+
+
+class Buckets:
+    """A bill of what two clusters keep in S3."""
+
+    def tally(self, window, by, where=()):
+        keys = [
+            {"resource": f"arn:aws:s3:::{name}", "cluster": cluster, "line": line}
+            for name, cluster in (("corpus", "llama"), ("images", "vision"))
+            for line in (KEPT, REQUESTS, "EC2")
+        ]
+        rows = [
+            Spend(key, Money(amortised=Decimal(3)))
+            for key in keys
+            if all(key[condition.dimension] in condition.values for condition in where)
+        ]
+        return Tally(window, tuple(by), tuple(rows), Money(), billed_through=day(20))
+
+
+@pytest.mark.parametrize(("cluster", "names"), [("", ["corpus", "images"]), ("llama", ["corpus"])])
+def test_buckets_are_those_of_the_cluster_that_is_asked_about(cluster, names):
+    found = buckets_of(Buckets(), day(20), cluster)
+    assert [bucket.name for bucket in found.buckets] == names
+    assert {(bucket.kept, bucket.requests) for bucket in found.buckets} == {(3, 3)}

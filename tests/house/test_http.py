@@ -33,8 +33,9 @@ SECRET = "a token\nTRACE forged line"
 class Door:
     """A listener with one page; it fails to start as often as it is told to."""
 
-    def __init__(self, path: str, failures: int = 0) -> None:
+    def __init__(self, path: str, failures: int = 0, stopped: list[str] | None = None) -> None:
         self.path, self.failures, self.events = path, failures, list[str]()
+        self.stopped = [] if stopped is None else stopped
 
     def routes(self) -> Sequence[Any]:
         async def page(_: web.Request) -> web.Response:
@@ -50,13 +51,15 @@ class Door:
 
     async def stop(self) -> None:
         self.events.append("stopped")
+        self.stopped.append(self.path)
 
 
 async def test_a_door_that_cannot_open_does_not_close_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "_RETRY_S", 0.05)
-    good, late = Door("/good"), Door("/late", failures=2)
+    stopped: list[str] = []
+    good, late = Door("/good", stopped=stopped), Door("/late", 2, stopped)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     begun: list[object] = []
     port = http.Port("127.0.0.1", free_port())
@@ -69,6 +72,7 @@ async def test_a_door_that_cannot_open_does_not_close_the_others(
     await serving
     assert good.events == late.events == ["started", "stopped"]
     assert begun == [good, late]
+    assert stopped == ["/late", "/good"]
 
 
 async def test_a_taken_port_is_one_sentence() -> None:
