@@ -313,7 +313,7 @@ class Port:
             self._open.close()
 
     async def cleanup(self) -> None:
-        """End what is still answered."""
+        """End the requests that are still answered."""
         self.close()
         if self._runner is not None:
             await self._runner.cleanup()

@@ -144,7 +144,7 @@ _BY_POD = {"namespace", "pod"}
 
 @dataclass(frozen=True)
 class BillExtent:
-    """State what the loaded files hold.
+    """State the extent of the loaded files.
 
     Read once a loading, as each small query takes as long as a sum.
     """

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from bot.errors import WrongInput
+
+Json = dict[str, Any]
+"""A payload of a chat's API."""
 
 REDIRECT_PATH = "/slack/oauth_redirect"
 INSTALLATIONS = "slack.installations"

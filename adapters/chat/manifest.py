@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from adapters.chat.cards import Json, short
-from adapters.chat.config import REDIRECT_PATH
+from adapters.chat.config import REDIRECT_PATH, Json
+from bot.cards.words import short
 from bot.ports import CommandHint
 
 COMMAND = "/trn"

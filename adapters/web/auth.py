@@ -457,7 +457,7 @@ class Sender(Enum):
 
 
 def sender_of(request: web.Request) -> Sender:
-    """Return what made the browser send this.
+    """Return the cause for which the browser sent this.
 
     By Fetch Metadata, by `Origin` and `Referer` where there is none.
 

@@ -359,3 +359,15 @@ def folded(table: Table, most: int, rest: str) -> Table:
         every=table.rows[:_EVERY],
         lines=table.lines[:_EVERY],
     )
+
+
+def first_words(card: Card) -> str:
+    """Return a card's first paragraph as bare text, "" where it has none."""
+    return next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
+
+
+def unnamed(card: Card) -> list[Mention]:
+    """Return the people that a card pings whom no text of it names, each once."""
+    texts = [block.spans for block in card.blocks if isinstance(block, Text)]
+    people = {span.user for spans in texts for span in spans if isinstance(span, Mention)}
+    return [mention for mention in dict.fromkeys(card.mentions) if mention.user not in people]

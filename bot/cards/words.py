@@ -263,3 +263,8 @@ def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
 def grouped_words(by: Sequence[str]) -> str:
     """Say in a title how a cost is split, "" for not at all."""
     return f" · by {', '.join(name.replace('_', ' ') for name in by)}" if by else ""
+
+
+def short(text: str, most: int) -> str:
+    """Return at most `most` characters, the last of them an ellipsis where something was cut."""
+    return text if len(text) <= most else text[: most - 1] + "…"

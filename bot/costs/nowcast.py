@@ -53,7 +53,7 @@ _RUNS_INSTANCE = re.compile(r"((?:Box|Spot)Usage:[\w.-]+)$")
 
 @dataclass(frozen=True)
 class MonthBill:
-    """Hold what a forecast is made of, amortised.
+    """Hold the parts of a forecast, amortised.
 
     What recurs by line and day, and one-off charges at their day.
     """
@@ -72,7 +72,7 @@ class MonthBill:
 
     @cached_property
     def daily(self) -> Daily:
-        """Return what recurs by day."""
+        """Return the recurring cost by day."""
         daily: defaultdict[date, Decimal] = defaultdict(Decimal)
         for amounts in self.lines.values():
             for day, usd in amounts.items():

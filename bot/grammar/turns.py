@@ -86,7 +86,7 @@ def lane_of(command: Command | None) -> Lane:
 
 
 class Bucket:
-    """Hold what is left of a share.
+    """Hold the rest of a share.
 
     It fills evenly, and may be overdrawn by work whose length nobody knew.
     """

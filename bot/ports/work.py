@@ -58,7 +58,7 @@ class LaneLoad:
 
 
 class Work:
-    """Hold what one line does in threads.
+    """Hold the work of one line in threads.
 
     How many run, for how long they have, and whether they are to stop.
     """

@@ -137,7 +137,7 @@ class Seen:
         if alert and alert.ended:
             saved = f"It ended at {since(alert.ended, self.now)}."
             for saving in savings([alert], set(alert.anomaly.things), self.now):
-                so_far = f", {about(saving.usd_so_far)} not lost since" if saving.usd_so_far else ""
+                so_far = f", {about(saving.usd_so_far)} saved since" if saving.usd_so_far else ""
                 saved += f" {about(saving.usd_per_hour)} an hour stopped{so_far}."
 
         if compiling:

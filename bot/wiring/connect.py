@@ -51,7 +51,7 @@ STACK_COMMAND = (
 
 @dataclass
 class Connecting:
-    """Hold what every step of connecting needs."""
+    """Hold the needs of every step of connecting."""
 
     drafts: Drafts
     prompt: Prompt

@@ -51,14 +51,16 @@ def orphan_anomalies(view: View) -> Iterator[Anomaly]:
         if len(volumes) > 1:
             what = f"{len(volumes)} volumes of {gib:,} GiB together"
         labels = [volume.labels for _, volume in volumes]
-        yield _orphan_anomaly(view, scope, labels, volumes[0][0], f"{what}: attached to nothing")
+        subject = _orphans(scope, labels, volumes[0][0])
+        yield _orphan_anomaly(view, subject, f"{what}: attached to nothing")
 
     for system in view.reading.inventory.file_systems:
         since = _idle_since(view, system)
         if since is not None and _long_enough(view, system.labels, since):
             why = f"FSx file system of {system.storage_gib:,} GiB: no client and no operation"
             scope = Labels(resource=system.labels.resource)
-            yield _orphan_anomaly(view, scope, [system.labels], since, why, "file_system")
+            subject = _orphans(scope, [system.labels], since)
+            yield _orphan_anomaly(view, subject, why, "file_system")
 
 
 def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Volume]]]]:
@@ -98,16 +100,15 @@ def _owned(labels: Labels) -> Labels:
     return labels.only(("account", "region", "cluster", "team", "project"))
 
 
-def _orphan_anomaly(
-    view: View,
-    scope: Labels,
-    labels: Sequence[Labels],
-    since: datetime,
-    why: str,
-    kind: str = "volume",
-) -> Anomaly:
-    """Return the anomaly of things that nobody has used since a time."""
-    length = view.now - since
+def _orphans(scope: Labels, labels: Sequence[Labels], since: datetime) -> Subject:
+    """Return things that nobody has used since a time, all of whose cost is waste."""
+    things, shares = tuple(x.resource for x in labels), (1.0,) * len(labels)
+    return Subject(scope, Labels.shared(labels), things, since, wasted_shares=shares)
+
+
+def _orphan_anomaly(view: View, subject: Subject, why: str, kind: str = "volume") -> Anomaly:
+    """Return the anomaly of things that nobody uses."""
+    length = view.now - subject.start
     of_file_system = kind == "file_system"
     explanation = Explanation(
         why=f"{why} for {lasted(length)}.",
@@ -118,8 +119,6 @@ def _orphan_anomaly(
         kind=kind,
         **belief("storage_unused"),
     )
-    things, shares = tuple(x.resource for x in labels), (1.0,) * len(labels)
-    subject = Subject(scope, Labels.shared(labels), things, since, wasted_shares=shares)
     return anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
 
 

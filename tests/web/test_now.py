@@ -80,7 +80,7 @@ async def test_the_strip_is_shown_escaped_and_read_again(open_console):
     assert "$698" in page
     assert 'href="/alert/a%2F1"' in page or 'href="/alert/a/1"' in page
     assert "64 x &lt;b&gt;trn1&lt;/b&gt;" in page
-    assert "about $88.10 an hour stopped in 7 days, $1,234 not lost since" in page
+    assert "about $88.10 an hour stopped in 7 days, $1,234 saved since" in page
     now["alerts"] = alerts()
     assert "Nothing is wasting money now." in await (await client.get("/now")).text()
 

@@ -56,13 +56,13 @@ class PrometheusServer:
         return "prometheus" if self.url else "otel"
 
     def __str__(self) -> str:
-        """Read as what people call it."""
+        """Read as people call it."""
         return {OTEL: "CloudWatch's OTel store", MANAGED: "Amazon Managed Prometheus"}.get(
             self.service, f"Prometheus at {self.url}"
         )
 
     def signer(self, region: str, credentials: Any) -> Callable[[AWSRequest], None]:
-        """Return what proves to the server who asks.
+        """Return the signature that tells the server who asks.
 
         A signature for AWS's own, a token for another.
         """

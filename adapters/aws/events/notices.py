@@ -54,7 +54,7 @@ _KEPT_DETAIL = (
 
 @dataclass(frozen=True)
 class NoticeRow:
-    """State what one kind of event means.
+    """State the meaning of one kind of event.
 
     Whose it is, what it names, and when what it tells of happens.
     """
@@ -258,7 +258,7 @@ def read_event_queue(text: str) -> EventQueue:
 
 @dataclass
 class EventPoller:
-    """Receive what waits in each queue with the process's own credentials.
+    """Receive the messages of each queue with the process's own credentials.
 
     Delete it when told that it was used.
     """
@@ -314,7 +314,7 @@ class EventPoller:
         self.missing = tuple(missing)
 
     def settle(self, now: datetime) -> None:
-        """Delete what a reading of `now` had.
+        """Delete the messages that a reading of `now` had.
 
         What could not be deleted is received again, and is known by then.
         """

@@ -92,7 +92,7 @@ def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
 
 
 def _lost(part: Standing) -> str:
-    """Return what the bot cannot do without a permission."""
+    """Return the loss without a permission, in words."""
     declared = declared_as(part.refused) if part.refused else None
     return (declared or part.declared).why
 
@@ -247,7 +247,7 @@ _BRIEF = Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts
 
 @dataclass(frozen=True)
 class StackOutputs:
-    """Hold what the stack made, "" for what is not there."""
+    """Hold the parts that the stack made, "" for those it did not."""
 
     billing: str = ""
     events: str = ""

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from adapters.chat.cards import Json
+from adapters.chat.config import Json
 from adapters.chat.manifest import ASK
 from adapters.chat.slack import markup
 from adapters.chat.slack.markup import (
@@ -267,7 +267,7 @@ No pattern sees more than this.
 
 @dataclass(frozen=True)
 class Claim:
-    """Hold what a payload says of who asks from where.
+    """Hold who asks from where, as a payload says it.
 
     `private` answers are shown to them alone unless the card is public.
     """

@@ -16,7 +16,7 @@ from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 
-from adapters.chat.cards import Json, first_words
+from adapters.chat.config import Json
 from adapters.chat.manifest import ASK, usage_hint
 from adapters.chat.slack.auth import Installations, address_prefix, split_address
 from adapters.chat.slack.belonging import Belongings, Members
@@ -43,7 +43,7 @@ from adapters.chat.slack.markup import cut, one_line
 from adapters.chat.slack.responder import Answered, Responder
 from adapters.chat.slack.sender import Sender
 from adapters.chat.work import Refusals, Tasks
-from bot.cards.card import Buttons, ButtonStyle, Card, Form, Tone
+from bot.cards.card import Buttons, ButtonStyle, Card, Form, Tone, first_words
 from bot.errors import Refused, TrnbotError
 from bot.model.request import Effect, Standing
 from bot.ports import ChatPorts, Deduplicator, Documents

@@ -10,7 +10,7 @@ from enum import IntEnum
 from itertools import accumulate
 from urllib.parse import urlsplit
 
-from adapters.chat.cards import Json
+from adapters.chat.config import Json
 from bot.cards.card import Code, Link, Mention, Span, Strong, When
 from bot.cards.lines import visible
 

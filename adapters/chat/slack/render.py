@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, assert_never
 
-from adapters.chat.cards import Json, first_words, unnamed
+from adapters.chat.config import Json
 from adapters.chat.slack import markup
 from adapters.chat.slack.markup import (
     ALT_TEXT,
@@ -51,6 +51,8 @@ from bot.cards.card import (
     Table,
     Text,
     Tone,
+    first_words,
+    unnamed,
 )
 
 ICONS = {

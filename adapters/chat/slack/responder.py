@@ -23,7 +23,7 @@ from slack_sdk.models.metadata import (
     IncidentEntityFields,
 )
 
-from adapters.chat.cards import Json
+from adapters.chat.config import Json
 from adapters.chat.slack.client import FAILURES, Client, code_of, explained, is_limited
 from adapters.chat.slack.forms import Origin, Requester, answer_view, with_workspace, working
 from adapters.chat.slack.markup import cut, one_line

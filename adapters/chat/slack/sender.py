@@ -13,7 +13,7 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.chat.cards import Json
+from adapters.chat.config import Json
 from adapters.chat.slack.client import (
     BAD_BLOCKS,
     BRIEF_S,

@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from adapters.chat.cards import Json
+from adapters.chat.config import Json
 from adapters.chat.slack.markup import cut, escape, escape_controls, one_line, size, strong
 from bot.cards.card import Align, Card, Chart, ChartKind, Heading, Table
 

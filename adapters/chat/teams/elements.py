@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from adapters.chat.cards import Json, short
+from adapters.chat.config import Json
 from bot.cards.card import (
     Buttons,
     ButtonStyle,
@@ -27,6 +27,7 @@ from bot.cards.card import (
     When,
 )
 from bot.cards.lines import form_line, visible
+from bot.cards.words import short
 
 _AT = re.compile(r"<\s*+(/?)\s*+at\b", re.IGNORECASE)  # possessive: a run of spaces is read once
 _MARKS = re.compile(r"([\\`*\[\]<>~#|!])")

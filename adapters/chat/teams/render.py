@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from adapters.chat.cards import Json, short, unnamed
+from adapters.chat.config import Json
 from adapters.chat.teams.elements import (
     Mentions,
     bare,
@@ -46,7 +46,9 @@ from bot.cards.card import (
     Tone,
     plain,
     text,
+    unnamed,
 )
+from bot.cards.words import short
 from bot.ports import Draw
 
 POINTS_MOST = 60

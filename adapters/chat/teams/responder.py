@@ -7,7 +7,6 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from adapters.chat.cards import short
 from adapters.chat.config import TeamsSdk
 from adapters.chat.teams.activity import (
     CARD,
@@ -27,6 +26,7 @@ from adapters.chat.teams.render import ANSWER_BYTES, render
 from adapters.chat.work import Refusals, Tasks, answered
 from bot.cards.card import Card, Text, Tone, plain
 from bot.cards.lines import without_share
+from bot.cards.words import short
 from bot.errors import NotAllowed, TrnbotError, Unavailable
 from bot.model.request import Belonging, Effect, Request, User
 from bot.ports import WORKING, ChatPorts, Draw

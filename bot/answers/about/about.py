@@ -202,7 +202,7 @@ def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
     examples=("words",),
 )
 def words(ports: Ports, request: Request) -> Card:
-    """List what was learnt from presses."""
+    """List the lines that were learnt from presses."""
     from bot.grammar.plain.ask import LEARNT, MOST_LEARNT
 
     return words_card(LEARNT.newest(ports.stores.documents, MOST_LEARNT))
@@ -221,7 +221,7 @@ def words_forget(
     request: Request,
     line: str = arg(None, "the line as `words` lists it, or all", rest=True),
 ) -> Card:
-    """Drop what was learnt; lines are read without it within ten minutes."""
+    """Drop lines that were learnt; lines are read without it within ten minutes."""
     from bot.grammar.plain.ask import LEARNT, MOST_LEARNT
 
     store = ports.stores.documents

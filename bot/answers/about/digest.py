@@ -119,8 +119,8 @@ def digest_card(week: Week) -> Card:
     stopped: tuple[Block, ...] = (text("No alert ended because somebody acted."),)
     if week.saved:
         estimate = (
-            f"About {about(so_far)} not lost since (estimated; waste that would have ended by"
-            " itself is included)."
+            f"About {about(so_far)} saved since (estimated; waste that would have ended by itself"
+            " is included)."
         )
         table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
         stopped = (table, quiet(estimate))
@@ -132,12 +132,11 @@ def digest_card(week: Week) -> Card:
         Column("$/h", lambda alert: alert.usd_per_hour, USD),
     )
 
-    migrations = []
-    for name, comparison in week.parities:
-        words = "its run or its baseline no longer reports; 'migration close' ends it."
-        if comparison:
-            words = sentence(comparison)
-        migrations.append(text(Strong(f"Migration {name}"), f": {words}"))
+    gone = "its run or its baseline no longer reports; 'migration close' ends it."
+    migrations = [
+        text(Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}")
+        for name, comparison in week.parities
+    ]
 
     blocks = compose(
         stopped,
@@ -177,10 +176,10 @@ def digest_card(week: Week) -> Card:
         **forecast_data(week.nowcast, None),
     }
     last_day = Window(week.window.end - timedelta(days=1), week.window.end)
-    end = period(last_day).rpartition(" to ")[2]
     current = f"{usd(wasting)} an hour open"
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
+    end = period(last_day).rpartition(" to ")[2]
     title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
     tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
 

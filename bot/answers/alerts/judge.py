@@ -435,7 +435,7 @@ _SAVINGS = Columns[Saving](
         lambda saving: saving.committed_usd_per_hour,
         "the part of it that a commitment bills all the same",
     ),
-    Column("not lost since", lambda saving: saving.usd_so_far, USD, key="usd_so_far", total=True),
+    Column("saved since", lambda saving: saving.usd_so_far, USD, key="usd_so_far", total=True),
 )
 
 

@@ -215,7 +215,7 @@ LEVEL_FIGURES = {
 
 
 def level_card(level: CostLevel) -> Card:
-    """Draw what a cost is at: the open jumps first, then its parts, its use and its work."""
+    """Draw the level of a cost: the open jumps first, then its parts, its use and its work."""
     tally, window = level.tally, window_line(level.tally.window)
     typed = "".join(f" {filter_line(condition)}" for condition in level.filters)
     total = f"{amount_of(tally.total.amortised, tally)} from {period(tally.window)}, amortised"

@@ -75,7 +75,7 @@ class Invoice:
 
     @property
     def net(self) -> Decimal:
-        """Return what leaves the account."""
+        """Return the money that leaves the account."""
         return self.charges + self.credits + self.tax
 
 

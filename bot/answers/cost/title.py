@@ -289,7 +289,7 @@ def range_words(nowcast: Nowcast, expected: Expected | None, tally: Tally) -> st
 
 
 def _basis(nowcast: Nowcast) -> str:
-    """Say what a forecast rests on."""
+    """Name the basis of a forecast."""
     words = f"from {counted(nowcast.days_used, 'settled day')}"
     if nowcast.fees:
         words += f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once"

@@ -38,7 +38,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Factors:
-    """Hold what node-hours are multiplied with.
+    """Hold the factors of a node-hour.
 
     The data centres' overhead, watts of a chip, kg of a kWh by region.
     """

@@ -97,6 +97,25 @@ TIGHT_SHARE = 0.9
 """Share of a quota in use from which the card warns."""
 
 
+def console_link(use: QuotaUse) -> Link | str:
+    """Return where more of a quota is requested."""
+    region, code = use.quota.labels.region, use.quota.code
+    # Drawn only where region and code can be nothing else than parts of an address.
+    if not all(letter.isalnum() or letter == "-" for letter in region + code):
+        return "Service Quotas"
+    console = f"https://{region}.console.aws.amazon.com"
+    return Link("Service Quotas", f"{console}/servicequotas/home/services/ec2/quotas/{code}")
+
+
+def launch_verdict(wanted: str, nodes: int, rooms: Mapping[str, int]) -> tuple[Tone, str]:
+    """Say whether so many more nodes would start, by how many have room in each region."""
+    if fitting := sorted(region for region, most in rooms.items() if most >= nodes):
+        return Tone.GOOD, f"{wanted} fit the quota of {' and '.join(fitting)}"
+    where = max(rooms, key=lambda region: rooms[region], default="any region")
+    most = rooms.get(where, 0)
+    return Tone.WARNING, f"{wanted} would be refused: room for {most:,} in {where}"
+
+
 def quota_card(
     uses: Sequence[QuotaUse],
     types: Mapping[str, InstanceType],
@@ -137,13 +156,7 @@ def quota_card(
         Column("room for", space),
     ).table(listed)
 
-    # A link is drawn only where region and code can be nothing else than parts of an address.
-    nearest = (tight or listed)[0].quota
-    region, code = nearest.labels.region, nearest.code
-    service: Link | str = "Service Quotas"
-    if all(letter.isalnum() or letter == "-" for letter in region + code):
-        console = f"https://{region}.console.aws.amazon.com"
-        service = Link("Service Quotas", f"{console}/servicequotas/home/services/ec2/quotas/{code}")
+    service = console_link((tight or listed)[0])
     if tight:
         refused = "The next launch would be refused with VcpuLimitExceeded; request more in "
         advice = text(refused, service, ". It can take days.")
@@ -158,18 +171,12 @@ def quota_card(
         title = "1 quota leaves no room for one more node"
 
     if nodes:
-        rooms = [
-            (fits[1], use.quota.labels.region or "one region")
+        rooms = {
+            use.quota.labels.region or "one region": fits[1]
             for use in uses
             if use.quota.market is not Market.SPOT and (fits := room(use, types, instance_type))
-        ]
-        most, where = max(rooms, default=(0, "any region"))
-        wanted = f"{nodes:,} more {instance_type}"
-        fitting = sorted({region for fits, region in rooms if fits >= nodes})
-        tone = Tone.GOOD if fitting else Tone.WARNING
-        title = f"{wanted} would be refused: room for {most:,} in {where}"
-        if fitting:
-            title = f"{wanted} fit the quota of {' and '.join(fitting)}"
+        }
+        tone, title = launch_verdict(f"{nodes:,} more {instance_type}", nodes, rooms)
 
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
     oldest = day(min(use.quota.asof for use in uses))
@@ -390,7 +397,7 @@ _TRAIL = "CloudTrail's RunInstances and CreateFleet"
 
 @dataclass(frozen=True)
 class Ways:
-    """Hold what is known of the ways to capacity.
+    """Hold the known ways to capacity.
 
     Prices, what was refused lately, and what others say.
     """
