@@ -370,6 +370,8 @@ def _line(key: Mapping[str, str]) -> Line:
     return *_charged_as(key), key.get("cluster", "")
 
 
+_SLIGHT = Decimal("0.02")
+"""Share of a usual day under which a service that is late keeps no day from counting as whole."""
 _LATEST = Decimal("0.9")
 """Share of a usual day with which a service's newest day counts as whole."""
 
@@ -386,9 +388,11 @@ def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
         for day, usd in amounts.items():
             services[service][day] += usd
     whole = through.astimezone(UTC).date()
+    newest_days = [until - n * _DAY for n in range(1, _ALIKE + 1)]
+    spent = sum(_sum(amounts, newest_days[-1], until) for amounts in services.values())
     for amounts in services.values():
-        usual = [amounts.get(until - n * _DAY, _NONE) for n in range(1, _ALIKE + 1)]
-        if not all(usual):
+        usual = [amounts.get(day, _NONE) for day in newest_days]
+        if not all(usual) or sum(usual) < _SLIGHT * spent:
             continue
         newest = max(amounts)
         if amounts[newest] >= _LATEST * sum(usual) / _ALIKE:
