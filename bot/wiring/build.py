@@ -192,7 +192,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     reached = replace(ports, site=replace(ports.site, surfaces=surfaces, people=people))
     app = _serving_app(settings, opened, reached, ADMINS if story else ())
     extent = opened.metrics().extent()
-    newest = newest_time(app, store, extent.end + settings["interval"] if extent else None)
+    newest = newest_time(app, store, extent.end + settings["interval"] if extent else None, clock)
 
     async def answer(request: Request) -> Card:
         return await app.answer(replace(request, at=await newest(request.at)))
@@ -242,7 +242,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
 
 
 def newest_time(
-    app: App, store: SqlStore, end: datetime | None
+    app: App, store: SqlStore, end: datetime | None, clock: Clock
 ) -> Callable[[datetime], Awaitable[datetime]]:
     """Return the newest time that the database knows of a recording, up to its end.
 
@@ -251,8 +251,10 @@ def newest_time(
     """
 
     async def newest(at: datetime) -> datetime:
-        if end is None or (app.health.leading and app.health.ticks):
+        if end is None:
             return at
+        if app.health.leading and app.health.ticks:
+            return max(at, clock())  # what was pressed elsewhere came by another clock
         try:
             latest = await asyncio.to_thread(store.known_at)
         except Unavailable:
