@@ -141,7 +141,8 @@ def config(slack, **tokens):
 
 def ports(answer, store, clock=lambda: NOW):
     """Return the bot's parts around a store."""
-    return ChatPorts(answer, clock, lambda chart: b"\x89PNG chart", store, store, HINTS, effect_of)
+    draw = lambda chart: b"\x89PNG chart"  # noqa: E731
+    return ChatPorts(answer, clock, draw, store, store, HINTS, effect_of, store)
 
 
 @pytest.fixture

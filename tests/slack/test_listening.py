@@ -5,7 +5,10 @@ import json
 
 import pytest
 
+from adapters.chat.slack.forms import Claim
+from adapters.chat.slack.listener import PRESSES, Press
 from bot.cards.card import Attachment, Buttons, Card, Chart, ChartKind, ShareButton, Tone, text
+from tests.slack.conftest import NOW
 
 MENTION = {
     "type": "app_mention",
@@ -307,3 +310,23 @@ async def test_a_file_that_slack_does_not_take_says_so(workspace, slack, bot):
     slack.failing["files.getUploadURLExternal"] = ["missing_scope"] * 4
     await workspace.command("csv cost 7d")
     assert "Slack did not take the file" in json.dumps(slack.sent("response"))
+
+
+async def test_what_was_pressed_into_a_kill_is_answered_alone_and_once(slack, bot, surface):
+    """The process that took it ended between its acknowledgement and its answer."""
+    store, claim = surface._ports.documents, Claim("U1", "dana", "C1", team="T1")
+    PRESSES.put(store, "t9", Press("cost 7d", NOW, "", claim))
+    for _ in range(2):
+        looking = asyncio.create_task(surface._listener.answer_left())
+        await asyncio.sleep(0.1)
+        looking.cancel()
+        await surface._listener.tasks.drain()
+    (body,) = slack.sent("chat.postEphemeral")
+    assert (body["channel"], body["user"]) == ("C1", "U1")
+    assert PRESSES.keys(store, 9) == []
+
+
+async def test_a_press_that_was_answered_is_kept_no_more(workspace, surface, slack):
+    await workspace.press("cost 7d")
+    assert len(slack.sent("response")) == 1
+    assert PRESSES.keys(surface._ports.documents, 9) == []
