@@ -240,7 +240,7 @@ def console_roles(text: str) -> tuple[RoleRule, ...]:
     Raise `WrongInput`.
     """
     rules = []
-    for rule in filter(None, map(str.strip, text.split(";"))):
+    for rule in filter(None, map(str.strip, re.split("[;,]", text))):
         who, equals, word = (part.strip().lower() for part in rule.rpartition("="))
         if not equals or not who or word not in _ROLES:
             raise WrongInput(
@@ -392,15 +392,15 @@ KEYS: tuple[SettingKey, ...] = (
     _key("audit",
         "where changes, refusals, sign-ins and long reads are written, a line of JSON each: a"
         " file, stdout, syslog or syslog:HOST:PORT; none = nowhere"),
+    _key("mcp",
+        "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is",
+        switch, "1"),
     _key("keep.alerts",
         "how long alerts that ended are kept, with what people decided about them (15d at"
         " least); none = for ever", length),
     _key("keep.silences", "how long silences that ended are kept; none = for ever", length),
     _key("keep.attempts",
         "how long attempts to change the policy are kept; none = for ever", length),
-    _key("mcp",
-        "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is",
-        switch, "1"),
     _key("secrets.key",
         "keys that seal stored secrets, made by 'trnbot secrets key' (a comma list; the first"
         " seals, each opens)", Secret),
