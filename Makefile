@@ -19,6 +19,10 @@ aws: $(VENV)/dev.ready  ## a stand-in for AWS: one fleet by each surface of metr
 	$(BIN)/python -m tests.aws_live.surfaces
 	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin $(if $(SURFACE),--surface $(SURFACE)) --run $(CURDIR)/$(BIN)/trnbot serve
 
+# Byte code is kept also where the environment forbids it: hundreds of processes would compile the
+# product, and each worker all tests, anew.
+test test-all e2e helm: export PYTHONDONTWRITEBYTECODE :=
+
 # twice as many workers as cores of a small machine: many tests wait for clocks and servers
 PYTEST := $(BIN)/python -m pytest --dist worksteal --durations=15
 test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sample of what is tried at length

@@ -218,7 +218,7 @@ def test_a_second_call_keeps_what_the_first_has_opened(tmp_path):
         done = trnbot("alerts", "--source", f"recording:{tmp_path}/recording", folder=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
     opened = sorted(path.name.split("-")[0] for path in (tmp_path / ".trnbot/opened").iterdir())
-    assert opened == ["recording", "replay"]
+    assert opened == ["bill", "recording", "replay"]
 
 
 def test_an_option_without_a_verb_is_refused_in_one_sentence(tmp_path):
