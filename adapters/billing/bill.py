@@ -292,9 +292,10 @@ class Bill:
             bought[:] = [repr(reservations)]
             return reservations
 
-        self._make_writable()
+        # Another process may have put a newer copy in place, which refreshing minds.
+        was_copy = self._make_writable()
         with cursor_of(self._db) as db:
-            if files == before.files:
+            if files == before.files and not was_copy:
                 unspread = settle_anew(db, blocks)
             else:
                 place = ExportPlace(self._folder, self._scratch, self._names)
@@ -317,7 +318,7 @@ class Bill:
     def _open(self) -> duckdb.DuckDBPyConnection:
         """Open the copy of an earlier start, which is only read, or else a database in memory."""
         self._is_copy = False
-        if self._copy is not None and self._copy.exists():
+        if self._copy is not None:
             try:
                 if not is_private(self._copy):
                     raise PermissionError(self._copy)
@@ -325,23 +326,36 @@ class Bill:
                 os.utime(self._copy)
                 self._is_copy = True
                 return db
+            except FileNotFoundError:
+                pass
             except (duckdb.Error, OSError) as problem:
                 _log.info("%s is made anew: %s", self._copy.name, type(problem).__name__)
 
-        db = self._in_memory()
-        db.execute(sql("schema"))
+        return self._in_memory()
+
+    def _in_memory(self, source: Path | None = None) -> duckdb.DuckDBPyConnection:
+        """Return a database with the tables of a copy, else with empty ones."""
+        copies = (self._copy, self._beside(self._copy)) if self._copy else ()
+        db = connect_locked(None, (self._folder, self._scratch), copies)
+        if source:
+            copy_tables(db, source=source)
+        else:
+            db.execute(sql("schema"))
         return db
 
-    def _in_memory(self) -> duckdb.DuckDBPyConnection:
-        copies = (self._copy, self._beside(self._copy)) if self._copy else ()
-        return connect_locked(None, (self._folder, self._scratch), copies)
+    def _make_writable(self) -> bool:
+        """Go on in memory where a copy is open, and return whether it was.
 
-    def _make_writable(self) -> None:
-        """Go on in memory where a copy is open; who still reads that finishes there."""
-        if self._is_copy:
-            db = self._in_memory()
-            copy_tables(db, source=self._copy)
-            self._db, self._is_copy = db, False
+        Who still reads the copy finishes there. Where it has gone meanwhile, all is loaded anew.
+        """
+        if not self._is_copy:
+            return False
+        try:
+            self._db = self._in_memory(self._copy)
+        except duckdb.Error:
+            self._db = self._in_memory()
+        self._is_copy = False
+        return True
 
     def _copy_of(self, cache: Path) -> Path:
         """Return the place of the copy of these tables."""

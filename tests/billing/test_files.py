@@ -174,6 +174,11 @@ def test_the_cache_spares_the_loading(exports, november, tmp_path, loaded):
     assert exports.bill(cache=cache).tally(november, ()).total.net == 9
     assert loaded == ["bill.csv"]
 
+    # Where the copy that a process reads has gone, it loads all.
+    copy.unlink()
+    later(exports.put("bill.csv", [exports.line(cost="6")]))
+    assert third.tally(november, ()).total.net == 11
+
 
 def test_what_the_tables_depend_on_names_the_cache(exports, november, tmp_path, loaded):
     cache = tmp_path / "bill"
