@@ -208,7 +208,7 @@ class Detector:
         )
         costs_far = np.zeros_like(model.costs.middle)
         if costs.shape[1]:
-            costs_far = distances(costs[:, -1:], model.costs)
+            costs_far = distances(costs[:, -1], model.costs)
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
         oddness = odd.Oddness(model, usual, costs_far)

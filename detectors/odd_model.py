@@ -17,7 +17,7 @@ import numpy as np
 from bot.model.frame import Frame
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Floats, Mask, Numbers, summed, sustained
-from detectors.bill.growth import HOUR
+from detectors.bill.growth import HOUR, HOURS
 from detectors.constants import count, duration, number
 from detectors.forest import (
     COMBINED,
@@ -36,7 +36,7 @@ from detectors.forest import (
 from detectors.roster import Roster, scope_of
 from detectors.usual import Past, percentiles, worked_of
 
-COST = "a busy core's hour"
+COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
 WEEK = timedelta(days=7)
 LATE = duration("odd_model.LATE")
 SPAN = count("odd_model.SPAN")
@@ -45,16 +45,18 @@ _LEAST_SPREAD = number("odd_model.LEAST_SPREAD")
 
 
 def cost_scale(hours: Floats) -> Scale:
-    """Return the median and spread of the cost, each (n, 1), from that by the hour, (n, n_hours)."""
-    quartiles = tuple(x[:, None] for x in percentiles(hours, (0.25, 0.5, 0.75)))
+    """Return the median and spread of each cost, from costs by the hour, (n, n_hours, n_costs)."""
+    n, n_hours, m = hours.shape
+    flat = np.ascontiguousarray(np.moveaxis(hours, 1, 2).reshape(n * m, n_hours))
+    quartiles = tuple(x.reshape(n, m) for x in percentiles(flat, (0.25, 0.5, 0.75)))
     scale = Scale.of(quartiles, _LEAST_SPREAD * np.abs(quartiles[1]) + 1e-6)
-    enough = (~np.isnan(hours)).sum(axis=1, keepdims=True) >= _LEAST
+    enough = (~np.isnan(flat)).sum(axis=1).reshape(n, m) >= _LEAST
     return replace(scale, middle=np.where(enough, scale.middle, np.nan).astype(np.float32))
 
 
 @dataclass(frozen=True)
 class CostHistory:
-    """Hold each node's cost by the hour up to `end`, (n, n_hours), and its usual."""
+    """Hold each node's costs by the hour up to `end`, (n, n_hours, n_costs), and their usual."""
 
     hours: Floats
     end: datetime
@@ -67,25 +69,25 @@ class CostHistory:
         return CostHistory(hours, end, cost_scale(hours))
 
     def at(self, time: datetime) -> Floats:
-        """Return how far the cost of the hour up to `time` was from its usual, (n, 1).
+        """Return how far the costs of the hour up to `time` were from their usual, (n, n_costs).
 
-        0 where it is not known.
+        0 where they are not known.
         """
         back = -((time - self.end) // HOUR)
         if not 0 <= back < self.hours.shape[1]:
             return np.zeros(self.usual.middle.shape, dtype=np.float32)
-        return distances(self.hours[:, [self.hours.shape[1] - 1 - back]], self.usual)
+        return distances(self.hours[:, self.hours.shape[1] - 1 - back], self.usual)
 
 
 def known_costs(
     spend: Frame | None, whole: Frame, roster: Roster, until: datetime, length: timedelta
 ) -> Floats:
-    """Return what a busy core's hour cost on each node, at each hour of the `length` before `until`.
+    """Return the costs of each node at each known hour of the `length` before `until`.
 
-    Shape (n, n_hours). Each is over the `SPAN` hours up to it; costs that no tag gives to a cluster
-    belong to none. nan = not known.
+    Shape (n, n_hours, n_costs). Each is over the `SPAN` hours up to it; costs that no tag gives to
+    a cluster belong to none. nan = not known.
     """
-    nothing = np.full((len(whole.things), 0), np.nan, dtype=np.float32)
+    nothing = np.full((len(whole.things), 0, len(COSTS)), np.nan, dtype=np.float32)
     if spend is None or not spend.has(SPEND_METRIC) or spend.end < until:
         return nothing
     bill = spend.until(until).since(until - length - SPAN * HOUR)
@@ -93,20 +95,31 @@ def known_costs(
         return nothing
     n_scopes = len(roster.scopes)
 
-    # Busy core-hours of each scope in each hour of the bill, (n_scopes, n_hours), and its USD.
+    # Node-hours seen of each node and its busy core-hours in each hour of the bill, (n, n_hours).
     part = whole.until(bill.end).since(bill.start)
     level, share = worked_of(part), part.step / HOUR
     hours = (part.start - bill.start) / HOUR + np.arange(part.n_steps) * share + 1e-9
     hour = hours.astype(np.intp)
     cores = np.where(np.isnan(roster.cores), 1.0, roster.cores)[:, None]
+    present = summed((~np.isnan(level)).T, hour, bill.n_steps).T * share
     busy = summed(np.nan_to_num(level).T, hour, bill.n_steps).T * share * cores
-    core_hours = _some(_rolled(summed(busy, roster.scope, n_scopes)))
+
+    # USD an hour of each scope, of everything and of instances alone, (n_scopes, n_hours).
     usd = np.nan_to_num(bill.of(SPEND_METRIC)).astype(np.float64)
     place = {scope: i for i, scope in enumerate(roster.scopes)}
     scope = np.array([place.get(scope_of(thing), -1) for thing in bill.things], dtype=np.intp)
+    instances = np.array([bool(HOURS.search(x.usage_type)) for x in bill.things], dtype=bool)
     tagged = scope >= 0
-    cost = _some(_rolled(summed(usd[tagged], scope[tagged], n_scopes)))
-    return np.asarray((cost / core_hours)[roster.scope].astype(np.float32))
+    all_usd, nodes_usd = (
+        summed(usd[rows], scope[rows], n_scopes) for rows in (tagged, tagged & instances)
+    )
+
+    cost = _some(_rolled(all_usd)[roster.scope])
+    node_hours, core_hours = (
+        _some(_rolled(summed(x, roster.scope, n_scopes))[roster.scope]) for x in (present, busy)
+    )
+    node = _rolled(nodes_usd)[roster.scope] / node_hours
+    return np.stack([node, cost / SPAN, cost / core_hours], axis=2).astype(np.float32)
 
 
 def _rolled(values: Numbers) -> Numbers:
@@ -189,14 +202,14 @@ class _Block:
     usual: JobUsual
     values: Floats
     costs: Floats
-    """How far each node's cost was from its usual, (n, 1).
+    """How far each node's costs were from their usual, (n, n_costs).
 
     0 where the bill had not arrived.
     """
 
     @cached_property
     def far(self) -> Floats:
-        """Return each sample's distances from the usual of its job, then that of its cost.
+        """Return each sample's distances from the usual of its job, then those of its costs.
 
         Shape (n, n_samples, n_features).
         """

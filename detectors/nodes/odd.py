@@ -26,7 +26,7 @@ from detectors.forest import (
     stops,
 )
 from detectors.jobs import AROUND
-from detectors.odd_model import COST, OddModel, combined
+from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import RESERVED, StrangeSpan, percentiles, strange_spans
 from detectors.view import View
@@ -48,7 +48,7 @@ class Oddness:
     model: OddModel
     usual: JobUsual
     costs: Floats
-    """How far each node's newest known cost lies from its usual, (n, 1)."""
+    """How far each node's newest known costs lie from their usual, (n, n_costs)."""
 
     def score(self, far: Floats, rows: Rows) -> Numbers:
         """Return how strange the nodes at `rows` are, (len(rows),).
@@ -176,9 +176,10 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     if calm.any():
         nodes = counted(int(calm.sum()), "other node")
         evidence.append(f"nothing of it on {nodes} of the cluster at work")
-    if abs(far := float(known.costs[worst, 0])) >= NOTABLE:
-        cost = f"{COST} cost {'more' if far > 0 else 'less'} than in the week before"
-        evidence.append(f"in the newest hours of the bill {cost}")
+    for name, far in zip(COSTS, known.costs[worst], strict=True):
+        if abs(far) >= NOTABLE:
+            cost = f"{name} cost {'more' if far > 0 else 'less'} than in the week before"
+            evidence.append(f"in the newest hours of the bill {cost}")
 
     work_now = (
         f"{view.gauge(strange)} is as before ({percent(levels_now[0])}, usual {percent(usual[0])})"

@@ -12,7 +12,7 @@ from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 from detectors.forest import METRICS
 from detectors.nodes.odd import spans_of_scopes
-from detectors.odd_model import CostHistory, combined, known_costs
+from detectors.odd_model import COSTS, CostHistory, combined, known_costs
 from detectors.roster import build_roster
 
 HOUR = timedelta(hours=1)
@@ -150,15 +150,16 @@ def costs(usd, fleet, until, length=HOUR):
     )
 
 
-def test_the_cost_is_that_of_a_busy_cores_hour():
+def test_costs_are_of_a_nodes_hour_a_clusters_hour_and_a_busy_cores_hour():
     fleet = Fleet(4, days=1).set(hours(0), hours(24), neuroncore_utilization=0.5)
-    (core,) = costs(np.full(24, 80.0), fleet, hours(12))[0]
+    ((node, cluster, core),) = costs(np.full(24, 80.0), fleet, hours(12))[0]
+    assert (node, cluster) == pytest.approx((20, 80))
     assert core == pytest.approx(80 / (4 * 32 * 0.5))
 
 
 def test_costs_know_no_hour_that_has_not_arrived():
     fleet = Fleet(4, days=2)
-    assert costs(np.full(20, 80.0), fleet, hours(24)).shape == (4, 0)
+    assert costs(np.full(20, 80.0), fleet, hours(24)).shape == (4, 0, len(COSTS))
     early, late = np.full(30, 80.0), np.full(40, 80.0)
     late[30:] = 900
     assert (
@@ -203,7 +204,7 @@ def test_an_odd_alert_names_the_costs_that_rose_with_it():
     fleet = jobs(days=8).scale(hours(148), hours(152), **EVALUATION)
     (alert,) = spent(fleet, dear(8), hours(147), hours(150))
     assert (
-        "in the newest hours of the bill a busy core's hour cost more than in the week before"
+        "in the newest hours of the bill the cluster's hour cost more than in the week before"
         in alert.anomaly.evidence
     )
 
