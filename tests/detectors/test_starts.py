@@ -146,6 +146,11 @@ def test_many_nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_the
     )
 
 
+def test_many_nodes_of_one_new_job_compile_for_the_first_time():
+    fleet = Fleet(6, job="tune").stop(hours(0), hours(40), **BUSY)
+    assert only(World(fleet).at(hours(31.2))).cause is Cause.LONG_COMPILE
+
+
 @pytest.mark.parametrize(
     ("name", "job"),
     [
