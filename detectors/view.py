@@ -94,7 +94,8 @@ class JobPast:
         for place in np.unique(scope[asked]).tolist():
             rows = np.flatnonzero(scope == place)
             usual = view.usual.pick(rows)
-            key = state, place, usual.middle.tobytes()
+            levels = (usual.middle, *(usual.medians[name] for name in sorted(usual.medians)))
+            key = state, place, b"".join(level.tobytes() for level in levels)
             if key not in self.roles:
                 self.roles[key] = self._learn(view, state, rows, usual)
             learnt = self.roles[key]
