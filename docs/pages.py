@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from bot.grammar.line import type_name
+from bot.grammar.plain.senses import load_glossary
 from bot.grammar.registry import Command, commands_by_name
-from bot.knowledge.facts import load_glossary
 from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR, write_duration
 from bot.policy.schema import SETTINGS, Setting

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Card, Tone
 from bot.grammar.line import attempted
+from bot.grammar.plain.ask import LEARNT
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, Role
 from tests.builders import FIVE, NOON, anomaly, with_parts
@@ -55,8 +56,14 @@ class Guarded:
         return {name for name, rows in self.door._shelves.items() if rows}
 
     def decided(self) -> str:
-        """Return what people can decide: alerts, silences, decisions, the policy, what is kept; not who tried in vain."""
+        """Return what people can decide: alerts, silences, decisions, the policy, what is kept.
+
+        Not who tried in vain, nor what a line in plain words was learnt to mean.
+        """
         kept = {name: value for name, value in vars(self.store).items() if name != "_attempts"}
+        kept["_shelves"] = {
+            name: rows for name, rows in kept["_shelves"].items() if name != LEARNT.collection
+        }
         return repr((kept, self.chat.messages, self.chat.threads))
 
     def lines(self) -> tuple[str, ...]:

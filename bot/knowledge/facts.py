@@ -95,21 +95,6 @@ class KnowledgeFiles:
         return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
 
 
-@cache
-def load_glossary() -> Mapping[str, str]:
-    """Return the meaning of each term that trnbot's answers and AWS's pages use."""
-    return dict(_each("glossary.csv", lambda row: (row["term"], row["meaning"])))
-
-
-def term_of(words: str) -> str | None:
-    """Return the term of the glossary that words name, in the singular or the plural."""
-    wanted = words.casefold().strip()
-    for term in load_glossary():
-        if wanted in (term.casefold(), f"{term}s".casefold()):
-            return term
-    return None
-
-
 def noun_of(kind: type[T]) -> Callable[[Row], T]:
     """Return a reader of rows whose columns are the fields of a noun, each read by its type."""
     hints = get_type_hints(kind)

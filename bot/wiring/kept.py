@@ -110,11 +110,12 @@ def place_of(name: str, *depends_on: object) -> Path:
     The files that were used longest ago make room for it.
     """
     digest = blake2b(repr((*depends_on, _code())).encode(), digest_size=12).hexdigest()
+    path = FOLDER / f"{name}-{digest}"
     with suppress(OSError):  # another process puts its files in place at the same time
         files = sorted(FOLDER.iterdir(), key=lambda file: file.stat().st_mtime)
-        for old in files[:-_MOST_FILES]:
+        for old in [file for file in files if file != path][: 1 - _MOST_FILES]:
             old.unlink(missing_ok=True)
-    return FOLDER / f"{name}-{digest}"
+    return path
 
 
 def content_of(folder: Path) -> str:

@@ -42,10 +42,10 @@ class Product:
     log: Path
     process: subprocess.Popen[bytes]
 
-    def health(self) -> dict[str, Any]:
-        """Return `/healthz`, which says 503 where a tick failed or is late."""
+    def health(self, probe: str = "healthz") -> dict[str, Any]:
+        """Return `/healthz`, which says 503 where a tick failed or is late, or another probe."""
         try:
-            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/{probe}", timeout=5) as answer:
                 found: dict[str, Any] = json.load(answer)
         except urllib.error.HTTPError as late:
             found = json.load(late)
@@ -59,8 +59,13 @@ def product(
     environment: Mapping[str, str],
     words: tuple[str, ...] = ("serve",),
     program: tuple[str, ...] = (sys.executable, "-m", "bot"),
+    *,
+    ready: bool = True,
 ) -> Iterator[Product]:
-    """Start it with its state in `folder`, wait until it answers, and stop it by SIGTERM."""
+    """Start it with its state in `folder`, wait until it answers, and stop it by SIGTERM.
+
+    Where a platform never answers it is never `ready`: then wait until its console is.
+    """
     log = folder / "trnbot.log"
     keep = {
         name: value
@@ -77,7 +82,7 @@ def product(
         running = subprocess.Popen([*program, *words], cwd=folder, env=said, stdout=out, stderr=out)
     try:
         started = Product(f"http://127.0.0.1:{port}", log, running)
-        _wait(started)
+        _wait(started, ready)
         yield started
     finally:
         if running.poll() is None:
@@ -85,13 +90,14 @@ def product(
         running.wait(timeout=30)
 
 
-def _wait(started: Product, longest_s: float = 90.0) -> None:
+def _wait(started: Product, ready: bool, longest_s: float = 90.0) -> None:
     end = time.monotonic() + longest_s
     while time.monotonic() < end and started.process.poll() is None:
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            health = started.health()
+            health = started.health("healthz" if ready else "livez")
             # Without a token it says no more than whether people are answered.
-            if health["ok"] or ("problem" in health and not health.get("starting")):
+            answered = health["ok"] or ("problem" in health and not health.get("starting"))
+            if answered and (ready or "up_seconds" in health):
                 return
         time.sleep(0.1)
     raise RuntimeError(f"trnbot did not answer: {started.log.read_text()[-2000:]}")

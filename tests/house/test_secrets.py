@@ -251,7 +251,7 @@ FAILING = {
 
 def test_no_secret_shows_of_a_product_to_which_everything_fails(tmp_path: Path) -> None:
     environment = FAILING | {"TRNBOT_SOURCE": f"recording:{recording('tiny')}"}
-    with product(tmp_path, free_port(), environment, ("serve", "--verbose")) as bot:
+    with product(tmp_path, free_port(), environment, ("serve", "--verbose"), ready=False) as bot:
         while "slack:C02FIN was not delivered" not in bot.log.read_text():
             assert bot.process.poll() is None
             time.sleep(0.2)

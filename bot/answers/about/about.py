@@ -28,7 +28,6 @@ from bot.cards.words import period
 from bot.errors import Unavailable, WrongInput, nearest, shortened
 from bot.grammar.line import type_name
 from bot.grammar.registry import Needs, Topic, arg, command, command_index, find_command
-from bot.knowledge.facts import load_glossary, term_of
 from bot.model.money import counted
 from bot.model.request import Request, Role
 from bot.model.window import BOUNDS, GRAMMAR, Window
@@ -160,6 +159,8 @@ def help_about(name: str) -> Card:
         try:
             explained, _ = find_command(name.split())
         except WrongInput:
+            from bot.grammar.plain.senses import load_glossary, term_of
+
             if term := term_of(name):
                 meaning = load_glossary()[term]
                 return Card(term, Tone.INFO, (text(meaning),), {"term": term, "meaning": meaning})
@@ -228,7 +229,8 @@ def words_forget(
     keys = LEARNT.keys(store, MOST_LEARNT)
     dropped = keys if line == _ALL else [key for key in keys if key == line]
     if not dropped and line != _ALL:
-        raise WrongInput(f"'{shortened(line)}' was not learnt{nearest(line, keys)}.")
+        known = nearest(line, keys, otherwise="; 'words' lists the lines that were")
+        raise WrongInput(f"'{shortened(line)}' was not learnt{known}.")
     for key in dropped:
         LEARNT.drop(store, key)
     return Card(f"{counted(len(dropped), 'line')} forgotten", Tone.GOOD, (), {"dropped": dropped})

@@ -96,9 +96,8 @@ class PlainWords:
 
         Raises `Unsure` where that cannot be told, or where it would do more than read.
         """
-        await self._learn(request)
         try:
-            return await ask(request)
+            answered = await ask(request)
         except NotAllowed:
             raise
         except WrongInput as error:
@@ -119,6 +118,9 @@ class PlainWords:
                 raise _choice(line, reading, error) from error
             if effect_of(reading.line) not in (Effect.READS, Effect.WORKS):
                 raise _press(line, reading.line) from error
+        else:
+            await self._learn(request)
+            return answered
 
         try:
             call, card = await ask(replace(request, line=reading.line))

@@ -13,9 +13,8 @@ from importlib.resources import files
 from bot.cards.lines import quote
 from bot.grammar.line import attempted
 from bot.grammar.plain.ranker import Ranker, load_examples, load_ranker, masked
-from bot.grammar.plain.senses import Names, Sense, normalized, senses_of
+from bot.grammar.plain.senses import Names, Sense, normalized, senses_of, term_of
 from bot.grammar.registry import COMMANDS, command_index
-from bot.knowledge.facts import term_of
 from bot.model.fleet import is_neuron
 from bot.model.window import Window, month_of
 

@@ -250,6 +250,22 @@ def _table(name: str, first: str, said: str = "said") -> Iterator[tuple[str, str
         yield from ((row[first], folded(phrase)) for phrase in row[said].split("|") if phrase)
 
 
+@cache
+def load_glossary() -> Mapping[str, str]:
+    """Return the meaning of each term that trnbot's answers and AWS's pages use."""
+    text = (files(_PACKAGE) / "glossary.csv").read_text(encoding="utf-8")
+    return {row["term"]: row["meaning"] for row in csv.DictReader(text.splitlines())}
+
+
+def term_of(words: str) -> str | None:
+    """Return the term of the glossary that words name, in the singular or the plural."""
+    wanted = words.casefold().strip()
+    for term in load_glossary():
+        if wanted in (term.casefold(), f"{term}s".casefold()):
+            return term
+    return None
+
+
 _ELIDED = re.compile(
     r"(?<=\b[cdjlmnst])'(?=\w)|(?<=\bqu)'(?=\w)|-(?:t-)?(?=(?:[nv]ous|on|ils?|elles?|je|tu|moi)\b)"
 )
