@@ -66,6 +66,8 @@ _TERM_ASKED = re.compile(
 )
 _UNLIKELY = 0.05
 """A command that is no likelier than this is neither offered for it nor surely meant."""
+_TABLE = 0.2
+"""What it adds to a command's likelihood that a row of the table explains as much as any."""
 _LONG = ("send me", "stop sending", "no alert", "what is a", "my last change", "off gpus")
 
 
@@ -228,8 +230,7 @@ class _Question:
         if candidates:
             lines += self.apart(candidates[0].row)
             for command, candidate in by_command.items():
-                # A row that explains as much as any counts as much as certainty.
-                support = candidate.explained / candidates[0].explained
+                support = _TABLE * candidate.explained / candidates[0].explained
                 weights[command] = weights.get(command, 0.0) + support
         for command in sorted(weights, key=lambda command: -weights[command]):
             if command in by_command:
