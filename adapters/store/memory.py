@@ -9,9 +9,8 @@ from typing import Any
 
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
-from bot.model.coverage import Coverage
 from bot.model.labels import Labels
-from bot.model.notification import Line, NotificationLogEntry
+from bot.model.notification import Coverage, Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate

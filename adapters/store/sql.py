@@ -58,9 +58,8 @@ from adapters.store.tables import (
 from bot.errors import StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.codec import decode
-from bot.model.coverage import Coverage, Known
 from bot.model.labels import Labels
-from bot.model.notification import Line, NotificationLogEntry
+from bot.model.notification import Coverage, Known, Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from aiohttp import web
 
 from bot.cards.card import Card, Strong, Table, Text, Tone, plain
-from bot.model.coverage import Coverage, Known
+from bot.model.notification import Coverage, Known
 from bot.ports.work import Asker, asked_by
 
 _BEAT = 2.0

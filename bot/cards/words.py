@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.cards.card import Block, Card, Strong, Tone, text
 from bot.model.claims import Note, Sourced, stale_days
-from bot.model.coverage import Coverage, Known
 from bot.model.money import usd
-from bot.model.reading import Reading, coverage_of
+from bot.model.notification import Coverage, Known
 from bot.model.spend import Money, Tally
 from bot.model.window import Window, duration_text, month_of, rounded_duration
+
+if TYPE_CHECKING:
+    from bot.model.reading import Reading
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 
@@ -36,6 +38,8 @@ def as_read(card: Card, unknown: str, reading: Reading) -> Card:
 
     `unknown` is its title where no node is known to run.
     """
+    from bot.model.reading import coverage_of  # it needs numpy, which `help` does without
+
     seen = coverage_of(reading)
     card = replace(card, data={**card.data, **seen.data})
     if not seen.because or seen.because == reading.learning:

@@ -11,11 +11,31 @@ from enum import StrEnum
 from typing import Any
 
 from bot.model.alert import Alert, Decision, Silence
-from bot.model.coverage import Coverage, Known
 from bot.model.window import Window, duration_text
 
 TOO_LONG = timedelta(hours=1)
 """From then on what the last tick saw says nothing about now."""
+
+
+class Known(StrEnum):
+    """Name how much is known of the fleet."""
+
+    WHOLE = "known"
+    PARTLY = "partly known"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """State how much of the fleet is known, and in a sentence why no more; "" for all of it."""
+
+    known: Known = Known.WHOLE
+    because: str = ""
+
+    @property
+    def data(self) -> dict[str, str]:
+        """Return the same for scripts."""
+        return {"known": self.known.value, "because": self.because}
 
 
 class Reason(StrEnum):

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.model.coverage import Coverage, Known
 from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume, is_neuron
 from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import counted
+from bot.model.notification import Coverage, Known
 from bot.model.run import CompileMark, Run
 from bot.model.spend import Commitment, Finding
 from bot.model.window import Window

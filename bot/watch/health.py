@@ -19,9 +19,8 @@ from typing import Any, Protocol
 
 from bot.errors import Refused, Standby, TrnbotError
 from bot.model.alert import Alert, usd_per_hour_of
-from bot.model.coverage import Coverage, Known
 from bot.model.money import counted
-from bot.model.notification import Delays
+from bot.model.notification import Coverage, Delays, Known
 from bot.model.window import age_text
 from bot.ports import Documents, DocumentStore
 from bot.ports.work import Lane, LaneLoad

@@ -15,8 +15,8 @@ from bot.cards.card import Card
 from bot.errors import NothingToWatch, Unavailable, WrongInput
 from bot.grammar.line import Call, attempted, read_line, understand
 from bot.grammar.registry import Command, Needs
-from bot.model.coverage import Known
 from bot.model.limits import YEARS
+from bot.model.notification import Known
 from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_instant
 from bot.settings.options import LINE_OPTIONS, Options, typed_line

@@ -11,9 +11,9 @@ from bot.answers.about.digest import Week, digest_card
 from bot.answers.about.summary import Part, Summary, summary_card, summary_data, summary_lines
 from bot.answers.plan.capacity import quota_card, tight_quotas, use_of
 from bot.knowledge import load_knowledge
-from bot.model.coverage import Coverage
 from bot.model.fleet import Market, Quota
 from bot.model.labels import Labels
+from bot.model.notification import Coverage
 from bot.model.window import Window
 from tests.builders import NOON, reading
 

@@ -22,7 +22,7 @@ from adapters.http import application
 from adapters.store.open import open_store
 from adapters.terminal.render import render as terminal_text
 from bot.cards.card import Card
-from bot.model.coverage import Known
+from bot.model.notification import Known
 from bot.model.request import Request, User
 from bot.settings.settings import read_settings
 from bot.wiring.build import Database, Shown, running_bot

@@ -18,8 +18,8 @@ from bot.grammar.plain.ask import with_reading
 from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
-from bot.model.coverage import Coverage
 from bot.model.fleet import Market
+from bot.model.notification import Coverage
 from bot.model.price import Basis, Price
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window, month_of

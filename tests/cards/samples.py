@@ -55,11 +55,10 @@ from bot.knowledge import load_knowledge
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, Waste
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause, Severity
-from bot.model.coverage import Coverage
 from bot.model.fleet import Instance, Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notification import Notification, Reason, ReplayResult
+from bot.model.notification import Coverage, Notification, Reason, ReplayResult
 from bot.model.price import Basis, Price
 from bot.model.reading import Gap, Reading
 from bot.model.request import User

@@ -10,8 +10,7 @@ from bot.answers.alerts.why import why_card
 from bot.cards.alert import notification_card, thread_line
 from bot.cards.alert_words import headline
 from bot.cards.card import Code, Table, Text, When
-from bot.model.coverage import Coverage
-from bot.model.notification import Notification, Reason
+from bot.model.notification import Coverage, Notification, Reason
 from bot.watch.notify import log_entry_of
 from tests.builders import NOON
 from tests.cards.samples import idle, notice, starved, waste

@@ -10,7 +10,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from adapters.web.live import standing
 from bot.cards.card import Card, Tone
-from bot.model.coverage import Known
+from bot.model.notification import Known
 from bot.model.reading import Gap, Reading
 from tests.builders import FIVE, NOON, reading
 from tests.house.fakes import Chat, Fleet, Script, app, ask

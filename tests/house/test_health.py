@@ -19,8 +19,8 @@ from adapters.timer import Attempts, Timer
 from bot.cards.card import Card
 from bot.errors import StoreFailed, Unavailable
 from bot.model.anomaly import Detection
-from bot.model.coverage import Coverage
 from bot.model.labels import Labels
+from bot.model.notification import Coverage
 from bot.model.window import EVER, Window
 from bot.ports import State, StateUpdate
 from bot.watch.health import Health, Watchdog

@@ -6,10 +6,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from bot.model.coverage import Coverage, Known
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notification import State
+from bot.model.notification import Coverage, Known, State
 from bot.model.reading import Gap, Reading, coverage_of
 from tests.builders import NOON, reading
 

@@ -237,3 +237,18 @@ def test_doctor_and_cost_name_one_instant_up_to_which_is_billed(tmp_path):
     billed = datetime.fromisoformat(answers[1]["billed_through"])
     (found,) = (check["found"] for check in answers[0]["checks"] if check["name"] == "billing")
     assert found == f"billed through {billed:%Y-%m-%d %H:%M} UTC"
+
+
+def test_help_loads_nothing_heavy():
+    heavy = ("numpy", "duckdb", "sklearn", "boto3", "aiohttp", "sqlalchemy")
+    code = "import sys; from bot.__main__ import main; sys.argv = ['trnbot', 'help']; main()"
+    program = f"{code}; print([x for x in {heavy} if x in sys.modules], file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr.strip() == "[]"

@@ -8,7 +8,7 @@ import pytest
 
 from bot.answers.alerts.judge import savings_card
 from bot.model.alert import Alert, Decision, DecisionKind
-from bot.model.coverage import Coverage
+from bot.model.notification import Coverage
 from bot.model.window import Window
 from bot.watch.feedback import saved_within, savings
 from tests.builders import FIVE, NOON, alert, nodes, waste

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from adapters.web.live import standing
 from bot.cards.card import Card, Heading, Strong, Style, Table, Text, Tone
-from bot.model.coverage import Coverage, Known
+from bot.model.notification import Coverage, Known
 from tests.e2e import samples
 
 WORDS = tuple(Heading(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))

@@ -40,10 +40,9 @@ from bot.costs.training import RunComparison
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Silence, usd_per_hour_of
-from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
-from bot.model.notification import State
+from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
 from bot.model.route import Routes

@@ -44,11 +44,10 @@ from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, committed_usd_per_hour_of, usd_per_hour_of
-from bot.model.coverage import Coverage
 from bot.model.fleet import Reservation
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
-from bot.model.notification import State
+from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.spend import Commitment, CommitmentPlan, Spend, Tally

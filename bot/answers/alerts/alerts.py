@@ -36,10 +36,9 @@ from bot.errors import WrongInput, nearest
 from bot.grammar.names import refuse_misspelt
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, leading, usd_per_hour_of
-from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
-from bot.model.notification import Notification, NotificationLogEntry, Reason
+from bot.model.notification import Coverage, Notification, NotificationLogEntry, Reason
 from bot.model.request import Request
 from bot.model.window import Window, duration_text, parse_duration, rounded_duration, write_duration
 from bot.ports import Ports, State, StateUpdate

@@ -42,9 +42,9 @@ from bot.cards.words import clock, doubted, period, unseen
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, DecisionKind, Silence
-from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
+from bot.model.notification import Coverage
 from bot.model.request import Request
 from bot.model.window import Window, parse_duration, rounded_duration, write_duration
 from bot.ports import Ports, StateUpdate

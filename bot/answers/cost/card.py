@@ -67,8 +67,8 @@ from bot.costs.nowcast import Expected, Nowcast, expected, fleet_of, forecast_mo
 from bot.costs.tally import Change, OwnerHint, comparable, row_ratio, share, top, untagged, until
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.coverage import Coverage, Known
 from bot.model.money import usd
+from bot.model.notification import Coverage, Known
 from bot.model.reading import bill_coverage
 from bot.model.request import Request
 from bot.model.spend import Commitment, CommitmentPlan, Filter, Money, Spend, Tally

@@ -14,9 +14,9 @@ from bot.costs.pricing import HOURS_A_MONTH, Pricing
 from bot.costs.tally import KEPT, REQUESTS, Bucket, Buckets, buckets_of
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.coverage import Coverage
 from bot.model.fleet import FileSystem, Volume
 from bot.model.money import cents, counted, usd
+from bot.model.notification import Coverage
 from bot.model.price import Price
 from bot.model.reading import (
     AT_LIMIT,
