@@ -56,6 +56,7 @@ class Prompt:
             wanted = typed.lstrip("#").lower()
             fitting = [choice for choice in choices if wanted in choice[1].lower()]
             if len(fitting) == 1:
+                self.say(f"  {fitting[0][1]}")
                 return fitting[0][0]
             if not fitting:
                 self.say(f"  '{shortened(typed)}' is none of them.")

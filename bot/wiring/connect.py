@@ -99,7 +99,8 @@ def run(connecting: Connecting, names: Iterable[str]) -> int:
         connecting.say("What it knows after")
         connecting.say(*(f"  {f'{time}:':<11}{what}" for time, what in FIRST_DAYS.items()))
         connecting.say(
-            "To leave: docs/aws-reference.md#leave says what stays, and how to remove it."
+            "To leave: 'Leave' in docs/aws-reference.md of trnbot's folder says what stays, and how"
+            " to remove it."
         )
     return 0
 
@@ -254,7 +255,7 @@ def connect_slack(connecting: Connecting) -> None:
     token = prompt.secret("Bot token, OAuth & Permissions (xoxb-…)", known=bool(held)) or held
     workspace = asyncio.run(slack.workspace(token))
     connecting.drafts.keep_secret({"SLACK_BOT_TOKEN": token})
-    connecting.say(f"  the bot is in {workspace}")
+    connecting.say(f"  the bot is in the workspace {workspace}")
 
     held = settings.text("slack.app_token")
     question = "App token, Basic Information, scope connections:write (xapp-…)"

@@ -404,7 +404,7 @@ class UsageMeter:
         """Return USD a month (730 hours) at the pace of steady ticks.
 
         It is that of the last whole day on record, else that of this process since its first tick,
-        else of today so far: what a start asks once is no pace.
+        else today so far as if it were a day's: what a start asks once is no pace.
         """
         now = self._clock()
         today = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -419,7 +419,7 @@ class UsageMeter:
                 pace := (spent_last - spent_first) / _hours(last - first)
             ):
                 return pace * 730
-        return self.today().usd / max(Decimal(1), _hours(now - today)) * 730
+        return self.today().usd * 730 / 24
 
     def bill(self) -> SelfCost:
         """Return the costs of this day and of a month at its pace."""
