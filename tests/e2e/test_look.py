@@ -107,6 +107,7 @@ async def test_ask_completes_arguments_and_brings_back_what_was_asked(browser): 
         await opened.goto(urljoin(address, "/ask"))
         await opened.wait_for_selector("body.ready")
         await opened.fill("#line", "cost m")
+        await opened.wait_for_selector("#complete code", state="attached")
         assert await opened.locator("#complete code").all_inner_texts() == ["cost mtd by service"]
         await opened.fill("#line", "cost 7d b")
         await opened.keyboard.press("ArrowDown")
