@@ -107,11 +107,9 @@ def mistakes(press: Press) -> list[str]:
         return [shown]
     if told == "told":
         return [] if press.changed == {"told"} or effect is Effect.CHANGES else [shown]
-    # The press before is told in its own time, which may fall into this one's.
-    changed = press.changed - {"told"}
     if effect is not Effect.CHANGES or told in ("refused", "asked"):
-        return [shown] if changed else []
-    return [] if changed else [shown]
+        return [shown] if press.changed else []
+    return [] if press.changed - {"told"} else [shown]
 
 
 async def press_all(opened: Tab, bot: Product, path: str) -> list[Press]:
