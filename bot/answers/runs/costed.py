@@ -198,13 +198,9 @@ def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], st
         for x in reading.inventory.instances.values()
         if x.labels.cluster == name and x.id not in idle
     ]
-    for nodes, by in (
-        (_labelled(run, cluster), "the job label"),
-        (_tagged(run, cluster), "the project tag"),
-        (_called(run, cluster), "their names"),
-    ):
-        if nodes:
-            return nodes, by, np.ones(frame.n_steps)
+    nodes, by = claimed_nodes(run, cluster)
+    if nodes:
+        return nodes, by, np.ones(frame.n_steps)
 
     # What no label and no tag gives to a run is shared by all that have no node of their own.
     taken: set[str] = set()
@@ -212,7 +208,7 @@ def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], st
     for sharer in reading.runs:
         if sharer.labels.cluster != name:
             continue
-        claimed = _labelled(sharer, cluster) or _tagged(sharer, cluster) or _called(sharer, cluster)
+        claimed, _ = claimed_nodes(sharer, cluster)
         taken |= {x.id for x in claimed}
         row = None if claimed else _row(sharer, frame)
         # A run that is over shares nothing.
@@ -245,12 +241,14 @@ def _seen(reading: Reading, runs: Frame, span: slice) -> Frame | None:
     return part.last(end - start) if part.n_steps and end > part.start else None
 
 
-def _labelled(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
-    return [x for x in nodes if x.labels.job == run.labels.job]
-
-
-def _tagged(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
-    return [x for x in nodes if x.project == run.labels.job]
+def claimed_nodes(run: Run, nodes: Sequence[Instance]) -> tuple[list[Instance], str]:
+    """Return the nodes of its cluster that a label, a tag or a name gives to a run, and which."""
+    cluster = [x for x in nodes if x.labels.cluster == run.labels.cluster]
+    if labelled := [x for x in cluster if x.labels.job == run.labels.job]:
+        return labelled, "the job label"
+    if tagged := [x for x in cluster if x.project == run.labels.job]:
+        return tagged, "the project tag"
+    return _called(run, cluster), "their names"
 
 
 def _called(run: Run, nodes: Sequence[Instance]) -> list[Instance]:

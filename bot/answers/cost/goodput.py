@@ -1,0 +1,312 @@
+"""Answer where each dollar of the Neuron nodes went: by class, and by whatever it is grouped by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from bot.answers.runs.costed import claimed_nodes
+from bot.cards.card import Block, Button, Buttons, Card, Chart, ChartKind, Series, Tone, compose
+from bot.cards.card import quiet, text
+from bot.cards.columns import SHARE, USD, Column, Columns, datum
+from bot.cards.lines import cost_line, window_line
+from bot.cards.words import grouped_words, period, unseen
+from bot.costs.allocation import Allocation
+from bot.costs.goodput import (
+    CLASSES,
+    JOB,
+    KEYS,
+    Amounts,
+    GoodputClass,
+    GoodputRow,
+    NodeTime,
+    Split,
+    goodput_of,
+    summed,
+)
+from bot.errors import WrongInput
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.fleet import is_neuron
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.money import usd
+from bot.model.notification import Coverage
+from bot.model.reading import Reading, bill_coverage
+from bot.model.request import Request
+from bot.model.spend import Filter, Tally
+from bot.model.window import Window
+from bot.ports import Ports
+
+_NODE, _DAY = "node", "day"
+_ROWS, _LOSSES = 12, 6
+_NONE = Decimal(0)
+_LATE, _STEP = timedelta(hours=1), timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Hold the dollars of a window by class: by the rows asked for, by day, and in all."""
+
+    window: Window
+    by: tuple[str, ...]
+    rows: Sequence[GoodputRow]
+    days: Sequence[GoodputRow]
+    tally: Tally
+    """What the bill says of the window, of nodes and of all else."""
+    read: Window | None
+    """The time of which metrics were read, None where none were."""
+    seen: Coverage
+    filters: tuple[Filter, ...] = ()
+
+    @property
+    def total(self) -> GoodputRow:
+        """Return the sum of all rows."""
+        return summed(self.rows)
+
+
+@dataclass(frozen=True)
+class ClassShare:
+    """State the USD of one class and its share of a whole."""
+
+    kind: GoodputClass
+    usd: Decimal
+    share: float
+
+
+_CLASSES = Columns[ClassShare](
+    Column("where it went", lambda x: x.kind.words),
+    Column("amortised", lambda x: x.usd, USD),
+    Column("share", lambda x: x.share, SHARE),
+)
+_AMOUNTS = (
+    Column[GoodputRow](
+        "amortised", lambda x: x.usd, USD, "total_usd", "sum of the row's classes", total=True
+    ),
+    Column[GoodputRow](
+        "goodput",
+        lambda x: x.goodput,
+        SHARE,
+        "goodput",
+        "classes_usd/productive over total_usd",
+    ),
+    Column[GoodputRow]("most lost to", lambda x: _most_lost(x)[0]),
+    Column[GoodputRow]("lost", lambda x: _most_lost(x)[1], USD),
+    datum("classes_usd", lambda x: _classes_data(x.classes)),
+)
+_OF_CLASS = (
+    "sum over nodes and days of the bill's amortised cost of the node's day x the class's hours"
+    " of it / the hours billed"
+)
+_FIGURES = {
+    "total_usd": "sum of the rows; the bill's amortised cost of Neuron instance types, of their"
+    " reserved capacity, and of commitments that nothing used",
+    "goodput": "classes_usd/productive over total_usd",
+    **{f"classes_usd/{kind.value}": "sum of the rows" for kind in CLASSES},
+    **{f"rows/classes_usd/{kind.value}": _OF_CLASS for kind in CLASSES},
+    **Columns(*_AMOUNTS).sources("rows"),
+}
+
+
+def _classes_data(classes: Amounts) -> dict[str, Decimal]:
+    return {kind.value: classes.get(kind, _NONE) for kind in CLASSES}
+
+
+def _most_lost(row: GoodputRow) -> tuple[str, Decimal | None]:
+    """Return the class that took most beside work, and its USD; nothing where all was work."""
+    losses = [
+        (amount, kind) for kind, amount in row.classes.items() if kind is not GoodputClass.PRODUCTIVE
+    ]
+    amount, kind = max(losses, default=(_NONE, GoodputClass.PRODUCTIVE))
+    return (kind.words, amount) if amount > 0 else ("", None)
+
+
+def goodput_card(answer: Goodput) -> Card:
+    """Draw what share was work, where the rest went, and who or what it was."""
+    total, tally = answer.total, answer.tally
+    data = {
+        "window": answer.window,
+        "by": list(answer.by),
+        "billed_through": tally.billed_through,
+        **answer.seen.data,
+        "total_usd": total.usd,
+        "goodput": total.goodput,
+        "classes_usd": _classes_data(total.classes),
+        "rows": [dict(row.key) | Columns(*_AMOUNTS).record(row) for row in answer.rows],
+    }
+    span = period(answer.window)
+    if not total.usd:
+        sentence = text("The bill holds no Neuron nodes in this window.")
+        return Card(f"Goodput of {span}: nothing was billed", Tone.INFO, (sentence,), data)
+
+    whole = float(total.usd)
+    shares = sorted(
+        (ClassShare(kind, part, float(part) / whole) for kind, part in total.classes.items()),
+        key=lambda x: (x.kind is not GoodputClass.PRODUCTIVE, -x.usd),
+    )
+    productive = total.classes.get(GoodputClass.PRODUCTIVE, _NONE)
+    title = (
+        f"Goodput {100 * (total.goodput or 0):.0f} % of {usd(total.usd)}"
+        f" · {span} · {grouped_words(answer.by)}"
+    )
+    keys = (Column[GoodputRow](name, _key(name)) for name in answer.by)
+    rows = Columns(*keys, *_AMOUNTS)
+    blocks = compose(
+        text(
+            f"{usd(productive)} went into work, {usd(total.usd - productive)} into what kept the"
+            " nodes from it."
+        ),
+        _CLASSES.table(shares),
+        rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
+        _chart(answer),
+        _notes(answer),
+        unseen(answer.seen),
+        Buttons(
+            tuple(
+                Button(f"By {name}", f"goodput {window_line(answer.window)} by {name}")
+                for name in ("cluster", "team", "job", "node", "day")
+                if (name,) != answer.by
+            )
+        ),
+    )
+    return Card(title, Tone.INFO, blocks, data)
+
+
+def _key(name: str) -> Callable[[GoodputRow], str]:
+    return lambda row: row.key[name] or f"(no {name})"
+
+
+def _chart(answer: Goodput) -> Chart | None:
+    """Stack the dearest classes by day, the other ones in one."""
+    if len(answer.days) < 2:
+        return None
+    losses = sorted(
+        (kind for kind in answer.total.classes if kind is not GoodputClass.PRODUCTIVE),
+        key=lambda kind: -answer.total.classes[kind],
+    )
+    drawn = (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
+    series = [
+        Series(
+            kind.words,
+            tuple(float(day.classes.get(kind, 0)) for day in answer.days),
+            Tone.GOOD if kind is GoodputClass.PRODUCTIVE else None,
+        )
+        for kind in drawn
+    ]
+    if losses[_LOSSES:]:
+        others = tuple(
+            sum(float(day.classes.get(kind, 0)) for kind in losses[_LOSSES:]) for day in answer.days
+        )
+        series.append(Series("all else", others))
+    days = [datetime.fromisoformat(day.key[_DAY]) for day in answer.days]
+    best = max(answer.days, key=lambda day: day.goodput or 0)
+    least = min(answer.days, key=lambda day: day.goodput or 0)
+    return Chart(
+        ChartKind.BAR,
+        "Amortised cost of Neuron nodes by day",
+        "$",
+        tuple(series),
+        categories=tuple(f"{day:%b} {day.day}" for day in days),
+        summary=(
+            f"Goodput was between {100 * (least.goodput or 0):.0f} and"
+            f" {100 * (best.goodput or 0):.0f} % a day."
+        ),
+        timed=True,
+    )
+
+
+def _notes(answer: Goodput) -> list[Block]:
+    """Say what the total is, what metrics do not reach, and how far the bill goes."""
+    total, tally = answer.total, answer.tally
+    types = sorted({row.key["instance_type"] for row in tally.rows if is_neuron(row.key["instance_type"])})
+    line = cost_line(
+        window_line(answer.window), ("line",), (Filter("instance_type", tuple(types)), *answer.filters)
+    )
+    committed = total.classes.get(GoodputClass.COMMITTED_UNUSED, _NONE)
+    beside = " and the commitments that nothing used" if committed else ""
+    notes: list[Block] = [
+        quiet(
+            f"The total is what the bill says ({line}){beside}; a class is an estimate: what each"
+            " node did, step by step, of what its day cost. Hours that an alert told as lost are its"
+            " cause's."
+        )
+    ]
+    if answer.read is None or answer.read.start > answer.window.start + _LATE:
+        reach = f"go back to {answer.read.start:%Y-%m-%d %H:%M} UTC" if answer.read else "are not read"
+        notes.append(quiet(f"Metrics {reach}: what was billed before is not seen."))
+    if tally.billed_through and tally.billed_through < answer.window.end:
+        notes.append(quiet(f"Billed through {tally.billed_through:%Y-%m-%d %H:%M} UTC."))
+    return notes
+
+
+def goodput_within(
+    ports: Ports, reading: Reading, window: Window, by: Sequence[str], where: Sequence[Filter] = ()
+) -> Goodput:
+    """Return where the dollars of a window went; may block."""
+    time = node_time(ports, reading, window)
+    asked = {_NODE: "resource"}
+    of_bill = [asked.get(name, name) for name in by if name != JOB]
+    tally = Allocation(ports, reading.now).tally(window, tuple(dict.fromkeys((*KEYS, *of_bill))), where)
+    split = Split(time, by_job=JOB in by)
+    rows = goodput_of(tally.rows, split, [asked.get(name, name) for name in by])
+    rows = [
+        GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows
+    ]
+    days = sorted(goodput_of(tally.rows, split, [_DAY]), key=lambda row: row.key[_DAY])
+    if tuple(by) == (_DAY,):
+        rows = days
+    read = time.nodes.window if time.nodes.n_steps else None
+    seen = bill_coverage(tally.billed_through, reading.now, window.end)
+    return Goodput(window, tuple(by), rows, days, tally, read, seen, tuple(where))
+
+
+def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
+    """Return what each node did in each step, as far as the reading goes back; may block."""
+    frame = reading.frame("node")
+    if frame is None:
+        frame = Frame("node", (), reading.now, _STEP, (), np.zeros((0, 0, 0), dtype=np.float32))
+    neuron = [is_neuron(thing.instance_type) for thing in frame.things]
+    nodes = frame.pick(np.array(neuron, dtype=bool)) if not all(neuron) else frame
+    limits = [ports.policy.at(thing).number("idle.below") for thing in nodes.things]
+
+    time = NodeTime(nodes, np.array(limits, dtype=np.float64))
+    time.compile(ports.world.compiles(reading, ports.policy, nodes.start))
+    if runs := reading.frame("run"):
+        instances = list(reading.inventory.instances.values())
+        rows = {(thing.job, thing.cluster): row for row, thing in enumerate(runs.things)}
+        claimed = {
+            row: [node.id for node in claimed_nodes(run, instances)[0]]
+            for run in reading.runs
+            if (row := rows.get((run.labels.job, run.labels.cluster))) is not None
+        }
+        time.run(runs, claimed)
+    time.lose(ports.stores.alerts.history(window, Labels()))
+    return time
+
+
+@command(
+    "goodput",
+    "Where each dollar of the Neuron nodes went: work, and what kept them from it.",
+    needs=Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("goodput 7d", "goodput 7d by team", "goodput last-week by node cluster=llama"),
+    rows=("rows",),
+    figures=_FIGURES,
+)
+def goodput(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("7d", "which days"),
+    by: tuple[str, ...] = arg(
+        "cluster", "cluster, team, job, node, day, or any dimension of the bill", keyword=True
+    ),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
+) -> Card:
+    """Split the bill of the window by what its nodes did."""
+    if any(condition.dimension in {JOB, _NODE} for condition in where):
+        raise WrongInput("'goodput' is filtered by dimensions of the bill: resource=i-0abc for a node.")
+    reading = ports.world.source.read(request.at)
+    return goodput_card(goodput_within(ports, reading, window, by, where))

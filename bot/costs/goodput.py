@@ -1,0 +1,444 @@
+"""Put each dollar of Neuron nodes into one class: productive work, or what kept them from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.costs.training import reporting
+from bot.model.alert import Alert
+from bot.model.causes import Cause
+from bot.model.fleet import is_neuron
+from bot.model.frame import Doubles, Floats, Frame, Mask
+from bot.model.run import Compile, Ending
+from bot.model.spend import Spend
+from bot.model.window import Window
+
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+
+
+class GoodputClass(StrEnum):
+    """Name what a node's time went into; each step of a node is in one class, or in two by share."""
+
+    PRODUCTIVE = "productive"
+    COMPILING_FIRST = "compiling_first"
+    COMPILING_AGAIN = "compiling_again"
+    COLD_CACHE = "cold_cache"
+    STARTING = "starting"
+    CHECKPOINT_EVALUATION = "checkpoint_evaluation"
+    """Wanted, yet without a step: a pause amid a job that goes on as before."""
+    STARVED = "starved"
+    NETWORK = "network"
+    STRAGGLER = "straggler"
+    HUNG = "hung"
+    ERRORS_HARDWARE = "errors_hardware"
+    LOST = "lost"
+    """Work that a restart threw away: what was done since the newest checkpoint."""
+    ALLOCATED_UNUSED = "allocated_unused"
+    IDLE = "idle"
+    COMMITTED_UNUSED = "committed_unused"
+    """Plans, reserved instances and reserved capacity that no node used."""
+    NOT_SEEN = "not_seen"
+    """Billed, and no metric tells what the node did."""
+
+    @property
+    def words(self) -> str:
+        """Return the name of the class in plain words."""
+        return _WORDS.get(self, self.value.replace("_", " "))
+
+
+_WORDS: Mapping[GoodputClass, str] = {
+    GoodputClass.COMPILING_FIRST: "compiling, first time",
+    GoodputClass.COMPILING_AGAIN: "compiling again",
+    GoodputClass.COLD_CACHE: "compiling, cold cache",
+    GoodputClass.CHECKPOINT_EVALUATION: "checkpoint, evaluation",
+    GoodputClass.ERRORS_HARDWARE: "errors, hardware",
+    GoodputClass.LOST: "lost to restarts",
+    GoodputClass.ALLOCATED_UNUSED: "allocated, unused",
+    GoodputClass.COMMITTED_UNUSED: "committed, unused",
+    GoodputClass.NOT_SEEN: "not seen",
+}
+CLASSES = tuple(GoodputClass)
+_CODE = {kind: code for code, kind in enumerate(CLASSES)}
+
+LOST_TO: Mapping[Cause, GoodputClass] = {
+    Cause.IDLE: GoodputClass.IDLE,
+    Cause.ALLOCATED_UNUSED: GoodputClass.ALLOCATED_UNUSED,
+    Cause.HUNG: GoodputClass.HUNG,
+    Cause.LONG_COMPILE: GoodputClass.COMPILING_FIRST,
+    Cause.COLD_CACHE: GoodputClass.COLD_CACHE,
+    Cause.KILLED_COMPILE: GoodputClass.COMPILING_AGAIN,
+    Cause.STARVED: GoodputClass.STARVED,
+    Cause.NETWORK_BOUND: GoodputClass.NETWORK,
+    Cause.COLLECTIVE_PATH: GoodputClass.NETWORK,
+    Cause.STRAGGLER: GoodputClass.STRAGGLER,
+    Cause.MEMORY_PRESSURE: GoodputClass.ERRORS_HARDWARE,
+    Cause.EXECUTION_ERRORS: GoodputClass.ERRORS_HARDWARE,
+    Cause.HARDWARE_FAULT: GoodputClass.ERRORS_HARDWARE,
+}
+"""Where the time goes that an alert of a cause says was lost; no other cause loses time of nodes."""
+
+Codes = npt.NDArray[np.int8]
+Rows = npt.NDArray[np.int32]
+NO_JOB = -1
+DAY, RESOURCE, TYPE, USAGE, LINE = "day", "resource", "instance_type", "usage_type", "line"
+JOB, _MILLIONTH = "job", Decimal("0.000001")
+KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE)
+"""Dimensions by which the bill is asked, beside those that the answer is grouped by."""
+
+
+class NodeTime:
+    """Classify each step of each node; `base` holds its class, `share` what an alert takes of it."""
+
+    def __init__(self, nodes: Frame, idle_below: Doubles) -> None:
+        """Begin with what utilization and runtimes say; `idle_below` is a ratio for each node."""
+        self.nodes = nodes
+        self.levels = nodes.of("neuroncore_utilization_ratio").astype(np.float64)
+        self.seen: Mask = ~np.isnan(nodes.values).all(axis=2)
+        self.working: Mask = self.levels > idle_below[:, None]
+        self.base: Codes = np.full(self.seen.shape, _CODE[GoodputClass.PRODUCTIVE], dtype=np.int8)
+        self.lost_to: Codes = self.base.copy()
+        self.share: Floats = np.zeros(self.seen.shape, dtype=np.float32)
+        self.rows = {thing.instance: row for row, thing in enumerate(nodes.things)}
+        self.jobs: Rows = np.full(self.seen.shape, NO_JOB, dtype=np.int32)
+        """The row of the run that each step worked for."""
+        self.job_names: tuple[str, ...] = ()
+
+        memory = nodes.of("neuron_runtime_memory_used_bytes")
+        loaded = (memory > 0) | (nodes.of("neuron_runtime_loaded_ratio") > 0)
+        still = self.seen & ~self.working
+        for row in np.flatnonzero(still.any(axis=1)):
+            works = np.flatnonzero(self.working[row])
+            first_seen = int(self.seen[row].argmax())
+            for begin, end in stretches(still[row]):
+                before = bool(works.size) and works[0] < begin
+                after = bool(works.size) and works[-1] >= end
+                launched = begin == first_seen > 0
+                self.base[row, begin:end] = _standing(
+                    loaded[row, begin:end], before=before, after=after, launched=launched
+                )
+        self.base[~self.seen] = _CODE[GoodputClass.NOT_SEEN]
+
+    def compile(self, compiles: Iterable[Compile]) -> None:
+        """Mark compiles where nothing executed; a node that had worked on its scope compiles again."""
+        known: set[tuple[str, str]] = set()
+        for compilation in sorted(compiles, key=lambda x: x.window.start):
+            place = (compilation.instance, str(compilation.scope))
+            kind = GoodputClass.COMPILING_FIRST
+            if place in known:
+                kind = GoodputClass.COMPILING_AGAIN
+            if compilation.ending is not Ending.CUT:
+                known.add(place)
+            row = self.rows.get(compilation.instance)
+            if row is None:
+                continue
+            part = self.steps(compilation.window)
+            free = self.seen[row, part] & ~self.working[row, part]
+            self.base[row, part][free] = _CODE[kind]
+
+    def run(self, runs: Frame, claimed: Mapping[int, Sequence[str]]) -> None:
+        """Give steps to runs, and mark where a run's work stood though its nodes were busy, or was lost.
+
+        `claimed` names a run's nodes by the run's row. A run without any has the nodes of its
+        cluster that nobody claims, while no other such run reports.
+        """
+        self.job_names = tuple(thing.job for thing in runs.things)
+        reported = np.zeros((len(runs.things), self.nodes.n_steps), dtype=bool)
+        grid = _on_grid(runs, self.nodes)
+        for row in range(len(runs.things)):
+            if span := reporting(runs, row):
+                reported[row] = (grid >= span.start) & (grid < span.stop)
+
+        clusters = np.array([thing.cluster for thing in self.nodes.things])
+        free = np.ones(len(clusters), dtype=bool)
+        rows_of = {
+            row: np.array([self.rows[name] for name in names if name in self.rows], dtype=np.intp)
+            for row, names in claimed.items()
+        }
+        for row, rows in rows_of.items():
+            free[rows] = False
+            self.jobs[np.ix_(rows, np.flatnonzero(reported[row]))] = row
+        for cluster in {thing.cluster for thing in runs.things}:
+            alike = [
+                row
+                for row, thing in enumerate(runs.things)
+                if thing.cluster == cluster and not len(rows_of.get(row, ()))
+            ]
+            alone = reported[alike].sum(axis=0) == 1
+            rows = np.flatnonzero(free & (clusters == cluster))
+            for row in alike:
+                rows_of[row] = rows
+                self.jobs[np.ix_(rows, np.flatnonzero(alone & reported[row]))] = row
+
+        for row, rows in rows_of.items():
+            for kind, marked in zip(
+                (GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.LOST),
+                _stood_and_lost(runs.of("run_step_count")[row].astype(np.float64)),
+                strict=True,
+            ):
+                steps = np.flatnonzero(_moved(marked, grid))
+                block = np.ix_(rows, steps)
+                theirs = (self.jobs[block] == row) & (
+                    self.base[block] == _CODE[GoodputClass.PRODUCTIVE]
+                )
+                self.base[block] = np.where(theirs, _CODE[kind], self.base[block])
+
+    def lose(self, alerts: Iterable[Alert]) -> None:
+        """Give the hours that alerts say were lost to their causes' classes.
+
+        An alert's own hours are spread over its nodes and steps by how far each lay below its
+        usual: so `goodput` and the alert tell the same dollars. Where two claim a step, the greater
+        share has it.
+        """
+        for alert in alerts:
+            kind = LOST_TO.get(alert.cause)
+            if kind is None or alert.waste is None:
+                continue
+            anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
+            things = dict.fromkeys((*anomaly.things, *alert.anomaly.things))
+            rows = [self.rows[thing] for thing in things if thing in self.rows]
+            whole = Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
+            part = self.steps(whole)
+            if not rows or part.start >= part.stop:
+                continue
+            block = np.ix_(rows, np.arange(part.start, part.stop))
+            hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
+            # Of an alert that began before the frame, the hours within it are lost here.
+            inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
+            steps = hours * min(1.0, inside) / (self.nodes.step / _HOUR)
+            usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
+            lost = spread(self.levels[block], self.seen[block], sum(usual) / 2, steps)
+            more = lost > self.share[block]
+            self.share[block] = np.where(more, lost, self.share[block])
+            self.lost_to[block] = np.where(more, _CODE[kind], self.lost_to[block])
+
+    def steps(self, window: Window) -> slice:
+        """Return the steps of the frame that lie in a window."""
+        first = round((window.start - self.nodes.start) / self.nodes.step)
+        last = round((window.end - self.nodes.start) / self.nodes.step)
+        n = self.nodes.n_steps
+        return slice(min(max(first, 0), n), min(max(last, 0), n))
+
+    def hours(self, steps: slice, job: int | None = None) -> Doubles:
+        """Return the hours of each class in some steps, (n_nodes, n_classes).
+
+        Of one job alone where its row is given; `NO_JOB` is what nobody worked for.
+        """
+        part = slice(None), steps
+        of_job = self.jobs[part] == job if job is not None else np.ones_like(self.seen[part])
+        base, lost_to, share = self.base[part], self.lost_to[part], self.share[part]
+        hours = np.zeros((len(base), len(CLASSES)))
+        for code in range(len(CLASSES)):
+            of_class = (base == code) * (1.0 - share) + (lost_to == code) * share
+            hours[:, code] = (of_class * of_job).sum(axis=1)
+        return hours * (self.nodes.step / _HOUR)
+
+
+def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:
+    """Return the class of each step of a stretch without work; `held`: a runtime was loaded.
+
+    How long a job may pause is for alerts to say: what none was raised for is usual.
+    """
+    kinds = np.where(held, _CODE[GoodputClass.ALLOCATED_UNUSED], _CODE[GoodputClass.IDLE])
+    if held.all() and before and after:
+        kinds[:] = _CODE[GoodputClass.CHECKPOINT_EVALUATION]
+    elif after:
+        # It starts from its launch, or from when its runtime was loaded, until it works.
+        empty = np.flatnonzero(~held)
+        kinds[0 if launched or not empty.size else int(empty[-1]) + 1 :] = _CODE[
+            GoodputClass.STARTING
+        ]
+    return kinds.astype(np.int8)
+
+
+def stretches(marked: Mask) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last step (exclusive) of each unbroken stretch of marked steps."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], marked.astype(np.int8), [0]))))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def spread(levels: Doubles, seen: Mask, usual: float, steps: float) -> Floats:
+    """Return the share of each step that is lost, so that the shares sum to `steps`.
+
+    In proportion to how far the levels lie below the usual, evenly where none does (a busy wait);
+    no step loses more than itself.
+    """
+    below = np.clip(1 - np.nan_to_num(levels) / max(usual, 1e-6), 0, 1) * seen
+    if below.sum() <= 0.05 * seen.sum():
+        below = seen.astype(np.float64)
+    lost = np.zeros_like(below)
+    # What a step cannot hold goes to those that have room.
+    for _ in range(8):
+        room = np.minimum(below, 1) * (lost < 1)
+        left = min(steps, seen.sum()) - lost.sum()
+        if left <= 1e-9:
+            break
+        if not room.any():
+            room = seen * (lost < 1.0)
+        lost = np.minimum(1.0, lost + room * (left / room.sum()))
+    return lost.astype(np.float32)
+
+
+def _stood_and_lost(counts: Doubles) -> tuple[Mask, Mask]:
+    """Return where a run's count of steps stood still, and what it fell back behind, (n_steps,).
+
+    A count that falls back throws away what was done since it last passed there.
+    """
+    stood, lost = np.zeros(counts.size, dtype=bool), np.zeros(counts.size, dtype=bool)
+    reported = np.flatnonzero(~np.isnan(counts))
+    known = counts[reported]
+    stood[reported[1:]] = np.diff(known) == 0
+    for fall in np.flatnonzero(np.diff(known) < 0):
+        kept = np.flatnonzero(known[: fall + 1] <= known[fall + 1])
+        lost[reported[(kept[-1] + 1 if kept.size else 0) : fall + 1]] = True
+    return stood, lost
+
+
+def _on_grid(runs: Frame, nodes: Frame) -> npt.NDArray[np.intp]:
+    """Return for each step of the nodes the step of the runs that it lies in, out of range too."""
+    offset = (nodes.start - runs.start) / runs.step
+    places = offset + (np.arange(nodes.n_steps) + 0.5) * (nodes.step / runs.step)
+    return np.floor(places).astype(np.intp)
+
+
+def _moved(marked: Mask, grid: npt.NDArray[np.intp]) -> Mask:
+    inside = (grid >= 0) & (grid < marked.size)
+    return np.asarray(inside & marked[np.clip(grid, 0, marked.size - 1)])
+
+
+Amounts = dict[GoodputClass, Decimal]
+
+
+@dataclass(frozen=True)
+class GoodputRow:
+    """State the amortised USD of one row by class; they sum to what the bill says of it."""
+
+    key: Mapping[str, str]
+    classes: Amounts
+
+    @property
+    def usd(self) -> Decimal:
+        """Return the USD of all classes."""
+        return sum(self.classes.values(), Decimal(0))
+
+    @property
+    def goodput(self) -> float | None:
+        """Return the productive share, None of nothing."""
+        productive = self.classes.get(GoodputClass.PRODUCTIVE, Decimal(0))
+        return float(productive / self.usd) if self.usd > 0 else None
+
+
+def is_of_nodes(key: Mapping[str, str]) -> bool:
+    """Return whether a row of the bill is of Neuron nodes, or of a commitment to them.
+
+    A plan that names an instance family of another kind is not; one for any compute is.
+    """
+    if key[LINE] == "commitment":
+        family = key[USAGE].partition(":")[2].partition(".")[0]
+        return not family or is_neuron(family) or not any(x.isdigit() for x in family)
+    return is_neuron(key[TYPE])
+
+
+class Split:
+    """Split rows of the bill by what their nodes did on each day, and by job where asked."""
+
+    def __init__(self, time: NodeTime, *, by_job: bool = False) -> None:
+        self.time = time
+        self._by_job = by_job
+        self._days: dict[str, list[tuple[str, Doubles]]] = {}
+
+    def parts(self, row: Spend) -> list[tuple[str, Doubles]]:
+        """Return jobs with the share of each class in a row of the bill; all shares sum to 1.
+
+        Without jobs there is one part, of no name. What no node used is committed; hours that the
+        bill metered and no metric tells of are not seen.
+        """
+        only = np.zeros(len(CLASSES))
+        if row.key[LINE] == "commitment" or "Unused" in row.key[USAGE]:
+            only[_CODE[GoodputClass.COMMITTED_UNUSED]] = 1
+            return [("", only)]
+
+        hours = self._hours(row.key)
+        seen = sum((float(part.sum()) for _, part in hours), 0.0)
+        unseen = max(0.0, row.hours - seen)
+        if not seen + unseen:
+            unseen = 1.0
+        only[_CODE[GoodputClass.NOT_SEEN]] = unseen
+        return [(job, part / (seen + unseen)) for job, part in (*hours, ("", only)) if part.any()]
+
+    def _hours(self, key: Mapping[str, str]) -> list[tuple[str, Doubles]]:
+        """Return the hours that were seen of the row's node, else of all of its type and cluster."""
+        node, things = key[RESOURCE].rpartition("/")[2], self.time.nodes.things
+        if node in self.time.rows:
+            rows = [self.time.rows[node]]
+        elif node.startswith("i-"):
+            rows = []
+        else:
+            place = key.get("cluster", "")
+            rows = [
+                row
+                for row, thing in enumerate(things)
+                if thing.instance_type == key[TYPE] and place in ("", thing.cluster)
+            ]
+        return [(job, hours[rows].sum(axis=0)) for job, hours in self._of_day(key[DAY])]
+
+    def _of_day(self, day: str) -> list[tuple[str, Doubles]]:
+        """Return the hours of each class of each node on a UTC day, (n_nodes, n_classes), by job."""
+        if day not in self._days:
+            start = datetime.fromisoformat(f"{day[:10]}T00:00:00").replace(tzinfo=UTC)
+            time, steps = self.time, self.time.steps(Window(start, start + _DAY))
+            jobs = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [None]
+            names = {row: name for row, name in enumerate(time.job_names)}
+            found = [(names.get(job, ""), time.hours(steps, job)) for job in jobs]
+            for _, hours in found:
+                hours[:, _CODE[GoodputClass.NOT_SEEN]] = 0  # the bill knows whether it ran then
+            self._days[day] = found
+        return self._days[day]
+
+
+def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[GoodputRow]:
+    """Return the USD of each class by the dimensions asked for, the dearest first.
+
+    Every amount of the bill is kept whole: what rounding leaves goes to its greatest class.
+    """
+    sums: dict[tuple[str, ...], Amounts] = {}
+    for row in rows:
+        usd = row.money.amortised
+        if not usd or not is_of_nodes(row.key):
+            continue
+        parts = split.parts(row)
+        left = usd
+        for job, shares in parts:
+            classes = sums.setdefault(
+                tuple(job if name == JOB else row.key[name] for name in by), {}
+            )
+            for code in np.flatnonzero(shares):
+                part = (usd * Decimal(repr(float(shares[code])))).quantize(_MILLIONTH)
+                classes[CLASSES[code]] = classes.get(CLASSES[code], Decimal(0)) + part
+                left -= part
+        # What rounding leaves goes to the last class that was given something.
+        classes[CLASSES[code]] += left
+    found = [
+        GoodputRow(dict(zip(by, key, strict=True)), dict(sorted(classes.items(), key=_order)))
+        for key, classes in sums.items()
+    ]
+    return sorted(found, key=lambda row: (-row.usd, tuple(row.key.values())))
+
+
+def _order(item: tuple[GoodputClass, Decimal]) -> int:
+    return _CODE[item[0]]
+
+
+def summed(rows: Iterable[GoodputRow]) -> GoodputRow:
+    """Return the sum of some rows, under no key."""
+    classes: Amounts = {}
+    for row in rows:
+        for kind, usd in row.classes.items():
+            classes[kind] = classes.get(kind, Decimal(0)) + usd
+    return GoodputRow({}, dict(sorted(classes.items(), key=_order)))
