@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -86,7 +87,9 @@ LOST_TO: Mapping[Cause, GoodputClass] = {
 
 Codes = npt.NDArray[np.int8]
 Rows = npt.NDArray[np.int32]
-NO_JOB = -1
+NO_JOB, ANY_JOB = -1, -2
+_FAMILY = re.compile(r"[a-z]+\d")
+_COMPILES = (_CODE[GoodputClass.COMPILING_FIRST], _CODE[GoodputClass.COMPILING_AGAIN])
 DAY, RESOURCE, TYPE, USAGE, LINE = "day", "resource", "instance_type", "usage_type", "line"
 JOB, _MILLIONTH = "job", Decimal("0.000001")
 KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE)
@@ -100,8 +103,8 @@ class NodeTime:
         """Begin with what utilization and runtimes say; `idle_below` is a ratio for each node."""
         self.nodes = nodes
         self.levels = nodes.of("neuroncore_utilization_ratio").astype(np.float64)
-        self.seen: Mask = ~np.isnan(nodes.values).all(axis=2)
-        self.working: Mask = self.levels > idle_below[:, None]
+        self.seen: Mask = np.asarray(~np.isnan(nodes.values).all(axis=2))
+        self.working: Mask = np.asarray(self.levels > idle_below[:, None])
         self.base: Codes = np.full(self.seen.shape, _CODE[GoodputClass.PRODUCTIVE], dtype=np.int8)
         self.lost_to: Codes = self.base.copy()
         self.share: Floats = np.zeros(self.seen.shape, dtype=np.float32)
@@ -202,12 +205,14 @@ class NodeTime:
                 continue
             anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
             things = dict.fromkeys((*anomaly.things, *alert.anomaly.things))
-            rows = [self.rows[thing] for thing in things if thing in self.rows]
+            rows = np.array([self.rows[x] for x in things if x in self.rows], dtype=np.intp)
             whole = Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
             part = self.steps(whole)
-            if not rows or part.start >= part.stop:
+            if not rows.size or part.start >= part.stop:
                 continue
             block = np.ix_(rows, np.arange(part.start, part.stop))
+            if alert.cause is Cause.COLD_CACHE:
+                self._cold(anomaly.scope.cluster, part)
             hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
             # Of an alert that began before the frame, the hours within it are lost here.
             inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
@@ -218,6 +223,13 @@ class NodeTime:
             self.share[block] = np.where(more, lost, self.share[block])
             self.lost_to[block] = np.where(more, _CODE[kind], self.lost_to[block])
 
+    def _cold(self, cluster: str, part: slice) -> None:
+        """Call a cluster's compiles cold while its cache is: each start's nodes compile anew."""
+        rows = np.flatnonzero([thing.cluster == cluster for thing in self.nodes.things])
+        block = np.ix_(rows, np.arange(part.start, part.stop))
+        compiling = np.isin(self.base[block], _COMPILES)
+        self.base[block] = np.where(compiling, _CODE[GoodputClass.COLD_CACHE], self.base[block])
+
     def steps(self, window: Window) -> slice:
         """Return the steps of the frame that lie in a window."""
         first = round((window.start - self.nodes.start) / self.nodes.step)
@@ -225,13 +237,13 @@ class NodeTime:
         n = self.nodes.n_steps
         return slice(min(max(first, 0), n), min(max(last, 0), n))
 
-    def hours(self, steps: slice, job: int | None = None) -> Doubles:
+    def hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
         """Return the hours of each class in some steps, (n_nodes, n_classes).
 
         Of one job alone where its row is given; `NO_JOB` is what nobody worked for.
         """
         part = slice(None), steps
-        of_job = self.jobs[part] == job if job is not None else np.ones_like(self.seen[part])
+        of_job = (self.jobs[part] == job) | (job == ANY_JOB)
         base, lost_to, share = self.base[part], self.lost_to[part], self.share[part]
         hours = np.zeros((len(base), len(CLASSES)))
         for code in range(len(CLASSES)):
@@ -304,7 +316,7 @@ def _on_grid(runs: Frame, nodes: Frame) -> npt.NDArray[np.intp]:
     """Return for each step of the nodes the step of the runs that it lies in, out of range too."""
     offset = (nodes.start - runs.start) / runs.step
     places = offset + (np.arange(nodes.n_steps) + 0.5) * (nodes.step / runs.step)
-    return np.floor(places).astype(np.intp)
+    return np.asarray(np.floor(places), dtype=np.intp)
 
 
 def _moved(marked: Mask, grid: npt.NDArray[np.intp]) -> Mask:
@@ -329,9 +341,14 @@ class GoodputRow:
 
     @property
     def goodput(self) -> float | None:
-        """Return the productive share, None of nothing."""
-        productive = self.classes.get(GoodputClass.PRODUCTIVE, Decimal(0))
-        return float(productive / self.usd) if self.usd > 0 else None
+        """Return the productive share, None where nothing was seen."""
+        if self.usd <= self.of(GoodputClass.NOT_SEEN):
+            return None
+        return float(self.of(GoodputClass.PRODUCTIVE) / self.usd)
+
+    def of(self, kind: GoodputClass) -> Decimal:
+        """Return the USD of a class."""
+        return self.classes.get(kind, Decimal(0))
 
 
 def is_of_nodes(key: Mapping[str, str]) -> bool:
@@ -341,7 +358,7 @@ def is_of_nodes(key: Mapping[str, str]) -> bool:
     """
     if key[LINE] == "commitment":
         family = key[USAGE].partition(":")[2].partition(".")[0]
-        return not family or is_neuron(family) or not any(x.isdigit() for x in family)
+        return is_neuron(family) or not _FAMILY.match(family)
     return is_neuron(key[TYPE])
 
 
@@ -393,8 +410,8 @@ class Split:
         if day not in self._days:
             start = datetime.fromisoformat(f"{day[:10]}T00:00:00").replace(tzinfo=UTC)
             time, steps = self.time, self.time.steps(Window(start, start + _DAY))
-            jobs = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [None]
-            names = {row: name for row, name in enumerate(time.job_names)}
+            jobs: list[int] = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [ANY_JOB]
+            names = dict(enumerate(time.job_names))
             found = [(names.get(job, ""), time.hours(steps, job)) for job in jobs]
             for _, hours in found:
                 hours[:, _CODE[GoodputClass.NOT_SEEN]] = 0  # the bill knows whether it ran then

@@ -126,7 +126,7 @@ def program_listeners(app: App, now: Now, doors: Doors) -> list[Listener]:
     api = Api(calls.read, ports.tools, ports.version, doors.guard)
     if not doors.mcp or not installed():
         return [api]
-    from adapters.mcp.http import ToolListener
+    from adapters.mcp.server import ToolListener
 
     return [api, ToolListener(ports, doors.guard, doors.public_url)]
 

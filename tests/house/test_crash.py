@@ -39,10 +39,8 @@ from tests.storm.faults import Faults
 from tests.storm.slackside import SlackSide
 
 HANDOVER_S = 30
-EVERY_KILL = os.environ.get("TRNBOT_KILLS") == "all"
-AT_LENGTH = pytest.mark.skipif(
-    not EVERY_KILL, reason="takes ten minutes; TRNBOT_KILLS=all tries it"
-)
+EVERY_KILL = os.environ.get("KILLS") == "all"
+AT_LENGTH = pytest.mark.skipif(not EVERY_KILL, reason="takes ten minutes; KILLS=all tries it")
 END = datetime(2026, 11, 17, 5, tzinfo=UTC)
 """By then the recording's one incident is over."""
 
@@ -246,7 +244,7 @@ def wait_for(look: Callable[[], bool], longest_s: float = 60) -> None:
 
 
 KILLS = 100
-"""Kills from outside the process, by TRNBOT_KILLS=all; `make test` tries a few on SQLite."""
+"""Kills from outside the process, by KILLS=all; `make test` tries a few on SQLite."""
 RECORDED_S = 4 * 3600
 """From the first tick of the recording to the end of its incident, and a little more."""
 LONGEST_LIFE_S = 3.0

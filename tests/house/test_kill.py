@@ -2,7 +2,7 @@
 
 Each kill is a process of its own that ends by `os._exit` at its n-th step, on a real database and a chat in a file; then another
 goes on where it stopped. `make test` kills once each database, `make test-all` at a sample that holds every kind of step;
-TRNBOT_KILLS=all kills at every step.
+KILLS=all kills at every step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.house.fakes import Script, app, ask
 
 KILLED = 9
 ROOT = Path(__file__).parents[2]
-EVERY_STEP = os.environ.get("TRNBOT_KILLS") == "all"
+EVERY_STEP = os.environ.get("KILLS") == "all"
 USD = {"llama": 900, "bert": 50, "moe": 10}
 CHANNELS = ("chat:ops", "chat:lead")
 TABLES = "alerts, said, lines, silences, decisions, ticks, versions, attempts, shelf"

@@ -16,7 +16,7 @@ from oidc_provider_mock import User as Account
 from oidc_provider_mock import run_server_in_thread
 
 from adapters.http import application
-from adapters.mcp.http import ToolListener
+from adapters.mcp.server import ToolListener
 from adapters.web.api import Api
 from adapters.web.people import (
     SCOPES,

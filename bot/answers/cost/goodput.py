@@ -10,8 +10,19 @@ from decimal import Decimal
 import numpy as np
 
 from bot.answers.runs.costed import claimed_nodes
-from bot.cards.card import Block, Button, Buttons, Card, Chart, ChartKind, Series, Tone, compose
-from bot.cards.card import quiet, text
+from bot.cards.card import (
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    ChartKind,
+    Series,
+    Tone,
+    compose,
+    quiet,
+    text,
+)
 from bot.cards.columns import SHARE, USD, Column, Columns, datum
 from bot.cards.lines import cost_line, window_line
 from bot.cards.words import grouped_words, period, unseen
@@ -82,19 +93,17 @@ _CLASSES = Columns[ClassShare](
     Column("amortised", lambda x: x.usd, USD),
     Column("share", lambda x: x.share, SHARE),
 )
-_AMOUNTS = (
-    Column[GoodputRow](
-        "amortised", lambda x: x.usd, USD, "total_usd", "sum of the row's classes", total=True
-    ),
-    Column[GoodputRow](
+_AMOUNTS: tuple[Column[GoodputRow], ...] = (
+    Column("amortised", lambda x: x.usd, USD, "total_usd", "sum of the row's classes", total=True),
+    Column(
         "goodput",
         lambda x: x.goodput,
         SHARE,
         "goodput",
         "classes_usd/productive over total_usd",
     ),
-    Column[GoodputRow]("most lost to", lambda x: _most_lost(x)[0]),
-    Column[GoodputRow]("lost", lambda x: _most_lost(x)[1], USD),
+    Column("most lost to", lambda x: _most_lost(x)[0]),
+    Column("lost", lambda x: _most_lost(x)[1], USD),
     datum("classes_usd", lambda x: _classes_data(x.classes)),
 )
 _OF_CLASS = (
@@ -118,7 +127,9 @@ def _classes_data(classes: Amounts) -> dict[str, Decimal]:
 def _most_lost(row: GoodputRow) -> tuple[str, Decimal | None]:
     """Return the class that took most beside work, and its USD; nothing where all was work."""
     losses = [
-        (amount, kind) for kind, amount in row.classes.items() if kind is not GoodputClass.PRODUCTIVE
+        (amount, kind)
+        for kind, amount in row.classes.items()
+        if kind is not GoodputClass.PRODUCTIVE
     ]
     amount, kind = max(losses, default=(_NONE, GoodputClass.PRODUCTIVE))
     return (kind.words, amount) if amount > 0 else ("", None)
@@ -130,12 +141,13 @@ def goodput_card(answer: Goodput) -> Card:
     data = {
         "window": answer.window,
         "by": list(answer.by),
+        "currency": tally.currency,
         "billed_through": tally.billed_through,
         **answer.seen.data,
         "total_usd": total.usd,
         "goodput": total.goodput,
         "classes_usd": _classes_data(total.classes),
-        "rows": [dict(row.key) | Columns(*_AMOUNTS).record(row) for row in answer.rows],
+        "rows": [{"key": dict(row.key), **Columns(*_AMOUNTS).record(row)} for row in answer.rows],
     }
     span = period(answer.window)
     if not total.usd:
@@ -147,17 +159,18 @@ def goodput_card(answer: Goodput) -> Card:
         (ClassShare(kind, part, float(part) / whole) for kind, part in total.classes.items()),
         key=lambda x: (x.kind is not GoodputClass.PRODUCTIVE, -x.usd),
     )
-    productive = total.classes.get(GoodputClass.PRODUCTIVE, _NONE)
-    title = (
-        f"Goodput {100 * (total.goodput or 0):.0f} % of {usd(total.usd)}"
-        f" · {span} · {grouped_words(answer.by)}"
+    productive, unseen_usd = (
+        total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
+    share = "not known" if total.goodput is None else f"{100 * total.goodput:.0f} %"
+    title = f"Goodput {share} of {usd(total.usd)} · {span}{grouped_words(answer.by)}"
     keys = (Column[GoodputRow](name, _key(name)) for name in answer.by)
     rows = Columns(*keys, *_AMOUNTS)
     blocks = compose(
         text(
-            f"{usd(productive)} went into work, {usd(total.usd - productive)} into what kept the"
-            " nodes from it."
+            f"{usd(productive)} went into work, {usd(total.usd - productive - unseen_usd)} into what"
+            " kept the nodes from it"
+            + (f"; of {usd(unseen_usd)} no metric tells." if unseen_usd else ".")
         ),
         _CLASSES.table(shares),
         rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
@@ -191,29 +204,24 @@ def _chart(answer: Goodput) -> Chart | None:
     series = [
         Series(
             kind.words,
-            tuple(float(day.classes.get(kind, 0)) for day in answer.days),
+            tuple(float(day.of(kind)) for day in answer.days),
             Tone.GOOD if kind is GoodputClass.PRODUCTIVE else None,
         )
         for kind in drawn
     ]
     if losses[_LOSSES:]:
-        others = tuple(
-            sum(float(day.classes.get(kind, 0)) for kind in losses[_LOSSES:]) for day in answer.days
-        )
+        others = tuple(sum(float(day.of(kind)) for kind in losses[_LOSSES:]) for day in answer.days)
         series.append(Series("all else", others))
     days = [datetime.fromisoformat(day.key[_DAY]) for day in answer.days]
-    best = max(answer.days, key=lambda day: day.goodput or 0)
-    least = min(answer.days, key=lambda day: day.goodput or 0)
+    known = [100 * day.goodput for day in answer.days if day.goodput is not None]
+    between = f"between {min(known):.0f} and {max(known):.0f} % a day" if known else "not known"
     return Chart(
         ChartKind.BAR,
         "Amortised cost of Neuron nodes by day",
         "$",
         tuple(series),
         categories=tuple(f"{day:%b} {day.day}" for day in days),
-        summary=(
-            f"Goodput was between {100 * (least.goodput or 0):.0f} and"
-            f" {100 * (best.goodput or 0):.0f} % a day."
-        ),
+        summary=f"Goodput was {between}.",
         timed=True,
     )
 
@@ -221,11 +229,15 @@ def _chart(answer: Goodput) -> Chart | None:
 def _notes(answer: Goodput) -> list[Block]:
     """Say what the total is, what metrics do not reach, and how far the bill goes."""
     total, tally = answer.total, answer.tally
-    types = sorted({row.key["instance_type"] for row in tally.rows if is_neuron(row.key["instance_type"])})
-    line = cost_line(
-        window_line(answer.window), ("line",), (Filter("instance_type", tuple(types)), *answer.filters)
+    types = sorted(
+        {row.key["instance_type"] for row in tally.rows if is_neuron(row.key["instance_type"])}
     )
-    committed = total.classes.get(GoodputClass.COMMITTED_UNUSED, _NONE)
+    line = cost_line(
+        window_line(answer.window),
+        ("line",),
+        (Filter("instance_type", tuple(types)), *answer.filters),
+    )
+    committed = total.of(GoodputClass.COMMITTED_UNUSED)
     beside = " and the commitments that nothing used" if committed else ""
     notes: list[Block] = [
         quiet(
@@ -235,7 +247,9 @@ def _notes(answer: Goodput) -> list[Block]:
         )
     ]
     if answer.read is None or answer.read.start > answer.window.start + _LATE:
-        reach = f"go back to {answer.read.start:%Y-%m-%d %H:%M} UTC" if answer.read else "are not read"
+        reach = (
+            f"go back to {answer.read.start:%Y-%m-%d %H:%M} UTC" if answer.read else "are not read"
+        )
         notes.append(quiet(f"Metrics {reach}: what was billed before is not seen."))
     if tally.billed_through and tally.billed_through < answer.window.end:
         notes.append(quiet(f"Billed through {tally.billed_through:%Y-%m-%d %H:%M} UTC."))
@@ -249,12 +263,12 @@ def goodput_within(
     time = node_time(ports, reading, window)
     asked = {_NODE: "resource"}
     of_bill = [asked.get(name, name) for name in by if name != JOB]
-    tally = Allocation(ports, reading.now).tally(window, tuple(dict.fromkeys((*KEYS, *of_bill))), where)
+    tally = Allocation(ports, reading.now).tally(
+        window, tuple(dict.fromkeys((*KEYS, *of_bill))), where
+    )
     split = Split(time, by_job=JOB in by)
     rows = goodput_of(tally.rows, split, [asked.get(name, name) for name in by])
-    rows = [
-        GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows
-    ]
+    rows = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
     days = sorted(goodput_of(tally.rows, split, [_DAY]), key=lambda row: row.key[_DAY])
     if tuple(by) == (_DAY,):
         rows = days
@@ -307,6 +321,8 @@ def goodput(
 ) -> Card:
     """Split the bill of the window by what its nodes did."""
     if any(condition.dimension in {JOB, _NODE} for condition in where):
-        raise WrongInput("'goodput' is filtered by dimensions of the bill: resource=i-0abc for a node.")
+        raise WrongInput(
+            "'goodput' is filtered by dimensions of the bill: resource=i-0abc for a node."
+        )
     reading = ports.world.source.read(request.at)
     return goodput_card(goodput_within(ports, reading, window, by, where))

@@ -1,0 +1,56 @@
+"""Goodput as people ask for it: its classes sum to what `cost` says of the same nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from bot.app import App
+from bot.cards.card import Tone
+from tests.answers.configuring import ask, end
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.mark.parametrize("by", ["cluster", "team", "job", "node", "day", "instance_type,purchase"])
+async def test_the_classes_of_all_rows_sum_to_what_cost_says(bot: App, by: str) -> None:
+    at = end(bot) + timedelta(hours=36)
+    card = await ask(bot, f"goodput 7d by {by}", at=at)
+    assert card.tone is not Tone.ERROR, card
+    kinds = (await ask(bot, "cost 7d by instance_type", at=at)).data["rows"]
+    billed = sum(
+        (
+            row["amortised_usd"]
+            for row in kinds
+            if row["key"]["instance_type"].startswith(("trn", "inf"))
+        ),
+        Decimal(0),
+    )
+    committed = card.data["classes_usd"]["committed_unused"]
+    rows = card.data["rows"]
+    assert billed > 0
+    assert card.data["total_usd"] - committed == billed
+    assert sum(row["total_usd"] for row in rows) == card.data["total_usd"]
+    for name, amount in card.data["classes_usd"].items():
+        assert sum(row["classes_usd"][name] for row in rows) == amount
+    assert 0 < card.data["goodput"] < 1
+
+
+async def test_a_filter_by_job_is_refused_with_what_to_write(bot: App) -> None:
+    card = await ask(bot, "goodput 7d node=i-1")
+    assert card.tone is Tone.ERROR
+    assert "resource=i-0abc" in str(card)
+
+
+async def test_a_window_before_the_bill_holds_nothing(bot: App) -> None:
+    card = await ask(bot, "goodput 2020-01-01")
+    assert "nothing was billed" in card.title
+    assert card.data["rows"] == []
+
+
+async def test_what_no_metric_tells_has_no_goodput(bot: App) -> None:
+    card = await ask(bot, "goodput 7d")
+    assert card.data["goodput"] is None
+    assert card.title.startswith("Goodput not known of $")

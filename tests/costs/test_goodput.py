@@ -1,0 +1,177 @@
+"""Each dollar of Neuron nodes in one class: steps by what a node did, dollars as the bill has them."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from bot.costs.goodput import (
+    CLASSES,
+    GoodputClass,
+    NodeTime,
+    Split,
+    goodput_of,
+    is_of_nodes,
+    spread,
+    stretches,
+    summed,
+)
+from bot.model.alert import WastedHours
+from bot.model.causes import Cause
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.run import Compile, Ending
+from bot.model.spend import Money, Spend
+from bot.model.window import Window
+from tests.builders import FIVE, NOON, alert, anomaly, waste
+
+START = NOON.replace(hour=0)
+METRICS = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
+NODE = Labels(cluster="llama", instance="i-llama000", instance_type="trn1.32xlarge")
+
+
+def frame(levels, held=None):
+    """One node; a level of None is a step without a reading."""
+    used = np.array([np.nan if x is None else x for x in levels])
+    memory = np.full(len(levels), 1e9) if held is None else np.array(held, float)
+    memory = np.where(np.isnan(used), np.nan, memory)
+    values = np.stack([used, memory], axis=-1)[None].astype(np.float32)
+    return Frame("node", (NODE,), START, FIVE, METRICS, values)
+
+
+def time_of(levels, held=None):
+    return NodeTime(frame(levels, held), np.array([0.05]))
+
+
+def classes(time):
+    return [CLASSES[code].value for code in time.base[0]]
+
+
+def paid(amortised="24.00", *, hours=1.0, **key):
+    named = {"day": "2026-11-20", "resource": "i-llama000", "instance_type": "trn1.32xlarge"}
+    named |= {"usage_type": "BoxUsage:trn1.32xlarge", "line": "EC2", "cluster": "llama"} | key
+    return Spend(named, Money(amortised=Decimal(amortised)), hours=hours)
+
+
+def test_a_pause_amid_a_job_is_wanted_and_what_ends_a_job_is_not():
+    assert classes(time_of([0.9, 0.0, 0.0, 0.9, 0.0])) == [
+        "productive",
+        "checkpoint_evaluation",
+        "checkpoint_evaluation",
+        "productive",
+        "allocated_unused",
+    ]
+
+
+def test_without_a_runtime_a_node_is_idle_and_starts_from_when_one_is_loaded():
+    held = [1, 0, 0, 1, 1]
+    assert classes(time_of([0.9, 0.0, 0.0, 0.0, 0.9], held)) == [
+        "productive",
+        "idle",
+        "idle",
+        "starting",
+        "productive",
+    ]
+
+
+def test_a_node_starts_from_its_launch_and_is_not_seen_before():
+    held = [0, 0, 0, 1]
+    found = classes(time_of([None, 0.0, 0.0, 0.9], held))
+    assert found == ["not_seen", "starting", "starting", "productive"]
+
+
+def test_compiles_count_where_nothing_executes_and_a_second_one_is_again():
+    time = time_of([0.0, 0.9, 0.0, 0.9])
+    cluster = Labels(cluster="llama")
+    time.compile(
+        Compile("i-llama000", cluster, Window(START + n * FIVE, START + (n + 1) * FIVE), ending)
+        for n, ending in ((0, Ending.USED), (1, Ending.USED), (2, Ending.USED))
+    )
+    assert classes(time) == ["compiling_first", "productive", "compiling_again", "productive"]
+
+
+def test_the_hours_that_an_alert_lost_are_its_causes_however_busy_the_node_looked():
+    time = time_of([0.9] * 12)
+    found = anomaly(Cause.STRAGGLER, n=1, usual=(0.9, 0.9))
+    found = replace(found, window=Window(START, START + 6 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal("0.25")),)
+    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    split = time.hours(slice(0, 12))[0]
+    assert split[CLASSES.index(GoodputClass.STRAGGLER)] == pytest.approx(0.25)
+    assert split[CLASSES.index(GoodputClass.PRODUCTIVE)] == pytest.approx(0.75)
+
+
+def test_a_drop_is_lost_in_proportion_and_no_step_loses_more_than_itself():
+    levels, seen = np.array([[0.8, 0.4, 0.0]]), np.ones((1, 3), bool)
+    assert spread(levels, seen, 0.8, 1.5).tolist() == [[0.0, 0.5, 1.0]]
+    assert spread(levels, seen, 0.8, 9.0).sum() == pytest.approx(3.0)
+
+
+def test_stretches_are_unbroken():
+    marked = np.array([True, False, True, True])
+    assert list(stretches(marked)) == [(0, 1), (2, 4)]
+
+
+def runs(steps):
+    thing = Labels(cluster="llama", job="llama-8b")
+    values = np.array(steps, np.float32)[None, :, None]
+    return Frame("run", (thing,), START, FIVE, ("run_step_count",), values)
+
+
+def test_a_restart_throws_away_what_was_done_since_its_checkpoint():
+    time = time_of([0.9] * 6)
+    time.run(runs([100, 200, 300, 400, 200, 300]), {0: ["i-llama000"]})
+    lost = ["productive", "productive", "lost", "lost", "productive", "productive"]
+    assert classes(time) == lost
+
+
+def test_busy_nodes_whose_run_makes_no_step_evaluate():
+    time = time_of([0.9] * 4)
+    time.run(runs([100, 100, 200, 300]), {})
+    assert classes(time) == ["productive", "checkpoint_evaluation", "productive", "productive"]
+
+
+def test_every_dollar_of_a_row_is_kept_and_what_was_not_read_is_not_seen():
+    time = time_of([0.9] * 3 + [0.0] * 3)
+    rows = [paid("10.01"), paid("0.03", line="commitment", resource="", instance_type="")]
+    rows.append(paid("7.77", usage_type="UnusedBox:trn1.32xlarge", resource="cr-1", hours=0.0))
+    (row,) = goodput_of(rows, Split(time), ["cluster"])
+    assert row.usd == Decimal("17.81")
+    assert row.classes[GoodputClass.COMMITTED_UNUSED] == Decimal("7.80")
+    assert row.classes[GoodputClass.NOT_SEEN] == Decimal("5.005000")
+    assert summed([row]).classes == row.classes
+
+
+def test_a_day_is_split_by_job_where_asked():
+    time = time_of([0.9] * 12)
+    time.run(runs([1, 2, 3, 4, 5, 6] + [np.nan] * 6), {0: ["i-llama000"]})
+    found = goodput_of([paid()], Split(time, by_job=True), ["job"])
+    assert {row.key["job"]: row.usd for row in found} == {
+        "llama-8b": Decimal("12.000000"),
+        "": Decimal("12.000000"),
+    }
+
+
+def test_a_row_that_names_no_node_is_split_as_the_nodes_of_its_cluster():
+    (row,) = goodput_of([paid(resource="")], Split(time_of([0.9] * 12)), ["cluster"])
+    assert row.goodput == 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "usage", "of_nodes"),
+    [
+        ("EC2", "BoxUsage", True),
+        ("commitment", "EC2SP:trn1.1yrNoUpfront", True),
+        ("commitment", "EC2SP:m5.1yrNoUpfront", False),
+        ("commitment", "ComputeSP:1yrNoUpfront", True),
+    ],
+)
+def test_a_plan_for_another_family_is_not_of_neuron_nodes(line, usage, of_nodes):
+    key = {"line": line, "usage_type": usage, "instance_type": "trn1.32xlarge"}
+    assert is_of_nodes(key) is of_nodes
+
+
+def test_days_are_those_of_the_bill():
+    (row,) = goodput_of([paid(day="2026-11-25")], Split(time_of([0.9] * 12)), ["cluster"])
+    assert row.classes == {GoodputClass.NOT_SEEN: Decimal("24.00")}
