@@ -107,7 +107,7 @@ def _killed_compile(scope: IncidentScope) -> None:
 def _starved(scope: IncidentScope) -> None:
     """The loader cannot keep up.
 
-    Bursts of work, CPUs at their end, executions themselves as quick as ever.
+    Bursts of work, CPUs saturated, executions themselves as quick as ever.
     """
     hit, share = scope.hit, (scope.level or 0.20) / scope.job.usual
     n, minutes = hit.utilization.shape

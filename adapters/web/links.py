@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from urllib.parse import quote
 
 from bot.cards.card import Block, Buttons, Card
-from bot.cards.lines import cost_line, window_line
+from bot.cards.lines import cost_line, visible, window_line
 from bot.model.spend import Filter
 from bot.model.window import Window
 
@@ -77,7 +77,7 @@ def page_of(line: str) -> str:
 
 def download(line: str) -> str:
     """Return the address that gives the table of a line's answer as a file."""
-    return f"{DOWNLOAD}?line={quote(line, safe='')}"
+    return f"{DOWNLOAD}?line={quote(visible(line), safe='')}"
 
 
 def address(line: str) -> str:
@@ -87,7 +87,7 @@ def address(line: str) -> str:
     """
     if alert := _ALERT.match(line):
         return f"/alert/{alert[1]}"
-    return f"{page_of(line)}?line={quote(line, safe='')}"
+    return f"{page_of(line)}?line={quote(visible(line), safe='')}"
 
 
 _WINDOWS = (

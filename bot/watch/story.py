@@ -163,7 +163,7 @@ class Seen:
             Chapter("64 nodes starve", starved, page),
             Chapter("Somebody takes it", acknowledged, page),
             Chapter("It ends, and money is saved", saved, "/saved"),
-            Chapter("A compile, not told", compiled, "/fleet"),
+            Chapter("A compile that raises no alert", compiled, "/fleet"),
             Chapter("The bill jumps", jumped, f"/alert/{jump.id}" if jump else ""),
             Chapter("A setting, tried first", tried, "/"),
         )

@@ -26,7 +26,7 @@ SHOWN = timedelta(hours=2, minutes=45)
 """How much of the recording's end the story takes: 83 seconds at the speed of a demonstration."""
 ADMINS = (MEI.id,)
 MADE_UP = (
-    "Simulated: the fleet, its bill, and the people called so. "
+    "Simulated: the fleet, its bill, and the people named here. "
     "Alerts, dollars and answers are what trnbot makes of them."
 )
 _CHANNEL = "alerts"

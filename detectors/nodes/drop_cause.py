@@ -32,7 +32,7 @@ LATE = number("drop_cause.LATE")
 STILL = number("drop_cause.STILL")
 FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
-    "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the"
+    "The host's CPUs are saturated: tokenize and decode ahead of time, or move it off the"
     " training nodes.",
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
@@ -302,7 +302,8 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
     """State the symptom; a sign that was not read is left out."""
     parts = ["Runtime loaded"]
     if signs.pace >= STILL:
-        parts.append(f"{'steps' if signs.counted else 'executions'} go on at {signs.pace:.2f}x")
+        work = "steps" if signs.counted else "executions"
+        parts.append(f"{work} run at {percent(signs.pace)} of their usual rate")
     elif not np.isnan(signs.pace):
         parts.append("steps stand still")
     if not np.isnan(signs.cpu):

@@ -50,6 +50,7 @@ AHEAD = {
 """What may be set up ahead of the first node: accepted, and said to be carried by nothing."""
 FILTERED = {
     "cost": ("line", "service", "team", "region", "usage_type", "tag:team", "qzxv"), "config set": ("qzxv",),
+    "goodput": ("service", "team", "cluster", "qzxv"),
     "forecast": ("service", "team", "qzxv"), "why cost": ("service", "team", "qzxv"),
     "routes test": ("cause", "severity", "qzxv"), "subscribe": ("cause", "severity", "qzxv"), "unsubscribe": ("cause", "qzxv"),
 }  # fmt: skip

@@ -97,7 +97,7 @@ def starved(**more: Any) -> Alert:
         cluster="llama-70b",
         window=Window(ONSET, NOON),
         severity=Severity.CRITICAL,
-        why="NeuronCore utilization 20 %, usually 85-95 % at this hour. Runtime loaded, steps go on at 0.22x, host CPU 96 %.",
+        why="NeuronCore utilization 20 %, usually 85-95 % at this hour. Runtime loaded, steps run at 22 % of their usual rate, host CPU 96 %.",
         evidence=(
             "64 nodes at 22 % of the usual",
             "host CPU 96 %, usually 11 %",

@@ -9,7 +9,7 @@ from bot.model.causes import Cause, Family
 
 NO_WORDS = re.compile(r"\b(nan|inf|None|NaT|dtype|array)\b|[{}]|  |,,|\.\.(?!\.)|^\s|\s$")
 LASTED = re.compile(r"for ((?:\d+ days?|\d+ h|\d+ min| )+)")
-PACE = re.compile(r"(?:steps|executions) go on at (\d+\.\d\d)x")
+PACE = re.compile(r"(?:steps|executions) run at (\d+) % of their usual rate")
 LEVEL = re.compile(r"utilization (\d+) %(?:, usually (\d+)(?:-(\d+))? %)?")
 SINCE = {"day": 1440, "days": 1440, "h": 60, "min": 1}
 
@@ -43,9 +43,9 @@ def faults_of(anomaly: Anomaly, serves: bool = False) -> list[str]:
     if level and level[2] and dropped:
         share = int(level[1]) / max(1, int(level[3] or level[2]))
         pace = PACE.search(anomaly.why)
-        if pace and float(pace[1]) > 1.05:
+        if pace and float(pace[1]) > 105:
             faults.append(f"steps go on faster than usual: {anomaly.why!r}")
-        if share > 0.95 and not (pace and float(pace[1]) < 0.9):
+        if share > 0.95 and not (pace and float(pace[1]) < 90):
             faults.append(f"nothing is lost: {anomaly.why!r}")
     if anomaly.cause is Cause.STARVED and any("rests" in x for x in anomaly.evidence):
         faults.append(f"evidence against its cause: {anomaly.evidence!r}")

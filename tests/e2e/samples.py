@@ -116,7 +116,7 @@ def alert_card() -> Card:
             Text(
                 (
                     Strong("NeuronCore utilization 20 %"),
-                    ", usually 85-95 % at this hour. Runtime loaded, steps go on at 0.22x, host CPU 96 %.",
+                    ", usually 85-95 % at this hour. Runtime loaded, steps run at 22 % of their usual rate, host CPU 96 %.",
                 )
             ),
             Text(

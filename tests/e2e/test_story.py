@@ -64,7 +64,7 @@ async def test_the_tour_s_story_is_told_in_90_seconds_and_begins_again_at_a_pres
             )
             await page.goto(bot.url)
             begun = time.monotonic()
-            await said(page, "Simulated: the fleet, its bill, and the people called so", 10)
+            await said(page, "Simulated: the fleet, its bill, and the people named here", 10)
             await follow(page, bot, begun)
             await begins_again(page, bot)
             await browser.close()

@@ -27,7 +27,7 @@ ALERT = """\
 ● FIRING 25 min · starved · llama-70b, 64 x trn1.32xlarge, us-west-2
 
 NeuronCore utilization 20 %, usually 85-95 % at this hour. Runtime loaded, steps
-go on at 0.22x, host CPU 96 %.
+run at 22 % of their usual rate, host CPU 96 %.
 
 Wasting $1,083 an hour · $451 so far · about $23,800 by month end
 (21,000-26,500) at amortised price of 2026-11-20

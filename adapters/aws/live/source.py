@@ -153,7 +153,9 @@ class Live(PriceSource):
         self.lister = SeriesLister(
             calls, catalogue, PromqlLister(calls, catalogue, book), config.surface
         )
-        self.streams = Streams(calls, listers, book, self._problems, timing.stopwatch)
+        self.streams = Streams(
+            calls, listers, book, self._problems, timing.stopwatch, config.journal
+        )
         self.metrics = MetricPoller(
             calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause
         )

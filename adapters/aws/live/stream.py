@@ -128,6 +128,8 @@ class Streams:
     book: SeriesBook
     problems: Problems
     stopwatch: Callable[[], float]
+    folder: Path | None = None
+    """Where objects are put while they are read; the system's own place where nothing is kept."""
     _brings: set[_StreamFamily] = field(default_factory=set)
     _tried: Counter[str] = field(default_factory=Counter)
     _listed: bool = False
@@ -221,7 +223,7 @@ class Streams:
         Raise `Unavailable` where it breaks off on the way.
         """
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
-        with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
+        with tempfile.TemporaryDirectory(prefix="trnbot-", dir=self.folder) as folder:
             path, name = Path(folder) / "object", item.key.rpartition("/")[2]
             broken = "An object of the metric stream broke off while it was read"
             self.calls.download(lister.place, lister.bucket, item.key, path, broken, optional=0)

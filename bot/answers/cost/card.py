@@ -263,8 +263,7 @@ def cost_card(answer: CostAnswer) -> Card:
         words = "."
         if tally.seen:
             words += (
-                " The files hold later charges; a charge counts once its hour lies back by the"
-                " bill's usual delay."
+                " The files hold later charges; the newest hours are not billed yet at this time."
             )
         if tally.window.end > tally.billed_through + timedelta(hours=1):
             words += " The window reaches beyond it."

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from bot.answers.cost.title import refuse_unknown
 from bot.answers.runs.costed import claimed_nodes
 from bot.cards.card import (
     Block,
@@ -263,9 +264,9 @@ def goodput_within(
     time = node_time(ports, reading, window)
     asked = {_NODE: "resource"}
     of_bill = [asked.get(name, name) for name in by if name != JOB]
-    tally = Allocation(ports, reading.now).tally(
-        window, tuple(dict.fromkeys((*KEYS, *of_bill))), where
-    )
+    allocation = Allocation(ports, reading.now)
+    tally = allocation.tally(window, tuple(dict.fromkeys((*KEYS, *of_bill))), where)
+    refuse_unknown(allocation, ports.world.billing, tally, where)
     split = Split(time, by_job=JOB in by)
     rows = goodput_of(tally.rows, split, [asked.get(name, name) for name in by])
     rows = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
@@ -320,6 +321,8 @@ def goodput(
     where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
 ) -> Card:
     """Split the bill of the window by what its nodes did."""
+    if len(set(by)) < len(by):
+        raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
     if any(condition.dimension in {JOB, _NODE} for condition in where):
         raise WrongInput(
             "'goodput' is filtered by dimensions of the bill: resource=i-0abc for a node."

@@ -133,7 +133,7 @@ def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
     card = fleet_card(nodes, cluster, reading, (), _compiles(ports, reading, cluster))
     sentence = text(
         f"No alert of the last 15 days is about {cluster}: nothing that the bot looks for holds it"
-        " back. It stands so:"
+        " back. Now:"
     )
     card = replace(card, blocks=(sentence, *card.blocks))
     return with_age(card, reading, request.at, ports.policy)
