@@ -105,7 +105,7 @@ def test_a_wait_that_looks_busy_is_told_by_the_steps_of_the_run():
     assert told.cause in (Cause.COLLECTIVE_PATH, Cause.NETWORK_BOUND)
     assert told.opened <= hours(30.6)
     assert np.allclose(told.anomaly.wasted_shares, 0.5, atol=0.05)
-    assert "0.50x" in told.anomaly.why
+    assert "50 % of their usual rate" in told.anomaly.why
 
 
 def test_larger_steps_that_take_longer_are_no_loss():
