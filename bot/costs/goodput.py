@@ -113,6 +113,7 @@ class NodeTime:
         """The row of the run that each step worked for."""
         self.job_names: tuple[str, ...] = ()
 
+        # Either sign will do: not every source tells both.
         memory = nodes.of("neuron_runtime_memory_used_bytes")
         loaded = (memory > 0) | (nodes.of("neuron_runtime_loaded_ratio") > 0)
         still = self.seen & ~self.working
@@ -132,6 +133,7 @@ class NodeTime:
         """Mark compiles where nothing executed; a node that had worked on its scope compiles again."""
         known: set[tuple[str, str]] = set()
         for compilation in sorted(compiles, key=lambda x: x.window.start):
+            # A compile that was cut off leaves nothing behind to be found again.
             place = (compilation.instance, str(compilation.scope))
             kind = GoodputClass.COMPILING_FIRST
             if place in known:
@@ -142,6 +144,7 @@ class NodeTime:
             if row is None:
                 continue
             part = self.steps(compilation.window)
+            # A compile beside work that goes on costs no step.
             free = self.seen[row, part] & ~self.working[row, part]
             self.base[row, part][free] = _CODE[kind]
 
@@ -158,6 +161,7 @@ class NodeTime:
             if span := reporting(runs, row):
                 reported[row] = (grid >= span.start) & (grid < span.stop)
 
+        # What somebody claims is never shared out by the second rule.
         clusters = np.array([thing.cluster for thing in self.nodes.things])
         free = np.ones(len(clusters), dtype=bool)
         rows_of = {
@@ -203,6 +207,7 @@ class NodeTime:
             kind = LOST_TO.get(alert.cause)
             if kind is None or alert.waste is None:
                 continue
+            # The newest sight may name fewer nodes than lost hours before.
             anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
             things = dict.fromkeys((*anomaly.things, *alert.anomaly.things))
             rows = np.array([self.rows[x] for x in things if x in self.rows], dtype=np.intp)
@@ -219,6 +224,7 @@ class NodeTime:
             steps = hours * min(1.0, inside) / (self.nodes.step / _HOUR)
             usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
             lost = spread(self.levels[block], self.seen[block], sum(usual) / 2, steps)
+            # One fault may have several alerts: its dollars count once.
             more = lost > self.share[block]
             self.share[block] = np.where(more, lost, self.share[block])
             self.lost_to[block] = np.where(more, _CODE[kind], self.lost_to[block])
@@ -392,6 +398,7 @@ class Split:
     def _hours(self, key: Mapping[str, str]) -> list[tuple[str, Doubles]]:
         """Return the hours that were seen of the row's node, else of all of its type and cluster."""
         node, things = key[RESOURCE].rpartition("/")[2], self.time.nodes.things
+        # An instance that no metric knows is not seen; a row of no instance is of all alike.
         if node in self.time.rows:
             rows = [self.time.rows[node]]
         elif node.startswith("i-"):

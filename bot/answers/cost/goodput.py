@@ -197,6 +197,7 @@ def _chart(answer: Goodput) -> Chart | None:
     """Stack the dearest classes by day, the other ones in one."""
     if len(answer.days) < 2:
         return None
+    # As many colours as can be told apart.
     losses = sorted(
         (kind for kind in answer.total.classes if kind is not GoodputClass.PRODUCTIVE),
         key=lambda kind: -answer.total.classes[kind],
@@ -267,6 +268,7 @@ def goodput_within(
     allocation = Allocation(ports, reading.now)
     tally = allocation.tally(window, tuple(dict.fromkeys((*KEYS, *of_bill))), where)
     refuse_unknown(allocation, ports.world.billing, tally, where)
+    # The bill is asked once: rows, days and the total are sums of the same charges.
     split = Split(time, by_job=JOB in by)
     rows = goodput_of(tally.rows, split, [asked.get(name, name) for name in by])
     rows = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
@@ -280,6 +282,7 @@ def goodput_within(
 
 def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     """Return what each node did in each step, as far as the reading goes back; may block."""
+    # Nodes without NeuronCores are in the frame as well, and no row of the bill asks for them.
     frame = reading.frame("node")
     if frame is None:
         frame = Frame("node", (), reading.now, _STEP, (), np.zeros((0, 0, 0), dtype=np.float32))
