@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from bot.model.frame import Floats, Mask
+from bot.model.frame import Floats, Mask, runs_of
 
 __all__ = [
     "Counts",
@@ -88,14 +88,6 @@ def summed(values: npt.NDArray[np.generic], at: Rows, n: int) -> Numbers:
 def newest_of(n_steps: int, steps: npt.NDArray[np.number]) -> Mask:
     """Return which of `n_steps` are the newest `steps`, (n,), of each row, (n, n_steps)."""
     return np.asarray(np.arange(n_steps) >= (n_steps - steps)[:, None])
-
-
-def runs_of(state: Mask) -> tuple[Rows, Counts, Counts]:
-    """Return the row, first step and step after the last of each run of `state`, (n, n_steps)."""
-    edge = np.zeros((len(state), 1), dtype=np.int8)
-    change = np.diff(np.concatenate([edge, state.astype(np.int8), edge], axis=1), axis=1)
-    row, begin = np.nonzero(change == 1)
-    return row, begin, np.nonzero(change == -1)[1]
 
 
 def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:

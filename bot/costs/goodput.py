@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from bot.costs.training import reporting
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.fleet import is_neuron
-from bot.model.frame import Doubles, Floats, Frame, Mask
+from bot.model.frame import Doubles, Floats, Frame, Mask, runs_of
 from bot.model.run import Compile, Ending
 from bot.model.spend import Spend
 from bot.model.window import Window
@@ -117,16 +117,14 @@ class NodeTime:
         memory = nodes.of("neuron_runtime_memory_used_bytes")
         loaded = (memory > 0) | (nodes.of("neuron_runtime_loaded_ratio") > 0)
         still = self.seen & ~self.working
-        for row in np.flatnonzero(still.any(axis=1)):
-            works = np.flatnonzero(self.working[row])
-            first_seen = int(self.seen[row].argmax())
-            for begin, end in stretches(still[row]):
-                before = bool(works.size) and works[0] < begin
-                after = bool(works.size) and works[-1] >= end
-                launched = begin == first_seen > 0
-                self.base[row, begin:end] = _standing(
-                    loaded[row, begin:end], before=before, after=after, launched=launched
-                )
+        for row, begin, end in zip(*runs_of(still), strict=True):
+            works = self.working[row]
+            self.base[row, begin:end] = _standing(
+                loaded[row, begin:end],
+                before=bool(works[:begin].any()),
+                after=bool(works[end:].any()),
+                launched=begin == self.seen[row].argmax() > 0,
+            )
         self.base[~self.seen] = _CODE[GoodputClass.NOT_SEEN]
 
     def compile(self, compiles: Iterable[Compile]) -> None:
@@ -273,12 +271,6 @@ def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes
             GoodputClass.STARTING
         ]
     return kinds.astype(np.int8)
-
-
-def stretches(marked: Mask) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last step (exclusive) of each unbroken stretch of marked steps."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], marked.astype(np.int8), [0]))))
-    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
 def spread(levels: Doubles, seen: Mask, usual: float, steps: float) -> Floats:
@@ -429,7 +421,7 @@ class Split:
 def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[GoodputRow]:
     """Return the USD of each class by the dimensions asked for, the dearest first.
 
-    Every amount of the bill is kept whole: what rounding leaves goes to its greatest class.
+    Every amount of the bill is kept whole: what rounding leaves goes to the last of its classes.
     """
     sums: dict[tuple[str, ...], Amounts] = {}
     for row in rows:
@@ -448,21 +440,26 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
                 left -= part
         # What rounding leaves goes to the last class that was given something.
         classes[CLASSES[code]] += left
+    return _rows(sums, by)
+
+
+def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
+    """Return rows summed by some of their dimensions, by none into one, the dearest first."""
+    sums: dict[tuple[str, ...], Amounts] = {}
+    for row in rows:
+        classes = sums.setdefault(tuple(row.key[name] for name in by), {})
+        for kind, usd in row.classes.items():
+            classes[kind] = classes.get(kind, Decimal(0)) + usd
+    return _rows(sums, by)
+
+
+def _rows(sums: Mapping[tuple[str, ...], Amounts], by: Sequence[str]) -> list[GoodputRow]:
+    """Return rows with their classes in the order of `CLASSES`, the dearest first."""
     found = [
-        GoodputRow(dict(zip(by, key, strict=True)), dict(sorted(classes.items(), key=_order)))
+        GoodputRow(
+            dict(zip(by, key, strict=True)),
+            {kind: classes[kind] for kind in CLASSES if kind in classes},
+        )
         for key, classes in sums.items()
     ]
     return sorted(found, key=lambda row: (-row.usd, tuple(row.key.values())))
-
-
-def _order(item: tuple[GoodputClass, Decimal]) -> int:
-    return _CODE[item[0]]
-
-
-def summed(rows: Iterable[GoodputRow]) -> GoodputRow:
-    """Return the sum of some rows, under no key."""
-    classes: Amounts = {}
-    for row in rows:
-        for kind, usd in row.classes.items():
-            classes[kind] = classes.get(kind, Decimal(0)) + usd
-    return GoodputRow({}, dict(sorted(classes.items(), key=_order)))

@@ -17,6 +17,15 @@ from bot.model.window import Window
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
+
+
+def runs_of(state: Mask) -> tuple[Indices, Indices, Indices]:
+    """Return the row, first step and step after the last of each run of `state`, (n, n_steps)."""
+    edge = np.zeros((len(state), 1), dtype=np.int8)
+    change = np.diff(np.concatenate([edge, state.astype(np.int8), edge], axis=1), axis=1)
+    row, begin = np.nonzero(change == 1)
+    return row, begin, np.nonzero(change == -1)[1]
 
 
 @dataclass(frozen=True)

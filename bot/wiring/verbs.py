@@ -150,7 +150,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "completion": Verb(
         "Write the script by which a shell completes trnbot's lines.",
-        "bot.wiring.cli:write_script",
+        "bot.wiring.surfaces:write_script",
         (),
         "  trnbot completion bash    a script for bash; also zsh and fish (see docs/operate.md)",
         private=False,

@@ -12,14 +12,13 @@ from bot.costs.goodput import (
     NodeTime,
     Split,
     goodput_of,
+    grouped,
     is_of_nodes,
     spread,
-    stretches,
-    summed,
 )
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause
-from bot.model.frame import Frame
+from bot.model.frame import Frame, runs_of
 from bot.model.labels import Labels
 from bot.model.run import Compile, Ending
 from bot.model.spend import Money, Spend
@@ -110,7 +109,8 @@ def test_a_drop_is_lost_in_proportion_and_no_step_loses_more_than_itself():
 
 def test_stretches_are_unbroken():
     marked = np.array([True, False, True, True])
-    assert list(stretches(marked)) == [(0, 1), (2, 4)]
+    _, begins, ends = runs_of(marked[None])
+    assert list(zip(begins, ends, strict=True)) == [(0, 1), (2, 4)]
 
 
 def runs(steps):
@@ -140,7 +140,7 @@ def test_every_dollar_of_a_row_is_kept_and_what_was_not_read_is_not_seen():
     assert row.usd == Decimal("17.81")
     assert row.classes[GoodputClass.COMMITTED_UNUSED] == Decimal("7.80")
     assert row.classes[GoodputClass.NOT_SEEN] == Decimal("5.005000")
-    assert summed([row]).classes == row.classes
+    assert grouped([row], ())[0].classes == row.classes
 
 
 def test_a_day_is_split_by_job_where_asked():

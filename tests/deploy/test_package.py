@@ -14,7 +14,7 @@ import pytest
 
 from adapters.simulator import generate
 from bot.__main__ import main
-from bot.wiring.cli import SHELLS
+from bot.wiring.surfaces import SHELLS
 from tests.e2e.product import product
 from tests.e2e.slackserver import free_port
 

@@ -12,7 +12,7 @@ import pytest
 
 from adapters.simulator.generate import generate
 from bot.grammar.registry import commands_by_name
-from bot.wiring.cli import SHELLS, words
+from bot.wiring.surfaces import SHELLS, words
 from bot.wiring.verbs import VERBS
 from tests.e2e.product import recording
 

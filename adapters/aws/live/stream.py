@@ -223,6 +223,8 @@ class Streams:
         Raise `Unavailable` where it breaks off on the way.
         """
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="trnbot-", dir=self.folder) as folder:
             path, name = Path(folder) / "object", item.key.rpartition("/")[2]
             broken = "An object of the metric stream broke off while it was read"

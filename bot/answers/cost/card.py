@@ -29,6 +29,7 @@ from bot.answers.cost.title import (
     named,
     nothing_text,
     part_line,
+    refuse_doubled,
     refuse_unknown,
     split_data,
     split_texts,
@@ -130,8 +131,7 @@ def cost(
     ),
 ) -> Card:
     """Sum the bill over the window."""
-    if len(set(by)) < len(by):
-        raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
+    refuse_doubled(by)
     return cost_card(_answer(ports, request, window, by, where))
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.answers.cost.title import refuse_unknown
+from bot.answers.cost.title import refuse_doubled, refuse_unknown
 from bot.answers.runs.costed import claimed_nodes
 from bot.cards.card import (
     Block,
@@ -38,7 +38,7 @@ from bot.costs.goodput import (
     NodeTime,
     Split,
     goodput_of,
-    summed,
+    grouped,
 )
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -67,17 +67,13 @@ class Goodput:
     by: tuple[str, ...]
     rows: Sequence[GoodputRow]
     days: Sequence[GoodputRow]
+    total: GoodputRow
     tally: Tally
     """What the bill says of the window, of nodes and of all else."""
     read: Window | None
     """The time of which metrics were read, None where none were."""
     seen: Coverage
     filters: tuple[Filter, ...] = ()
-
-    @property
-    def total(self) -> GoodputRow:
-        """Return the sum of all rows."""
-        return summed(self.rows)
 
 
 @dataclass(frozen=True)
@@ -268,16 +264,16 @@ def goodput_within(
     allocation = Allocation(ports, reading.now)
     tally = allocation.tally(window, tuple(dict.fromkeys((*KEYS, *of_bill))), where)
     refuse_unknown(allocation, ports.world.billing, tally, where)
-    # The bill is asked once: rows, days and the total are sums of the same charges.
-    split = Split(time, by_job=JOB in by)
-    rows = goodput_of(tally.rows, split, [asked.get(name, name) for name in by])
-    rows = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
-    days = sorted(goodput_of(tally.rows, split, [_DAY]), key=lambda row: row.key[_DAY])
-    if tuple(by) == (_DAY,):
-        rows = days
+    # The bill is asked and split once: rows, days and the total are sums of the same charges.
+    columns = [asked.get(name, name) for name in by]
+    parts = goodput_of(tally.rows, Split(time, by_job=JOB in by), [*columns, _DAY])
+    days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
+    rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
+    named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
+    (total,) = grouped(parts, ()) or [GoodputRow({}, {})]
     read = time.nodes.window if time.nodes.n_steps else None
     seen = bill_coverage(tally.billed_through, reading.now, window.end)
-    return Goodput(window, tuple(by), rows, days, tally, read, seen, tuple(where))
+    return Goodput(window, tuple(by), named, days, total, tally, read, seen, tuple(where))
 
 
 def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
@@ -324,8 +320,7 @@ def goodput(
     where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
 ) -> Card:
     """Split the bill of the window by what its nodes did."""
-    if len(set(by)) < len(by):
-        raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
+    refuse_doubled(by)
     if any(condition.dimension in {JOB, _NODE} for condition in where):
         raise WrongInput(
             "'goodput' is filtered by dimensions of the bill: resource=i-0abc for a node."

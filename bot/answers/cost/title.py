@@ -235,6 +235,12 @@ def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filte
     return [quiet(" ".join(sentences))] if sentences else []
 
 
+def refuse_doubled(by: Sequence[str]) -> None:
+    """Raise `WrongInput` where a dimension is named twice."""
+    if len(set(by)) < len(by):
+        raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
+
+
 def refuse_unknown(
     allocation: Allocation, billing: Billing, tally: Tally, where: Sequence[Filter]
 ) -> None:
