@@ -31,8 +31,8 @@ test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sam
 test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: kills, storms, seeds and faults at length
 	$(PYTEST) -n 4 -m "not e2e"
 
-e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium
-	$(PYTEST) -n 2 -m e2e
+e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium; what fails is tried once more, and named
+	$(PYTEST) -n 2 -m e2e --reruns 1 -r R
 
 helm: $(VENV)/helm.ready  ## the chart and the manifests, by Helm itself (244 MB)
 	$(PYTEST) -n 2 -m "not slow" tests/deploy
