@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bot.costs.pricing import Pricing
+from bot.costs.pricing import Pricing, listed_price
 from bot.costs.recurring import Daily, Due, fees_again, monthly_run
 from bot.costs.tally import settled_by
 from bot.errors import WrongInput
@@ -66,6 +66,8 @@ class MonthBill:
     """All of the month that was billed by now, unsettled days included."""
     ahead: Daily = field(default_factory=dict)
     """What Capacity Blocks cost by day, up to their known ends; empty where none is known."""
+    lapsing: Daily = field(default_factory=dict)
+    """USD a day that nodes cost more from the day on which what covers them ends."""
     whole: date | None = None
     """The day before which every line was billed for whole days, None where that has settled."""
     currency: str = "USD"
@@ -100,7 +102,11 @@ class Nowcast:
     """
     runs: Decimal = Decimal(0)
     """Of it runs that come each month, and have not come or ended yet."""
+    lapses: Daily = field(default_factory=dict)
+    """Of it what nodes cost more once a commitment has ended, by the day of its end."""
     currency: str = "USD"
+    held: float = 1.0
+    """The share of futures within the range."""
 
 
 def month_end(
@@ -134,15 +140,20 @@ def month_end(
     coming = (end - max(days[-1] + _DAY, start)).days
     run_usd = sum((run.coming for run in runs.values()), _NONE)
     unsure = _RUN_SPREAD * float(sum((run.whole for run in runs.values() if run.coming), _NONE))
-    projection = project(seen, max(0, coming - since), unsure)
-    assert projection
-
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
     counted += _usd(seen[:, len(days) :].sum()) + _sum(bill.ahead, whole, end)
+    lapses = {
+        day: cents(usd * (end - day).days)
+        for day, usd in bill.lapsing.items()
+        if whole <= day < end
+    }
+    counted += sum(lapses.values(), _NONE)
     due = sum((fee.usd for fee in bill.due), _NONE)
     share = sum((fee.share for fee in bill.due), _NONE)
+    projection = project(seen, max(0, coming - since), unsure, float(counted + due))
+    assert projection
 
     def ended(usd: float) -> Decimal:
         besides = counted + _usd(usd)
@@ -158,10 +169,12 @@ def month_end(
         forecast=middle,
         low=max(least, ended(projection.low)),
         high=max(least, ended(projection.high)),
+        held=projection.held,
         days_used=sum(day < until for day in days),
         fees=fees + due + cents((counted + _usd(projection.middle) - fees) * share),
         running_since=whole if since else None,
         runs=cents(run_usd),
+        lapses=lapses,
         currency=bill.currency,
     )
 
@@ -232,10 +245,12 @@ _NOWCAST_BACK = timedelta(days=MOST)
 
 @dataclass(frozen=True)
 class Fleet:
-    """Hold what is known of a fleet beside its bill: the nodes that ran, and Capacity Blocks."""
+    """Hold what is known of a fleet beside its bill: the nodes that ran, and commitments."""
 
     running: Running = field(default_factory=dict)
     blocks: Sequence[Reservation] = ()
+    lapsing: Daily = field(default_factory=dict)
+    """USD a day that its nodes cost more from the day on which what covers them ends."""
 
 
 Amount = Callable[[Money], Decimal]
@@ -264,6 +279,8 @@ def forecast_month(
     # What is paid at once is in the bill already; amortised it is spread over days to come.
     if fleet and fleet.blocks and amount is amortised:
         bill = replace(bill, ahead=blocks_by_day(billing, fleet.blocks, month, where))
+    if fleet:
+        bill = replace(bill, lapsing=fleet.lapsing)
     return month_end(bill, month, settled, fleet.running if fleet else None)
 
 
@@ -513,8 +530,25 @@ def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()
         return None
     if where:
         return Fleet(blocks=reading.inventory.blocks)
-    running = running_cost(reading, Pricing(ports).at(reading.now).instance, _BACK)
-    return Fleet(running, reading.inventory.blocks)
+    pricing = Pricing(ports).at(reading.now)
+    running = running_cost(reading, pricing.instance, _BACK)
+    return Fleet(running, reading.inventory.blocks, _lapsing(pricing))
+
+
+def _lapsing(pricing: Pricing) -> dict[date, Decimal]:
+    """Return USD a day that nodes cost more from the day on which what covers them ends.
+
+    Their hours of the last week, at the price on demand less the one that they have.
+    """
+    lapsing: defaultdict[date, Decimal] = defaultdict(Decimal)
+    for rate in pricing.rates.by_type:
+        if rate.lapses is None or rate.market not in _COVERED:
+            continue
+        quotes = pricing.quotes(rate.instance_type, rate.region)
+        if plain := listed_price(quotes, Market.ON_DEMAND, rate.region):
+            hours = Decimal(str(rate.hours)) / _BACK.days
+            lapsing[rate.lapses] += hours * (plain.usd_per_hour - rate.usd_per_hour)
+    return dict(lapsing)
 
 
 def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast | None:
@@ -525,7 +559,8 @@ def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast
     return forecast_month(ports.world.billing, now, fleet=fleet_of(ports, reading))
 
 
-_PREPAID = {Market.SAVINGS_PLAN, Market.RESERVED, Market.CAPACITY_BLOCK}
+_COVERED = {Market.SAVINGS_PLAN, Market.RESERVED}
+_PREPAID = {*_COVERED, Market.CAPACITY_BLOCK}
 
 
 def _kind(labels: Labels) -> tuple[str, str]:

@@ -199,7 +199,7 @@ class Pricing:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._chosen: dict[tuple[str, str, Market], Price | None] = {}
-        self._rates = AccountRates()
+        self.rates = AccountRates()
         self._nodes: dict[str, Price | None] = {}
         self._resources: Mapping[str, Decimal] | None = None
         self._day: datetime | None = None
@@ -212,7 +212,7 @@ class Pricing:
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         if day != self._day:
             self._day, self._chosen, self._nodes, self._resources = day, {}, {}, None
-            self._rates = self._ports.world.billing.rates(now)
+            self.rates = self._ports.world.billing.rates(now)
         self._now = now
         return self
 
@@ -238,7 +238,7 @@ class Pricing:
         """
         if instance.id not in self._nodes:
             labels = instance.labels
-            self._nodes[instance.id] = billed_rate(self._rates, instance) or self._of(
+            self._nodes[instance.id] = billed_rate(self.rates, instance) or self._of(
                 labels.instance_type, labels.region, instance.market
             )
         return self._nodes[instance.id]
@@ -258,7 +258,7 @@ class Pricing:
         The account's own, listed, offered, and of last resort.
         """
         world = self._ports.world
-        billed = [rate for rate in self._rates.by_type if rate.instance_type == instance_type]
+        billed = [rate for rate in self.rates.by_type if rate.instance_type == instance_type]
         listed = world.prices.quotes(instance_type, region, self._now)
         dated = world.knowledge.fallback_prices()
         fallback = [price for price in dated if price.instance_type == instance_type]
@@ -291,7 +291,7 @@ class Pricing:
         else the on-demand price, which no Savings Plan has taken.
         """
         labels, market = reservation.labels, reservation.market
-        places = self._rates.by_reservation.get(labels.resource, ())
+        places = self.rates.by_reservation.get(labels.resource, ())
         price = _named(_mean_of(places), Whose.OWN)
         if price is None:
             # A place that was never empty.

@@ -14,8 +14,8 @@ FEWEST = 3
 """Days under which nothing is projected."""
 MOST = 120
 """Newest days that are looked at."""
-COVERAGE = 0.9
-"""Share of the sums that lie within the range, so the range says."""
+LEAST_HELD = 0.8
+"""Share of futures that a range holds at least, as the one that AWS's own forecast gives."""
 _WEEK = 7
 _LEVELS = (1, 2, 3, 7, 14, 28, 56)
 """Days over which a habit takes the level of a line."""
@@ -75,12 +75,16 @@ class Projection:
     low: float
     middle: float
     high: float
+    held: float = 1.0
+    """The share of futures within the range."""
 
 
-def project(lines: ArrayLike, ahead: int, unsure: float = 0.0) -> Projection | None:
+def project(
+    lines: ArrayLike, ahead: int, unsure: float = 0.0, besides: float = 0.0
+) -> Projection | None:
     """Return the sum of the `ahead` days after those of `lines`, shape (days,) or (n, days).
 
-    `unsure` is the spread of what is added to it from elsewhere. None with fewer than three days.
+    It is added to `besides`, of which `unsure` is the spread. None with fewer than three days.
     """
     seen = np.atleast_2d(np.asarray(lines, dtype=np.float64))[:, -MOST:]
     if seen.shape[1] < FEWEST:
@@ -93,12 +97,17 @@ def project(lines: ArrayLike, ahead: int, unsure: float = 0.0) -> Projection | N
     errors = _errors(seen.sum(axis=0), forecasts, ahead, unsure)
     ends = np.sort(middle + errors - _cut_short(seen, forecasts.days(ahead)))
 
-    # The narrowest span that holds nine in ten: most futures are alike, few lead far to one side.
-    held = int(np.ceil(COVERAGE * len(ends)))
-    spans = ends[held - 1 :] - ends[: len(ends) - held + 1]
-    narrowest = int(spans.argmin())
-    low, high = float(ends[narrowest]), float(ends[narrowest + held - 1])
-    return Projection(min(low, middle), middle, max(high, middle))
+    # A range is widened by a per cent of the whole where that holds a per cent more of the futures:
+    # most are alike, and few lead far to one side. Where none are alike, it is the narrowest.
+    worth = np.arange(len(ends)) / len(ends) - ends / max(abs(besides + middle), 1e-9)
+    last = int((worth - np.minimum.accumulate(worth)).argmax())
+    first = int(worth[: last + 1].argmin())
+    least = int(np.ceil(LEAST_HELD * len(ends)))
+    if last - first + 1 < least:
+        first = int((ends[least - 1 :] - ends[: len(ends) - least + 1]).argmin())
+        last = first + least - 1
+    low, high = min(float(ends[first]), middle), max(float(ends[last]), middle)
+    return Projection(low, middle, high, float(np.mean((ends >= low) & (ends <= high))))
 
 
 @dataclass(frozen=True)

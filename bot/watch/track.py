@@ -21,7 +21,6 @@ from bot.model.fleet import Inventory
 from bot.model.money import CENT, cents
 from bot.model.policy import Policy
 from bot.model.price import Basis, Price
-from bot.model.projection import COVERAGE
 from bot.model.reading import Reading
 from bot.model.window import Window, month_of
 from bot.watch.route import claims_of, launcher_of
@@ -173,6 +172,10 @@ _MOST_PRICES = 200
 """Prices by which the hours of an alert are kept; of more, none are."""
 
 
+_HELD = 0.9
+"""Share of alerts that last as long as it is said."""
+
+
 @dataclass(frozen=True)
 class HoursLeft:
     """State how many more hours an alert goes on: at least, in the mean, and at most."""
@@ -219,7 +222,7 @@ class Lengths:
         def quantile(share: float) -> float:
             return scale * (math.pow(1 - share, -1 / shape) - 1)
 
-        end, tail = float(most), (1 - COVERAGE) / 2
+        end, tail = float(most), (1 - _HELD) / 2
         mean = scale / (shape - 1) * (1 - (1 + end / scale) ** (1 - shape))
         low, high = min(quantile(tail), mean), min(quantile(1 - tail), end)
         return HoursLeft(*(Decimal(str(round(hours, 6))) for hours in (low, mean, high)))

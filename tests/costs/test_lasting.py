@@ -11,7 +11,6 @@ import pytest
 
 from bot.model.alert import Alert
 from bot.model.causes import CAUSES, Cause
-from bot.model.projection import COVERAGE
 from bot.model.window import Window
 from bot.watch.track import Lengths, value
 from tests.builders import NOON, alert, anomaly, price
@@ -76,5 +75,5 @@ def test_the_range_holds_and_the_mean_is_near_for_lengths_that_spread(spread: fl
         held += length * (float(left.low) <= length - age <= float(left.high))
         expected += length * float(left.mean)
         lasted += length * (length - age)
-    assert held / looks == pytest.approx(COVERAGE, abs=0.06)
+    assert held / looks == pytest.approx(0.9, abs=0.06)
     assert 1 < expected / lasted < 1.6

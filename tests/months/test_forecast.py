@@ -14,6 +14,12 @@ def test_months_that_change_nothing_are_told_from_their_first_week_on():
         assert forecast.nowcast.low <= forecast.nowcast.forecast <= forecast.nowcast.high
 
 
+def test_a_savings_plan_that_ends_on_the_22nd_is_told_on_the_15th():
+    (forecast,) = asked(358, [15])
+    assert abs(forecast.error) <= 0.02
+    assert forecast.held
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_sixty_months_that_nobody_tuned_on():

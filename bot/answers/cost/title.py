@@ -20,7 +20,6 @@ from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.tally import OwnerHint, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted
-from bot.model.projection import COVERAGE
 from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Billing
@@ -282,7 +281,7 @@ def month_end_words(nowcast: Nowcast) -> str:
         about_in(amount, nowcast.currency)
         for amount in (nowcast.forecast, nowcast.low, nowcast.high)
     )
-    between = f"{low} to {high} in {COVERAGE * 10:.0f} of 10 months, " if low != high else ""
+    between = f"{low} to {high} in {_months_held(nowcast)}, " if low != high else ""
     return f"about {middle} by month end ({between}{_basis(nowcast)})."
 
 
@@ -290,8 +289,13 @@ def range_words(nowcast: Nowcast, expected: Expected | None, tally: Tally) -> st
     """Say how sure a forecast is whose amounts stand above, its grounds, and the provider's."""
     sure = "Known "
     if nowcast.low != nowcast.high:
-        sure = f"The range holds in {COVERAGE * 10:.0f} of 10 months, "
+        sure = f"The range holds in {_months_held(nowcast)}, "
     return f"{sure}{_basis(nowcast)}. {_expected_words(expected, tally)}".rstrip()
+
+
+def _months_held(nowcast: Nowcast) -> str:
+    """Say how many months end within the range; that all do nobody can promise."""
+    return f"{min(9, int(nowcast.held * 10))} of 10 months"
 
 
 def _basis(nowcast: Nowcast) -> str:
@@ -302,6 +306,9 @@ def _basis(nowcast: Nowcast) -> str:
     if nowcast.running_since:
         since = short(nowcast.running_since.isoformat())
         words += f", and since {since} from the nodes that ran"
+    for ends, usd in sorted(nowcast.lapses.items()):
+        added = amount_in(usd, nowcast.currency)
+        words += f"; a commitment ends on {short(ends.isoformat())}, which adds {added}"
     return words
 
 
@@ -327,6 +334,12 @@ _NOWCAST = Columns[Nowcast](
     ),
     datum("high_usd", lambda nowcast: nowcast.high, "the high end of the forecast's range"),
     datum(
+        "range_share",
+        lambda nowcast: round(nowcast.held, 3),
+        "share of 2,000 drawn futures that end within the range: it is widened by a per cent of "
+        "the month where that holds a per cent more of them",
+    ),
+    datum(
         "fees_usd",
         lambda nowcast: nowcast.fees,
         "one-off charges and monthly fees of the month, each counted once",
@@ -338,6 +351,12 @@ _NOWCAST = Columns[Nowcast](
         "count of the settled days that the forecast rests on",
     ),
     datum("running_since", lambda nowcast: nowcast.running_since),
+    datum(
+        "lapses_usd",
+        lambda nowcast: sum(nowcast.lapses.values(), Decimal(0)),
+        "what nodes cost more after the end of the commitment that covers them: their hours of the "
+        "last week at the price on demand less their own",
+    ),
 )
 _EXPECTED = Columns[Expected](
     datum(
