@@ -14,7 +14,7 @@ from bot.cards.alert import notification_card, reach_of, thread_line
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
 from bot.cards.charts import alert_chart
-from bot.cards.lines import LONGEST_SHARED, with_file, with_permalink, with_share
+from bot.cards.lines import LONGEST_SHARED, with_details, with_file, with_permalink, with_share
 from bot.costs.reconcile import remember_estimate
 from bot.costs.tally import as_of
 from bot.errors import NotAllowed, OverBudget, Standby, TrnbotError, WrongInput
@@ -233,6 +233,8 @@ class App:
             )
         await self._note(request)
         command = call.command
+        if line.detailed:
+            card = with_details(card)
         if command.changes and Needs.STATE in command.needs:
             await self._notify_soon(request.at)
 

@@ -248,7 +248,7 @@ class _Pen:
         )
         filled = self.wrap("".join(map(clean, spans)))
         if block.style is not Style.NORMAL:
-            return self.ink(filled, _QUIET if block.style is Style.QUIET else _BOLD)
+            return self.ink(filled, _BOLD if block.style is Style.LEAD else _QUIET)
 
         # Strong spans are emboldened where the wrapping left them whole.
         for span in block.spans if self.colour else ():

@@ -16,6 +16,7 @@ from bot.cards.alert_words import (
     remedies,
     risk_texts,
     symptom,
+    things_in,
     total_waste,
     where,
     worth,
@@ -71,8 +72,7 @@ def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
     # to look.
     if alert.launched_by and not any(c.startswith("launcher:") for c in alert.claims):
         words.append(f"launched by {alert.launched_by}")
-    unknown = ", not in the settings" if alert.owners else ""
-    return f" · {', '.join(words)}{unknown}: sent to the default channel"
+    return f" · {', '.join(words)}"
 
 
 def mentions(name: str, address: str) -> tuple[Mention, ...]:
@@ -153,7 +153,22 @@ def notification_card(
         blocks=blocks,
         data={**alert_data(worst), "alerts": [alert.id for alert in notification.alerts]},
         mentions=mentions(owner, address),
+        brief=_brief(worst, firing),
     )
+
+
+def _brief(worst: Alert, firing: Sequence[Alert]) -> str:
+    """Write what a phone shows first: the dollars, the cause, where, how many.
+
+    "" where no dollars are known: the title says the rest.
+    """
+    per_hour, so_far = total_waste(firing)
+    if not so_far:
+        return ""
+    dollars = f"{usd(per_hour)}/h" if per_hour else f"{usd(so_far)} so far"
+    count = things_in(worst.anomaly) if len(worst.anomaly.things) > 1 else ""
+    place = worst.anomaly.labels.cluster or where(worst)
+    return f"{dollars}: {', '.join(filter(None, (worst.cause.facts.words, place, count)))}"
 
 
 def over_card(alerts: Sequence[Alert]) -> Card:
@@ -223,7 +238,7 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
     sources: list[Span] = [begun, When(anomaly.window.start)]
     if waste:
         sources += [" · as of ", When(alert.seen)]
-    return [*blocks, quiet(*sources, f"{owner} · rule {anomaly.rule}")]
+    return [*blocks, quiet(*sources, *filter(None, (owner,)))]
 
 
 def likely(alert: Alert) -> Text | None:

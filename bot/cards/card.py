@@ -74,6 +74,8 @@ class Style(StrEnum):
     NORMAL = "normal"
     QUIET = "quiet"
     LEAD = "lead"
+    DETAIL = "detail"
+    """Quiet, and behind a button in a message of chat: a phone shows what matters first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +283,8 @@ class Card:
     `data` holds the typed numbers for `--json`.
 
     `public` answers go to the channel; others only to who asked, with a button to share (`share
-    LINE`).
+    LINE`). `brief` is what a phone shows of a notification before it is opened: dollars and what,
+    within 60 characters; the title where it is empty.
     """
 
     title: str
@@ -290,6 +293,7 @@ class Card:
     data: Mapping[str, Any] = field(default_factory=dict)
     mentions: tuple[Mention, ...] = ()
     public: bool = False
+    brief: str = field(default="", metadata=_OPTIONAL)
 
 
 def text(*spans: Span, style: Style = Style.NORMAL) -> Text:
@@ -308,6 +312,11 @@ def coded(sentence: str) -> tuple[Span, ...]:
 def quiet(*spans: Span) -> Text:
     """Write a paragraph in small grey: sources, dates, notes."""
     return Text(spans, Style.QUIET)
+
+
+def detail(*spans: Span) -> Text:
+    """Write a paragraph in small grey that a message of chat shows at a press."""
+    return Text(spans, Style.DETAIL)
 
 
 def plain(spans: tuple[Span, ...]) -> str:

@@ -7,7 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import time, timedelta
 
-from bot.cards.card import Button, Buttons, Card, Form, Link, ShareButton, Table, Tone, quiet
+from bot.cards.card import (
+    Button,
+    Buttons,
+    Card,
+    Form,
+    Link,
+    ShareButton,
+    Style,
+    Table,
+    Text,
+    Tone,
+    quiet,
+)
 from bot.model.spend import Filter
 from bot.model.window import Window
 
@@ -77,6 +89,8 @@ def file_name(line: str, kind: str = "csv") -> str:
 
 PREFIX = "share "
 """Begins the line that answers another line for everyone."""
+DETAILS = "details "
+"""Begins the line that answers another line with its details shown."""
 LONGEST_SHARED = 1_500
 """Characters of a line that a button can hold on every platform."""
 
@@ -102,6 +116,34 @@ def with_file(card: Card, line: str) -> Card:
     if not tabled or _asks(card) or len(line) > LONGEST_SHARED:
         return card
     return _with_button(card, Button("CSV", f"csv {line}"))
+
+
+def without_details(card: Card, line: str) -> Card:
+    """Return the card with a button in place of its details, which answers `line` with them.
+
+    Unchanged where it has none, or no line.
+    """
+    shown = tuple(
+        block
+        for block in card.blocks
+        if not (isinstance(block, Text) and block.style is Style.DETAIL)
+    )
+    if not line or len(shown) == len(card.blocks) or len(line) > LONGEST_SHARED:
+        return card
+    return _with_button(replace(card, blocks=shown), Button("Details", f"{DETAILS}{line}"))
+
+
+def with_details(card: Card) -> Card:
+    """Return the card with its details shown."""
+    return replace(
+        card,
+        blocks=tuple(
+            quiet(*block.spans)
+            if isinstance(block, Text) and block.style is Style.DETAIL
+            else block
+            for block in card.blocks
+        ),
+    )
 
 
 def _with_button(card: Card, button: Button) -> Card:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from bot.cards.lines import PREFIX
+from bot.cards.lines import DETAILS, PREFIX
 from bot.errors import WrongInput, nearest, shortened
 from bot.grammar.registry import Command, Parameter, find_command
 from bot.model.limits import NUMBER_EXPONENT, NUMBER_LENGTH
@@ -181,7 +181,7 @@ _TYPES: Mapping[Any, _Type] = {
 
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201d": "\u201d", "\u201e": "\u201c"}
 PREFIXES = {"/trn", "/trnbot", "trn", "trnbot"}
-_SHARE = PREFIX.strip()
+_SHARE, _DETAILS = PREFIX.strip(), DETAILS.strip()
 _HELP = {"--help", "-h"}
 LONGEST = 3_000
 
@@ -222,11 +222,13 @@ class CommandLine:
     command: Command
     words: list[Word]
     text: str
-    """The line without a bot's name and without `share`."""
+    """The line without a bot's name, and without `share` or `details`."""
     rest: str
     """What follows the command as it was typed, its lines and quotes kept."""
     shared: bool = False
     """The answer is for everyone."""
+    detailed: bool = False
+    """Its details are shown."""
 
     @property
     def asks_help(self) -> bool:
@@ -339,14 +341,15 @@ def attempted(line: str) -> Command | None:
 def _command_line(line: str, words: list[Word]) -> CommandLine:
     words = _unprefixed(words)
     shared = len(words) > 1 and words[0].text.lower() == _SHARE
-    words = _unprefixed(words[1:]) if shared else words
+    detailed = len(words) > 1 and words[0].text.lower() == _DETAILS
+    words = _unprefixed(words[1:]) if shared or detailed else words
     if not words:
         words = [Word("help", start=len(line))]
     command, after = find_command([word.text for word in words])
     arguments = words[len(words) - len(after) :]
     text = line[words[0].start :] or "help"
     typed_after = line[arguments[0].start :] if arguments else ""
-    return CommandLine(command, arguments, text, typed_after, shared)
+    return CommandLine(command, arguments, text, typed_after, shared, detailed)
 
 
 def _unprefixed(words: list[Word]) -> list[Word]:

@@ -61,7 +61,12 @@ _LOOKS = {
     "color": one_of("default", "accent", "good", "warning", "attention"),
     "wrap": {"type": "boolean"},
 }
-_PLACED = {"spacing": WORD, "separator": {"type": "boolean"}}
+_PLACED = {
+    "spacing": WORD,
+    "separator": {"type": "boolean"},
+    "id": TEXT,
+    "isVisible": {"type": "boolean"},
+}
 _BOXED = {
     "style": one_of("default", "emphasis", "good", "attention", "warning", "accent"),
     "bleed": {"type": "boolean"},
@@ -124,6 +129,9 @@ _INSIDE = {
     "Action.OpenUrl": element(
         "Action.OpenUrl", {"url": {"type": "string", "pattern": "^https://"}}, {"title": TEXT}
     ),
+    "Action.ToggleVisibility": element(
+        "Action.ToggleVisibility", {"title": TEXT, "targetElements": several(TEXT)}
+    ),
 }
 
 
@@ -150,6 +158,6 @@ ADAPTIVE_CARD: dict[str, Any] = {
         **_ELEMENTS,
         **_INSIDE,
         "element": chosen(*_ELEMENTS),
-        "Action": chosen("Action.Execute", "Action.OpenUrl"),
+        "Action": chosen("Action.Execute", "Action.OpenUrl", "Action.ToggleVisibility"),
     },
 }

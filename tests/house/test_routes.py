@@ -102,8 +102,8 @@ async def test_routes_tell_where_an_alert_would_go() -> None:
     ("owner", "pinged", "words"),
     [
         ("dana", ("chat:U1",), ""),
-        ("kim", (), "owner kim, not in the settings: sent to the default channel"),
-        ("", (), "no owner tag: sent to the default channel"),
+        ("kim", (), "owner kim"),
+        ("", (), "no owner tag"),
     ],
 )
 def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(
@@ -124,7 +124,7 @@ def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(
         (
             ("launcher:eks-nodes",),
             (),
-            "no owner tag, launcher eks-nodes, not in the settings: sent to the default channel",
+            "no owner tag, launcher eks-nodes",
         ),
     ],
 )

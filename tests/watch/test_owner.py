@@ -221,11 +221,11 @@ def test_one_channel_gets_one_message_however_its_address_is_written(
         (replace(alert(), owner="dana", owner_by=OwnerBy.LABEL), "owner by a Kubernetes label"),
         (
             replace(alert(), owner="lee", owner_by=OwnerBy.FILE),
-            " · owner lee by the mapping file · rule",
+            " · owner lee by the mapping file",
         ),
         (
             replace(alert(), owner="kim", owner_by=OwnerBy.FILE),
-            "owner kim by the mapping file, not in the settings: sent to the default channel",
+            "owner kim by the mapping file",
         ),
     ],
 )

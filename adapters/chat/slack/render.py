@@ -54,6 +54,7 @@ from bot.cards.card import (
     first_words,
     unnamed,
 )
+from bot.cards.lines import without_details
 
 ICONS = {
     Tone.CRITICAL: "🔴",
@@ -100,6 +101,7 @@ def message(card: Card, around: Around | None = None) -> MessageBody:
     Blocks that do not fit are dropped from the last, buttons after all else, and named.
     """
     around = around or Around()
+    card = without_details(card, around.line)
     blocks = fit(list(_units(card, around)), BLOCKS)
     if around.key:
         blocks[0]["block_id"] = key_block_id(around.key)
@@ -117,8 +119,12 @@ def key_block_id(key: str) -> str:
 
 
 def fallback(card: Card) -> str:
-    """Return the text of notifications and of clients without blocks: title, first paragraph."""
-    lines = (_titled(card), markup.bare(first_words(card)).strip())
+    """Return the text of notifications and of clients without blocks: title, first paragraph.
+
+    What is brief stands first, as a phone shows one line of it.
+    """
+    brief = f"{ICONS[card.tone]} {markup.one_line(card.brief)}".strip() if card.brief else ""
+    lines = (brief, _titled(card), markup.bare(first_words(card)).strip())
     return markup.escape(markup.cut("\n".join(filter(None, lines)), FALLBACK))
 
 
@@ -220,7 +226,7 @@ def _titled(card: Card) -> str:
 
 
 def _text(block: Text) -> list[Json]:
-    if block.style is Style.QUIET:
+    if block.style in (Style.QUIET, Style.DETAIL):
         texts = markup.chunks(block.spans, FIELD)
         return [context(list(part)) for part in _batches(texts, min(_PARTS, CONTEXT_ELEMENTS))]
     spans = block.spans

@@ -190,7 +190,7 @@ def _look(style: Style) -> Json:
     match style:
         case Style.NORMAL:
             return {}
-        case Style.QUIET:
+        case Style.QUIET | Style.DETAIL:
             return {"isSubtle": True, "size": "small"}
         case Style.LEAD:
             return {"size": "medium"}

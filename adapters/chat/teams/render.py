@@ -358,6 +358,7 @@ def render(
     mentions = Mentions()
     shell = _shell(card, mentions)
     room = budget - weigh(shell) - _NOTE
+    folded: list[str] = []
     pieces = _fitting(card, mentions, room, stands)
     spare = room - sum(piece.bytes for piece in pieces)
     dropped = card.blocks[len(pieces) :]
@@ -371,6 +372,13 @@ def render(
             cost = weigh(pictured) - weigh(drawn)
             if cost <= spare:
                 drawn, spare = pictured, spare - cost
+        if isinstance(piece.block, Text) and piece.block.style is Style.DETAIL:
+            # Shown and folded again on the reader's device, at the press that stands in their place.
+            if not folded:
+                shell["body"].append(_toggle(folded))
+            for element in drawn:
+                folded.append(f"detail{len(folded)}")
+                element |= {"id": folded[-1], "isVisible": False}
         shell["body"] += drawn
 
     if dropped:
@@ -434,6 +442,12 @@ def _elements(
             return button_sets(block, stands=stands)
         case Form():
             return form_elements(block, number, stands=stands)
+
+
+def _toggle(folded: Sequence[str]) -> Json:
+    """Return the button that shows the elements of these ids, which may yet grow."""
+    action = {"type": "Action.ToggleVisibility", "title": "Details", "targetElements": folded}
+    return {"type": "ActionSet", "actions": [action]}
 
 
 def _offer(file: Attachment) -> Text:

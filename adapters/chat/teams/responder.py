@@ -98,7 +98,7 @@ class Sender:
 async def message_of(card: Card, draw: Draw, *, budget: int, stands: bool = False) -> Message:
     """Return a card as a message; drawing runs in a thread, for a picture takes its time."""
     content = await asyncio.to_thread(render, card, draw, budget=budget, stands=stands)
-    return Message(short(bare(card.title), 200), content)
+    return Message(short(bare(card.brief or card.title), 200), content)
 
 
 log = logging.getLogger("trnbot.teams")

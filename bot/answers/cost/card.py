@@ -48,6 +48,7 @@ from bot.cards.card import (
     Tone,
     When,
     compose,
+    detail,
     quiet,
     text,
 )
@@ -260,7 +261,7 @@ def cost_card(answer: CostAnswer) -> Card:
     title = cost_title(tally, filters, answer.days)
     aged: list[Block] = []
     if tally.billed_through is not None:
-        words = "."
+        words = ""
         if tally.seen:
             words += (
                 " The files hold later charges; the newest hours are not billed yet at this time."
@@ -269,7 +270,8 @@ def cost_card(answer: CostAnswer) -> Card:
             words += " The window reaches beyond it."
         if tally.sources:
             words += f" Source: {', '.join(tally.sources)}."
-        aged.append(quiet("Billed through ", When(tally.billed_through), words))
+        aged.append(quiet("Billed through ", When(tally.billed_through), "."))
+        aged += [detail(words.strip())] if words else []
     aged += unseen(answer.seen)
     aged += unread([x for x in answer.problems if x != answer.seen.because])
     data = cost_data(tally, filters) | answer.seen.data
@@ -322,13 +324,13 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
         remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
         if name in {"namespace", "pod"}:
             remedy = "turn on split cost allocation data for EKS in the export"
-        yield quiet(f"{amount_of(amount, tally)} (amortised) carries no {tag}: {remedy}.")
+        yield detail(f"{amount_of(amount, tally)} (amortised) carries no {tag}: {remedy}.")
 
     yield from hint_texts(answer.hints, tally)
     yield from split_texts(tally)
     if answer.unused > 0:
         # It is in the amortised sum, and in nobody's usage.
-        yield quiet(
+        yield detail(
             f"{amount_of(answer.unused, tally)} of the amortised cost is commitment that"
             " nothing used (Savings Plans, reserved instances)."
         )
@@ -474,5 +476,5 @@ def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
             )
             if newest.coverage is not None:
                 words += f"; they cover {newest.coverage:.0%} of what they could"
-            texts.append(quiet(f"{words}.".replace("%", " %")))
+            texts.append(detail(f"{words}.".replace("%", " %")))
     return texts

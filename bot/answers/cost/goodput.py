@@ -21,6 +21,7 @@ from bot.cards.card import (
     Series,
     Tone,
     compose,
+    detail,
     quiet,
     text,
 )
@@ -238,7 +239,7 @@ def _notes(answer: Goodput) -> list[Block]:
     committed = total.of(GoodputClass.COMMITTED_UNUSED)
     beside = " and the commitments that nothing used" if committed else ""
     notes: list[Block] = [
-        quiet(
+        detail(
             f"The total is what the bill says ({line}){beside}; a class is an estimate: what each"
             " node did, step by step, of what its day cost. Hours that an alert told as lost are its"
             " cause's."

@@ -17,7 +17,7 @@ from bot.answers.cost.title import (
     refuse_unknown,
     short,
 )
-from bot.cards.card import Button, Buttons, Card, Facts, Tone, When, compose, quiet, text
+from bot.cards.card import Button, Buttons, Card, Facts, Tone, When, compose, detail, quiet, text
 from bot.cards.columns import DAY, NUMBER, Column, Columns, Unit, datum
 from bot.cards.words import (
     MONEY_FIGURES,
@@ -445,7 +445,7 @@ def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
             for x in billed
             if x.estimate and not x.final
         ],
-        quiet(_HOW),
+        detail(_HOW),
         Buttons((Button("This month", "cost mtd by line"),)),
     )
     return Card(title, Tone.INFO, blocks, data)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Block, Button, Chart, ChartKind, Series, Text, When, quiet, text
+from bot.cards.card import Block, Button, Chart, ChartKind, Series, Text, When, detail, quiet, text
 from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, clock, day, grouped_words, period
@@ -231,7 +231,7 @@ def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filte
         if first:
             since = clock(datetime.fromisoformat(first)) if "T" in first else short(first)
             sentences.append(f"Estimated from {since} on: AWS still rewrites that.")
-    return [quiet(" ".join(sentences))] if sentences else []
+    return [detail(" ".join(sentences))] if sentences else []
 
 
 def refuse_doubled(by: Sequence[str]) -> None:
@@ -412,12 +412,12 @@ def split_texts(tally: Tally) -> list[Text]:
             words += f" {amount_of(idle, tally)} is for cores that no pod held."
         if unused > 0:
             words += f" {amount_of(unused, tally)} is for cores that pods held and did not use."
-        texts.append(quiet(words))
+        texts.append(detail(words))
 
     ways = sorted({way for part in parts for _, way in part.owners})
     if ways and "team" in tally.by:
         texts.append(
-            quiet(
+            detail(
                 f"A team marked{DERIVED} is told by the {' or the '.join(ways)} of pods:"
                 " neither they nor their nodes carry one."
             )
@@ -438,7 +438,7 @@ def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
         owners.append(f"{amount_of(hint.amortised, tally)} {hint.owner} ({hint.by}: {things})")
     if len(owned) > _MOST:
         owners.append(f"and {len(owned) - _MOST} more")
-    return [quiet(f"Who may own what carries no team, as a hint: {'; '.join(owners)}.")]
+    return [detail(f"Who may own what carries no team, as a hint: {'; '.join(owners)}.")]
 
 
 def unused_of(rows: Sequence[Spend], tally: Tally) -> str:

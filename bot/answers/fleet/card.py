@@ -24,6 +24,7 @@ from bot.cards.card import (
     Tone,
     coded,
     compose,
+    detail,
     folded,
     quiet,
     text,
@@ -292,7 +293,7 @@ def fleet_card(
         spread_texts(spread),
         drawn,
         heat,
-        [quiet(f"{'; '.join(words)}.") for words in versions],
+        [detail(f"{'; '.join(words)}.") for words in versions],
         quiet(_basis(rows)),
         Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)),
     )

@@ -21,6 +21,7 @@ from bot.cards.card import (
     Table,
     Tone,
     compose,
+    detail,
     quiet,
     text,
 )
@@ -139,8 +140,8 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
         if storage
         else None,
         chart,
-        quiet(basis),
-        map(quiet, _price_texts(costed.prices)),
+        detail(basis),
+        map(detail, _price_texts(costed.prices)),
         Buttons(
             (
                 Button("All runs", "runs"),

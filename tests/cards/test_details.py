@@ -1,0 +1,67 @@
+"""Messages for a phone: what matters first, the notes at a press, dollars in a notification."""
+
+from __future__ import annotations
+
+import json
+
+from adapters.chat.slack.render import Around, message
+from adapters.chat.teams.render import render
+from bot.cards.card import Card, Style, Text, plain
+from bot.cards.lines import with_details
+from bot.grammar.line import read_line
+from tests.cards.samples import SAMPLES
+
+LINE = "cost 7d by team"
+
+
+def notes(card: Card) -> list[str]:
+    return [
+        plain(block.spans)
+        for block in card.blocks
+        if isinstance(block, Text) and block.style is Style.DETAIL
+    ]
+
+
+def test_slack_folds_the_notes_of_an_answer_behind_a_button_that_shows_them() -> None:
+    card = SAMPLES["cost"]()
+    folded = json.dumps(message(card, Around(line=LINE)).blocks)
+    whole = json.dumps(message(with_details(card), Around(line=f"details {LINE}")).blocks)
+    assert notes(card)
+    for note in notes(card):
+        assert note[:40] not in folded
+        assert note[:40] in whole
+    assert f"details {LINE}" in folded
+    assert '"Details"' not in whole
+
+
+def test_a_message_that_answers_no_line_shows_all() -> None:
+    card = SAMPLES["cost"]()
+    assert notes(card)[0][:40] in json.dumps(message(card).blocks)
+
+
+def test_teams_shows_the_notes_on_the_reader_s_device() -> None:
+    card = SAMPLES["cost"]()
+    body = render(card)["body"]
+    hidden = [element["id"] for element in body if not element.get("isVisible", True)]
+    (toggle,) = (
+        action
+        for element in body
+        for action in element.get("actions", ())
+        if action["type"] == "Action.ToggleVisibility"
+    )
+    assert toggle["targetElements"] == hidden
+    assert len(hidden) == len(notes(card))
+
+
+def test_details_begin_a_line_as_share_does() -> None:
+    line = read_line(f"/trn details {LINE}")
+    assert (line.detailed, line.shared, line.text) == (True, False, LINE)
+    assert read_line(f"share {LINE}").detailed is False
+
+
+def test_a_notification_says_its_dollars_within_sixty_characters() -> None:
+    for name in ("notice_first", "notice_committed", "notice_storm", "notice_came_with"):
+        text = message(SAMPLES[name]()).text
+        assert "/h: " in text[:20]
+        assert "llama-70b" in text[:60] or "vision" in text[:60]
+        assert len(text.split("\n")[0]) <= 60
