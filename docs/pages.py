@@ -26,7 +26,8 @@ def commands_page() -> str:
         "",
         "The same line works in Slack (`/trn …`, or a mention in a thread), in Teams, in the console and in a terminal",
         "(`trnbot …`). `cost 7d by team`, `cost window=7d by=team` and `cost 7d --by team` are one and the same. A value with",
-        'spaces stands in double quotes: `tag:owner="dana x"`. `share LINE` shows the answer to everyone in the channel, `details LINE` with the notes that a message of chat folds.',
+        'spaces stands in double quotes: `tag:owner="dana x"`. `share LINE` shows the answer to everyone in the channel, '
+        "`details LINE` with the notes that a message of chat folds.",
         "",
         f"A window is {GRAMMAR}:",
         f"{BOUNDS}.",
