@@ -162,15 +162,12 @@ NO_REQUESTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("usage_type", "line"),
-    [*((x, "S3-requests") for x in REQUESTS), *((f"USW2-{x}", "S3") for x in NO_REQUESTS)],
-)
-def test_every_usage_type_of_s3_in_awss_table_has_its_line(
-    exports, november, keyed, usage_type, line
-):
-    row = exports.line(line_item_usage_type=usage_type, line_item_product_code="AmazonS3")
-    assert keyed(exports.bill(row).tally(november, ("line",))) == {(line,): "1.00"}
+def test_every_usage_type_of_s3_in_awss_table_has_its_line(exports, november, keyed):
+    lines = dict.fromkeys(REQUESTS, "S3-requests")
+    lines |= {f"USW2-{x}": "S3" for x in NO_REQUESTS}
+    rows = [exports.line(line_item_usage_type=x, line_item_product_code="AmazonS3") for x in lines]
+    found = keyed(exports.bill(*rows).tally(november, ("usage_type", "line")))
+    assert found == dict.fromkeys(lines.items(), "1.00")
 
 
 @pytest.mark.parametrize(

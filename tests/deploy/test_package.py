@@ -156,7 +156,7 @@ def test_templates_go_into_a_new_folder_alone(tmp_path, capsys):
     assert f"'{folder}' is there already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("installed", ["wheel", "editable"])
+@pytest.mark.parametrize("installed", ["wheel", pytest.param("editable", marks=pytest.mark.slow)])
 def test_it_answers_beside_packages_of_the_same_names(installed, wheel, recorded, tmp_path):
     what = [str(wheel)] if installed == "wheel" else ["-e", str(ROOT)]
     programs = environment(tmp_path / "env", *what)
@@ -183,6 +183,7 @@ def test_it_answers_beside_packages_of_the_same_names(installed, wheel, recorded
         assert f"{name} of another distribution" in foreign.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_answers_beside_packages_of_the_same_names(wheel, tmp_path):
     programs = environment(tmp_path / "env", str(wheel))
     port, program = free_port(), (str(programs / "trnbot"),)
@@ -202,7 +203,7 @@ def tools(tmp_path_factory):
     return folder / "bin"
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", ["uv", pytest.param("pipx", marks=pytest.mark.slow)])
 def test_it_is_an_application_of_its_own(tool, tools, wheel, tmp_path):
     programs = tmp_path / "programs"
     run(
