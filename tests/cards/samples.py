@@ -42,6 +42,7 @@ from bot.cards.card import (
     Link,
     Series,
     Tone,
+    detail,
     text,
 )
 from bot.cards.charts import alert_chart
@@ -526,6 +527,7 @@ def every_part() -> Card:
         (
             text("Ask for more at ", Link("Service Quotas", "https://example.com/q?a=b&c=d"), "."),
             heat,
+            detail("A quota counts vCPUs, not nodes."),
             Buttons((remove,)),
             FILE,
         ),

@@ -235,13 +235,21 @@ def _text(block: Text) -> list[Json]:
     return [section(text) for text in markup.chunks(spans, SECTION)]
 
 
+_ONE_LINE = 160
+"""Characters of facts that stand side by side in one paragraph; a field takes two lines of a phone."""
+
+
 def _facts(block: Facts) -> list[Json]:
-    fields = []
+    facts = []
     for name, value in block.pairs:
         strong = markup.strong(markup.cut(name, 80))
         shown = markup.escape(markup.cut(markup.one_line(value), 300))
         if strong or shown:
-            fields.append(mrkdwn_object("\n".join(filter(None, (strong, shown)))))
+            facts.append([part for part in (strong, shown) if part])
+
+    if facts and sum(len(part) for fact in facts for part in fact) <= _ONE_LINE:
+        return [section(" · ".join(" ".join(fact) for fact in facts))]
+    fields = [mrkdwn_object("\n".join(fact)) for fact in facts]
     return [{"type": "section", "fields": list(part)} for part in _batches(fields, FIELDS)]
 
 
