@@ -39,7 +39,7 @@ def commands_page() -> str:
         "line of the grammar below is never read otherwise. Words are looked up in tables of the bot: none leaves the process.",
         "",
         "In a terminal four options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME`, `--json`, "
-        "`--csv`.",
+        "`--csv`; with `cuda FILE.py` also `--sarif`.",
     ]
     return "\n".join([*head, *(line for made in every for line in _command(made))]) + "\n"
 

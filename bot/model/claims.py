@@ -112,6 +112,23 @@ class Package(Sourced):
 
 
 @dataclass(frozen=True)
+class CodeSign(Sourced):
+    """State what in a line of code needs CUDA, or is otherwise on Neuron.
+
+    `finds` is a name, a method, a text or an argument that fits `pattern`, none of whose call's
+    arguments fits `unless`; or a backward pass in a file whose imports fit, while no name of the file
+    fits `unless`.
+    """
+
+    kind: str
+    finds: str
+    pattern: str
+    unless: str
+    reason: str
+    instead: str
+
+
+@dataclass(frozen=True)
 class Question(Sourced):
     """State one question whose yes speaks for Trainium (`weight` > 0) or for GPUs (< 0)."""
 
@@ -210,6 +227,7 @@ class Claims:
     programmes: tuple[Programme, ...] = ()
     notes: tuple[Note, ...] = ()
     packages: tuple[Package, ...] = ()
+    code: tuple[CodeSign, ...] = ()
     questions: tuple[Question, ...] = ()
     efforts: tuple[Effort, ...] = ()
     chips: tuple[Chip, ...] = ()
@@ -235,6 +253,7 @@ OLDEST_DAYS: Mapping[type, int] = {
     Conflict: _YEAR,
     Note: _YEAR,
     Package: _YEAR,
+    CodeSign: _YEAR,
     Transfer: _YEAR,
     Programme: 180,
     Question: 2 * _YEAR,

@@ -21,6 +21,8 @@ TEXT_BYTES = 16 << 20
 
 A receipt of ten thousand numbers takes a fifth of that.
 """
+CODE_FILES = 5_000
+"""Of a folder whose code is looked through."""
 TOML_DEPTH = 16
 """Tables and lists within one another."""
 TOML_DOTS = 500

@@ -269,6 +269,10 @@ class Files(Protocol):
         """Return another text file; for a terminal alone."""
         ...
 
+    def code(self, path: str, request: Request, /) -> Mapping[str, str]:
+        """Return the Python files under a folder, or the one named; for a terminal alone."""
+        ...
+
 
 class NoFiles:
     """Implement `Files` where none are offered."""
@@ -282,6 +286,10 @@ class NoFiles:
         raise WrongInput("No policies are offered here.")
 
     def text(self, *_: object) -> str:
+        """Refuse."""
+        raise WrongInput("No files are read here.")
+
+    def code(self, *_: object) -> Mapping[str, str]:
         """Refuse."""
         raise WrongInput("No files are read here.")
 

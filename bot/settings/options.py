@@ -33,7 +33,18 @@ _VALUED = frozenset(
     ]
 )
 _SWITCHES = frozenset(
-    ["json", "csv", "verbose", "no-browser", "light", "keep-identities", "send", "check", "replace"]
+    [
+        "json",
+        "csv",
+        "sarif",
+        "verbose",
+        "no-browser",
+        "light",
+        "keep-identities",
+        "send",
+        "check",
+        "replace",
+    ]
 )
 LINE_OPTIONS = ("source", "at", "json", "csv", "config", "verbose")
 """What goes with any command line; every verb has its own."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from adapters.web.links import address, download
 from adapters.web.people import READER, Known, OidcConfig, OidcProvider, Proxy, Roles
@@ -42,6 +44,7 @@ from bot.ports import (
     Surface,
     Tell,
 )
+from bot.ports.work import LANE, WORK, Lane, LaneLoad
 from bot.settings.settings import LOOPBACK, Settings
 from bot.watch.health import Health
 from bot.watch.preview import replay
@@ -334,3 +337,57 @@ def checks(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> l
     from bot.wiring.checks import examine
 
     return examine(settings, opened, paid=paid)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+THREADS = {Lane.WATCH: 8, Lane.QUICK: 24, Lane.HEAVY: 6}
+"""Threads of each lane.
+
+More than lines run at once, so that a line which asks twice at once does not wait for itself.
+"""
+
+
+class LanedExecutor(ThreadPoolExecutor):
+    """Be the event loop's executor.
+
+    `asyncio.to_thread` submits in its caller's context, which names the lane.
+    """
+
+    def __init__(self, loads: Mapping[Lane, LaneLoad]) -> None:
+        super().__init__(1)
+        self._loads, self._counting = loads, Lock()
+        self._lanes = {
+            lane: ThreadPoolExecutor(n, thread_name_prefix=lane.value)
+            for lane, n in THREADS.items()
+        }
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a function in a thread of the lane of who calls, as part of the line worked on."""
+        # Threads of a pool have contexts of their own, so both are taken here.
+        lane, work = LANE.get(), WORK.get()
+        load = self._loads[lane]
+
+        def counted() -> T:
+            if work:
+                work.thread_began()
+            started = time.monotonic()
+            with self._counting:
+                load.running += 1
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                seconds = time.monotonic() - started
+                with self._counting:
+                    load.running -= 1
+                    load.seconds += seconds
+                if work:
+                    work.thread_ended(seconds)
+
+        return self._lanes[lane].submit(counted)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End every lane."""
+        for pool in self._lanes.values():
+            pool.shutdown(wait, cancel_futures=cancel_futures)
+        super().shutdown(wait, cancel_futures=cancel_futures)

@@ -38,9 +38,8 @@ from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
-from bot.wiring.build import Database, Shown, running_bot, source_name
+from bot.wiring.build import Database, LanedExecutor, Shown, running_bot, source_name
 from bot.wiring.environment import SCRATCH, STATE, settings_of, wall_clock
-from bot.wiring.lanes import LanedExecutor
 from bot.wiring.logs import audit_to, start_log
 from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bot.errors import TrnbotError, Unavailable, WrongInput, nearest, shortened
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
-from bot.model.limits import POLICY_BYTES, TEXT_BYTES
+from bot.model.limits import CODE_FILES, POLICY_BYTES, TEXT_BYTES
 from bot.model.notification import ReplayResult
 from bot.model.policy import Policy
 from bot.model.price import SelfCost
@@ -388,6 +388,25 @@ class OfferedFiles:
         if request.surface != _PATHS_FROM:
             raise WrongInput("Files are read in a terminal; paste the text itself.")
         return read_text(Path(path).expanduser(), f"The file '{shortened(path)}'", TEXT_BYTES)
+
+    def code(self, path: str, request: Request) -> Mapping[str, str]:
+        """Return the Python files under a path of a terminal; nothing hidden, and no links."""
+        home = Path(path).expanduser()
+        if request.surface != _PATHS_FROM or not home.is_dir():
+            return {path: self.text(path, request)}
+        found = sorted(
+            file
+            for file in home.rglob("*.py")
+            if file.is_file()
+            and file.resolve() == home.resolve() / file.relative_to(home)
+            and not any(part.startswith(".") for part in file.relative_to(home).parts)
+        )
+        count = f"{len(found):,} Python files" if found else "no Python file"
+        if not 0 < len(found) <= CODE_FILES:
+            raise WrongInput(
+                f"The folder '{shortened(path)}' holds {count}; name one with 1 to {CODE_FILES:,}."
+            )
+        return {str(file): self.text(str(file), request) for file in found}
 
 
 def _offered(folder: str, suffix: str = "") -> Mapping[str, Path]:

@@ -20,7 +20,7 @@ from bot.model.notification import Known
 from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_instant
 from bot.settings.options import LINE_OPTIONS, Options, typed_line
-from bot.wiring.environment import settings_of, terminal_user, wall_clock
+from bot.wiring.environment import product_version, settings_of, terminal_user, wall_clock
 from bot.wiring.kept import Once
 from bot.wiring.verbs import VERBS
 
@@ -126,14 +126,38 @@ class TerminalApps:
         return stores_in(open_store(self._settings.text("database_url")))
 
 
+_FORMS = {"csv", "json", "sarif"}
+
+
+def _written(options: Options, line: str, card: Card, call: Call, time: datetime) -> str:
+    """Return an answer in the form that was asked for; the text of a settings file as it is."""
+    if options.switches & _FORMS:
+        from bot.answers.about.document import as_json, csv_text, envelope
+        from bot.answers.plan.code import sarif
+
+        if "csv" in options.switches:
+            return csv_text(line, card)
+        if "sarif" in options.switches:
+            if "findings" not in card.data:
+                raise WrongInput("'--sarif' goes with 'cuda FILE.py' or a folder of code.")
+            return f"{as_json(sarif(card.data['findings'], product_version()))}\n"
+        return f"{as_json(envelope(call, card, time))}\n"
+    if "toml" in card.data:
+        return str(card.data["toml"])
+
+    from adapters.terminal.render import render
+
+    return render(card, colour=sys.stdout.isatty())
+
+
 def answer_line(options: Options) -> int:
     """Answer one command line, as text, as JSON, or its table as CSV."""
     sends = "send" in options.switches
-    options.only(*LINE_OPTIONS, *(("send", "wait") if sends else ()))
+    options.only(*LINE_OPTIONS, "sarif", *(("send", "wait") if sends else ()))
     options.words = options.words or ["help"]
     line = typed_line(options.words)
-    if {"csv", "json"} <= options.switches:
-        raise WrongInput("An answer is written as --csv or as --json, not as both.")
+    if len(options.switches & _FORMS) > 1:
+        raise WrongInput("An answer is written as --csv, --json or --sarif, not as two of them.")
 
     meaning = _meaning(options, line)
     if sends and meaning.command.name != "routes test":
@@ -148,21 +172,9 @@ def answer_line(options: Options) -> int:
     else:
         call, card, time = _answer(options, line, meaning)
 
-    if options.switches & {"csv", "json"}:
-        from bot.answers.about.document import as_json, csv_text, envelope
-
-        if "csv" in options.switches:
-            print(csv_text(line, card), end="")
-        else:
-            print(as_json(envelope(call, card, time)))
-    elif "toml" in card.data:
-        print(card.data["toml"], end="")
-    else:
-        from adapters.terminal.render import render
-
-        print(render(card, colour=sys.stdout.isatty()), end="")
-        if line == "help":
-            print(f"\nIn a shell also: {', '.join(VERBS)}. 'trnbot help connect' explains one.")
+    print(_written(options, line, card, call, time), end="")
+    if line == "help" and not options.switches & _FORMS:
+        print(f"\nIn a shell also: {', '.join(VERBS)}. 'trnbot help connect' explains one.")
     if sends:
         from bot.wiring.connect import send_trials
 

@@ -34,7 +34,7 @@ from bot.grammar.turns import (
 )
 from bot.model.request import LOCAL, Request, User
 from bot.ports.work import LANE, Lane, LaneLoad, Work, checkpoint, interruptible, within
-from bot.wiring.lanes import LanedExecutor
+from bot.wiring.build import LanedExecutor
 from tests.belonging import STRANGER
 from tests.house.fakes import NOON, Chat, Script, app
 

@@ -1,13 +1,15 @@
-"""Answer which packages need CUDA, and list the steps of a migration."""
+"""Answer which packages and lines of code need CUDA, and list the steps of a migration."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
 
+from bot.answers.plan.code import Finding, findings
 from bot.cards.card import (
     Block,
     Button,
@@ -16,15 +18,16 @@ from bot.cards.card import (
     Card,
     Code,
     Tone,
+    compose,
     quiet,
     text,
 )
-from bot.cards.columns import Column, Columns
+from bot.cards.columns import COUNT, Column, Columns, datum
 from bot.cards.words import cited
 from bot.errors import WrongInput, nearest
 from bot.grammar.line import read_line
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.claims import Note, Package
+from bot.model.claims import Claims, Note, Package
 from bot.model.money import counted
 from bot.model.request import Request
 from bot.ports import Documents, Ports
@@ -154,27 +157,86 @@ def cuda_help_card() -> Card:
 
 
 _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
+_CODE = re.compile(r"\.{1,2}|[^\s=<>]+(?:\.py|/)")
+_CODE_MOST = 40
+_FINDINGS = Columns[Finding](
+    Column("file", lambda finding: finding.file, key="file"),
+    Column("line", lambda finding: finding.line, COUNT, "line", "number of the line in its file"),
+    Column("what", lambda finding: finding.kind, key="kind"),
+    Column("why", lambda finding: finding.reason, key="reason"),
+    Column("on Neuron", lambda finding: finding.instead, key="instead"),
+    datum("source", lambda finding: finding.source),
+)
+
+
+def code_card(texts: Mapping[str, str], claims: Claims) -> Card:
+    """List the lines of Python files that have to change."""
+    found: list[Finding] = []
+    unread = []
+    for file, code in sorted(texts.items()):
+        try:
+            found += findings(file, code, claims.code, claims.packages)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            unread.append(f"{file} is no Python: {error}")
+
+    lines = len({(finding.file, finding.line) for finding in found})
+    verb = "has" if lines <= 1 else "have"
+    title = f"{counted(lines, 'line') if lines else 'No line'} {verb} to change for Neuron"
+    if unread:
+        title += f"; {counted(len(unread), 'file')} could not be read"
+    by_kind = Counter(finding.kind for finding in found)
+    kinds = ", ".join(f"{kind} {n}" for kind, n in by_kind.most_common())
+    blocks = compose(
+        text(f"{counted(len(texts), 'file')} read. {kinds}".strip() + ("." if kinds else "")),
+        _FINDINGS.table(found, most=_CODE_MOST) if found else None,
+        [quiet(f"{sentence}.") for sentence in unread],
+        quiet(
+            "Read, not run: a device that is named by a setting, and a library that calls CUDA, "
+            "are not seen. What torch.cuda.is_available() guards never runs on Neuron."
+        ),
+        quiet(f"Sources: {'; '.join(sorted({x.source for x in found}))}.") if found else None,
+    )
+    data = {
+        "files": len(texts),
+        "lines": lines,
+        "findings": _FINDINGS.data(found),
+        "checks": [{"name": "code", "ok": not found and not unread}],
+    }
+    return Card(title, Tone.WARNING if found or unread else Tone.GOOD, blocks, data)
 
 
 @command(
     "cuda",
-    "Packages of a requirements file or 'pip freeze' that need CUDA.",
+    "Packages of a requirements file or 'pip freeze', and lines of Python code, that need CUDA.",
     needs=Needs.NOTHING,
     topic=Topic.PLANS,
-    examples=("cuda torch==2.5.1+cu124 flash-attn==2.7.0 numpy", "cuda requirements.txt"),
+    aliases=("audit",),
+    examples=(
+        "cuda torch==2.5.1+cu124 flash-attn==2.7.0 numpy",
+        "cuda requirements.txt",
+        "cuda train.py",
+    ),
     figures={
         "packages": "count of the packages given",
+        "files": "count of the Python files that were read",
+        "lines": "count of the lines that have to change",
+        **_FINDINGS.sources("findings"),
     },
 )
 def cuda(
     ports: Ports,
     request: Request,
-    packages: str = arg("", "the packages, or in a terminal the name of a file", rest=True),
+    packages: str = arg(
+        "", "the packages, or in a terminal a file or a folder of Python code", rest=True
+    ),
 ) -> Card:
-    """Look every package up."""
+    """Look every package, or every line of code, up."""
     words = packages.strip()
     if not words:
         return cuda_help_card()
+
+    if _CODE.fullmatch(words):
+        return code_card(ports.site.files.code(words, request), ports.world.knowledge.claims())
 
     # Of what is pasted the lines are kept, as they stand in the line.
     if _FILE.fullmatch(words):

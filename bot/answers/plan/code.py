@@ -1,0 +1,199 @@
+"""Find the lines of Python code that need CUDA, or that Neuron wants otherwise; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from bot.model.claims import CodeSign, Package
+
+_GUARD = "torch.cuda.is_available"
+"""What it guards never runs on Neuron."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """State a line of code that has to change, and why."""
+
+    file: str
+    line: int
+    kind: str
+    reason: str
+    instead: str
+    source: str
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Hold one thing that the code does: a name, a method, a text or an argument, and its line."""
+
+    finds: str
+    word: str
+    line: int
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass
+class _Reader(ast.NodeVisitor):
+    """Read what a file does, each name by what was imported, in the branches that Neuron takes."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    seen: list[_Seen] = field(default_factory=list)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for module in node.names:
+            self.names[module.asname or module.name.partition(".")[0]] = (
+                module.name if module.asname else module.name.partition(".")[0]
+            )
+            self._add("import", module.name, node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self._add("import", node.module or "", node)
+        for name in node.names:
+            path = f"{node.module}.{name.name}"
+            self.names[name.asname or name.name] = path
+            self._add("name", path, node)
+
+    def visit_If(self, node: ast.If | ast.IfExp) -> None:
+        without_cuda = isinstance(node.test, ast.UnaryOp)
+        if not any(self._path(part) == _GUARD for part in ast.walk(node.test)):
+            self.generic_visit(node)
+            return
+
+        taken = node.body if without_cuda else node.orelse
+        for part in taken if isinstance(taken, list) else [taken]:
+            self.visit(part)
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                self._add("fallback", part.value, part)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.visit_If(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        constants = {
+            f"{keyword.arg}={keyword.value.value!s}": keyword.value
+            for keyword in node.keywords
+            if isinstance(keyword.value, ast.Constant)
+        }
+        for argument, value in constants.items():
+            self._add("argument", argument, value)
+        path = self._path(node.func)
+        if path:
+            self._add("name", path, node, tuple(constants))
+        elif isinstance(node.func, ast.Attribute):
+            self._add("method", node.func.attr, node.func)
+            self.visit(node.func.value)
+        else:
+            self.visit(node.func)
+        for part in (*node.args, *node.keywords):
+            self.visit(part)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if path := self._path(node):
+            self._add("name", path, node)
+        else:
+            self.visit(node.value)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if path := self._path(node):
+            self._add("name", path, node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str):
+            self._add("text", node.value, node)
+
+    # What is compared, looked up or only written is no choice of a device.
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for part in (node.left, *node.comparators):
+            if not isinstance(part, ast.Constant):
+                self.visit(part)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        for value in node.values:
+            self.visit(value)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):
+            self.visit(node.value)
+
+    def _add(
+        self, finds: str, word: str, node: ast.expr | ast.stmt, arguments: tuple[str, ...] = ()
+    ) -> None:
+        # A call that spans lines is named by the one on which its name ends.
+        line = getattr(node, "func", node).end_lineno or node.lineno
+        self.seen.append(_Seen(finds, word, line, arguments))
+
+    def _path(self, node: ast.AST) -> str:
+        """Return the whole name of what was imported: `torch.cuda.amp.autocast`; else ""."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, "")
+        base = self._path(node.value) if isinstance(node, ast.Attribute) else ""
+        return f"{base}.{node.attr}" if base and isinstance(node, ast.Attribute) else ""
+
+
+def findings(
+    file: str, text: str, signs: Sequence[CodeSign], packages: Sequence[Package]
+) -> tuple[Finding, ...]:
+    """Return the lines of a file that have to change, each kind once a line.
+
+    Raise `SyntaxError` or `ValueError` for what is no Python.
+    """
+    reader = _Reader()
+    reader.visit(ast.parse(text))
+    names = [seen.word for seen in reader.seen if seen.finds in ("name", "import")]
+    found: dict[tuple[int, str], Finding] = {}
+    for seen in reader.seen:
+        facts: list[CodeSign | Package] = [sign for sign in signs if _shows(sign, seen, names)]
+        if seen.finds == "import":
+            name = seen.word.partition(".")[0].replace("_", "-").lower()
+            facts += [package for package in packages if fnmatchcase(name, package.name)]
+        for fact in facts[:1]:
+            kind = fact.kind if isinstance(fact, CodeSign) else "package"
+            finding = Finding(file, seen.line, kind, fact.reason, fact.instead, fact.source)
+            found.setdefault((seen.line, kind), finding)
+    return tuple(sorted(found.values(), key=lambda finding: (finding.line, finding.kind)))
+
+
+def _shows(sign: CodeSign, seen: _Seen, names: Sequence[str]) -> bool:
+    """Return whether a sign is seen: what excuses it stands in its call, or anywhere in the file."""
+    excuses = sign.unless.split("|")
+    if sign.finds == "backward":
+        ends = any(fnmatchcase(name, excuse) for name in names for excuse in excuses)
+        is_xla = any(fnmatchcase(name, sign.pattern) for name in names)
+        return (seen.finds, seen.word) == ("method", "backward") and is_xla and not ends
+    return (
+        seen.finds == sign.finds
+        and fnmatchcase(seen.word, sign.pattern)
+        and not any(fnmatchcase(argument, x) for argument in seen.arguments for x in excuses)
+    )
+
+
+def sarif(found: Sequence[Mapping[str, Any]], version: str) -> Mapping[str, Any]:
+    """Return findings, as `data` holds them, in SARIF 2.1.0, which code hosts show beside the lines."""
+    kinds = {finding["kind"]: finding["reason"] for finding in found}
+    results = [
+        {
+            "ruleId": finding["kind"],
+            "level": "warning",
+            "message": {"text": f"{finding['reason']}; on Neuron: {finding['instead']}"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": finding["file"].removeprefix("./")},
+                        "region": {"startLine": finding["line"]},
+                    }
+                }
+            ],
+        }
+        for finding in found
+    ]
+    rules = [{"id": kind, "shortDescription": {"text": reason}} for kind, reason in kinds.items()]
+    driver = {"name": "trnbot", "version": version, "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
