@@ -54,3 +54,13 @@ async def test_what_no_metric_tells_has_no_goodput(bot: App) -> None:
     card = await ask(bot, "goodput 7d")
     assert card.data["goodput"] is None
     assert card.title.startswith("Goodput not known of $")
+
+
+async def test_the_digest_says_the_goodput_of_its_week(bot: App) -> None:
+    at = end(bot) + timedelta(hours=36)
+    digest = await ask(bot, "digest", at=at)
+    week = digest.data["window"]
+    asked = await ask(bot, f"goodput {week.start:%Y-%m-%dT%H:%M}..{week.end:%Y-%m-%dT%H:%M}", at=at)
+    for name in ("total_usd", "goodput", "classes_usd"):
+        assert digest.data["goodput"][name] == asked.data[name]
+    assert "for Neuron nodes went into work" in str(digest)

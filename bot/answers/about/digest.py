@@ -12,6 +12,12 @@ from decimal import Decimal
 from functools import partial
 
 from bot.answers.about.summary import summary_card, summary_of
+from bot.answers.cost.goodput import (
+    GOODPUT_FIGURES,
+    goodput_data,
+    goodput_within,
+    goodput_words,
+)
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
 from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
 from bot.answers.plan.comparison import Migration
@@ -35,6 +41,7 @@ from bot.cards.card import (
 from bot.cards.columns import USD, Column, Columns
 from bot.cards.lines import quote
 from bot.cards.words import about, day, doubted, period, unseen
+from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.training import RunComparison
 from bot.errors import TrnbotError, WrongInput
@@ -74,6 +81,8 @@ class Week:
     """Moves to another type that cost less for the same work, of clusters that are busy and well."""
     tight: Sequence[QuotaUse] = ()
     """Quotas by which the next launch would be refused."""
+    goodput: GoodputRow | None = None
+    """Where its dollars for Neuron nodes went; None where no bill tells of them."""
 
     def muted_because(self, alert: Alert) -> str:
         """Say who or what muted an alert, and a silence's reason."""
@@ -145,12 +154,19 @@ def digest_card(week: Week) -> Card:
         unseen(week.seen),
         muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
+        text(Strong("Goodput"), f": {goodput_words(week.goodput)}") if week.goodput else None,
         map(_suggestion, week.moves),
         room_words(week.tight) if week.tight else None,
         text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
         if week.nowcast
         else None,
-        Buttons((Button("Savings", "savings 7d"), Button("Alerts", "alerts"))),
+        Buttons(
+            (
+                Button("Savings", "savings 7d"),
+                Button("Alerts", "alerts"),
+                *([Button("Goodput", "goodput 7d")] if week.goodput else []),
+            )
+        ),
     )
 
     data = {
@@ -172,6 +188,7 @@ def digest_card(week: Week) -> Card:
         ],
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
+        **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
         **forecast_data(week.nowcast, None),
     }
     last_day = Window(week.window.end - timedelta(days=1), week.window.end)
@@ -210,10 +227,23 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):
         moves = suggested(ports, now)
 
-    migrations, seen = parities(ports, now), memory.coverage(now)
-    tight = tight_quotas(reading.inventory)
+    goodput = None
+    with suppress(TrnbotError):
+        total = goodput_within(ports, reading, window, ("cluster",)).total
+        goodput = total if total.usd else None
 
-    return Week(window, saved, firing, memory.silences, migrations, nowcast, seen, moves, tight)
+    return Week(
+        window,
+        saved,
+        firing,
+        memory.silences,
+        parities(ports, now),
+        nowcast,
+        memory.coverage(now),
+        moves,
+        tight_quotas(reading.inventory),
+        goodput,
+    )
 
 
 @command(
@@ -233,6 +263,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
         "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
         **QUOTAS.sources("tight_quotas"),
+        **GOODPUT_FIGURES,
         **NOWCAST_FIGURES,
     },
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -118,6 +119,20 @@ _FIGURES = {
 }
 
 
+GOODPUT_FIGURES = {
+    f"goodput/{name}": how for name, how in _FIGURES.items() if not name.startswith("rows")
+}
+
+
+def goodput_data(total: GoodputRow) -> dict[str, Any]:
+    """Return the numbers of a sentence about goodput."""
+    return {
+        "total_usd": total.usd,
+        "goodput": total.goodput,
+        "classes_usd": _classes_data(total.classes),
+    }
+
+
 def _classes_data(classes: Amounts) -> dict[str, Decimal]:
     return {kind.value: classes.get(kind, _NONE) for kind in CLASSES}
 
@@ -133,6 +148,14 @@ def _most_lost(row: GoodputRow) -> tuple[str, Decimal | None]:
     return (kind.words, amount) if amount > 0 else ("", None)
 
 
+def goodput_words(total: GoodputRow) -> str:
+    """Say in a sentence what share of the dollars was work, and what took most of the others."""
+    share = "not known" if total.goodput is None else f"{100 * total.goodput:.0f} %"
+    kind, lost = _most_lost(total)
+    most = f", most of all else on {kind} ({usd(lost)})" if lost else ""
+    return f"{share} of {usd(total.usd)} for Neuron nodes went into work{most}."
+
+
 def goodput_card(answer: Goodput) -> Card:
     """Draw what share was work, where the rest went, and who or what it was."""
     total, tally = answer.total, answer.tally
@@ -142,9 +165,7 @@ def goodput_card(answer: Goodput) -> Card:
         "currency": tally.currency,
         "billed_through": tally.billed_through,
         **answer.seen.data,
-        "total_usd": total.usd,
-        "goodput": total.goodput,
-        "classes_usd": _classes_data(total.classes),
+        **goodput_data(total),
         "rows": [{"key": dict(row.key), **Columns(*_AMOUNTS).record(row)} for row in answer.rows],
     }
     span = period(answer.window)
