@@ -66,6 +66,21 @@ def test_cash_that_leaves_at_once_stands_at_its_day(told):
     assert float(fee.usd) == pytest.approx(ended.prepaid, abs=0.01)
 
 
+def test_the_hours_of_a_plan_are_not_prepaid_in_a_bill_of_a_few_days(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    month, hours = datetime(2026, 10, 1, tzinfo=UTC), 31 * DAY
+    group = Group("llama", "search", "trn1.32xlarge", "on-demand", np.full(hours, 2))
+    drawn = Account(8, month, 0, hours, [group])
+    drawn.commitments.append(Commitment("plan", 10.0, "", -100 * DAY, hours + 100 * DAY))
+    at = month + timedelta(days=5)
+    source = f"recording:{write(drawn, lines(drawn), at, tmp_path / 'recording')}"
+    settings = settings_of({"source": source})
+    ports = OpenedSource(source, settings).ports(memory_stores(), settings.policy)
+    invoice = invoice_of(ports.world.billing, at)
+    assert invoice is not None
+    assert invoice.prepaid == ()
+
+
 def test_the_parts_make_the_whole(told):
     invoice = told[2]
     assert invoice.net == invoice.charges + invoice.credits + invoice.tax

@@ -131,7 +131,7 @@ def _prepaid(
     ]
     # The fee of each hour of a plan is paid for that hour.
     days = Counter(fee.usage_type for fee in paid)
-    seen = round(window.hours / 24)
+    seen = len(billing.tally(window, ("day",), where).rows)
     return tuple(
         fee
         for fee in paid
@@ -308,7 +308,7 @@ def month_end_card(end: MonthEnd) -> Card:
                     f"Spent until {clock(nowcast.settled)} UTC",
                     amount_in(nowcast.spent, currency),
                 ),
-                (last_month, amount_in(spent_before, currency)),
+                *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
                 *(invoice_facts(end.invoice, currency) if end.invoice else ()),
             )
         ),
