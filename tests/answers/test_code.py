@@ -86,15 +86,16 @@ def test_a_pull_request_gets_sarif_and_an_exit_code(
 
 
 def test_what_is_no_python_is_named_and_nothing_is_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.py").write_text("def (\n")
     (tmp_path / "runs.py").write_text("open('ran', 'w')\nraise SystemExit(7)\n")
-    assert main(["cuda", f"{tmp_path}/"]) == 1
+    assert main(["cuda", "./"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "1 file could not be read" in said
     assert "broken.py is no Python" in said
-    assert main(["cuda", f"{tmp_path}/runs.py"]) == 0
+    assert main(["cuda", "runs.py"]) == 0
     assert sorted(x.name for x in tmp_path.iterdir()) == ["broken.py", "runs.py"]
 
 

@@ -1,4 +1,4 @@
-"""Quote commitments beside on-demand hours, and say how far credits reach."""
+"""Quote commitments beside on-demand hours, and say how far credits and cash reach."""
 
 from __future__ import annotations
 
@@ -8,14 +8,29 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from bot.cards.card import Block, Button, Buttons, Card, Facts, Strong, Text, Tone, quiet, text
+from bot.answers.cost.month_end import Invoice, month_end_of
+from bot.cards.card import (
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Facts,
+    Strong,
+    Text,
+    Tone,
+    compose,
+    quiet,
+    text,
+)
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.words import MONEY_FIGURES, amount_of, cited, money_data, period
 from bot.costs.commitments import Commitments, Weighed, on_demand_use
-from bot.costs.pricing import Offers
+from bot.costs.nowcast import Nowcast
+from bot.costs.pricing import HOURS_A_MONTH, Offers
 from bot.costs.tally import settled_until
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.alert import committed_usd_per_hour_of, usd_per_hour_of
 from bot.model.claims import Programme
 from bot.model.fleet import Market
 from bot.model.money import cents, counted, usd
@@ -315,3 +330,133 @@ def credits_(
     daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in days.rows}
     burn = burn_down(daily, settled_until(billed_until).date(), balance)
     return credits_card(tally, burn, programmes, request.at.date())
+
+
+@dataclass(frozen=True)
+class Runway:
+    """State how long cash lasts at what a month costs, and at what it would without open waste."""
+
+    cash: Decimal
+    nowcast: Nowcast
+    invoice: Invoice
+    waste_usd_per_hour: Decimal
+    """Of open alerts, what stopping saves: none of what a commitment bills either way."""
+
+    @property
+    def usd_per_month(self) -> Decimal:
+        """Return the month's amortised cost after credits and tax: what is prepaid is spread."""
+        return self.nowcast.forecast + self.invoice.credits + self.invoice.tax
+
+    @property
+    def months(self) -> tuple[Decimal, Decimal, Decimal] | None:
+        """Return the months at least, about, and at most; None where a month costs nothing."""
+        month, beside = self.usd_per_month, self.invoice.credits + self.invoice.tax
+        low, high = self.nowcast.low + beside, self.nowcast.high + beside
+        return (self.cash / high, self.cash / month, self.cash / low) if low > 0 else None
+
+    @property
+    def without_waste(self) -> Decimal | None:
+        """Return the months if nothing were wasted any more."""
+        month = self.usd_per_month - self.waste_usd_per_hour * HOURS_A_MONTH
+        return self.cash / month if self.waste_usd_per_hour and month > 0 else None
+
+
+_RUNWAY = Columns[Runway](
+    datum("cash_usd", lambda runway: runway.cash, "as typed"),
+    datum(
+        "usd_per_month",
+        lambda runway: runway.usd_per_month,
+        "this month's forecast, amortised + credits + tax of its invoice",
+    ),
+    datum(
+        "months",
+        lambda runway: _rounded(runway.months and runway.months[1]),
+        "cash_usd / usd_per_month",
+    ),
+    datum(
+        "low_months",
+        lambda runway: _rounded(runway.months and runway.months[0]),
+        "cash_usd / usd_per_month at the high end of the forecast's range",
+    ),
+    datum(
+        "high_months",
+        lambda runway: _rounded(runway.months and runway.months[2]),
+        "cash_usd / usd_per_month at the low end of the forecast's range",
+    ),
+    datum(
+        "waste_usd_per_hour",
+        lambda runway: runway.waste_usd_per_hour,
+        "sum of the open alerts' waste an hour, less what commitments bill either way",
+    ),
+    datum(
+        "months_without_waste",
+        lambda runway: _rounded(runway.without_waste),
+        "cash_usd / (usd_per_month - waste_usd_per_hour x 730)",
+    ),
+)
+
+
+def _rounded(months: Decimal | None) -> float | None:
+    return None if months is None else round(float(months), 2)
+
+
+def runway_card(runway: Runway, today: date) -> Card:
+    """Say how long it lasts, until when, and what stopping open waste would add."""
+    buttons = Buttons((Button("Forecast", "forecast"), Button("Alerts", "alerts")))
+    data, cash = {"runway": _RUNWAY.record(runway)}, usd(runway.cash)
+    if runway.months is None:
+        sentence = text("Credits pay for the whole month as it is expected.")
+        return Card(f"{cash} is not touched", Tone.GOOD, (sentence, buttons), data)
+
+    low, about_months, high = runway.months
+    month = usd(runway.usd_per_month)
+    blocks = compose(
+        text(
+            f"A month costs about {month}: {today:%B} as it is expected, amortised, with credits and"
+            f" tax. By its range {cash} lasts {low:.1f} to {high:.1f} months."
+        ),
+        text(
+            f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste it would"
+            f" last {runway.without_waste:.1f} months"
+            f" ({runway.without_waste - about_months:.1f} more)."
+        )
+        if runway.without_waste
+        else None,
+        quiet("Every coming month is taken to cost what this one does; a pace, not a plan."),
+        buttons,
+    )
+    title = f"{cash} lasts more than {_FAR} months"
+    if about_months <= _FAR:
+        until = f"{today + timedelta(days=float(about_months) * 365 / 12):%B %Y}"
+        title = f"{cash} lasts about {about_months:.1f} months, until {until}"
+    return Card(title, Tone.WARNING if about_months < _SOON else Tone.INFO, blocks, data)
+
+
+_SOON = 3
+"""Months under which a runway is short."""
+_FAR = 120
+"""Months beyond which no pace tells anything."""
+
+
+@command(
+    "runway",
+    "How long cash lasts at this month's pace, with and without the open waste.",
+    needs=Needs.BILL | Needs.STATE,
+    may=Needs.METRICS,
+    topic=Topic.COSTS,
+    examples=("runway 1200000",),
+    figures=_RUNWAY.sources("runway"),
+)
+def runway(
+    ports: Ports,
+    request: Request,
+    cash: Decimal = arg(None, "USD that are there to be spent"),
+) -> Card:
+    """Divide what is there by what a month costs."""
+    if not 0 < cash < 10**12:
+        raise WrongInput(f"cash is an amount of USD above 0, such as 1200000; got {cash}.")
+    end = month_end_of(ports, request, ())
+    assert end.invoice
+    speaking = [alert for alert in ports.stores.alerts.load(request.at).alerts if alert.speaking]
+    waste = usd_per_hour_of(speaking) - committed_usd_per_hour_of(speaking)
+    return runway_card(Runway(cash, end.nowcast, end.invoice, waste), request.at.date())

@@ -118,6 +118,9 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     )
     per = "an hour" if step == "hour" else f"a {step}"
     top = short(full[amounts.index(max(amounts))])
+    summary = f"Between {lowest} and {highest} {per}, highest: {top}."
+    if lowest == highest:
+        summary = f"{highest} {per}."
     return [
         Chart(
             ChartKind.BAR,
@@ -125,7 +128,7 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
             "$" if over_time.currency == "USD" else over_time.currency,
             tuple(series),
             categories=tuple(short(moment) for moment in times),
-            summary=f"Between {lowest} and {highest} {per}, highest: {top}.",
+            summary=summary,
             lines=tuple(part_line(over_time, filters, {step: moment}) for moment in times),
             partial=tuple(i for i, moment in enumerate(times) if not _is_whole(moment, over_time)),
             timed=True,

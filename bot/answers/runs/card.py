@@ -38,16 +38,19 @@ _UNREPORTED = "not reported"
 _MOST, _BARS = 15, 24
 
 
+def _epochs(cost: RunCost) -> str:
+    """Count the epochs that ended, and say how far the one is that has begun."""
+    part = f"{(cost.partial_epoch or 0) * 100:.0f} %"
+    return f"{len(cost.epochs)}" + (f" + {part}" if part != "0 %" else "")
+
+
 RUNS = Columns[tuple[str, RunCost]](
     Column("run", lambda row: row[0]),
     Column("cost", lambda row: row[1].usd, USD),
     Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
     Column(
         "epochs",
-        lambda row: (
-            f"{len(row[1].epochs)}"
-            + (f" + {row[1].partial_epoch * 100:.0f} %" if row[1].partial_epoch is not None else "")
-        ),
+        lambda row: _epochs(row[1]),
         NUMBER,
     ),
     Column("a billion tokens", lambda row: row[1].usd_per_billion_tokens, USD, missing=_UNREPORTED),

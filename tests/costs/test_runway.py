@@ -1,0 +1,52 @@
+"""How long cash lasts at a month's pace."""
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from bot.answers.cost.commitments import Runway, runway_card
+from bot.answers.cost.month_end import Invoice
+from tests.cards.leads import NOWCAST
+
+TODAY = date(2026, 11, 20)
+
+
+def runway(cash: str, credits: str = "0", tax: str = "0", waste: str = "0") -> Runway:
+    invoice = Invoice(NOWCAST.forecast, Decimal(credits), Decimal(tax))
+    return Runway(Decimal(cash), NOWCAST, invoice, Decimal(waste))
+
+
+def test_cash_over_a_month_s_cost_with_its_range() -> None:
+    found = runway(str(NOWCAST.forecast * 4))
+    low, about, high = found.months or (0, 0, 0)
+    assert about == 4
+    assert low == found.cash / NOWCAST.high < 4 < high == found.cash / NOWCAST.low
+    assert found.without_waste is None
+    card = runway_card(found, TODAY)
+    assert card.title.endswith("lasts about 4.0 months, until March 2027")
+    assert card.data["runway"]["months"] == 4
+
+
+def test_credits_and_tax_count_and_open_waste_is_told_apart() -> None:
+    month = NOWCAST.forecast - 1000 + 300
+    found = runway(str(month * 2), credits="-1000", tax="300", waste="100")
+    assert found.usd_per_month == month
+    assert found.without_waste == found.cash / (month - 73_000)
+    (_, waste, *_) = (
+        block for block in runway_card(found, TODAY).blocks if hasattr(block, "spans")
+    )
+    assert "Without the $100 an hour that open alerts waste" in str(waste)
+
+
+def test_credits_that_pay_for_all_leave_the_cash_alone() -> None:
+    found = runway("1000", credits=str(-NOWCAST.high))
+    assert found.months is None
+    assert runway_card(found, TODAY).title == "$1,000 is not touched"
+
+
+@pytest.mark.parametrize(
+    ("cash", "words"), [("1e11", "lasts more than 120 months"), ("1", "November 2026")]
+)
+def test_what_lasts_for_ever_and_what_is_gone_today(cash: str, words: str) -> None:
+    assert words in runway_card(runway(cash), TODAY).title
