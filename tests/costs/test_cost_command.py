@@ -167,9 +167,8 @@ async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
     )
     assert "Billed through 2026-11-19 21:00 UTC." in notes
     assert any(note.startswith("The window reaches beyond it.") for note in notes)
-    assert notes[1].endswith(
-        "with credits, discounts and tax. Estimated from Nov 18 on: AWS still rewrites that."
-    )
+    end = "with credits, discounts and tax. Estimated from Nov 18 on: AWS still rewrites that."
+    assert any(note.endswith(end) for note in notes)
 
 
 async def test_the_newest_days_stay_and_the_older_are_folded(ask):

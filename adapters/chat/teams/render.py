@@ -359,6 +359,7 @@ def render(
     shell = _shell(card, mentions)
     room = budget - weigh(shell) - _NOTE
     folded: list[str] = []
+    end = 0
     pieces = _fitting(card, mentions, room, stands)
     spare = room - sum(piece.bytes for piece in pieces)
     dropped = card.blocks[len(pieces) :]
@@ -373,14 +374,16 @@ def render(
             if cost <= spare:
                 drawn, spare = pictured, spare - cost
         if isinstance(piece.block, Text) and piece.block.style is Style.DETAIL:
-            # Shown and folded again on the reader's device, at the press that stands in their place.
-            if not folded:
-                shell["body"].append(_toggle(folded))
+            # Shown and folded again on the reader's device, at a press above the last buttons.
             for element in drawn:
                 folded.append(f"detail{len(folded)}")
                 element |= {"id": folded[-1], "isVisible": False}
+        if isinstance(piece.block, Buttons):
+            end = len(shell["body"])
         shell["body"] += drawn
 
+    if folded:
+        shell["body"].insert(end or len(shell["body"]), _toggle(folded))
     if dropped:
         counts = Counter(type(block).__name__.lower() for block in dropped)
         names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
@@ -445,7 +448,7 @@ def _elements(
 
 
 def _toggle(folded: Sequence[str]) -> Json:
-    """Return the button that shows the elements of these ids, which may yet grow."""
+    """Return the button that shows the elements of these ids."""
     action = {"type": "Action.ToggleVisibility", "title": "Details", "targetElements": folded}
     return {"type": "ActionSet", "actions": [action]}
 

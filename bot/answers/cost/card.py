@@ -300,11 +300,11 @@ def cost_card(answer: CostAnswer) -> Card:
     lead = f"Amortised {amount_of(total.amortised, tally)}{separator}{_change_words(answer)}."
     blocks = compose(
         text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
+        meaning_texts(tally, answer.over_time, filters),
         Facts(tuple(facts)),
         _table(answer, ranked),
         cost_charts(answer.over_time, filters),
         aged,
-        meaning_texts(tally, answer.over_time, filters),
         _notes(answer),
         use_texts(answer.commitments),
         Buttons(tuple(drill_buttons(tally, filters, ranked))),
