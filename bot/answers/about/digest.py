@@ -59,7 +59,7 @@ from bot.ports.work import permitted
 from bot.watch.deliver import surface_of
 from bot.watch.feedback import Saving, saved_within
 
-WEEK = timedelta(days=7)
+DAY, WEEK = timedelta(days=1), timedelta(days=7)
 _MOST = 5
 
 
@@ -112,6 +112,13 @@ _OPEN = Columns[Alert](
 )
 
 
+_NEXT = (
+    Button("Savings", "savings 7d"),
+    Button("Alerts", "alerts"),
+    Button("Goodput", "goodput 7d"),
+)
+
+
 def digest_card(week: Week) -> Card:
     """Tell one week in three short tables, dearest first.
 
@@ -130,8 +137,8 @@ def digest_card(week: Week) -> Card:
             f"About {about(so_far)} saved since (estimated; waste that would have ended by itself"
             " is included)."
         )
-        table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
-        stopped = (table, quiet(estimate))
+        rest = _rest(len(week.saved))
+        stopped = (_STOPPED.table(week.saved, most=_MOST, rest=rest), quiet(estimate))
 
     muted_table = Columns[Alert](
         Column("muted", lambda alert: alert.cause.facts.words),
@@ -160,13 +167,7 @@ def digest_card(week: Week) -> Card:
         text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
         if week.nowcast
         else None,
-        Buttons(
-            (
-                Button("Savings", "savings 7d"),
-                Button("Alerts", "alerts"),
-                *([Button("Goodput", "goodput 7d")] if week.goodput else []),
-            )
-        ),
+        Buttons(_NEXT if week.goodput else _NEXT[:2]),
     )
 
     data = {
@@ -191,11 +192,10 @@ def digest_card(week: Week) -> Card:
         **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
         **forecast_data(week.nowcast, None),
     }
-    last_day = Window(week.window.end - timedelta(days=1), week.window.end)
     current = f"{usd(wasting)} an hour open"
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
-    end = period(last_day).rpartition(" to ")[2]
+    end = period(Window(week.window.end - DAY, week.window.end)).rpartition(" to ")[2]
     title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
     tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
 
