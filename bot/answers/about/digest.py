@@ -137,8 +137,8 @@ def digest_card(week: Week) -> Card:
             f"About {about(so_far)} saved since (estimated; waste that would have ended by itself"
             " is included)."
         )
-        rest = _rest(len(week.saved))
-        stopped = (_STOPPED.table(week.saved, most=_MOST, rest=rest), quiet(estimate))
+        table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
+        stopped = (table, quiet(estimate))
 
     muted_table = Columns[Alert](
         Column("muted", lambda alert: alert.cause.facts.words),
@@ -198,7 +198,6 @@ def digest_card(week: Week) -> Card:
     end = period(Window(week.window.end - DAY, week.window.end)).rpartition(" to ")[2]
     title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
     tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
-
     return Card(title, tone, blocks, data)
 
 
