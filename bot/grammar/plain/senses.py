@@ -184,6 +184,8 @@ _AMOUNTS = (
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:b|bn|billion)(?:\s+parameters?)?", "params", "{}B"),
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:m|million)\s+parameters?", "params", "{}M"),
     (r"\$?(\d[\d,]*(?:\.\d+)?)\s*k(?:\s*(?:usd|dollars?))?", "thousands", "{}"),
+    (r"\$?(\d[\d,]*(?:\.\d+)?)\s*(?:millions?|millionen|millones|mio)(?:\s*(?:usd|dollars?))?", "millions", "{}"),
+    (r"\$(\d[\d,]*(?:\.\d+)?)\s*m", "millions", "{}"),
     (r"(\d+(?:\.\d+)?)\s*(?:%|percent|prozent)", "percent", "{}%"),
     (r"([a-z][\w.-]*==[\w.]+)", "package", "{}"),
     (r"([a-z]\d[a-z]\d[a-z0-9]{3,}|[a-z](?=[a-z]*\d)[0-9a-f]{8,11})", "alert", "{}"),
@@ -372,11 +374,14 @@ _AMOUNT_PATTERNS = tuple(
 )
 
 
+_SCALES = {"thousands": 1e3, "millions": 1e6}
+
+
 def _amount(kind: str, text: str) -> dict[str, str]:
     """Return the slots that an amount of a kind can fill."""
     match kind:
-        case "thousands":
-            return {"usd": f"{float(text) * 1000:.0f}"}
+        case "thousands" | "millions":
+            return {"usd": f"{float(text) * _SCALES[kind]:.0f}"}
         case "number":
             is_count = text.isdigit() and 0 < int(text) < 10_000
             return {"usd": text, **({"nodes": text} if is_count else {}), "version": text}
