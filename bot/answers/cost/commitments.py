@@ -441,8 +441,8 @@ _FAR = 120
 @command(
     "runway",
     "How long cash lasts at this month's pace, with and without the open waste.",
-    needs=Needs.BILL | Needs.STATE,
-    may=Needs.METRICS,
+    needs=Needs.BILL,
+    may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
     examples=("runway 1200000",),
     figures=_RUNWAY.sources("runway"),
