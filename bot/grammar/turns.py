@@ -399,4 +399,5 @@ def equal_of(request: Request) -> Hashable | None:
     commands = [part.runs for part in (line, line.carried) if part]
     if any(command.who is not Role.ANYONE or command.audited for command in commands):
         return None
-    return line.text, request.surface, request.channel, request.belonging, request.manner
+    asked = line.text, line.detailed
+    return *asked, request.surface, request.channel, request.belonging, request.manner

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from adapters.chat.slack.render import Around, message
 from adapters.chat.teams.render import render
 from bot.cards.card import Card, Style, Text, plain
 from bot.cards.lines import with_details
 from bot.grammar.line import read_line
+from bot.grammar.turns import equal_of
+from bot.model.request import Request, User
+from tests.belonging import MEMBER
+from tests.builders import NOON
 from tests.cards.samples import SAMPLES
 
 LINE = "cost 7d by team"
@@ -65,3 +70,19 @@ def test_a_notification_says_its_dollars_within_sixty_characters() -> None:
         assert "/h: " in text[:20]
         assert "llama-70b" in text[:60] or "vision" in text[:60]
         assert len(text.split("\n")[0]) <= 60
+
+
+def test_an_answer_in_plain_words_is_shown_in_full_by_the_line_it_was_read_as() -> None:
+    card = SAMPLES["cost"]()
+    read = replace(card, data={**card.data, "read_as": LINE})
+    drawn = json.dumps(message(read, Around(line="what did each team cost")).blocks)
+    assert f"details {LINE}" in drawn
+    assert "details what" not in drawn
+
+
+def test_who_asks_for_details_shares_no_answer_without_them() -> None:
+    asked = [
+        equal_of(Request(line, User("U1"), NOON, "slack", MEMBER))
+        for line in (LINE, f"details {LINE}", f"/trn details {LINE}")
+    ]
+    assert asked[0] != asked[1] == asked[2]

@@ -101,7 +101,8 @@ def message(card: Card, around: Around | None = None) -> MessageBody:
     Blocks that do not fit are dropped from the last, buttons after all else, and named.
     """
     around = around or Around()
-    card = without_details(card, around.line)
+    # What was asked in plain words is asked again as it was read.
+    card = without_details(card, card.data.get("read_as", around.line))
     blocks = fit(list(_units(card, around)), BLOCKS)
     if around.key:
         blocks[0]["block_id"] = key_block_id(around.key)
