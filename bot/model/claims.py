@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -109,6 +110,11 @@ class Package(Sourced):
     name: str
     reason: str
     instead: str
+
+
+def normal(name: str) -> str:
+    """Return a package's name as PyPI compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from bot.model.claims import CodeSign, Package
+from bot.model.claims import CodeSign, Package, normal
 
 _GUARD = "torch.cuda.is_available"
 """What it guards never runs on Neuron."""
@@ -45,9 +45,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         for module in node.names:
-            self.names[module.asname or module.name.partition(".")[0]] = (
-                module.name if module.asname else module.name.partition(".")[0]
-            )
+            first = module.name.partition(".")[0]
+            self.names[module.asname or first] = module.name if module.asname else first
             self._add("import", module.name, node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -143,31 +142,33 @@ def findings(
     """
     reader = _Reader()
     reader.visit(ast.parse(text))
-    names = [seen.word for seen in reader.seen if seen.finds in ("name", "import")]
+    names = {seen.word for seen in reader.seen if seen.finds in ("name", "import")}
     found: dict[tuple[int, str], Finding] = {}
     for seen in reader.seen:
-        facts: list[CodeSign | Package] = [sign for sign in signs if _shows(sign, seen, names)]
+        fact: CodeSign | Package | None
+        fact = next((sign for sign in signs if _shows(sign, seen, names)), None)
         if seen.finds == "import":
-            name = seen.word.partition(".")[0].replace("_", "-").lower()
-            facts += [package for package in packages if fnmatchcase(name, package.name)]
-        for fact in facts[:1]:
+            name = normal(seen.word.partition(".")[0])
+            fact = next((x for x in packages if fnmatchcase(name, x.name)), None)
+        if fact:
             kind = fact.kind if isinstance(fact, CodeSign) else "package"
             finding = Finding(file, seen.line, kind, fact.reason, fact.instead, fact.source)
             found.setdefault((seen.line, kind), finding)
     return tuple(sorted(found.values(), key=lambda finding: (finding.line, finding.kind)))
 
 
-def _shows(sign: CodeSign, seen: _Seen, names: Sequence[str]) -> bool:
+def _shows(sign: CodeSign, seen: _Seen, names: Collection[str]) -> bool:
     """Return whether a sign is seen: what excuses it stands in its call, or anywhere in the file."""
-    excuses = sign.unless.split("|")
     if sign.finds == "backward":
-        ends = any(fnmatchcase(name, excuse) for name in names for excuse in excuses)
-        is_xla = any(fnmatchcase(name, sign.pattern) for name in names)
-        return (seen.finds, seen.word) == ("method", "backward") and is_xla and not ends
-    return (
-        seen.finds == sign.finds
-        and fnmatchcase(seen.word, sign.pattern)
-        and not any(fnmatchcase(argument, x) for argument in seen.arguments for x in excuses)
+        if (seen.finds, seen.word) != ("method", "backward"):
+            return False
+        is_shown = any(fnmatchcase(name, sign.pattern) for name in names)
+        excused = names
+    else:
+        is_shown = seen.finds == sign.finds and fnmatchcase(seen.word, sign.pattern)
+        excused = seen.arguments
+    return is_shown and not any(
+        fnmatchcase(word, excuse) for word in excused for excuse in sign.unless.split("|")
     )
 
 

@@ -27,7 +27,7 @@ from bot.cards.words import cited
 from bot.errors import WrongInput, nearest
 from bot.grammar.line import read_line
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.claims import Claims, Note, Package
+from bot.model.claims import Claims, Note, Package, normal
 from bot.model.money import counted
 from bot.model.request import Request
 from bot.ports import Documents, Ports
@@ -103,11 +103,6 @@ def audit(
             source = "its version or extras say so"
             blocked.append(Blocked(requirement, "a build for CUDA", instead, source))
     return tuple(blocked)
-
-
-def normal(name: str) -> str:
-    """Return a package's name as PyPI compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 _MOST = 40
