@@ -340,8 +340,8 @@ def attempted(line: str) -> Command | None:
 
 def _command_line(line: str, words: list[Word]) -> CommandLine:
     words = _unprefixed(words)
-    shared = len(words) > 1 and words[0].text.lower() == _SHARE
-    detailed = len(words) > 1 and words[0].text.lower() == _DETAILS
+    begins = words[0].text.lower() if len(words) > 1 else ""
+    shared, detailed = begins == _SHARE, begins == _DETAILS
     words = _unprefixed(words[1:]) if shared or detailed else words
     if not words:
         words = [Word("help", start=len(line))]

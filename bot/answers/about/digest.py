@@ -59,7 +59,7 @@ from bot.ports.work import permitted
 from bot.watch.deliver import surface_of
 from bot.watch.feedback import Saving, saved_within
 
-DAY, WEEK = timedelta(days=1), timedelta(days=7)
+_DAY, WEEK = timedelta(days=1), timedelta(days=7)
 _MOST = 5
 
 
@@ -195,7 +195,7 @@ def digest_card(week: Week) -> Card:
     current = f"{usd(wasting)} an hour open"
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
-    end = period(Window(week.window.end - DAY, week.window.end)).rpartition(" to ")[2]
+    end = period(Window(week.window.end - _DAY, week.window.end)).rpartition(" to ")[2]
     title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
     tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
     return Card(title, tone, blocks, data)

@@ -148,12 +148,15 @@ def _most_lost(row: GoodputRow) -> tuple[str, Decimal | None]:
     return (kind.words, amount) if amount > 0 else ("", None)
 
 
+def _share(row: GoodputRow) -> str:
+    return "not known" if row.goodput is None else f"{100 * row.goodput:.0f} %"
+
+
 def goodput_words(total: GoodputRow) -> str:
     """Say in a sentence what share of the dollars was work, and what took most of the others."""
-    share = "not known" if total.goodput is None else f"{100 * total.goodput:.0f} %"
     kind, lost = _most_lost(total)
     most = f", most of all else on {kind} ({usd(lost)})" if lost else ""
-    return f"{share} of {usd(total.usd)} for Neuron nodes went into work{most}."
+    return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
 
 
 def goodput_card(answer: Goodput) -> Card:
@@ -181,8 +184,7 @@ def goodput_card(answer: Goodput) -> Card:
     productive, unseen_usd = (
         total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
-    share = "not known" if total.goodput is None else f"{100 * total.goodput:.0f} %"
-    title = f"Goodput {share} of {usd(total.usd)} · {span}{grouped_words(answer.by)}"
+    title = f"Goodput {_share(total)} of {usd(total.usd)} · {span}{grouped_words(answer.by)}"
     keys = (Column[GoodputRow](name, _key(name)) for name in answer.by)
     rows = Columns(*keys, *_AMOUNTS)
     blocks = compose(
