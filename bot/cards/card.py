@@ -319,6 +319,11 @@ def detail(*spans: Span) -> Text:
     return Text(spans, Style.DETAIL)
 
 
+def is_detail(block: Block) -> bool:
+    """Return whether a message of chat shows a block only at a press."""
+    return isinstance(block, Text) and block.style is Style.DETAIL
+
+
 def plain(spans: tuple[Span, ...]) -> str:
     """Return spans as bare text, instants in UTC."""
     parts = []

@@ -14,10 +14,10 @@ from bot.cards.card import (
     Form,
     Link,
     ShareButton,
-    Style,
     Table,
     Text,
     Tone,
+    is_detail,
     quiet,
 )
 from bot.model.spend import Filter
@@ -123,11 +123,7 @@ def without_details(card: Card, line: str) -> Card:
 
     Unchanged where it has none, or no line.
     """
-    shown = tuple(
-        block
-        for block in card.blocks
-        if not (isinstance(block, Text) and block.style is Style.DETAIL)
-    )
+    shown = tuple(block for block in card.blocks if not is_detail(block))
     if not line or len(shown) == len(card.blocks) or len(line) > LONGEST_SHARED:
         return card
     return _with_button(replace(card, blocks=shown), Button("Details", f"{DETAILS}{line}"))
@@ -135,15 +131,11 @@ def without_details(card: Card, line: str) -> Card:
 
 def with_details(card: Card) -> Card:
     """Return the card with its details shown."""
-    return replace(
-        card,
-        blocks=tuple(
-            quiet(*block.spans)
-            if isinstance(block, Text) and block.style is Style.DETAIL
-            else block
-            for block in card.blocks
-        ),
+    blocks = (
+        quiet(*block.spans) if isinstance(block, Text) and is_detail(block) else block
+        for block in card.blocks
     )
+    return replace(card, blocks=tuple(blocks))
 
 
 def _with_button(card: Card, button: Button) -> Card:

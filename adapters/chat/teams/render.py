@@ -44,6 +44,7 @@ from bot.cards.card import (
     Table,
     Text,
     Tone,
+    is_detail,
     plain,
     text,
     unnamed,
@@ -357,8 +358,8 @@ def render(
     """
     mentions = Mentions()
     shell = _shell(card, mentions)
-    room = budget - weigh(shell) - _NOTE
-    folded: list[str] = []
+    folded = [f"detail{n}" for n, block in enumerate(card.blocks) if is_detail(block)]
+    room = budget - weigh(shell) - _NOTE - (weigh([_toggle(folded)]) if folded else 0)
     end = 0
     pieces = _fitting(card, mentions, room, stands)
     spare = room - sum(piece.bytes for piece in pieces)
@@ -373,17 +374,14 @@ def render(
             cost = weigh(pictured) - weigh(drawn)
             if cost <= spare:
                 drawn, spare = pictured, spare - cost
-        if isinstance(piece.block, Text) and piece.block.style is Style.DETAIL:
-            # Shown and folded again on the reader's device, at a press above the last buttons.
-            for element in drawn:
-                folded.append(f"detail{len(folded)}")
-                element |= {"id": folded[-1], "isVisible": False}
         if isinstance(piece.block, Buttons):
             end = len(shell["body"])
         shell["body"] += drawn
 
-    if folded:
-        shell["body"].insert(end or len(shell["body"]), _toggle(folded))
+    # Shown and folded again on the reader's device, at a press above the last buttons.
+    shown = [element["id"] for element in shell["body"] if element.get("id") in folded]
+    if shown:
+        shell["body"].insert(end or len(shell["body"]), _toggle(shown))
     if dropped:
         counts = Counter(type(block).__name__.lower() for block in dropped)
         names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
@@ -430,7 +428,9 @@ def _elements(
     """Draw one block; the one place that knows them all."""
     match block:
         case Text() | Attachment():
-            return [paragraph(block if isinstance(block, Text) else _offer(block), mentions)]
+            drawn = paragraph(block if isinstance(block, Text) else _offer(block), mentions)
+            hidden = {"id": f"detail{number}", "isVisible": False} if is_detail(block) else {}
+            return [drawn | hidden]
         case Facts(pairs=pairs):
             facts = [
                 {"title": escape(short(name, 100)), "value": escape(short(value, 1000)) or "–"}
