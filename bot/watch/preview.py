@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -240,12 +241,8 @@ def draft(
     if not changed:
         raise WrongInput("Nothing would change: all of it stands so already.")
 
-    if not _RUNNING.acquire(blocking=False):
-        raise Unavailable("Another preview runs just now; try again in a minute.")
-    try:
-        comparison = preview(ports, (current, candidate), request.at)
-    finally:
-        _RUNNING.release()
+    with alone():
+        comparison = compare(*replayed(ports, (current, candidate), request.at))
 
     stamp = repr((request.at, request.user.id, changed, over))
     previewed = Draft(
@@ -266,10 +263,21 @@ def draft(
     return previewed, comparison
 
 
-def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> PolicyComparison:
-    """Replay both policies up to `until`, never past it.
+@contextmanager
+def alone() -> Iterator[None]:
+    """Replay while nobody else does; raise `Unavailable` where somebody does."""
+    if not _RUNNING.acquire(blocking=False):
+        raise Unavailable("Another preview runs just now; try again in a minute.")
+    try:
+        yield
+    finally:
+        _RUNNING.release()
 
-    Silences and subscriptions that hold now hold in both.
+
+def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> list[ReplayResult]:
+    """Replay each policy over the last 14 days up to `until`, never past it.
+
+    Silences and subscriptions that hold now hold in all.
     """
     extent = ports.world.source.extent() or Window(until - SPAN, until)
     start, end = max(until - SPAN, extent.start), min(until, extent.end)
@@ -292,7 +300,7 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> P
         replays.append(ticking(routed, ports.site.channels, times, results[-1]))
     for _ in zip(*replays, strict=True):
         pass
-    return compare(*results)
+    return results
 
 
 def held_since(silence: Silence, start: datetime) -> Silence:

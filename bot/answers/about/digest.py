@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import partial
 
 from bot.answers.about.summary import summary_card, summary_of
+from bot.answers.config.budget import week_data, week_words
 from bot.answers.cost.goodput import (
     GOODPUT_FIGURES,
     goodput_data,
@@ -56,6 +57,8 @@ from bot.model.route import Routes
 from bot.model.window import Window, read_recurring, read_weekly
 from bot.ports import Documents, Ports
 from bot.ports.work import permitted
+from bot.watch import budget
+from bot.watch.budget import Budget
 from bot.watch.deliver import surface_of
 from bot.watch.feedback import Saving, saved_within
 
@@ -83,6 +86,10 @@ class Week:
     """Quotas by which the next launch would be refused."""
     goodput: GoodputRow | None = None
     """Where its dollars for Neuron nodes went; None where no bill tells of them."""
+    promised: Budget = field(default_factory=Budget)
+    """How many messages it might send at most, and what share of waste it was to tell of."""
+    sent: budget.Week | None = None
+    """What it did send; None where nothing was promised."""
 
     def muted_because(self, alert: Alert) -> str:
         """Say who or what muted an alert, and a silence's reason."""
@@ -161,6 +168,9 @@ def digest_card(week: Week) -> Card:
         unseen(week.seen),
         muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
+        text(Strong("Alert budget"), f": {week_words(week.sent, week.promised)}")
+        if week.sent
+        else None,
         text(Strong("Goodput"), f": {goodput_words(week.goodput)}") if week.goodput else None,
         map(_suggestion, week.moves),
         room_words(week.tight) if week.tight else None,
@@ -190,6 +200,7 @@ def digest_card(week: Week) -> Card:
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
         **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
+        **({"budget": week_data(week.sent, week.promised)} if week.sent else {}),
         **forecast_data(week.nowcast, None),
     }
     current = f"{usd(wasting)} an hour open"
@@ -215,9 +226,8 @@ def _rest(n: int) -> str:
 def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
     """Return the content of a digest of the week before `until`, as of `now`; may block."""
     window = Window(until - WEEK, until)
-    saved = saved_within(
-        ports.stores.alerts.history(window, Labels()), window, reading.inventory.running, now
-    )
+    history = ports.stores.alerts.history(window, Labels())
+    saved = saved_within(history, window, reading.inventory.running, now)
     firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
@@ -231,6 +241,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         total = goodput_within(ports, reading, window, ("cluster",)).total
         goodput = total if total.usd else None
 
+    promised = Budget.of(ports.policy)
     return Week(
         window,
         saved,
@@ -242,6 +253,8 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         moves,
         tight_quotas(reading.inventory),
         goodput,
+        promised,
+        None if promised == Budget() else budget.week_of(history, window),
     )
 
 
@@ -263,6 +276,8 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
         **QUOTAS.sources("tight_quotas"),
         **GOODPUT_FIGURES,
+        "budget/messages": "count of the messages of the week, alerts of one group that overlap as one",
+        "budget/caught": "waste of alerts that were sent / that and what the floor kept from it",
         **NOWCAST_FIGURES,
     },
 )

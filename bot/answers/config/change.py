@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bot.answers.config.budget import budget_card, promised_card
 from bot.answers.config.preview import preview_card
 from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
 from bot.cards.card import Card
@@ -18,6 +19,7 @@ from bot.model.spend import Filter
 from bot.policy.file import (
     BACK,
     applied,
+    canonical,
     edits,
     read_changes,
     read_policy,
@@ -27,7 +29,8 @@ from bot.policy.file import (
 )
 from bot.policy.schema import SETTINGS
 from bot.ports import Ports
-from bot.watch.preview import PREVIEWS, draft, kept_draft
+from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget
+from bot.watch.preview import PREVIEWS, alone, draft, kept_draft, replayed
 
 _EVER = 100_000
 _QUOTES = str.maketrans(
@@ -83,6 +86,59 @@ def config_set(
     preview, comparison = draft(ports, request, VersionKind.SET, effective, overrides)
 
     return preview_card(preview, comparison, unseen(ports, request, scope))
+
+
+@command(
+    "config budget",
+    "Promise how many messages a week alerts may send, and find the least waste that keeps it.",
+    needs=Needs.DATABASE | Needs.METRICS | Needs.REPLAY,
+    examples=(
+        "config budget",
+        "config budget at most 2 messages a week",
+        "config budget at most 2 messages a week and at least 90% of wasted dollars",
+    ),
+    who=Role.ADMIN,
+    changes=True,
+    audited=True,
+    previews=True,
+)
+def config_budget(
+    ports: Ports,
+    request: Request,
+    promise: str = arg(
+        "", "messages a week at most, a share of wasted dollars at least, or both", rest=True
+    ),
+) -> Card:
+    """Replay without a floor, choose the floor that keeps the promise, and preview it."""
+    budget = read_budget(promise) if promise else None
+    newest = ports.stores.versions.versions(1)
+    standing = newest[0].overrides if newest else ()
+    everywhere, base = Labels(), ports.site.base
+    current = applied(base, standing)
+
+    with alone():
+        free = applied(base, stacked(standing, [(everywhere, FLOOR, "$0")]))
+        (raised,) = replayed(ports, [free], request.at)
+    seen = frontier(raised.alerts.values(), raised.window, current)
+    if budget is None:
+        return budget_card(seen, Budget.of(current))
+
+    point = seen.chosen(budget)
+    wanted = {
+        FLOOR: f"${point.usd_per_hour}",
+        MOST: f"{budget.most_per_week:g}",
+        LEAST: f"{budget.least_caught:.4%}",
+    }
+    changes = [
+        (everywhere, key, canonical(key, value))
+        for key, value in wanted.items()
+        if canonical(key, value) != shown(current, everywhere, key)
+    ]
+    preview, comparison = draft(
+        ports, request, VersionKind.SET, changes, stacked(standing, changes)
+    )
+
+    return promised_card(preview_card(preview, comparison), seen, point, budget)
 
 
 @command(

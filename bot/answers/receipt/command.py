@@ -1,26 +1,176 @@
-"""Answer a line with its receipt, and check receipts."""
+"""Answer how the numbers of a line came about, and whether they come out again."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from bot.answers.receipt.card import receipt_card, verification_card
 from bot.answers.receipt.verify import WatchedAnswer, receipt_of, verify
 from bot.answers.receipt.witness import Witness
-from bot.cards.card import Card
+from bot.cards.card import (
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Facts,
+    Tone,
+    When,
+    quiet,
+    text,
+)
+from bot.cards.columns import COUNT, NUMBER, USD_CENTS, Column, Columns, Unit
 from bot.costs.tally import BilledBy, as_of
 from bot.errors import WrongInput, shortened
 from bot.grammar.line import CommandLine, read_line, typed
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.codec import decode
+from bot.model.codec import decode, encode
 from bot.model.limits import YEARS
-from bot.model.receipt import AnswerReceipt, AskedPort
+from bot.model.money import counted
+from bot.model.price import Price
+from bot.model.receipt import (
+    AnswerReceipt,
+    AskedPort,
+    Checked,
+    Difference,
+    Figure,
+    PortQuestion,
+    Verification,
+)
 from bot.model.request import Request
 from bot.ports import Ports
+
+_MOST = 15
+_DATED = (AskedPort.BILL, AskedPort.METRICS)
+
+
+_FIGURES = Columns[tuple[str, list[Figure]]](
+    Column("number", lambda group: group[0]),
+    Column("the first", lambda group: group[1][0].amount, Unit("{:,f}".format)),
+    Column("of them", lambda group: len(group[1]), COUNT),
+    Column("formula", lambda group: group[1][0].formula, missing=""),
+)
+_QUESTIONS = Columns[PortQuestion](
+    Column("asked of", lambda question: question.port.value),
+    Column("for", lambda question: question.asked, missing=""),
+    Column("rows", lambda question: question.rows, COUNT),
+    Column("net", lambda x: x.total and x.total.net, USD_CENTS, missing=""),
+    Column("amortised", lambda x: x.total and x.total.amortised, USD_CENTS, missing=""),
+)
+_PRICES = Columns[Price](
+    Column("price of", lambda price: price.instance_type, missing=""),
+    Column("an hour", lambda price: price.usd_per_hour, Unit("${:f}".format)),
+    Column("market", lambda price: price.market.value),
+    Column("region", lambda price: price.zone or price.region, missing=""),
+    Column("by", lambda price: f"{price.basis}: {price.source}"),
+    Column("of", lambda price: price.asof, NUMBER),
+)
+_DIFFERENCES = Columns[Difference](
+    Column("what differs", lambda difference: difference.what, missing=""),
+    Column("was", lambda difference: difference.was, NUMBER, missing=""),
+    Column("is", lambda difference: difference.now, NUMBER, missing=""),
+    Column("why", lambda difference: difference.why, missing=""),
+)
+
+
+def _more(count: int, noun: str) -> str:
+    return f"and {counted(count, f'more {noun}')}" if count > 0 else ""
+
+
+def receipt_card(receipt: AnswerReceipt) -> Card:
+    """Draw each number with its formula, the questions asked for it, and the age of the data."""
+    if not receipt.figures:
+        say = text("Its answer holds no number that would need a receipt.")
+        return Card(f"Receipt of '{receipt.line}': no number", Tone.INFO, (say,), encode(receipt))
+
+    # Numbers of like rows are listed once: `/rows/3/net_usd` and its neighbours as `rows net_usd`.
+    alike: dict[tuple[str, str], list[Figure]] = {}
+    for figure in receipt.figures:
+        parts = [part for part in figure.path.split("/") if part and not part.isdigit()]
+        name = " ".join(part for part in parts if not part.startswith("$"))
+        alike.setdefault((name, figure.formula), []).append(figure)
+    groups = [(name, figures) for (name, _), figures in alike.items()]
+    unlisted = sum(len(figures) for _, figures in groups[_MOST:])
+    blocks: list[Block] = [
+        _FIGURES.table(groups, most=_MOST, rest=_more(unlisted, "number")),
+    ]
+
+    if receipt.questions:
+        note = _more(len(receipt.questions) - _MOST, "question")
+        blocks.append(_QUESTIONS.table(receipt.questions, most=_MOST, rest=note))
+
+    # Of the price rows that came back those that a number is, to the millionth.
+    amounts = {round(figure.amount, 6) for figure in receipt.figures}
+    came = dict.fromkeys(price for question in receipt.questions for price in question.prices)
+    prices = [price for price in came if round(price.usd_per_hour, 6) in amounts]
+    if prices:
+        blocks.append(_PRICES.table(prices, most=_MOST, rest=_more(len(prices) - _MOST, "price")))
+
+    # How far each kind of data reached.
+    ages: dict[AskedPort, datetime] = {}
+    for question in receipt.questions:
+        if question.through and question.port in _DATED:
+            ages[question.port] = max(ages.get(question.port, question.through), question.through)
+    blocks += [quiet(f"The {port} reached to ", When(age), ".") for port, age in ages.items()]
+    source = f", of {receipt.source}" if receipt.source else ""
+    blocks += [
+        quiet("Asked ", When(receipt.at), f"{source}."),
+        quiet(
+            "In a terminal, --json writes every number with its path, "
+            "and 'verify FILE' checks that file later."
+        ),
+        Buttons((Button("Verify", f"verify {receipt.line}"), Button("The answer", receipt.line))),
+    ]
+    numbers = counted(len(receipt.figures), "number")
+    questions = counted(len(receipt.questions), "question")
+    title = f"Receipt of '{receipt.line}': {numbers}, {questions}"
+    return Card(title, Tone.INFO, tuple(blocks), encode(receipt))
+
+
+def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
+    """Draw the differences first, then how the rest was checked."""
+    blocks: list[Block] = []
+    if outcome.differences:
+        note = _more(len(outcome.differences) - _MOST, "difference")
+        blocks.append(_DIFFERENCES.table(outcome.differences, most=_MOST, rest=note))
+
+    counts = Counter(outcome.checked.values())
+    facts = [(how.value, f"{counts[how]:,}") for how in Checked]
+    blocks += [
+        Facts((*facts, ("sums of the bill added up", f"{outcome.sums:,}"))),
+        quiet(
+            "Recomputed: by its formula, or as a sum of the bill that was added up from its days "
+            "and from its resources. Answered again: the data are the same, the arithmetic was "
+            "not done another way."
+        ),
+        *(quiet(sentence) for sentence in outcome.notes[:3]),
+        Buttons((Button("Receipt", f"receipt {receipt.line}"),)),
+    ]
+
+    tone = Tone.WARNING if outcome.differences else Tone.GOOD
+    numbers = counted(len(receipt.figures), "number")
+    wrong = len(receipt.figures) - len(outcome.checked)
+    if not outcome.differences:
+        verdict = f"{numbers}, the same when made again"
+    elif wrong:
+        verdict = f"{wrong:,} of {numbers} differ"
+    else:
+        verdict = f"{numbers} hold; the data are not the same"
+    title = f"'{receipt.line}': {verdict}"
+    data = {
+        "line": receipt.line,
+        "at": receipt.at,
+        "figures": len(receipt.figures),
+        "checked": {path: how.value for path, how in outcome.checked.items()},
+        "sums": outcome.sums,
+        "differences": [vars(difference) for difference in outcome.differences],
+        "notes": list(outcome.notes),
+    }
+    return Card(title, tone, tuple(blocks), data)
+
 
 _WATCHED = Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE
 _HUGE = re.compile(r'"[+-]?[\d.]+[eE]\+?\d{2,}"')

@@ -1,0 +1,126 @@
+"""Hold promises of messages against weeks they never saw: `python -m benchmarks.budget FOLDER...`.
+
+Each recording of two weeks is replayed once without a floor. A floor is chosen on what the first
+week raised, and what it would have sent in the second is held against the promise, and against the
+best floor that could have been found afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+from benchmarks.worlds import WORLD, _run
+from bot.model.policy import Policy
+from bot.model.window import Window
+from bot.watch.budget import FLOOR, WEEK, Budget, Frontier, frontier
+from bot.watch.preview import replay
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource, SourceReplays
+
+MOST = (2, 3, 5)
+"""Messages a week that are promised at most."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """State what a promise of one recording came to in the week after."""
+
+    name: str
+    most: int
+    promised: bool
+    messages: int
+    told_usd: Decimal
+    best_usd: Decimal
+
+    @property
+    def kept(self) -> bool:
+        """Return whether the week kept to the messages that were promised."""
+        return self.messages <= self.most
+
+    @property
+    def near(self) -> bool:
+        """Return whether it told of four fifths of what the best floor would have."""
+        return float(self.told_usd) >= 0.8 * float(self.best_usd)
+
+
+def weeks_of(folder: Path) -> tuple[Frontier, Frontier]:
+    """Return the frontiers of a recording's first and second week."""
+    settings = settings_of({})
+    source = f"recording:{folder}"
+    free = Policy({**settings.policy.values, FLOOR: Decimal(0)}, settings.policy.overrides)
+    ports = SourceReplays(settings, OpenedSource(source, settings)).open(source, free)
+    replayed = replay(ports, ("default",))
+
+    middle = replayed.window.start + WEEK
+    windows = Window(replayed.window.start, middle), Window(middle, replayed.window.end)
+    first, second = (
+        frontier(
+            [a for a in replayed.alerts.values() if window.start <= a.opened < window.end],
+            window,
+            settings.policy,
+        )
+        for window in windows
+    )
+    return first, second
+
+
+def promises(folder: Path) -> list[Kept]:
+    """Return what came of each promise in one recording."""
+    first, second = weeks_of(folder)
+    found = []
+    for most in MOST:
+        budget = Budget(float(most))
+        point = first.chosen(budget)
+        after = second.at(point.usd_per_hour)
+        within = [x for x in second.points if x.messages <= most]
+        best = within[-1].usd if within else Decimal(0)
+        kept = first.kept(point, budget)
+        found.append(Kept(folder.name, most, kept, after.messages, after.usd, best))
+    return found
+
+
+def lines(found: Sequence[Kept]) -> Iterator[str]:
+    """Yield a line for each promise, and how many held."""
+    for x in found:
+        said = "" if x.promised else " (no floor promised it)"
+        yield (
+            f"{x.name:<14} at most {x.most}: {x.messages} sent{said},"
+            f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
+        )
+    for most in MOST:
+        of = [x for x in found if x.most == most]
+        promised = [x for x in of if x.promised]
+        yield (
+            f"at most {most}: promised in {len(promised)} of {len(of)}, kept in"
+            f" {sum(x.kept for x in promised)}, near the best in {sum(x.near for x in promised)}"
+        )
+
+
+def main() -> None:
+    """Make the recordings that are missing, replay all and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, nargs=2, default=(61, 70))
+    parser.add_argument("--scenario", default="mixed")
+    arguments = parser.parse_args()
+    folders = []
+    for seed in range(arguments.seeds[0], arguments.seeds[1] + 1):
+        folder = arguments.folder / f"{arguments.scenario}-{seed}"
+        folders.append(folder)
+        if not (folder / "labels.json").exists():
+            options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
+            _run(WORLD / "make_recording.py", *options, folder)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = [x for some in pool.map(partial(promises), folders) for x in some]
+    print("\n".join(lines(found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""Find the least waste an hour that is worth a message, so that messages keep within a budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import ROUND_UP, Decimal
+from functools import cached_property
+from itertools import pairwise
+
+from bot.errors import WrongInput
+from bot.model.alert import Alert
+from bot.model.policy import Policy
+from bot.model.window import Window
+from bot.watch.notify import group_key
+
+FLOOR = "alert.least_usd_per_hour"
+MOST = "alert.most_per_week"
+LEAST = "alert.least_caught"
+SURE = 0.8
+"""A promise holds in four weeks of five, if weeks go on as those that were replayed."""
+WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Promise at most so many messages a week, at least a share of wasted dollars, or both.
+
+    0 promises nothing.
+    """
+
+    most_per_week: float = 0.0
+    least_caught: float = 0.0
+
+    @classmethod
+    def of(cls, policy: Policy) -> Budget:
+        """Return the budget that a policy promises."""
+        return cls(policy.number(MOST), policy.number(LEAST))
+
+
+_MESSAGES = re.compile(
+    r"(\d{1,4}(?:\.\d+)?)\s*(?:messages?|alerts?)?\s*(?:a|per|each|every|/)\s*(day|week|month)s?"
+)
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(?:%|percent|per cent)")
+_WEEKS = {"day": 1 / 7, "week": 1, "month": 365.25 / 12 / 7}
+_PLAIN = re.compile(
+    r"\b(at|most|least|no|more|less|fewer|than|up|to|and|of|the|all|wasted|waste|dollars|money"
+    r"|caught|catch|messages?|alerts?)\b"
+)
+
+
+def read_budget(words: str) -> Budget:
+    """Read `at most 2 messages a week and at least 90% of wasted dollars`, or one of the two.
+
+    Raises `WrongInput` that names what was not understood.
+    """
+    left = words.lower().replace('"', " ").replace("'", " ").replace(",", " ")
+    messages, share = _MESSAGES.search(left), _SHARE.search(left)
+    for found in (messages, share):
+        left = left.replace(found[0], " ", 1) if found else left
+    unread = _PLAIN.sub(" ", left).split()
+    if unread or not (messages or share):
+        wrong = f"'{' '.join(unread)}' is no part of a budget" if unread else "No number was given"
+        raise WrongInput(
+            f"{wrong}; write: config budget at most 2 messages a week and at least 90% of wasted"
+            " dollars."
+        )
+
+    most = float(messages[1]) / _WEEKS[messages[2]] if messages else 0.0
+    least = float(share[1]) / 100 if share else 0.0
+    if least > 1:
+        raise WrongInput(f"A share is at most 100 %; got '{share[0] if share else ''}'.")
+    if messages and not most:
+        raise WrongInput("No message at all is no budget; 'config set' turns rules off.")
+    return Budget(most, least)
+
+
+@dataclass(frozen=True)
+class Point:
+    """State what one floor sends: messages, and USD of the waste that they are about."""
+
+    usd_per_hour: Decimal
+    messages: int
+    usd: Decimal
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Hold the alerts that a window raised without a floor, and what each floor would have sent."""
+
+    window: Window
+    raised: Sequence[Alert]
+    worths: Mapping[str, Decimal | None]
+    """By id the USD an hour that a floor judges an alert by, None for what it never holds back."""
+    floor: Decimal
+    """The floor in force."""
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Return what floors send, the fewest messages first: of equal ones that of most waste."""
+        steps = sorted({worth for worth in self.worths.values() if worth is not None})
+        # Between two worths every floor sends the same: the middle is the surest.
+        between = (_rounded((low * high).sqrt(), high) for low, high in pairwise(steps))
+        floors = {Decimal(0), *between, *(_rounded(x * 2, x * 3) for x in steps[-1:])}
+        points = (self.at(floor) for floor in sorted(floors, reverse=True))
+        fewest = {point.messages: point for point in points}
+        return tuple(fewest[messages] for messages in sorted(fewest))
+
+    @property
+    def current(self) -> Point:
+        """Return what the floor in force sends."""
+        return self.at(self.floor)
+
+    def at(self, floor: Decimal) -> Point:
+        """Return what a floor sends."""
+        sent = [a for a in self.raised if (worth := self.worths[a.id]) is None or worth >= floor]
+        waste = sum((alert.waste.so_far for alert in sent if alert.waste), Decimal(0))
+        return Point(floor, messages_of(sent), waste)
+
+    @property
+    def weeks(self) -> float:
+        """Return the weeks that were replayed."""
+        return self.window.length / WEEK
+
+    @property
+    def usd(self) -> Decimal:
+        """Return the USD of all waste that the rules saw."""
+        return self.points[-1].usd
+
+    def per_week(self, point: Point) -> float:
+        """Return the messages a week of a point."""
+        return point.messages / self.weeks
+
+    def caught(self, point: Point) -> float:
+        """Return the share of wasted USD that a point's messages are about, 1 without waste."""
+        return float(point.usd / self.usd) if self.usd else 1.0
+
+    def held(self, point: Point, most: float) -> float:
+        """Return how likely a week of a point keeps to `most` messages.
+
+        Messages come by themselves at a rate that is known as well as the replayed weeks tell
+        (a Poisson rate under Jeffreys' prior), so that few weeks promise little.
+        """
+        shape, left = point.messages + 0.5, self.weeks / (self.weeks + 1)
+        chance, total = left**shape, 0.0
+        for count in range(int(most) + 1):
+            total += chance
+            chance *= (shape + count) / (count + 1) * (1 - left)
+        return total
+
+    def chosen(self, budget: Budget) -> Point:
+        """Return the point that catches most within a budget of messages.
+
+        Of a share alone, the fewest messages that catch it. Where no point is within the budget,
+        the one nearest to it.
+        """
+        if not budget.most_per_week:
+            enough = [x for x in self.points if self.caught(x) >= budget.least_caught]
+            return enough[0] if enough else self.points[-1]
+        within = [x for x in self.points if self.held(x, budget.most_per_week) >= SURE]
+        return within[-1] if within else self.points[0]
+
+    def kept(self, point: Point, budget: Budget) -> bool:
+        """Return whether a point keeps all that a budget promises."""
+        most = budget.most_per_week
+        within = not most or self.held(point, most) >= SURE
+        return within and self.caught(point) >= budget.least_caught
+
+
+def frontier(alerts: Iterable[Alert], window: Window, policy: Policy) -> Frontier:
+    """Return what floors make of alerts that were raised without one.
+
+    `policy` has the floor in force.
+    """
+    raised = [alert for alert in alerts if not alert.muted_by]
+    return Frontier(window, raised, worth_of(raised), policy.usd(FLOOR))
+
+
+def worth_of(alerts: Sequence[Alert]) -> dict[str, Decimal | None]:
+    """Return by id the USD an hour by which a floor judges each alert at its peak.
+
+    None for what is sent however small it is. Many small things of one cluster and account count
+    together.
+    """
+    worths: dict[str, Decimal | None] = {}
+    for alert in alerts:
+        facts = alert.cause.facts
+        if alert.waste is None or facts.however_small:
+            worths[alert.id] = None
+            continue
+        lot = alert.anomaly.labels.only(("account", "cluster"))
+        like = [alert]
+        if facts.adds_up:
+            like = [
+                x
+                for x in alerts
+                if x.cause is alert.cause
+                and x.anomaly.labels.only(("account", "cluster")) == lot
+                and _overlap(x, alert)
+            ]
+        worths[alert.id] = sum((_peak(x) for x in like), Decimal(0))
+    return worths
+
+
+def messages_of(alerts: Iterable[Alert]) -> int:
+    """Return how many messages tell of alerts: those of one group that overlap share theirs."""
+    count = 0
+    groups: dict[str, list[Alert]] = {}
+    for alert in sorted(alerts, key=lambda alert: alert.opened):
+        earlier = groups.setdefault(group_key(alert), [])
+        count += not any(_overlap(alert, member) for member in earlier)
+        earlier.append(alert)
+    return count
+
+
+@dataclass(frozen=True)
+class Week:
+    """State what was sent in a week, and USD of the waste that was and could have been told of."""
+
+    messages: int
+    told_usd: Decimal
+    usd: Decimal
+
+    @property
+    def caught(self) -> float:
+        """Return the share of wasted USD that was told of, 1 without waste."""
+        return float(self.told_usd / self.usd) if self.usd else 1.0
+
+    def keeps(self, budget: Budget) -> bool:
+        """Return whether all that was promised held."""
+        most = budget.most_per_week
+        return (not most or self.messages <= most) and self.caught >= budget.least_caught
+
+
+def week_of(alerts: Iterable[Alert], window: Window) -> Week:
+    """Return what was sent of a window's alerts, and what the floor alone kept from being sent."""
+    within = [alert for alert in alerts if window.start <= alert.opened < window.end]
+    sent = [alert for alert in within if not alert.muted_by]
+    floored = [alert for alert in within if alert.muted_by == f"policy:{FLOOR}"]
+    told, muted = (
+        sum((x.waste.so_far for x in some if x.waste), Decimal(0)) for some in (sent, floored)
+    )
+    return Week(messages_of(sent), told, told + muted)
+
+
+def _peak(alert: Alert) -> Decimal:
+    """Return the most USD an hour that an alert wasted; of what is lost already, all of it."""
+    assert alert.waste
+    if alert.anomaly.lost_hours:
+        return alert.waste.so_far
+    return alert.peak.most_usd_per_hour if alert.peak else alert.waste.per_hour
+
+
+def _overlap(alert: Alert, beside: Alert) -> bool:
+    ends = [x.closed or max(alert.seen, beside.seen) for x in (alert, beside)]
+    return alert.opened <= ends[1] and beside.opened <= ends[0]
+
+
+def _rounded(floor: Decimal, most: Decimal) -> Decimal:
+    """Return a floor with two significant digits, no more than `most`."""
+    step = Decimal(1).scaleb(floor.adjusted() - 1) if floor else Decimal("0.01")
+    step = max(step, Decimal("0.01"))
+    return min(floor.quantize(step, ROUND_UP) if step < 1 else -(-floor // step) * step, most)
