@@ -64,7 +64,7 @@ def read_budget(words: str) -> Budget:
     if unread or not (messages or share):
         wrong = f"'{' '.join(unread)}' is no part of a budget" if unread else "No number was given"
         raise WrongInput(
-            f"{wrong}; write: config budget at most 2 messages a week and at least 90% of wasted"
+            f"{wrong}; for example: config budget at most 2 messages a week and at least 90% of wasted"
             " dollars."
         )
 

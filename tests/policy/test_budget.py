@@ -1,5 +1,6 @@
 """A budget of messages: how it is read, what floors send, and how surely a promise holds."""
 
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -74,7 +75,7 @@ def test_each_floor_sends_what_wastes_more_at_its_peak():
         (4, 3850),
         (5, 3870),
     ]
-    assert all(a.usd_per_hour > b.usd_per_hour for a, b in zip(points, points[1:], strict=False))
+    assert all(a.usd_per_hour > b.usd_per_hour for a, b in itertools.pairwise(points))
 
 
 def test_what_carries_no_dollars_no_floor_holds_back():
@@ -88,7 +89,7 @@ def test_small_things_of_one_cluster_count_together():
         found = anomaly(Cause.ORPHANED_STORAGE, cluster="llama", at=NOON, things=(f"vol-{n}",))
         made = alert(found, name=f"v{n}", opened=NOON, waste=waste(per_hour="3", so_far="9"))
         volumes.append(replace(made, peak=Peak(found, Decimal(3), Decimal(3))))
-    assert {worth for worth in seen(*volumes).worths.values()} == {Decimal(12)}
+    assert set(seen(*volumes).worths.values()) == {Decimal(12)}
 
 
 def test_alerts_of_one_group_that_overlap_are_one_message():
@@ -137,8 +138,6 @@ def test_a_week_is_judged_by_what_was_sent():
     before = idle("b", 50, opened=NOON - DAY)
     week = week_of([*FIVE_ALERTS[3:], muted, snoozed, before], Window(NOON, NOON + WEEK))
     assert (week.messages, week.told_usd, week.usd) == (2, 3600, 3700)
-    assert (
-        week.keeps(Budget(2, 0.95))
-        and not week.keeps(Budget(1))
-        and not week.keeps(Budget(2, 0.99))
-    )
+    assert week.keeps(Budget(2, 0.95))
+    assert not week.keeps(Budget(1))
+    assert not week.keeps(Budget(2, 0.99))

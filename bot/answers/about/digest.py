@@ -138,15 +138,6 @@ def digest_card(week: Week) -> Card:
     so_far = sum((saving.usd_so_far for saving in week.saved), Decimal(0))
     wasting = usd_per_hour_of(speaking)
 
-    stopped: tuple[Block, ...] = (text("No alert ended because somebody acted."),)
-    if week.saved:
-        estimate = (
-            f"About {about(so_far)} saved since (estimated; waste that would have ended by itself"
-            " is included)."
-        )
-        table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
-        stopped = (table, quiet(estimate))
-
     muted_table = Columns[Alert](
         Column("muted", lambda alert: alert.cause.facts.words),
         Column("where", where, missing=""),
@@ -160,23 +151,22 @@ def digest_card(week: Week) -> Card:
         for name, comparison in week.parities
     ]
 
+    lines = {
+        "Alert budget": week.sent and week_words(week.sent, week.promised),
+        "Goodput": week.goodput and goodput_words(week.goodput),
+        "The whole bill": week.nowcast and month_end_words(week.nowcast),
+    }
     blocks = compose(
-        stopped,
+        _stopped(week.saved, so_far),
         _OPEN.table(speaking, most=_MOST, rest=_rest(len(speaking)))
         if speaking
         else text(f"{doubted('No alert is open', 'What is wrong now is not known', week.seen)}."),
         unseen(week.seen),
         muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
-        text(Strong("Alert budget"), f": {week_words(week.sent, week.promised)}")
-        if week.sent
-        else None,
-        text(Strong("Goodput"), f": {goodput_words(week.goodput)}") if week.goodput else None,
+        [text(Strong(name), f": {line}") for name, line in lines.items() if line],
         map(_suggestion, week.moves),
         room_words(week.tight) if week.tight else None,
-        text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
-        if week.nowcast
-        else None,
         Buttons(_NEXT if week.goodput else _NEXT[:2]),
     )
 
@@ -210,6 +200,17 @@ def digest_card(week: Week) -> Card:
     title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
     tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
     return Card(title, tone, blocks, data)
+
+
+def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
+    """List the alerts that ended because somebody acted, with an estimate of what that saved."""
+    if not saved:
+        return [text("No alert ended because somebody acted.")]
+    estimate = (
+        f"About {about(so_far)} saved since (estimated; waste that would have ended by itself is"
+        " included)."
+    )
+    return [_STOPPED.table(saved, most=_MOST, rest=_rest(len(saved))), quiet(estimate)]
 
 
 def _suggestion(move: Migration) -> Text:
