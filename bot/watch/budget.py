@@ -153,14 +153,16 @@ class Frontier:
     def chosen(self, budget: Budget) -> Point:
         """Return the point that catches most within a budget of messages.
 
-        Of a share alone, the fewest messages that catch it. Where no point is within the budget,
-        the one nearest to it.
+        Of a share alone, the fewest messages that catch it. Where no point that catches something
+        is sure to keep the budget, the one that kept it in the replayed weeks; else the nearest.
         """
         if not budget.most_per_week:
             enough = [x for x in self.points if self.caught(x) >= budget.least_caught]
             return enough[0] if enough else self.points[-1]
-        within = [x for x in self.points if self.held(x, budget.most_per_week) >= SURE]
-        return within[-1] if within else self.points[0]
+        most = budget.most_per_week
+        sure = [x for x in self.points if x.usd and self.held(x, most) >= SURE]
+        near = [x for x in self.points if self.per_week(x) <= most]
+        return (sure or near or self.points[:1])[-1]
 
     def kept(self, point: Point, budget: Budget) -> bool:
         """Return whether a point keeps all that a budget promises."""

@@ -214,3 +214,27 @@ async def test_default_takes_a_change_back(bot: App) -> None:
     card = await changed(bot, "config set idle.below=default cluster=tiny")
     assert [(e["from"], e["to"]) for e in card.data["edits"]] == [("15%", "5%")]
     assert bot.ports.stores.versions.versions(1)[0].overrides == ((TINY, "idle.for", "10m"),)
+
+
+async def test_a_budget_shows_what_each_floor_would_have_sent(bot: App) -> None:
+    card = await ask(bot, "config budget")
+    assert card.title.startswith("Alert budget: 1 message in 6 hours covered 100 % of $")
+    points = card.data["points"]
+    assert [point["messages"] for point in points] == [0, 1]
+    assert points[-1]["usd"] == card.data["current"]["usd"] > 0
+    assert bot.ports.stores.versions.versions(1) == []
+
+
+@pytest.mark.parametrize(
+    ("promise", "words"),
+    [
+        ("at most 2 messages a week", "Only 6 hours are recorded"),
+        ("at most 2 messages a week for tiny", "'for tiny' is no part of a budget; for example"),
+        ("at most", "No number was given; for example: config budget"),
+    ],
+)
+async def test_a_promise_that_cannot_be_weighed_is_refused(
+    bot: App, promise: str, words: str
+) -> None:
+    assert words in refused(await ask(bot, f"config budget {promise}"))
+    assert "is for admins" in refused(await ask(bot, f"config budget {promise}", ANYONE))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
+from bot.answers.config.budget import budget_card, promised_card
 from bot.answers.config.preview import preview_card
 from bot.answers.config.show import (
     FAMILIES,
@@ -25,6 +27,7 @@ from bot.model.policy import Attempt, Draft, Version, VersionKind
 from bot.model.window import Window
 from bot.policy.file import applied, edits, read_changes, shown
 from bot.policy.schema import SETTINGS, default_policy
+from bot.watch.budget import Budget, Frontier, frontier
 from bot.watch.preview import PolicyComparison, compare, summary
 from tests.builders import NOON, alert, anomaly, waste
 
@@ -127,11 +130,28 @@ def history() -> Card:
     return history_card([version(5, VersionKind.UNDO, 3), version(4), version(3)], tried)
 
 
+def floors() -> Frontier:
+    """Return a fortnight of nine alerts, one of them of $1,650 an hour."""
+    alerts = []
+    for number, per_hour in enumerate((3, 4, 9, 21, 30, 64, 64, 240, 1650)):
+        raised = idle(number, f"c{number}", str(per_hour * 4))
+        alerts.append(replace(raised, waste=waste(str(per_hour), str(per_hour * 4))))
+    return frontier(alerts, FORTNIGHT, default_policy())
+
+
+def promised(budget: Budget) -> Card:
+    seen = floors()
+    return promised_card(preview(), seen, seen.chosen(budget), budget)
+
+
 TUNING: Mapping[str, Callable[[], Card]] = {
     "config": chooser,
     "config_form": form,
     "config_preview": preview,
     "config_preview_worst": worst,
+    "config_budget": lambda: budget_card(floors(), Budget()),
+    "config_budget_promised": lambda: promised(Budget(2, 0.9)),
+    "config_budget_dear": lambda: promised(Budget(1, 0.99)),
     "config_applied": lambda: applied_card(version()),
     "config_cancelled": lambda: cancelled_card("p1234abcd"),
     "config_undone": lambda: applied_card(version(4, VersionKind.UNDO, 0)),

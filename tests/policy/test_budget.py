@@ -141,3 +141,10 @@ def test_a_week_is_judged_by_what_was_sent():
     assert week.keeps(Budget(2, 0.95))
     assert not week.keeps(Budget(1))
     assert not week.keeps(Budget(2, 0.99))
+
+
+def test_a_floor_that_tells_of_nothing_is_not_chosen_for_a_sure_promise():
+    week = frontier(FIVE_ALERTS, Window(NOON, NOON + WEEK), default_policy())
+    chosen = week.chosen(Budget(1))
+    assert chosen.messages == 1
+    assert not week.kept(chosen, Budget(1))

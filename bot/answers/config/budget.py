@@ -15,6 +15,7 @@ from bot.cards.card import (
     Code,
     Series,
     Strong,
+    Table,
     Tone,
     compose,
     quiet,
@@ -24,7 +25,7 @@ from bot.cards.columns import COUNT, SHARE, USD, Column, Columns
 from bot.cards.words import period
 from bot.model.money import counted, usd
 from bot.model.window import rounded_duration
-from bot.watch.budget import SURE, Budget, Frontier, Point, Week
+from bot.watch.budget import Budget, Frontier, Point, Week
 
 _MOST = 12
 
@@ -41,7 +42,8 @@ def budget_card(seen: Frontier, promised: Budget) -> Card:
 
     blocks = compose(
         standing,
-        _frontier(seen, current),
+        _chart(seen, current),
+        _floors(seen),
         quiet(
             f"The watch itself over {period(seen.window)}, with everything that its rules raised."
             " Reminders of what nobody acknowledged are not counted."
@@ -50,13 +52,13 @@ def budget_card(seen: Frontier, promised: Budget) -> Card:
     )
     sent = counted(current.messages, "message")
     length = rounded_duration(seen.window.length)
-    title = f"Alert budget: {sent} in {length} told of {_share(seen, current)}"
+    title = f"Alert budget: {sent} in {length} covered {_share(seen, current)}"
     return Card(title, Tone.INFO, blocks, _data(seen, current, promised))
 
 
 def promised_card(preview: Card, seen: Frontier, point: Point, budget: Budget) -> Card:
     """Put a promise, and whether a floor keeps it, before the preview of that floor."""
-    blocks = compose(_verdict(seen, point, budget), _frontier(seen, point), preview.blocks)
+    blocks = compose(_verdict(seen, point, budget), _chart(seen, point), preview.blocks)
     tone = Tone.INFO if seen.kept(point, budget) else Tone.WARNING
     data = {**preview.data, "budget": _data(seen, point, budget)}
     return replace(preview, tone=tone, blocks=blocks, data=data)
@@ -92,20 +94,18 @@ def _verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     most, least = budget.most_per_week, budget.least_caught
     sent = counted(point.messages, "message")
     length = rounded_duration(seen.window.length)
-    floor = f"From {usd(point.usd_per_hour)} an hour on, {sent} in {length} told of "
+    floor = f"From {usd(point.usd_per_hour)} an hour on, {sent} in {length} covered "
     parts: list[str | Strong] = [Strong(f"{floor}{_share(seen, point)}.")]
-    if most and seen.held(point, most) >= SURE:
-        chance = seen.held(point, most)
-        parts.append(f" At most {most:g} a week hold in {SHARE.write(chance)} of weeks like these.")
+    if most and seen.per_week(point) > most:
+        parts.append(f" No floor keeps to {most:g} a week: these carried no dollars to judge by.")
     elif most:
+        chance = seen.held(point, most)
         parts.append(
-            f" No floor keeps to {most:g} a week: {sent} came however little they wasted, or are"
-            " too few weeks to promise more."
+            f" At most {most:g} a week holds in {SHARE.write(chance)} of weeks like these."
         )
     if seen.caught(point) < least:
         enough = next((x for x in seen.points if seen.caught(x) >= least), seen.points[-1])
-        needed = f"{seen.per_week(enough):.2g} messages a week"
-        parts.append(f" {SHARE.write(least)} of wasted dollars take {needed}.")
+        parts.append(f" {SHARE.write(least)} of wasted dollars take {_a_week(seen, enough)}.")
     return text(*parts)
 
 
@@ -113,40 +113,42 @@ def _share(seen: Frontier, point: Point) -> str:
     return f"{SHARE.write(seen.caught(point))} of {usd(seen.usd)} wasted"
 
 
-def _frontier(seen: Frontier, chosen: Point) -> list[Block]:
-    """Draw the share of wasted dollars told of against messages a week, a bar for each floor."""
+def _chart(seen: Frontier, chosen: Point) -> Chart:
+    """Draw the share of wasted dollars covered against messages a week, a bar for each floor."""
     points = seen.points[:_MOST]
     names = [_name(point, seen, chosen) for point in points]
     shares = [100 * seen.caught(point) for point in points]
-    tones = {_OTHERS: Tone.INFO, _TODAY: Tone.WARNING, _CHOSEN: Tone.GOOD}
-    series = (
-        Series(
-            name,
-            tuple(s if n == name else 0.0 for n, s in zip(names, shares, strict=True)),
-            tone,
-        )
-        for name, tone in tones.items()
-        if name in names
+    series = []
+    for name, tone in ((_OTHERS, Tone.INFO), (_TODAY, Tone.WARNING), (_CHOSEN, Tone.GOOD)):
+        bars = tuple(s if n == name else 0.0 for n, s in zip(names, shares, strict=True))
+        series += [Series(name, bars, tone)] if name in names else []
+    return Chart(
+        ChartKind.BAR,
+        "Wasted dollars covered, by messages a week",
+        "%",
+        tuple(series),
+        categories=tuple(f"{seen.per_week(point):.2g}" for point in points),
+        summary=f"{_a_week(seen, chosen)} cover {_share(seen, chosen)}.",
     )
-    table = Columns[Point](
+
+
+def _floors(seen: Frontier) -> Table:
+    """List each floor with what it would have sent."""
+    return Columns[Point](
         Column("from $/h", lambda point: point.usd_per_hour, USD),
         Column("messages", lambda point: point.messages, COUNT),
         Column("a week", lambda point: f"{seen.per_week(point):.2g}"),
-        Column("told of", lambda point: point.usd, USD),
+        Column("covered", lambda point: point.usd, USD),
         Column("share", seen.caught, SHARE),
-        Column("note", lambda point: _name(point, seen, chosen).replace(_OTHERS, ""), missing=""),
-    )
-    return [
-        Chart(
-            ChartKind.BAR,
-            "Wasted dollars told of, by messages a week",
-            "%",
-            tuple(series),
-            categories=tuple(f"{seen.per_week(point):.2g}" for point in points),
-            summary=f"{seen.per_week(chosen):.2g} messages a week tell of {_share(seen, chosen)}.",
+        Column(
+            "note", lambda point: _name(point, seen, seen.current).replace(_OTHERS, ""), missing=""
         ),
-        table.table(points, caption="Each floor over the same time"),
-    ]
+    ).table(seen.points[:_MOST], caption="What each floor would have sent")
+
+
+def _a_week(seen: Frontier, point: Point) -> str:
+    rate = f"{seen.per_week(point):.2g}"
+    return f"{rate} message{'' if rate == '1' else 's'} a week"
 
 
 _OTHERS, _TODAY, _CHOSEN = "other floors", "today", "promised"

@@ -8,7 +8,7 @@ from bot.answers.config.budget import budget_card, promised_card
 from bot.answers.config.preview import preview_card
 from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
 from bot.cards.card import Card
-from bot.errors import WrongInput, nearest
+from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.line import read_line
 from bot.grammar.names import SCOPES, unseen
 from bot.grammar.registry import Needs, arg, command
@@ -16,6 +16,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Version, VersionKind
 from bot.model.request import Request, Role
 from bot.model.spend import Filter
+from bot.model.window import rounded_duration
 from bot.policy.file import (
     BACK,
     applied,
@@ -122,6 +123,11 @@ def config_budget(
     seen = frontier(raised.alerts.values(), raised.window, current)
     if budget is None:
         return budget_card(seen, Budget.of(current))
+    if seen.weeks < 1:
+        raise Unavailable(
+            f"Only {rounded_duration(seen.window.length)} are recorded; a promise by the week needs"
+            " a week at least."
+        )
 
     point = seen.chosen(budget)
     wanted = {
