@@ -532,10 +532,10 @@ def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()
         return Fleet(blocks=reading.inventory.blocks)
     pricing = Pricing(ports).at(reading.now)
     running = running_cost(reading, pricing.instance, _BACK)
-    return Fleet(running, reading.inventory.blocks, _lapsing(pricing))
+    return Fleet(running, reading.inventory.blocks, lapsing_of(pricing))
 
 
-def _lapsing(pricing: Pricing) -> dict[date, Decimal]:
+def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:
     """Return USD a day that nodes cost more from the day on which what covers them ends.
 
     Their hours of the last week, at the price on demand less the one that they have.

@@ -1,5 +1,122 @@
-"""Hold dated facts about AWS products as data: every row with its source and the day it was read."""
+"""Read the data files beside this one, each once and only when asked for."""
 
-from bot.knowledge.facts import KnowledgeFiles, load_knowledge
+from __future__ import annotations
 
-__all__ = ["KnowledgeFiles", "load_knowledge"]
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from datetime import date
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar, get_type_hints
+
+from bot.model.claims import (
+    Chip,
+    ClaimedSaving,
+    Claims,
+    CodeSign,
+    Conflict,
+    Effort,
+    Grid,
+    Note,
+    Package,
+    Power,
+    Programme,
+    Pue,
+    Question,
+    SpeedUp,
+    Transfer,
+)
+from bot.model.fleet import InstanceType, InstanceTypes
+from bot.model.price import Basis, Price, StoragePrice
+
+T = TypeVar("T")
+Row = Mapping[str, str]
+
+
+@cache
+def load_knowledge() -> KnowledgeFiles:
+    """Return the one set of facts of this installation."""
+    return KnowledgeFiles()
+
+
+class KnowledgeFiles:
+    """Implement `bot.ports.Knowledge`."""
+
+    @staticmethod
+    @cache
+    def types() -> Mapping[str, InstanceType]:
+        """Return the specification of every known instance type, by name."""
+        reader = noun_of(InstanceType)
+
+        def typed(row: Row) -> InstanceType:
+            return reader({**row, "family": row["name"].partition(".")[0]})
+
+        return InstanceTypes(_each("instance_types.csv", typed))
+
+    @staticmethod
+    @cache
+    def fallback_prices() -> tuple[Price, ...]:
+        """Return the prices of last resort (Basis.FALLBACK)."""
+        reader = noun_of(Price)
+        return tuple(_each("prices.csv", lambda row: reader({**row, "basis": Basis.FALLBACK})))
+
+    @staticmethod
+    @cache
+    def storage_prices() -> tuple[StoragePrice, ...]:
+        """Return the list prices of storage."""
+        return tuple(_each("storage.csv", noun_of(StoragePrice)))
+
+    @staticmethod
+    @cache
+    def claims() -> Claims:
+        """Return speed-ups, savings and contradictions as others state them."""
+        return Claims(
+            tuple(_each("speedups.csv", noun_of(SpeedUp))),
+            tuple(_each("savings.csv", noun_of(ClaimedSaving))),
+            tuple(_each("conflicts.csv", noun_of(Conflict))),
+            tuple(_each("transfer.csv", noun_of(Transfer))),
+            tuple(_each("programmes.csv", noun_of(Programme))),
+            tuple(_each("notes.csv", noun_of(Note))),
+            tuple(_each("cuda.csv", noun_of(Package))),
+            tuple(_each("code.csv", noun_of(CodeSign))),
+            tuple(_each("questions.csv", noun_of(Question))),
+            tuple(_each("efforts.csv", noun_of(Effort))),
+            tuple(_each("chips.csv", noun_of(Chip))),
+            tuple(_each("power.csv", noun_of(Power))),
+            tuple(_each("grids.csv", noun_of(Grid))),
+            tuple(_each("pue.csv", noun_of(Pue))),
+            tuple(sorted(_each("regions.csv", lambda row: row["region"]))),
+        )
+
+    @staticmethod
+    @cache
+    def services() -> Mapping[str, str]:
+        """Return the product code of each service by the name that AWS's cost tools show."""
+        return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
+
+
+def noun_of(kind: type[T]) -> Callable[[Row], T]:
+    """Return a reader of rows whose columns are the fields of a noun, each read by its type."""
+    hints = get_type_hints(kind)
+    readers: Mapping[Any, Callable[[str], Any]] = {
+        date: date.fromisoformat,
+        Decimal | None: lambda text: Decimal(text) if text else None,
+    }
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type] # a noun is a dataclass
+
+    def read(row: Row) -> T:
+        return kind(**{n: readers.get(hints[n], hints[n])(row[n]) for n in names if n in row})
+
+    return read
+
+
+def _each(name: str, read: Callable[[Row], T]) -> Iterator[T]:
+    """Yield the noun of each row; raise `ValueError` naming the file and line that does not fit."""
+    text = (files("bot.knowledge") / name).read_text(encoding="utf-8")
+    for line, row in enumerate(csv.DictReader(text.splitlines()), 2):
+        try:
+            yield read(row)
+        except (ValueError, ArithmeticError, KeyError, TypeError) as error:
+            raise ValueError(f"{name}, line {line}: {error}") from error

@@ -560,6 +560,16 @@ ADVICE: tuple[Setting, ...] = (
         1.0,
     ),
     Setting(
+        "advice.least_usd_per_month",
+        SettingUnit.USD,
+        Decimal("100"),
+        "what a suggestion saves at least",
+        _OWN,
+        0,
+        1_000_000,
+        scoped=False,
+    ),
+    Setting(
         "advice.stale_days",
         SettingUnit.NUMBER,
         90.0,

@@ -15,6 +15,7 @@ from bot.model.alert import Alert
 from bot.model.policy import Policy
 from bot.model.window import Window
 from bot.watch.notify import group_key
+from bot.watch.preview import spent
 
 FLOOR = "alert.least_usd_per_hour"
 MOST = "alert.most_per_week"
@@ -56,11 +57,11 @@ def read_budget(words: str) -> Budget:
 
     Raises `WrongInput` that names what was not understood.
     """
-    left = words.lower().replace('"', " ").replace("'", " ").replace(",", " ")
-    messages, share = _MESSAGES.search(left), _SHARE.search(left)
-    for found in (messages, share):
-        left = left.replace(found[0], " ", 1) if found else left
-    unread = _PLAIN.sub(" ", left).split()
+    line = words.lower().replace('"', " ").replace("'", " ").replace(",", " ")
+    messages, share = _MESSAGES.search(line), _SHARE.search(line)
+    for match in (messages, share):
+        line = line.replace(match[0], " ", 1) if match else line
+    unread = _PLAIN.sub(" ", line).split()
     if unread or not (messages or share):
         wrong = f"'{' '.join(unread)}' is no part of a budget" if unread else "No number was given"
         raise WrongInput(
@@ -79,7 +80,7 @@ def read_budget(words: str) -> Budget:
 
 @dataclass(frozen=True)
 class Point:
-    """State what one floor sends: messages, and USD of the waste that they are about."""
+    """State the messages that one floor sends, and USD of the waste that they are about."""
 
     usd_per_hour: Decimal
     messages: int
@@ -88,18 +89,18 @@ class Point:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Hold the alerts that a window raised without a floor, and what each floor would have sent."""
+    """Hold the alerts that a window raised without a floor, to try each floor on them."""
 
     window: Window
     raised: Sequence[Alert]
     worths: Mapping[str, Decimal | None]
-    """By id the USD an hour that a floor judges an alert by, None for what it never holds back."""
+    """By id the USD an hour that a floor judges an alert by, None where it never holds one back."""
     floor: Decimal
     """The floor in force."""
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Return what floors send, the fewest messages first: of equal ones that of most waste."""
+        """Return a point for each floor, the fewest messages first: of equal ones that of most waste."""
         steps = sorted({worth for worth in self.worths.values() if worth is not None})
         # Between two worths every floor sends the same: the middle is the surest.
         between = (_rounded((low * high).sqrt(), high) for low, high in pairwise(steps))
@@ -110,14 +111,13 @@ class Frontier:
 
     @property
     def current(self) -> Point:
-        """Return what the floor in force sends."""
+        """Return the point of the floor in force."""
         return self.at(self.floor)
 
     def at(self, floor: Decimal) -> Point:
-        """Return what a floor sends."""
+        """Return the point of a floor."""
         sent = [a for a in self.raised if (worth := self.worths[a.id]) is None or worth >= floor]
-        waste = sum((alert.waste.so_far for alert in sent if alert.waste), Decimal(0))
-        return Point(floor, messages_of(sent), waste)
+        return Point(floor, messages_of(sent), spent(sent))
 
     @property
     def weeks(self) -> float:
@@ -143,11 +143,12 @@ class Frontier:
         Messages come by themselves at a rate that is known as well as the replayed weeks tell
         (a Poisson rate under Jeffreys' prior), so that few weeks promise little.
         """
-        shape, left = point.messages + 0.5, self.weeks / (self.weeks + 1)
-        chance, total = left**shape, 0.0
+        # The Poisson counts of a week whose rate is Gamma distributed: negative binomial.
+        shape, failing = point.messages + 0.5, self.weeks / (self.weeks + 1)
+        chance, total = failing**shape, 0.0
         for count in range(int(most) + 1):
             total += chance
-            chance *= (shape + count) / (count + 1) * (1 - left)
+            chance *= (shape + count) / (count + 1) * (1 - failing)
         return total
 
     def chosen(self, budget: Budget) -> Point:
@@ -172,7 +173,7 @@ class Frontier:
 
 
 def frontier(alerts: Iterable[Alert], window: Window, policy: Policy) -> Frontier:
-    """Return what floors make of alerts that were raised without one.
+    """Return the frontier of alerts that were raised without a floor.
 
     `policy` has the floor in force.
     """
@@ -219,16 +220,16 @@ def messages_of(alerts: Iterable[Alert]) -> int:
 
 @dataclass(frozen=True)
 class Week:
-    """State what was sent in a week, and USD of the waste that was and could have been told of."""
+    """State the messages of a week, and USD of the waste that they covered, of all that they could."""
 
     messages: int
-    told_usd: Decimal
+    covered_usd: Decimal
     usd: Decimal
 
     @property
     def caught(self) -> float:
         """Return the share of wasted USD that was told of, 1 without waste."""
-        return float(self.told_usd / self.usd) if self.usd else 1.0
+        return float(self.covered_usd / self.usd) if self.usd else 1.0
 
     def keeps(self, budget: Budget) -> bool:
         """Return whether all that was promised held."""
@@ -237,18 +238,16 @@ class Week:
 
 
 def week_of(alerts: Iterable[Alert], window: Window) -> Week:
-    """Return what was sent of a window's alerts, and what the floor alone kept from being sent."""
+    """Return the messages of a window's alerts, beside those that the floor alone held back."""
     within = [alert for alert in alerts if window.start <= alert.opened < window.end]
     sent = [alert for alert in within if not alert.muted_by]
     floored = [alert for alert in within if alert.muted_by == f"policy:{FLOOR}"]
-    told, muted = (
-        sum((x.waste.so_far for x in some if x.waste), Decimal(0)) for some in (sent, floored)
-    )
-    return Week(messages_of(sent), told, told + muted)
+    covered = spent(sent)
+    return Week(messages_of(sent), covered, covered + spent(floored))
 
 
 def _peak(alert: Alert) -> Decimal:
-    """Return the most USD an hour that an alert wasted; of what is lost already, all of it."""
+    """Return the most USD an hour that an alert wasted; where all is lost already, the whole."""
     assert alert.waste
     if alert.anomaly.lost_hours:
         return alert.waste.so_far
@@ -262,6 +261,7 @@ def _overlap(alert: Alert, beside: Alert) -> bool:
 
 def _rounded(floor: Decimal, most: Decimal) -> Decimal:
     """Return a floor with two significant digits, no more than `most`."""
+    # Cents are the least that a floor is written in.
     step = Decimal(1).scaleb(floor.adjusted() - 1) if floor else Decimal("0.01")
     step = max(step, Decimal("0.01"))
     return min(floor.quantize(step, ROUND_UP) if step < 1 else -(-floor // step) * step, most)

@@ -11,6 +11,7 @@ from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Form, Tone
 from bot.grammar.access import Access
 from bot.model.labels import Labels
+from bot.model.policy import Policy
 from bot.model.request import Request, User
 from bot.ports import Stores
 from bot.wiring.environment import settings_of
@@ -24,10 +25,9 @@ TINY = Labels(cluster="tiny")
 SET = "config set idle.below 15% for 10m cluster=tiny"
 
 
-def app(opened: OpenedSource, store: Any, **more: Any) -> App:
-    ports = with_parts(
-        opened.ports(Stores(store, store, store, store), settings_of({}).policy), **more
-    )
+def app(opened: OpenedSource, store: Any, policy: Policy | None = None, **more: Any) -> App:
+    chosen = policy or settings_of({}).policy
+    ports = with_parts(opened.ports(Stores(store, store, store, store), chosen), **more)
     return App(ports, ports.site.channels, Access((ADMIN, "chat:U3")), time.monotonic)
 
 

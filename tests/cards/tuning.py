@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.answers.config.budget import budget_card, promised_card
-from bot.answers.config.preview import preview_card
+from bot.answers.config.preview import budget_card, preview_card, promised_card
 from bot.answers.config.show import (
     FAMILIES,
     applied_card,

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.knowledge import load_knowledge
-from bot.knowledge.facts import _each
+from bot.knowledge import _each, load_knowledge
 from bot.model.fleet import Market
 from bot.model.price import Basis
 

@@ -137,7 +137,7 @@ def test_a_week_is_judged_by_what_was_sent():
     snoozed = replace(idle("s", 50, so_far=900), muted_by="silence:s1")
     before = idle("b", 50, opened=NOON - DAY)
     week = week_of([*FIVE_ALERTS[3:], muted, snoozed, before], Window(NOON, NOON + WEEK))
-    assert (week.messages, week.told_usd, week.usd) == (2, 3600, 3700)
+    assert (week.messages, week.covered_usd, week.usd) == (2, 3600, 3700)
     assert week.keeps(Budget(2, 0.95))
     assert not week.keeps(Budget(1))
     assert not week.keeps(Budget(2, 0.99))

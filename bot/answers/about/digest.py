@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import partial
 
 from bot.answers.about.summary import summary_card, summary_of
-from bot.answers.config.budget import week_data, week_words
+from bot.answers.config.preview import week_data, week_words
 from bot.answers.cost.goodput import (
     GOODPUT_FIGURES,
     goodput_data,
@@ -21,8 +21,8 @@ from bot.answers.cost.goodput import (
 )
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
 from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
-from bot.answers.plan.comparison import Migration
-from bot.answers.plan.migrate import suggested
+from bot.answers.plan.suggestions import COLUMNS as SUGGESTED
+from bot.answers.plan.suggestions import WEEKLY, suggestion_words, suggestions_of
 from bot.answers.runs.card import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
@@ -33,17 +33,16 @@ from bot.cards.card import (
     Card,
     Code,
     Strong,
-    Text,
     Tone,
     compose,
     quiet,
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.lines import quote
 from bot.cards.words import about, day, doubted, period, unseen
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
+from bot.costs.suggestions import Suggestion
 from bot.costs.training import RunComparison
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -80,8 +79,8 @@ class Week:
     """Where the month's whole bill ends; None where too little of it is known."""
     seen: Coverage = field(default_factory=Coverage)
     """How much of the fleet was known at its end."""
-    moves: Sequence[Migration] = ()
-    """Moves to another type that cost less for the same work, of clusters that are busy and well."""
+    suggested: Sequence[Suggestion] = ()
+    """What would save most, of all that nobody spoke about yet."""
     tight: Sequence[QuotaUse] = ()
     """Quotas by which the next launch would be refused."""
     goodput: GoodputRow | None = None
@@ -165,7 +164,10 @@ def digest_card(week: Week) -> Card:
         muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
         [text(Strong(name), f": {line}") for name, line in lines.items() if line],
-        map(_suggestion, week.moves),
+        text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
+        if week.suggested
+        else None,
+        map(suggestion_words, week.suggested),
         room_words(week.tight) if week.tight else None,
         Buttons(_NEXT if week.goodput else _NEXT[:2]),
     )
@@ -184,9 +186,7 @@ def digest_card(week: Week) -> Card:
             {"name": name, **(compare_data(comparison) if comparison else {})}
             for name, comparison in week.parities
         ],
-        "suggested": [
-            {"cluster": move.standing.cluster, "to": move.to.name} for move in week.moves
-        ],
+        "suggested": SUGGESTED.data(week.suggested),
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
         **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
@@ -213,13 +213,6 @@ def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
     return [_STOPPED.table(saved, most=_MOST, rest=_rest(len(saved))), quiet(estimate)]
 
 
-def _suggestion(move: Migration) -> Text:
-    """Name a move that nobody asked about, and the line that weighs it."""
-    cluster = move.standing.cluster
-    why = f": {cluster} is busy and well, and {move.to.name} {move.verdict.headline}: "
-    return text(Strong("Worth a look"), why, Code(f"migrate {quote(cluster)}"))
-
-
 def _rest(n: int) -> str:
     return f"and {counted(n - _MOST, 'more alert')}"
 
@@ -233,10 +226,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    moves: Sequence[Migration] = ()
-    with suppress(TrnbotError):
-        moves = suggested(ports, now)
-
+    suggested = suggestions_of(ports, now).open[:WEEKLY]
     goodput = None
     with suppress(TrnbotError):
         total = goodput_within(ports, reading, window, ("cluster",)).total
@@ -251,7 +241,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         parities(ports, now),
         nowcast,
         memory.coverage(now),
-        moves,
+        suggested,
         tight_quotas(reading.inventory),
         goodput,
         promised,
@@ -276,6 +266,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
         "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
         **QUOTAS.sources("tight_quotas"),
+        **SUGGESTED.sources("suggested"),
         **GOODPUT_FIGURES,
         "budget/messages": "count of the messages of the week, alerts of one group that overlap as one",
         "budget/caught": "waste of alerts that were sent / that and what the floor kept from it",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.answers.config.budget import budget_card, promised_card
-from bot.answers.config.preview import preview_card
+from bot.answers.config.preview import budget_card, preview_card, promised_card
 from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput, nearest

@@ -22,6 +22,7 @@ from bot.model.reading import (
     AT_LIMIT,
     BEYOND,
     HARDLY,
+    Reading,
     Throughput,
     coverage_of,
     detached_since,
@@ -248,6 +249,27 @@ def storage_card(
     )
 
 
+def unused_of(reading: Reading, pricing: Pricing) -> list[Unused]:
+    """Return the volumes that are attached to nothing, and the file systems without a client."""
+    since: list[tuple[Volume | FileSystem, datetime]] = []
+    for volume in reading.inventory.volumes:
+        detached = detached_since(volume, reading.frame("volume"))
+        if detached is not None:
+            since.append((volume, min(detached, reading.now)))
+
+    for system in reading.inventory.file_systems:
+        frame = own_frame(reading.frame("file_system"), system.labels.resource)
+        if frame is not None:
+            # One reading without clients or operations is enough, where no other had any.
+            quiet_now, read_steps = quiet_steps(frame.last(timedelta(hours=1)))
+            if quiet_now.all() and read_steps.any():
+                since.append((system, quiet_since(frame)))
+
+    return [
+        Unused(thing, at, pricing(thing.labels.resource, reading.inventory)) for thing, at in since
+    ]
+
+
 @command(
     "storage",
     "Unattached volumes and unused file systems with the monthly cost of each; S3 by bucket, its"
@@ -270,30 +292,13 @@ def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this
     reading = Watch(ports, ()).read(request.at)
     if not (s3 and s3.buckets):
         refuse_unseen(cluster, reading)  # a cluster with buckets need not run anything
-    pricing = Pricing(ports).at(request.at)
-
-    unused_since: list[tuple[Volume | FileSystem, datetime]] = []
-    for volume in reading.inventory.volumes:
-        since = detached_since(volume, reading.frame("volume"))
-        if since is not None:
-            unused_since.append((volume, min(since, reading.now)))
-
     loads = []
     for system in reading.inventory.file_systems:
-        frame = own_frame(reading.frame("file_system"), system.labels.resource)
-        if frame is not None:
-            # One reading without clients or operations is enough, where no other had any.
-            quiet_now, read_steps = quiet_steps(frame.last(timedelta(hours=1)))
-            if quiet_now.all() and read_steps.any():
-                unused_since.append((system, quiet_since(frame)))
         load = throughput_of(system, reading.frame("file_system"), _WEEK)
         if load:
             loads.append(load)
 
-    unused = [
-        Unused(thing, since, pricing(thing.labels.resource, reading.inventory))
-        for thing, since in unused_since
-    ]
+    unused = unused_of(reading, Pricing(ports).at(request.at))
     return storage_card(
         [item for item in unused if cluster in ("", item.thing.labels.cluster)],
         [load for load in loads if cluster in ("", load.system.labels.cluster)],

@@ -257,8 +257,8 @@ def _called(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
     None where all have it: then the name is the cluster's too, and tells no run.
     """
     part = re.compile(rf"(?<![a-z0-9]){re.escape(run.labels.job)}(?![a-z0-9])", re.IGNORECASE)
-    found = [x for x in nodes if run.labels.job and part.search(x.tags.get("Name", ""))]
-    return found if len(found) < len(nodes) else []
+    matching = [x for x in nodes if run.labels.job and part.search(x.tags.get("Name", ""))]
+    return matching if len(matching) < len(nodes) else []
 
 
 _WHOLE = (
@@ -362,11 +362,11 @@ def strangers(levels: Doubles) -> Mask:
     while left.size:
         # From the node with most others that move like it: they are a group.
         likes = alike[np.ix_(left, left)] >= _ALIKE
-        found = left[likes[int(likes.sum(axis=1).argmax())]]
-        if found.size < 2 or found.size <= group.sum():
+        largest = left[likes[int(likes.sum(axis=1).argmax())]]
+        if largest.size < 2 or largest.size <= group.sum():
             break
-        group = np.isin(np.arange(n), found)
-        left = np.setdiff1d(left, found)
+        group = np.isin(np.arange(n), largest)
+        left = np.setdiff1d(left, largest)
 
     if not group.any():
         return group
@@ -382,8 +382,8 @@ def _correlations(levels: Doubles, readings: Mask) -> Doubles:
         sums, squares = filled @ known.T, (filled**2) @ known.T
         covariance = filled @ filled.T - sums * sums.T / count
         spread = (squares - sums**2 / count) * (squares - sums**2 / count).T
-        found: Doubles = covariance / np.sqrt(spread)
+        correlation: Doubles = covariance / np.sqrt(spread)
 
     # A node that stands still moves with nobody.
-    sure = (count >= _FEWEST) & (spread > (1e-6 * count) ** 2) & np.isfinite(found)
-    return np.where(sure, found, 0.0)
+    sure = (count >= _FEWEST) & (spread > (1e-6 * count) ** 2) & np.isfinite(correlation)
+    return np.where(sure, correlation, 0.0)

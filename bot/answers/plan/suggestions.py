@@ -1,0 +1,455 @@
+"""Answer with changes that would save money, and remember how people decided about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+import numpy as np
+
+from bot.answers.cost.commitments import commitments_of
+from bot.answers.cost.goodput import goodput_within
+from bot.answers.cost.storage import unused_of
+from bot.answers.fleet.command import look_over
+from bot.answers.plan.comparison import Migration
+from bot.answers.plan.migrate import suggested as moves_of
+from bot.cards.card import (
+    Block,
+    Button,
+    Buttons,
+    ButtonStyle,
+    Card,
+    Facts,
+    Strong,
+    Text,
+    Tone,
+    compose,
+    quiet,
+    text,
+)
+from bot.cards.columns import DAY, USD, Column, Columns, datum
+from bot.cards.lines import quote
+from bot.cards.words import period
+from bot.costs import suggestions as weigh
+from bot.costs.goodput import GoodputClass
+from bot.costs.nowcast import lapsing_of
+from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
+from bot.costs.suggestions import Suggestion, SuggestionKind
+from bot.errors import TrnbotError, WrongInput, nearest
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.fleet import Market, is_neuron
+from bot.model.money import cents, counted, usd
+from bot.model.reading import Reading
+from bot.model.request import Request
+from bot.model.window import Window
+from bot.ports import Documents, Ports
+
+WEEKLY = 3
+"""Suggestions that are shown unasked in a week."""
+_LOOKED = timedelta(days=14)
+_MOST = 500
+
+
+class Verdict(StrEnum):
+    """Name the decisions about a suggestion."""
+
+    DECLINED = "declined"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class SuggestionVerdict:
+    """State a person's decision about a suggestion, and the saving that it promised then."""
+
+    verdict: Verdict
+    todo: str
+    usd_per_month: Decimal
+    at: datetime
+    by: str
+    by_name: str
+    note: str = ""
+
+
+VERDICTS = Documents("suggestions", SuggestionVerdict)
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """Hold the suggestions of now, the dearest first, and the decisions about them and earlier ones."""
+
+    suggestions: Sequence[Suggestion]
+    verdicts: Mapping[str, SuggestionVerdict]
+
+    @property
+    def open(self) -> list[Suggestion]:
+        """Return those that nobody decided about yet."""
+        return [suggestion for suggestion in self.suggestions if suggestion.id not in self.verdicts]
+
+    def saved(self, name: str) -> Decimal:
+        """Return USD a month that a change saved: its promise less the saving that is left."""
+        remaining = sum((x.usd_per_month for x in self.suggestions if x.id == name), Decimal(0))
+        return self.verdicts[name].usd_per_month - remaining
+
+
+def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
+    """Weigh every kind of suggestion; an unreadable source suggests nothing. May block."""
+    verdicts = dict(VERDICTS.newest(ports.stores.documents, _MOST))
+    weighed: list[Suggestion] = []
+    with suppress(TrnbotError):
+        reading = look_over(ports, now)[1]
+        pricing = Pricing(ports).at(now)
+        for kind in (_moves, _commitments, _schedules, _storage, _losses, _renewals):
+            with suppress(TrnbotError):
+                weighed += kind(ports, reading, pricing)
+    least = ports.policy.usd("advice.least_usd_per_month")
+    worth = [suggestion for suggestion in weighed if suggestion.usd_per_month >= least]
+    worth.sort(key=lambda suggestion: (-suggestion.usd_per_month, suggestion.id))
+    return Suggestions(worth, verdicts)
+
+
+def _moves(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+    for move in moves_of(ports, reading.now):
+        suggestion = _move(move, reading)
+        if suggestion and suggestion.low_usd > 0:
+            yield suggestion
+
+
+def _move(move: Migration, reading: Reading) -> Suggestion | None:
+    """Weigh a move to another type, bought as today's nodes are."""
+    standing = move.standing
+    alike = [x for x in move.moves() if standing.price and x.price.market is standing.price.market]
+    if not alike:
+        return None
+    option, today = alike[0], standing.usd_per_hour * HOURS_A_MONTH
+    worst, middle, best = (
+        cents(today * (1 - Decimal(str(share))))
+        for share in (option.worst, option.middle, option.best)
+    )
+    return Suggestion(
+        SuggestionKind.MOVE,
+        standing.cluster,
+        f"Move {standing.cluster} to {move.to.name}: {move.verdict.headline}",
+        middle,
+        worst,
+        best,
+        Window(reading.now - timedelta(days=1), reading.now),
+        "the speed-up is as stated; the range is that of its sources",
+        f"migrate {quote(standing.cluster)}",
+        (
+            ("today's nodes, a month", usd(today, digits=2)),
+            ("cost of the same work there, middle", f"{option.middle:.1%}"),
+            ("slowest and fastest source", f"{option.worst:.1%} to {option.best:.1%}"),
+        ),
+    )
+
+
+def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    running = Counter(
+        node.labels.instance_type
+        for node in reading.inventory.instances.values()
+        if node.running and node.market is Market.ON_DEMAND and is_neuron(node.labels.instance_type)
+    )
+    for name in running:
+        with suppress(TrnbotError):
+            offered = commitments_of(ports, (name, 1), Offers(pricing), reading.now, "")
+            if suggestion := weigh.commitment(offered):
+                yield suggestion
+
+
+def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    frame = reading.frame("node")
+    if frame is None:
+        return
+    paid: dict[str, list[tuple[int, Decimal]]] = {}
+    for row, thing in enumerate(frame.things):
+        node = reading.inventory.instances.get(thing.instance)
+        price = pricing.instance(node) if node and node.market is Market.ON_DEMAND else None
+        if price and thing.cluster:
+            paid.setdefault(thing.cluster, []).append((row, price.usd_per_hour))
+    for cluster, nodes in paid.items():
+        rows, prices = zip(*nodes, strict=True)
+        limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
+        if suggestion := weigh.schedule(cluster, frame.pick(np.array(rows)), limit, prices):
+            yield suggestion
+
+
+def _storage(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Suggest to delete storage too small for an alert, once it has lain for days."""
+    alerts = ports.stores.alerts.load(reading.now).alerts
+    alerted = {thing for alert in alerts if alert.speaking for thing in alert.anomaly.things}
+    unused = [
+        x
+        for x in unused_of(reading, pricing)
+        if x.thing.labels.resource not in alerted
+        and x.since <= reading.now - ports.policy.duration("orphaned_storage.for")
+    ]
+    if unused:
+        amounts = [(x.thing.labels.resource, x.usd_per_month) for x in unused]
+        yield weigh.storage(amounts, min(x.since for x in unused), reading.now)
+
+
+def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+    """Weigh the losses by goodput: to compiling again, and by each job to restarts."""
+    window = Window(reading.now - _LOOKED, reading.now)
+    goodput = goodput_within(ports, reading, window, ("job",))
+    reach = goodput.read
+    if reach is None:
+        return
+    again = (GoodputClass.COMPILING_AGAIN, GoodputClass.COLD_CACHE)
+    jobs = [
+        weigh.checkpoints(
+            row.key["job"],
+            row.of(GoodputClass.LOST),
+            row.of(GoodputClass.CHECKPOINT_EVALUATION),
+            reach,
+        )
+        for row in goodput.rows
+        if row.key["job"]
+    ]
+    compiles = weigh.cache(sum(map(goodput.total.of, again), Decimal(0)), reach)
+    yield from filter(None, (compiles, *jobs))
+
+
+def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    yield from weigh.renewals(lapsing_of(pricing).items(), reading.now)
+
+
+COLUMNS = Columns[Suggestion](
+    datum("id", lambda x: x.id),
+    datum("kind", lambda x: x.kind.value),
+    datum("subject", lambda x: x.subject),
+    Column("suggestion", lambda x: x.kind.value),
+    Column("for", lambda x: x.subject),
+    datum("todo", lambda x: x.todo),
+    Column(
+        "$/month",
+        lambda x: x.usd_per_month,
+        USD,
+        "usd_per_month",
+        "as its steps have it: suggestions show ID lists them",
+        total=True,
+    ),
+    Column("at least", lambda x: x.low_usd, USD, "low_usd", "the low end, as its steps have it"),
+    Column("at most", lambda x: x.high_usd, USD, "high_usd", "the high end, as its steps have it"),
+    datum("window", lambda x: x.window),
+    datum("holds_if", lambda x: x.holds_if),
+    datum("line", lambda x: x.line),
+)
+_DECIDED = Columns[tuple[str, SuggestionVerdict, Decimal]](
+    Column("decision", lambda x: x[1].verdict.value),
+    Column("what", lambda x: x[1].todo),
+    Column("by", lambda x: x[1].by_name or x[1].by),
+    Column("on", lambda x: x[1].at, DAY),
+    Column("promised $/month", lambda x: x[1].usd_per_month, USD),
+    Column("saved $/month", lambda x: x[2] if x[1].verdict is Verdict.DONE else None, USD),
+    Column("why", lambda x: x[1].note, missing=""),
+)
+
+
+def suggestion_words(suggestion: Suggestion) -> Text:
+    """Say a suggestion in one line, dollars first."""
+    amount = f"{usd(suggestion.usd_per_month)} a month"
+    return text(Strong(amount), f" ({_range(suggestion)}): {suggestion.todo}.")
+
+
+def _range(suggestion: Suggestion) -> str:
+    low, high = usd(suggestion.low_usd), usd(suggestion.high_usd)
+    return f"{low} to {high}, estimated" if low != high else "estimated"
+
+
+def _buttons(suggestion: Suggestion) -> Buttons:
+    name = suggestion.id
+    return Buttons(
+        (
+            Button("Calculate", f"suggestions show {name}"),
+            Button("Try", suggestion.line),
+            Button("Done", f"suggestions done {name}", ButtonStyle.PRIMARY),
+            Button("Not again", f"suggestions decline {name}"),
+        )
+    )
+
+
+def suggestions_card(seen: Suggestions) -> Card:
+    """List open suggestions with their buttons, and below them the decisions about others."""
+    total = sum((suggestion.usd_per_month for suggestion in seen.open), Decimal(0))
+    decided = [(name, verdict, seen.saved(name)) for name, verdict in seen.verdicts.items()]
+    listed: list[Block] = []
+    for suggestion in seen.open:
+        listed += [suggestion_words(suggestion), _buttons(suggestion)]
+    blocks = compose(
+        listed or text("Nothing that is known here would save enough to be worth a change."),
+        _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
+        quiet(
+            "Estimates, of list or billed prices; never part of an alert. 'Not again' keeps one away"
+            " for good, 'Done' compares what it promised with what is still to be had."
+        ),
+    )
+    title = "No suggestion"
+    if seen.open:
+        title = f"{counted(len(seen.open), 'suggestion')}: about {usd(total)} a month in all"
+    data = {
+        "suggestions": COLUMNS.data(seen.open),
+        "usd_per_month": total,
+        "decided": [
+            {
+                "id": name,
+                "verdict": verdict.verdict.value,
+                "usd_per_month": verdict.usd_per_month,
+                "saved_usd_per_month": saved if verdict.verdict is Verdict.DONE else None,
+                "at": verdict.at,
+                "by": verdict.by,
+                "note": verdict.note,
+            }
+            for name, verdict, saved in decided
+        ],
+    }
+    return Card(title, Tone.INFO, blocks, data)
+
+
+@command(
+    "suggestions",
+    "Changes that would save money and that nobody asked about, the dearest first.",
+    needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
+    examples=("suggestions",),
+    rows=("suggestions",),
+    figures={
+        **COLUMNS.sources("suggestions"),
+        "usd_per_month": "sum over what is listed",
+        "decided/usd_per_month": "its promise when it was decided about",
+        "decided/saved_usd_per_month": "what it promised - what the same suggestion would still save",
+    },
+)
+def suggestions(ports: Ports, request: Request) -> Card:
+    """Weigh all kinds, and leave out those that people decided about."""
+    return suggestions_card(suggestions_of(ports, request.at))
+
+
+@command(
+    "suggestions show",
+    "One suggestion with its arithmetic, and what it rests on.",
+    needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
+    examples=("suggestions show s1234abcd",),
+    figures=COLUMNS.sources("suggestion"),
+    hidden=True,
+)
+def suggestions_show(
+    ports: Ports, request: Request, name: str = arg(None, "the suggestion's id")
+) -> Card:
+    """Draw every step from readings to dollars a month."""
+    suggestion = _named(ports, request, name)
+    blocks = compose(
+        text(f"{suggestion.todo}."),
+        Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
+        text(f"True if {suggestion.holds_if}."),
+        quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
+        _buttons(suggestion),
+    )
+    title = f"{suggestion.kind.value.capitalize()}: {usd(suggestion.usd_per_month)} a month"
+    data = {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}}
+    return Card(title, Tone.INFO, blocks, data)
+
+
+def _named(ports: Ports, request: Request, name: str) -> Suggestion:
+    """Return a suggestion by its id, or raise `WrongInput`."""
+    by_id = {x.id: x for x in suggestions_of(ports, request.at).suggestions}
+    if name not in by_id:
+        hint = nearest(name, by_id, most=5, otherwise="'suggestions' lists them")
+        raise WrongInput(f"There is no suggestion '{name}' now{hint}.")
+    return by_id[name]
+
+
+def _decide(ports: Ports, request: Request, name: str, verdict: Verdict, note: str) -> Card:
+    """Keep a person's decision about a suggestion; the newest one holds."""
+    suggestion, who = _named(ports, request, name), request.user
+    decision = SuggestionVerdict(
+        verdict,
+        suggestion.todo,
+        suggestion.usd_per_month,
+        request.at,
+        who.id,
+        who.name,
+        note,
+    )
+    VERDICTS.put(ports.stores.documents, name, decision)
+    later = "It is not suggested again."
+    if verdict is Verdict.DONE:
+        later = (
+            f"It promised {usd(suggestion.usd_per_month)} a month; 'suggestions' compares that with"
+            " what is still to be had."
+        )
+    blocks = (
+        text(f"{suggestion.todo}."),
+        quiet(later),
+        Buttons((Button("Undo", f"suggestions reopen {name}"),)),
+    )
+    title = f"{verdict.value.capitalize()} by {who.name or who.id}"
+    data = {"id": name, "verdict": verdict.value, "usd_per_month": suggestion.usd_per_month}
+    return Card(title, Tone.GOOD, blocks, data, public=True)
+
+
+@command(
+    "suggestions decline",
+    "Keep a suggestion from coming again, with a reason.",
+    needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
+    examples=("suggestions decline s1234abcd we move to trn2 in May",),
+    hidden=True,
+    changes=True,
+)
+def suggestions_decline(
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "the suggestion's id"),
+    reason: str = arg("", "why not", rest=True),
+) -> Card:
+    """Keep that it is not wanted."""
+    return _decide(ports, request, name, Verdict.DECLINED, reason)
+
+
+@command(
+    "suggestions done",
+    "Say that a suggestion was followed: what it saves is compared with what it promised.",
+    needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
+    examples=("suggestions done s1234abcd",),
+    hidden=True,
+    changes=True,
+)
+def suggestions_done(
+    ports: Ports, request: Request, name: str = arg(None, "the suggestion's id")
+) -> Card:
+    """Write that it was followed."""
+    return _decide(ports, request, name, Verdict.DONE, "")
+
+
+@command(
+    "suggestions reopen",
+    "Take back the decision about a suggestion.",
+    needs=Needs.STATE,
+    topic=Topic.PLANS,
+    examples=("suggestions reopen s1234abcd",),
+    hidden=True,
+    changes=True,
+)
+def suggestions_reopen(
+    ports: Ports, request: Request, name: str = arg(None, "the suggestion's id")
+) -> Card:
+    """Forget the decision."""
+    documents = ports.stores.documents
+    decision = VERDICTS.get(documents, name)
+    if decision is None:
+        raise WrongInput(f"Nobody decided about '{name}'; 'suggestions' lists the decisions.")
+    VERDICTS.drop(documents, name)
+    blocks = (text(f"{decision.todo}."),)
+    return Card("Suggested again", Tone.GOOD, blocks, {"id": name}, public=True)

@@ -1,0 +1,213 @@
+"""Every suggestion's dollars are derived again by DuckDB, and none is made of a fleet that works."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.costs import suggestions as weigh
+from bot.costs.commitments import Commitments, OnDemandUse
+from bot.model.fleet import Market
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.price import Basis, CommitmentOffer, Payment, Price
+from bot.model.window import Window
+
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+FIVE, HOUR = timedelta(minutes=5), timedelta(hours=1)
+PRICE = Decimal("21.50")
+
+
+def frame(used: np.ndarray, start: datetime = MONDAY) -> Frame:
+    """Return a frame of nodes by hours; nan where a node is not there."""
+    steps = np.repeat(used, 12, axis=1).astype(np.float32)[:, :, None]
+    things = tuple(Labels(cluster="dev", instance=f"i-{n}") for n in range(len(used)))
+    return Frame("node", things, start, FIVE, ("neuroncore_utilization_ratio",), steps)
+
+
+def office(nodes: int = 3, weeks: int = 2) -> np.ndarray:
+    """Return nodes that work from 9 to 18 on workdays and stand idle else."""
+    hour = np.arange(weeks * 168)
+    working = (hour // 24 % 7 < 5) & (hour % 24 >= 9) & (hour % 24 < 18)
+    return np.tile(np.where(working, 0.6, 0.01), (nodes, 1))
+
+
+def derived_month(used: np.ndarray, start: datetime, prices: list[Decimal]) -> float:
+    """Return USD a month of hours of the week that are free in each week, by plain group-bys."""
+    rows = [
+        (start + hour * HOUR, float(level), float(prices[node]))
+        for node, levels in enumerate(used)
+        for hour, level in enumerate(levels)
+        if not np.isnan(level)
+    ]
+    if not rows:
+        return 0.0
+    table = duckdb.connect()
+    table.execute("SET TimeZone = 'UTC'")
+    table.execute("CREATE TABLE used (t TIMESTAMP, level DOUBLE, usd DOUBLE)")
+    table.executemany(
+        "INSERT INTO used VALUES (?, ?, ?)", [(at.replace(tzinfo=None), *x) for at, *x in rows]
+    )
+    (total,) = table.execute(
+        """
+        WITH slot AS (
+            SELECT (isodow(t) - 1) * 24 + hour(t) AS slot, count(DISTINCT t) AS weeks,
+                max(level) > 0.05::FLOAT AS works
+            FROM used GROUP BY 1
+        ), free AS (SELECT slot FROM slot WHERE weeks >= 2 AND NOT works),
+        begins AS (
+            SELECT slot FROM free a WHERE 4 = (
+                SELECT count(*) FROM free b WHERE (b.slot - a.slot + 168) % 168 < 4
+            )
+        ), kept AS (
+            SELECT DISTINCT (slot + k) % 168 AS slot FROM begins, range(4) r(k)
+        )
+        SELECT coalesce(sum(usd), 0) FROM used
+        WHERE (isodow(t) - 1) * 24 + hour(t) IN (SELECT slot FROM kept)
+            AND EXISTS (SELECT 1 FROM slot WHERE works)
+        """
+    ).fetchone()
+    return total / used.shape[1] * 730
+
+
+def test_nights_and_weekends_are_suggested_at_their_price() -> None:
+    used = office()
+    found = weigh.schedule("dev", frame(used), 0.05, [PRICE] * 3)
+    assert found
+    assert float(found.usd_per_month) == pytest.approx(
+        derived_month(used, MONDAY, [PRICE] * 3), abs=0.01
+    )
+    assert found.low_usd == found.high_usd == found.usd_per_month
+    assert "123 hours of each week (Fri 18:00 to Mon 09:00 UTC among them)" in found.todo
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 30))
+@settings(max_examples=40, deadline=None)
+def test_duckdb_derives_every_schedule_again(seed: int, shift: int) -> None:
+    rng = np.random.default_rng(seed)
+    used = office(int(rng.integers(1, 5)), int(rng.integers(2, 4)))[
+        :, : 336 + int(rng.integers(0, 168))
+    ]
+    used[rng.random(used.shape) < 0.05] = np.nan
+    used[:, rng.random(used.shape[1]) < rng.choice([0, 0.003, 0.05])] = 0.9
+    prices = [Decimal(str(round(float(p), 4))) for p in rng.uniform(1, 60, len(used))]
+    start = MONDAY + shift * HOUR
+    found = weigh.schedule("dev", frame(used, start), 0.05, prices)
+    derived = derived_month(used, start, prices)
+    assert float(found.usd_per_month if found else 0) == pytest.approx(derived, abs=0.02)
+    assert not found or found.low_usd <= found.usd_per_month <= found.high_usd
+
+
+@pytest.mark.parametrize(
+    "used",
+    [np.full((3, 336), 0.6), np.full((3, 336), 0.0), office(weeks=1), np.full((2, 336), np.nan)],
+    ids=["always busy", "never busy: an alert's", "seen for one week", "not there"],
+)
+def test_what_is_no_habit_is_no_schedule(used: np.ndarray) -> None:
+    assert weigh.schedule("dev", frame(used), 0.05, [PRICE] * len(used)) is None
+
+
+def test_short_breaks_are_not_worth_a_stop() -> None:
+    hour = np.arange(336)
+    used = np.where(hour % 24 < 3, 0.0, 0.7)[None, :]
+    assert weigh.schedule("dev", frame(used), 0.05, [PRICE]) is None
+
+
+OFFER = CommitmentOffer(
+    "trn1.32xlarge", "us-west-2", "Compute Savings Plan", 1, Payment.NONE, Decimal("13.70"),
+    Decimal(0), date(2026, 11, 1), "AWS Price List",
+)  # fmt: skip
+
+
+def offered(hours: list[float], *offers: CommitmentOffer) -> Commitments:
+    window = Window(MONDAY, MONDAY + len(hours) * HOUR)
+    price = Price(
+        "trn1.32xlarge",
+        PRICE,
+        Market.ON_DEMAND,
+        Basis.LISTED,
+        "us-west-2",
+        date(2026, 11, 1),
+        "AWS",
+    )
+    use = OnDemandUse(window, tuple(Decimal(str(x)) for x in hours))
+    return Commitments("trn1.32xlarge", 1, "us-west-2", offers or (OFFER,), price, use)
+
+
+@given(st.lists(st.integers(0, 12), min_size=48, max_size=200))
+@settings(max_examples=60, deadline=None)
+def test_every_commitment_is_derived_again(hours: list[int]) -> None:
+    found = weigh.commitment(offered([float(hour) for hour in hours]))
+    tried = {
+        n: (sum(min(n, hour) for hour in hours) * PRICE - n * len(hours) * OFFER.usd_per_hour)
+        for n in range(1, max(hours) + 1)
+    }
+    best = max(tried, key=lambda n: tried[n], default=0)
+    months = Decimal(len(hours)) / 730
+    regret = Decimal(-1)
+    if best:
+        regret = tried[best] - Decimal(sum(min(best, hour) for hour in hours)) / 3 * PRICE
+    if found is None:
+        assert regret / months < Decimal("0.01")
+        return
+    assert float(found.usd_per_month) == pytest.approx(float(tried[best] / months), abs=0.01)
+    assert float(found.low_usd) == pytest.approx(float(regret / months), abs=0.01)
+
+
+def test_a_commitment_that_a_third_less_use_would_spoil_is_not_suggested() -> None:
+    steady = offered([8.0] * 200)
+    dear = CommitmentOffer(**{**vars(OFFER), "usd_per_hour": Decimal("19")})
+    assert weigh.commitment(steady)
+    assert weigh.commitment(offered([8.0] * 200, dear)) is None
+    paid_upfront = CommitmentOffer(**{**vars(OFFER), "payment": Payment.ALL})
+    assert weigh.commitment(offered([8.0] * 200, paid_upfront)) is None
+
+
+WEEK = Window(MONDAY, MONDAY + timedelta(days=7))
+
+
+def test_a_kept_cache_is_worth_what_compiling_again_cost() -> None:
+    found = weigh.cache(Decimal(380), WEEK)
+    assert found
+    assert float(found.usd_per_month) == pytest.approx(380 / 168 * 730, abs=0.01)
+    assert weigh.cache(Decimal(0), WEEK) is None
+
+
+@given(st.integers(1, 10_000), st.integers(1, 10_000))
+def test_no_other_interval_of_checkpoints_costs_less(lost: int, saving: int) -> None:
+    """Tried at every factor: what is lost shrinks with it, what saving costs grows."""
+    found = weigh.checkpoints("llama", Decimal(lost), Decimal(saving), WEEK)
+    factors = np.geomspace(0.05, 200, 4000)
+    least = float((lost / factors + saving * factors).min())
+    if found is None:
+        assert saving >= lost
+        return
+    assert float(found.usd_per_month) == pytest.approx(
+        (lost + saving - least) / 168 * 730, rel=0.01, abs=0.05
+    )
+
+
+@pytest.mark.parametrize(("lost", "saving"), [(0, 50), (50, 0), (50, 50), (20, 50)])
+def test_checkpoints_that_cost_more_than_restarts_are_left_alone(lost: int, saving: int) -> None:
+    assert weigh.checkpoints("llama", Decimal(lost), Decimal(saving), WEEK) is None
+
+
+def test_what_ends_within_a_month_is_to_be_renewed() -> None:
+    now = MONDAY + 9 * HOUR
+    lapsing = [(date(2026, 11, 30), Decimal(240)), (date(2026, 12, 20), Decimal(500)), (date(2026, 10, 1), Decimal(9))]  # fmt: skip
+    (found,) = weigh.renewals(lapsing, now)
+    assert float(found.usd_per_month) == pytest.approx(240 * 730 / 24)
+    assert "Renew what ends on November 30" in found.todo
+
+
+def test_the_same_suggestion_has_the_same_id() -> None:
+    first = weigh.storage([("vol-1", Decimal(30))], MONDAY, MONDAY)
+    later = weigh.storage([("vol-1", Decimal(30)), ("vol-2", Decimal(12))], MONDAY, MONDAY + HOUR)
+    assert first.id == later.id
+    assert later.usd_per_month == 42
