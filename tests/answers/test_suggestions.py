@@ -9,6 +9,7 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict
+from bot.model.policy import Policy
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ANYONE, app, ask, buttons, refused
