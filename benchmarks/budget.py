@@ -1,8 +1,9 @@
 """Hold promises of messages against weeks they never saw: `python -m benchmarks.budget FOLDER...`.
 
-Each recording of two weeks is replayed once without a floor. A floor is chosen on what the first
-week raised, and what it would have sent in the second is held against the promise, and against the
-best floor that could have been found afterwards.
+Each recording of two weeks is replayed once without a floor. The world leaves its first part
+without incidents; of the rest, a floor is chosen on what the first half raised, and what it would
+have sent in the second is held against the promise, and against the best floor that could have been
+found afterwards.
 """
 
 from __future__ import annotations
@@ -19,21 +20,25 @@ from pathlib import Path
 from benchmarks.worlds import WORLD, _run
 from bot.model.policy import Policy
 from bot.model.window import Window
-from bot.watch.budget import FLOOR, WEEK, Budget, Frontier, frontier
+from bot.watch.budget import FLOOR, Budget, Frontier, frontier
 from bot.watch.preview import replay
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 
-MOST = (2, 3, 5)
+MOST = (2, 3, 5, 8)
 """Messages a week that are promised at most."""
+CALM = 0.3
+"""The part of a recording in which `shared/world` begins no incident."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """State what a promise of one recording came to in the week after."""
+    """State the outcome of a promise in the time after it."""
 
     name: str
     most: int
+    allowed: int
+    """Messages that the promise allows in the time that followed."""
     promised: bool
     messages: int
     told_usd: Decimal
@@ -41,8 +46,8 @@ class Kept:
 
     @property
     def kept(self) -> bool:
-        """Return whether the week kept to the messages that were promised."""
-        return self.messages <= self.most
+        """Return whether the messages kept to the promise."""
+        return self.messages <= self.allowed
 
     @property
     def near(self) -> bool:
@@ -50,16 +55,17 @@ class Kept:
         return float(self.told_usd) >= 0.8 * float(self.best_usd)
 
 
-def weeks_of(folder: Path) -> tuple[Frontier, Frontier]:
-    """Return the frontiers of a recording's first and second week."""
+def halves_of(folder: Path) -> tuple[Frontier, Frontier]:
+    """Return the frontiers of the halves of a recording in which incidents begin."""
     settings = settings_of({})
     source = f"recording:{folder}"
     free = Policy({**settings.policy.values, FLOOR: Decimal(0)}, settings.policy.overrides)
     ports = SourceReplays(settings, OpenedSource(source, settings)).open(source, free)
     replayed = replay(ports, ("default",))
 
-    middle = replayed.window.start + WEEK
-    windows = Window(replayed.window.start, middle), Window(middle, replayed.window.end)
+    start = replayed.window.start + CALM * replayed.window.length
+    middle, end = start + (replayed.window.end - start) / 2, replayed.window.end
+    windows = Window(start, middle), Window(middle, end)
     first, second = (
         frontier(
             [a for a in replayed.alerts.values() if window.start <= a.opened < window.end],
@@ -73,16 +79,17 @@ def weeks_of(folder: Path) -> tuple[Frontier, Frontier]:
 
 def promises(folder: Path) -> list[Kept]:
     """Return what came of each promise in one recording."""
-    first, second = weeks_of(folder)
+    first, second = halves_of(folder)
     found = []
     for most in MOST:
         budget = Budget(float(most))
         point = first.chosen(budget)
         after = second.at(point.usd_per_hour)
-        within = [x for x in second.points if x.messages <= most]
+        allowed = int(most * second.weeks)
+        within = [x for x in second.points if x.messages <= allowed]
         best = within[-1].usd if within else Decimal(0)
         kept = first.kept(point, budget)
-        found.append(Kept(folder.name, most, kept, after.messages, after.usd, best))
+        found.append(Kept(folder.name, most, allowed, kept, after.messages, after.usd, best))
     return found
 
 
@@ -91,7 +98,7 @@ def lines(found: Sequence[Kept]) -> Iterator[str]:
     for x in found:
         said = "" if x.promised else " (no floor promised it)"
         yield (
-            f"{x.name:<14} at most {x.most}: {x.messages} sent{said},"
+            f"{x.name:<14} at most {x.most} a week: {x.messages} of {x.allowed} sent{said},"
             f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
         )
     for most in MOST:

@@ -194,10 +194,14 @@ def _kept(
     since = _since(match, view)[scope]
     part, elsewhere = view.nobody(), view.nobody()
     for source, cause in stronger.items():
-        if rule.cause in source.cause.facts.part_of:
-            part |= cause.hit & (alerted | (match.hit & (cause.steps <= since + FOLD_STEPS)))
-        else:
+        if rule.cause not in source.cause.facts.part_of:
             elsewhere |= cause.hit
+        elif cause.hit.any():
+            # What stopped before it was seen to fall worked on the same job as those that fell.
+            alike = match.hit.copy()
+            for place in np.unique(scope[match.hit]):
+                alike |= view.fellows(np.flatnonzero(match.hit & (scope == place)))
+            part |= cause.hit & (alerted | (alike & (cause.steps <= since + FOLD_STEPS)))
     if alerted.any():
         part |= alerted & ~match.hit & ~drop.working(view)
     if view.silent.any():

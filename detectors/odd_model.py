@@ -241,7 +241,10 @@ def learn(
     for highest, block in zip(maxima.T, blocks, strict=True):
         lasting = sustained(block.judged & combined(block.far), LASTING)
         if lasting.any():
+            # As in a tick, what the job had shown before counts for nothing, however strange.
             node, sample = lasting.nonzero()
+            fresh = ~block.usual.showed(block.values[node, sample], node, block.usual.end)
+            node, sample = node[fresh], sample[fresh]
             scores = forest.score(block.far[node, sample][:, live])
             np.maximum.at(highest, nodes.roster.scope[node], scores)
 

@@ -100,10 +100,20 @@ def group(
 def _of_effects(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
     """Return the incident of an alert that this one explains, "" for none.
 
-    It was notified of no longer before this one than this one is seen.
+    It was notified of no longer before this one than this one is seen. A symptom of the cluster
+    counts before this one is wide enough to mute it.
     """
+    cluster = alert.anomaly.scope.cluster
     for name, incident in members.items():
-        effects = [a for a in incident if a.firing and a.muted_by == f"inhibit:{alert.key}"]
+        effects = [
+            a
+            for a in incident
+            if a.firing
+            and (
+                a.muted_by == f"inhibit:{alert.key}"
+                or (alert.cause in a.cause.facts.part_of and a.anomaly.scope.cluster == cluster)
+            )
+        ]
         sooner = any(effect.opened >= alert.anomaly.window.start for effect in effects)
         if sooner and all(member.key != alert.key for member in incident):
             return name

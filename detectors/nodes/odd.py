@@ -114,7 +114,9 @@ def spans_of_scopes(view: View, until: datetime) -> Iterator[StrangeSpan]:
     for alert, span in zip(known, strange_spans(known, until), strict=True):
         places = [i for i, scope in enumerate(view.roster.scopes) if scope == alert.anomaly.scope]
         nodes = np.flatnonzero(np.isin(view.roster.scope, places))
-        yield span._replace(things=tuple(view.roster.ids[row] for row in nodes))
+        # One that ends early, as after a restart nobody knows the hours before, may go on unseen.
+        end = max(span.end, min(alert.opened + REST, until))
+        yield span._replace(things=tuple(view.roster.ids[row] for row in nodes), end=end)
 
 
 def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, Floats]:
