@@ -10,10 +10,18 @@ from bot.answers.about.summary import Part, Summary, home_card, summary_card
 from bot.answers.cost.month_end import MonthEnd, month_end_card
 from bot.answers.cost.why import CostChange, change_card
 from bot.answers.plan.roadmap import price_card
+from bot.answers.plan.suggestions import (
+    Suggestions,
+    SuggestionVerdict,
+    Verdict,
+    suggestion_card,
+    suggestions_card,
+)
 from bot.cards.card import Card
 from bot.cards.words import PriceAge
 from bot.costs.drivers import Driver, DriverKind
 from bot.costs.nowcast import Nowcast
+from bot.costs.suggestions import Suggestion, checkpoints, storage
 from bot.grammar.plain.ask import with_reading
 from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge
@@ -157,6 +165,27 @@ def home(of: Summary) -> Card:
     )
 
 
+def weighed() -> list[Suggestion]:
+    """Return suggestions, one of them of a name that would ping and link."""
+    job = "<!channel> [x](http://evil.example) <script>alert(1)</script>"
+    saving = checkpoints(job, Decimal(1960), Decimal(310), WEEK)
+    assert saving
+    volumes = [("vol-1", Decimal("310.40")), ("vol-2", Decimal("88.10"))]
+    return [saving, storage(volumes, WEEK.start, WEEK.end)]
+
+
+def suggested() -> Card:
+    """Return open ones beside one that was done and one that was declined."""
+    done, declined = (
+        SuggestionVerdict(verdict, todo, Decimal(usd), NOON, "slack:U01ALICE", "alice", note)
+        for verdict, todo, usd, note in (
+            (Verdict.DONE, "Renew what ends on November 30", "7300", ""),
+            (Verdict.DECLINED, "Move llama-70b to trn2.48xlarge", "41000", "in May"),
+        )
+    )
+    return suggestions_card(Suggestions(weighed(), {"s1": done, "s2": declined}))
+
+
 def leads(
     starved: Callable[..., Alert], idle: Callable[..., Alert]
 ) -> Mapping[str, Callable[[], Card]]:
@@ -167,6 +196,9 @@ def leads(
             MonthEnd(NOWCAST, None, sum_of(month_of(NOON).previous(), "698210.00"))
         ),
         "price": price,
+        "suggestions": suggested,
+        "suggestions_none": lambda: suggestions_card(Suggestions((), {})),
+        "suggestion": lambda: suggestion_card(weighed()[0]),
         "why_cost": lambda: change_card(change(alerts=(starved(),))),
         "why_cost_team": lambda: change_card(change(Filter("team", ("vision",)))),
         "home": lambda: home(week(starved(), idle())),

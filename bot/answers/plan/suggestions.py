@@ -311,6 +311,20 @@ def suggestions_card(seen: Suggestions) -> Card:
     return Card(title, Tone.INFO, blocks, data)
 
 
+def suggestion_card(suggestion: Suggestion) -> Card:
+    """Draw every step from readings to dollars a month."""
+    blocks = compose(
+        text(f"{suggestion.todo}."),
+        Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
+        text(f"True if {suggestion.holds_if}."),
+        quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
+        _buttons(suggestion),
+    )
+    title = f"{suggestion.kind.value.capitalize()}: {usd(suggestion.usd_per_month)} a month"
+    data = {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}}
+    return Card(title, Tone.INFO, blocks, data)
+
+
 @command(
     "suggestions",
     "Changes that would save money and that nobody asked about, the dearest first.",
@@ -344,18 +358,8 @@ def suggestions(ports: Ports, request: Request) -> Card:
 def suggestions_show(
     ports: Ports, request: Request, name: str = arg(None, "the suggestion's id")
 ) -> Card:
-    """Draw every step from readings to dollars a month."""
-    suggestion = _named(ports, request, name)
-    blocks = compose(
-        text(f"{suggestion.todo}."),
-        Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
-        text(f"True if {suggestion.holds_if}."),
-        quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
-        _buttons(suggestion),
-    )
-    title = f"{suggestion.kind.value.capitalize()}: {usd(suggestion.usd_per_month)} a month"
-    data = {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}}
-    return Card(title, Tone.INFO, blocks, data)
+    """Show one by its id."""
+    return suggestion_card(_named(ports, request, name))
 
 
 def _named(ports: Ports, request: Request, name: str) -> Suggestion:
