@@ -198,9 +198,7 @@ def _kept(
             elsewhere |= cause.hit
         elif cause.hit.any():
             # What stopped before it was seen to fall worked on the same job as those that fell.
-            alike = match.hit.copy()
-            for place in np.unique(scope[match.hit]):
-                alike |= view.fellows(np.flatnonzero(match.hit & (scope == place)))
+            alike = match.hit | _fellows(match.hit, view)
             part |= cause.hit & (alerted | (alike & (cause.steps <= since + FOLD_STEPS)))
     if alerted.any():
         part |= alerted & ~match.hit & ~drop.working(view)
@@ -250,6 +248,14 @@ def _since(match: RuleMatch, view: View) -> Numbers:
     return since
 
 
+def _fellows(hit: Mask, view: View) -> Mask:
+    """Return which training nodes may be of the jobs of nodes, by scope, (n,)."""
+    fellows, scope = view.nobody(), view.roster.scope
+    for place in np.unique(scope[hit]):
+        fellows |= view.fellows(np.flatnonzero(hit & (scope == place)))
+    return fellows
+
+
 def _failing(fault: RuleMatch, view: View) -> Mask:
     """Return which nodes with a hardware fault had an event of late, (n,).
 
@@ -260,7 +266,7 @@ def _failing(fault: RuleMatch, view: View) -> Mask:
 
 
 def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
-    """Add to a hardware fault the nodes of its scope that fell since it began.
+    """Add to a hardware fault the nodes of its job that fell since it began.
 
     They wait for the sick one.
     """
@@ -269,7 +275,7 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     failing = replace(fault, hit=fault.hit & _failing(fault, view))
     since = _since(failing, view)[view.roster.scope]
     waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
-    fell = drops.hit & (drops.steps <= since + FOLD_STEPS)
+    fell = drops.hit & (drops.steps <= since + FOLD_STEPS) & _fellows(failing.hit, view)
     waiting = (fell | waited) & ~fault.hit & (since > 0)
     none = np.zeros(view.n)
     shares = ((fault.wasted, drops.wasted), (fault.wasted_since, drops.wasted_since))
