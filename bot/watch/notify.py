@@ -111,7 +111,10 @@ def _of_effects(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
             if a.firing
             and (
                 a.muted_by == f"inhibit:{alert.key}"
-                or (alert.cause in a.cause.facts.part_of and a.anomaly.scope.cluster == cluster)
+                or (
+                    alert.cause in a.cause.facts.part_of
+                    and a.anomaly.scope.cluster == cluster != ""
+                )
             )
         ]
         sooner = any(effect.opened >= alert.anomaly.window.start for effect in effects)

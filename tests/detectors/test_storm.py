@@ -79,6 +79,29 @@ def test_a_symptom_that_comes_first_gives_its_message_to_the_storm():
     assert causes(more) == {Cause.NO_DATA, Cause.HUNG}
 
 
+def test_what_stops_before_the_storm_is_seen_is_part_of_it():
+    """Silent and stalled nodes are told in the minutes in which the drop is not wide yet."""
+    crew = Crew(nodes=24, days=2.6).pauses().starve(HIT, 360, 0.2)
+    stalled(crew, HIT + 25, 120, slice(6, 9)).gone(HIT + 10, 50, slice(3, 6))
+    seen = Fleet((crew,)).replay()
+    assert len(firsts(seen)) == 1
+    assert {Cause.NO_DATA, Cause.HUNG} <= marks(seen).keys()
+
+
+def test_nodes_of_another_job_do_not_wait_for_a_broken_device():
+    """Their own incident ends with their job, just after the device of another job broke."""
+    sick = Crew(nodes=4, days=2.5, job="a", own=True).pauses()
+    sick.at["ecc"][1, HIT : HIT + 200] += 1
+    sick.scale(HIT, 200, util=0.5, high=0.6)
+    other = Crew(nodes=8, days=2.5, job="b", seed=2, own=True).pauses(every=55)
+    other.starve(HIT + 20, 120, 0.2)
+    seen = Fleet((sick, other), runs=False).replay()
+    (fault,) = [a for a in seen.alerts.values() if a.cause is Cause.HARDWARE_FAULT]
+    things = set(fault.anomaly.things) | set(fault.peak.anomaly.things)
+    assert things <= set(sick.ids)
+    assert marks(seen)[Cause.STARVED] == ""
+
+
 def test_a_second_incident_on_other_nodes_of_the_cluster_is_told():
     one = Crew(nodes=24, days=2.4, job="a").pauses().starve(HIT, 240, 0.2)
     other = Crew(nodes=8, days=2.4, job="b", seed=2).pauses(every=55)

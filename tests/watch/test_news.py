@@ -229,6 +229,20 @@ def test_what_explains_an_alert_told_minutes_before_takes_its_message_over() -> 
     assert (found and found.reason) is Reason.MORE
 
 
+@pytest.mark.parametrize(
+    ("cluster", "drop_in", "messages"), [("llama", "llama", 1), ("llama", "vision", 2), ("", "", 2)]
+)
+def test_a_symptom_told_first_has_the_drop_of_its_cluster_join_before_it_is_wide(
+    cluster: str, drop_in: str, messages: int
+) -> None:
+    """Nothing mutes the symptom yet: the drop is seen on few of the nodes so far."""
+    silent = alert(anomaly(Cause.NO_DATA, n=2, cluster=cluster), name="a2", waste=waste())
+    drop = alert(anomaly(n=2, cluster=drop_in), waste=waste(), opened=NOON + FIVE)
+    incidents = group([silent, drop], [log_entry_of(told(silent), "m1")], "web:alerts")
+    assert len(incidents) == messages
+    assert sorted(a.id for incident in incidents for a in incident.alerts) == ["a1", "a2"]
+
+
 def test_what_explains_an_alert_of_yesterday_is_news_of_its_own() -> None:
     old = explained(opened=NOON - timedelta(days=1))
     incidents = group([old, FIRST], [log_entry_of(told(old), "m1")], "web:alerts")

@@ -52,6 +52,7 @@ from bot.ports import Documents, Ports
 WEEKLY = 3
 """Suggestions that are shown unasked in a week."""
 _LOOKED = timedelta(days=14)
+_LISTED = 8
 _MOST = 500
 
 
@@ -279,8 +280,10 @@ def suggestions_card(seen: Suggestions) -> Card:
     total = sum((suggestion.usd_per_month for suggestion in seen.open), Decimal(0))
     decided = [(name, verdict, seen.saved(name)) for name, verdict in seen.verdicts.items()]
     listed: list[Block] = []
-    for suggestion in seen.open:
+    for suggestion in seen.open[:_LISTED]:
         listed += [suggestion_words(suggestion), _buttons(suggestion)]
+    if len(seen.open) > _LISTED:
+        listed.append(quiet(f"And {len(seen.open) - _LISTED} that save less."))
     blocks = compose(
         listed or text("Nothing that is known here would save enough to be worth a change."),
         _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
