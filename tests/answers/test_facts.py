@@ -90,8 +90,10 @@ def test_a_digest_suggests_the_moves_that_migrate_praises_and_no_others() -> Non
     praised, alone = World(GPUS, quotes=(OFFERED,)), World(CHIPS, quotes=())
     assert ask(praised, "migrate gpus").tone is Tone.GOOD
     digest = ask(praised, "digest")
-    assert digest.data["suggested"] == [{"cluster": "gpus", "to": "trn2.48xlarge"}]
-    assert "Worth a look: gpus is busy and well, and trn2.48xlarge costs less" in words(digest)
+    (move,) = digest.data["suggested"]
+    assert (move["kind"], move["subject"]) == ("another type", "gpus")
+    assert 0 < move["low_usd"] <= move["usd_per_month"] <= move["high_usd"]
+    assert "Move gpus to trn2.48xlarge: costs less" in words(digest)
     assert ask(alone, "migrate llama").tone is not Tone.GOOD
     assert ask(alone, "digest").data["suggested"] == []
 

@@ -121,12 +121,13 @@ def _moves(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
 
 
 def _move(move: Migration, reading: Reading) -> Suggestion | None:
-    """Weigh a move to another type, bought as today's nodes are."""
-    standing = move.standing
-    alike = [x for x in move.moves() if standing.price and x.price.market is standing.price.market]
-    if not alike:
+    """Weigh a move to another type, bought as today's nodes are where it is sold so."""
+    standing, moves = move.standing, move.moves()
+    market = standing.price.market if standing.price else None
+    option = next((x for x in moves if x.price.market is market), next(iter(moves), None))
+    if option is None:
         return None
-    option, today = alike[0], standing.usd_per_hour * HOURS_A_MONTH
+    today = standing.usd_per_hour * HOURS_A_MONTH
     worst, middle, best = (
         cents(today * (1 - Decimal(str(share))))
         for share in (option.worst, option.middle, option.best)
@@ -139,7 +140,7 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
         worst,
         best,
         Window(reading.now - timedelta(days=1), reading.now),
-        "the speed-up is as stated; the range is that of its sources",
+        f"the speed-up is as its sources state it, and hours are bought as {option.price.market}",
         f"migrate {quote(standing.cluster)}",
         (
             ("today's nodes, a month", usd(today, digits=2)),
