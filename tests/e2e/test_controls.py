@@ -170,11 +170,13 @@ async def press(opened: Tab, bot: Product, control: Any) -> Press:
 
 async def settled(bot: Product) -> Mapping[str, Any]:
     """Return what the server keeps once the thread of a decision has been told, which no press waits for."""
-    before, after = {}, kept(bot)
-    while before != after:
-        await asyncio.sleep(0.3)
-        before, after = after, kept(bot)
-    return after
+    # On a busy machine the thread hears of it after the page: a second without news is enough.
+    still, last = 0, kept(bot)
+    while still < 4:
+        await asyncio.sleep(0.25)
+        now = kept(bot)
+        still, last = still + 1 if now == last else 0, now
+    return last
 
 
 async def what_is_said(page: Any, response: Any, answers: int) -> str:
