@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 
 from benchmarks.worlds import WORLD, _run
@@ -125,7 +124,7 @@ def main() -> None:
             options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
             _run(WORLD / "make_recording.py", *options, folder)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = [x for some in pool.map(partial(promises), folders) for x in some]
+        found = [x for some in pool.map(promises, folders) for x in some]
     print("\n".join(lines(found)))
 
 

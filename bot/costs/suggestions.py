@@ -191,7 +191,7 @@ def cache(again_usd: Decimal, window: Window) -> Suggestion | None:
         "goodput 14d by day",
         (
             ("compiling again, cold caches", usd(again_usd, digits=2)),
-            ("months present", f"{months:.4f}"),
+            ("months seen", f"{months:.4f}"),
         ),
     )
 
@@ -224,7 +224,7 @@ def checkpoints(job: str, lost: Decimal, saving: Decimal, window: Window) -> Sug
             ("lost to restarts", usd(lost, digits=2)),
             ("checkpoints and evaluations", usd(saving, digits=2)),
             ("both, where they are equal", usd(2 * (lost * saving).sqrt(), digits=2)),
-            ("months present", f"{months:.4f}"),
+            ("months seen", f"{months:.4f}"),
         ),
     )
 

@@ -11,9 +11,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from bot.errors import WrongInput
-from bot.model.alert import Alert
+from bot.model.alert import Alert, Waste
 from bot.model.policy import Policy
 from bot.model.window import Window
+from bot.watch.mute import counted_with
 from bot.watch.notify import group_key
 from bot.watch.preview import spent
 
@@ -109,7 +110,7 @@ class Frontier:
         fewest = {point.messages: point for point in points}
         return tuple(fewest[messages] for messages in sorted(fewest))
 
-    @property
+    @cached_property
     def current(self) -> Point:
         """Return the point of the floor in force."""
         return self.at(self.floor)
@@ -184,26 +185,15 @@ def frontier(alerts: Iterable[Alert], window: Window, policy: Policy) -> Frontie
 def worth_of(alerts: Sequence[Alert]) -> dict[str, Decimal | None]:
     """Return by id the USD an hour by which a floor judges each alert at its peak.
 
-    None for what is sent however small it is. Many small things of one cluster and account count
-    together.
+    None for what is sent however small it is.
     """
     worths: dict[str, Decimal | None] = {}
     for alert in alerts:
-        facts = alert.cause.facts
-        if alert.waste is None or facts.however_small:
+        if alert.waste is None or alert.cause.facts.however_small:
             worths[alert.id] = None
             continue
-        lot = alert.anomaly.labels.only(("account", "cluster"))
-        like = [alert]
-        if facts.adds_up:
-            like = [
-                x
-                for x in alerts
-                if x.cause is alert.cause
-                and x.anomaly.labels.only(("account", "cluster")) == lot
-                and _overlap(x, alert)
-            ]
-        worths[alert.id] = sum((_peak(x) for x in like), Decimal(0))
+        like = counted_with(alert, [x for x in alerts if _overlap(x, alert)])
+        worths[alert.id] = sum((_peak(x, x.waste) for x in like if x.waste), Decimal(0))
     return worths
 
 
@@ -246,12 +236,11 @@ def week_of(alerts: Iterable[Alert], window: Window) -> Week:
     return Week(messages_of(sent), covered, covered + spent(floored))
 
 
-def _peak(alert: Alert) -> Decimal:
+def _peak(alert: Alert, waste: Waste) -> Decimal:
     """Return the most USD an hour that an alert wasted; where all is lost already, the whole."""
-    assert alert.waste
     if alert.anomaly.lost_hours:
-        return alert.waste.so_far
-    return alert.peak.most_usd_per_hour if alert.peak else alert.waste.per_hour
+        return waste.so_far
+    return alert.peak.most_usd_per_hour if alert.peak else waste.per_hour
 
 
 def _overlap(alert: Alert, beside: Alert) -> bool:

@@ -87,11 +87,7 @@ def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datet
     scoped, facts = policy.at(alert.anomaly.labels), alert.cause.facts
     if alert.waste is not None and not facts.however_small:
         # Many small things of one cluster and account count together; of what is lost already, all.
-        like = [alert]
-        if facts.adds_up:
-            lot = alert.anomaly.labels.only(("account", "cluster"))
-            firing = (a for a in alerts if a.firing and a.cause is alert.cause)
-            like = [a for a in firing if a.anomaly.labels.only(("account", "cluster")) == lot]
+        like = counted_with(alert, [a for a in alerts if a.firing])
         wastes = [(a.anomaly.lost_hours, a.waste) for a in like if a.waste]
         usd = sum((waste.so_far if lost else waste.per_hour for lost, waste in wastes), Decimal(0))
         if usd < scoped.usd("alert.least_usd_per_hour"):
@@ -101,6 +97,18 @@ def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datet
     if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
         return "policy:alert.quiet_hours"
     return ""
+
+
+def counted_with(alert: Alert, among: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts whose waste a floor counts together with that of one.
+
+    Many small things of one cluster and account count as a lot, all else by itself.
+    """
+    if not alert.cause.facts.adds_up:
+        return [alert]
+    lot = alert.anomaly.labels.only(("account", "cluster"))
+    like = (a for a in among if a.cause is alert.cause)
+    return [a for a in like if a.anomaly.labels.only(("account", "cluster")) == lot]
 
 
 def _idle_hours(spend: Alert, alerts: Sequence[Alert]) -> Alert | None:

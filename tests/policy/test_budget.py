@@ -92,6 +92,13 @@ def test_small_things_of_one_cluster_count_together():
     assert set(seen(*volumes).worths.values()) == {Decimal(12)}
 
 
+def test_a_thing_without_a_price_adds_nothing_to_its_lot():
+    first = anomaly(Cause.ORPHANED_STORAGE, cluster="llama", at=NOON, things=("vol-1",))
+    priced = alert(first, name="v1", opened=NOON, waste=waste(per_hour="3", so_far="9"))
+    found = seen(priced, replace(priced, id="v2", waste=None))
+    assert found.worths == {"v1": Decimal(3), "v2": None}
+
+
 def test_alerts_of_one_group_that_overlap_are_one_message():
     first, second = idle("a", 5, cluster="llama", hours=3), idle("b", 5, opened=NOON + HOUR, cluster="llama")  # fmt: skip
     later = idle("c", 5, opened=NOON + DAY, cluster="llama")

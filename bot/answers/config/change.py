@@ -12,14 +12,13 @@ from bot.grammar.line import read_line
 from bot.grammar.names import SCOPES, unseen
 from bot.grammar.registry import Needs, arg, command
 from bot.model.labels import Labels
-from bot.model.policy import Version, VersionKind
+from bot.model.policy import Override, Policy, Version, VersionKind
 from bot.model.request import Request, Role
 from bot.model.spend import Filter
 from bot.model.window import rounded_duration
 from bot.policy.file import (
     BACK,
     applied,
-    canonical,
     edits,
     read_changes,
     read_policy,
@@ -67,21 +66,8 @@ def config_set(
     """Read every setting of the line, all or none, and preview them together."""
     scope = Labels(cluster=cluster, team=team, account=account)
     changes = read_changes(_pairs(key, value, for_, pairs), scope)
-    newest = ports.stores.versions.versions(1)
-    standing = newest[0].overrides if newest else ()
-
-    # What is as it should be already is no change.
-    policy = applied(ports.site.base, standing)
-    overridden = {override[:2] for override in standing}
-    effective = [
-        change
-        for change in changes
-        if (
-            change[:2] in overridden
-            if change[2] == BACK
-            else change[2] != shown(policy, scope, change[1])
-        )
-    ]
+    standing = _standing(ports)
+    effective = _effective(applied(ports.site.base, standing), standing, changes)
     overrides = stacked(standing, effective)
     preview, comparison = draft(ports, request, VersionKind.SET, effective, overrides)
 
@@ -111,8 +97,7 @@ def config_budget(
 ) -> Card:
     """Replay without a floor, choose the floor that keeps the promise, and preview it."""
     budget = read_budget(promise) if promise else None
-    newest = ports.stores.versions.versions(1)
-    standing = newest[0].overrides if newest else ()
+    standing = _standing(ports)
     everywhere, base = Labels(), ports.site.base
     current = applied(base, standing)
 
@@ -134,11 +119,7 @@ def config_budget(
         MOST: f"{budget.most_per_week:g}",
         LEAST: f"{budget.least_caught:.4%}",
     }
-    changes = [
-        (everywhere, key, canonical(key, value))
-        for key, value in wanted.items()
-        if canonical(key, value) != shown(current, everywhere, key)
-    ]
+    changes = _effective(current, standing, read_changes(wanted.items(), everywhere))
     preview, comparison = draft(
         ports, request, VersionKind.SET, changes, stacked(standing, changes)
     )
@@ -314,6 +295,24 @@ def config_import(
     preview, comparison = draft(ports, request, VersionKind.IMPORT, overrides, overrides)
 
     return preview_card(preview, comparison)
+
+
+def _standing(ports: Ports) -> tuple[Override, ...]:
+    """Return the overrides of the newest version."""
+    newest = ports.stores.versions.versions(1)
+    return newest[0].overrides if newest else ()
+
+
+def _effective(
+    policy: Policy, standing: Sequence[Override], changes: Sequence[Override]
+) -> list[Override]:
+    """Return the changes but those to a value that holds already."""
+    overridden = {override[:2] for override in standing}
+    return [
+        (scope, key, value)
+        for scope, key, value in changes
+        if ((scope, key) in overridden if value == BACK else value != shown(policy, scope, key))
+    ]
 
 
 def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tuple[str, str]]:

@@ -30,7 +30,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import COUNT, SHARE, USD, Column, Columns
+from bot.cards.columns import COUNT, RATIO, SHARE, USD, Column, Columns, Unit
 from bot.cards.words import clock, day, period
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, arg, command
@@ -206,7 +206,7 @@ def budget_card(seen: Frontier, promised: Budget) -> Card:
     blocks = compose(
         standing,
         _frontier_chart(seen, current),
-        _floors(seen),
+        _points(seen).table(seen.points[:_FLOORS], caption="What each floor would have sent"),
         quiet(
             f"The watch itself over {period(seen.window)}, with everything that its rules raised."
             " Reminders of what nobody acknowledged are not counted."
@@ -292,27 +292,30 @@ def _frontier_chart(seen: Frontier, chosen: Point) -> Chart:
         "Wasted dollars covered, by messages a week",
         "%",
         tuple(series),
-        categories=tuple(f"{seen.per_week(point):.2g}" for point in points),
+        categories=tuple(_RATE.write(seen.per_week(point)) for point in points),
         summary=f"{_a_week(seen, chosen)} cover {_share(seen, chosen)}.",
     )
 
 
-def _floors(seen: Frontier) -> Table:
-    """List each floor with its messages and the waste that they covered."""
+def _points(seen: Frontier) -> Columns[Point]:
+    """Specify the messages of each floor and the waste that they covered."""
     return Columns[Point](
-        Column("from $/h", lambda point: point.usd_per_hour, USD),
-        Column("messages", lambda point: point.messages, COUNT),
-        Column("a week", lambda point: f"{seen.per_week(point):.2g}"),
-        Column("covered", lambda point: point.usd, USD),
-        Column("share", seen.caught, SHARE),
+        Column("from $/h", lambda point: point.usd_per_hour, USD, "usd_per_hour"),
+        Column("messages", lambda point: point.messages, COUNT, "messages"),
+        Column("a week", seen.per_week, _RATE, "messages_per_week"),
+        Column("covered", lambda point: point.usd, USD, "usd"),
+        Column("share", seen.caught, RATIO, "caught"),
         Column(
             "note", lambda point: _name(point, seen, seen.current).replace(_OTHERS, ""), missing=""
         ),
-    ).table(seen.points[:_FLOORS], caption="What each floor would have sent")
+    )
+
+
+_RATE = Unit("{:.2g}".format, store=lambda rate: round(rate, 3))
 
 
 def _a_week(seen: Frontier, point: Point) -> str:
-    rate = f"{seen.per_week(point):.2g}"
+    rate = _RATE.write(seen.per_week(point))
     return f"{rate} message{'' if rate == '1' else 's'} a week"
 
 
@@ -328,24 +331,15 @@ def _name(point: Point, seen: Frontier, chosen: Point) -> str:
 
 def _data(seen: Frontier, point: Point, budget: Budget) -> dict[str, Any]:
     """Return the frontier, the chosen point and the promise as data."""
-
-    def row(x: Point) -> dict[str, Any]:
-        return {
-            "usd_per_hour": x.usd_per_hour,
-            "messages": x.messages,
-            "messages_per_week": round(seen.per_week(x), 3),
-            "usd": x.usd,
-            "caught": round(seen.caught(x), 4),
-        }
-
+    points = _points(seen)
     return {
         "window": seen.window,
         "most_per_week": budget.most_per_week,
         "least_caught": budget.least_caught,
         "kept": seen.kept(point, budget) if budget != Budget() else None,
-        "chosen": row(point),
-        "current": row(seen.current),
-        "points": [row(x) for x in seen.points],
+        "chosen": points.record(point),
+        "current": points.record(seen.current),
+        "points": points.data(seen.points),
     }
 
 

@@ -414,13 +414,12 @@ def migrate(
     return migration_card(migration, against, port_usd, age)
 
 
-def suggested(ports: Ports, now: datetime) -> Sequence[Migration]:
+def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequence[Migration]:
     """Return the moves that cost less for the same work, of clusters that are busy and well.
 
     Nobody asked for them: where anything speaks against a move, or its price or speed is not known
     well enough to judge it, there is none. May block.
     """
-    rows, reading = look_over(ports, now)
     moves = []
     for cluster in sorted({row.instance.labels.cluster for row in rows} - {""}):
         least = ports.policy.at(Labels(cluster=cluster)).number("advice.least_utilization")
@@ -431,7 +430,7 @@ def suggested(ports: Ports, now: datetime) -> Sequence[Migration]:
                 continue
             knowledge = ports.world.knowledge
             target = default_target(standing.type, knowledge.types(), knowledge.claims())
-            migration = _compared(ports, now, standing, target)
+            migration = _compared(ports, reading.now, standing, target)
             if _judged(migration)[2] is Tone.GOOD:
                 moves.append(migration)
     return moves

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from bot.answers.cost.commitments import commitments_of
 from bot.answers.cost.goodput import goodput_within
 from bot.answers.cost.storage import unused_of
+from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
@@ -102,9 +102,11 @@ def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
     verdicts = dict(VERDICTS.newest(ports.stores.documents, _MOST))
     weighed: list[Suggestion] = []
     with suppress(TrnbotError):
-        reading = look_over(ports, now)[1]
+        rows, reading = look_over(ports, now)
         pricing = Pricing(ports).at(now)
-        for kind in (_moves, _commitments, _schedules, _storage, _losses, _renewals):
+        with suppress(TrnbotError):
+            weighed += _moves(ports, rows, reading)
+        for kind in (_commitments, _schedules, _storage, _losses, _renewals):
             with suppress(TrnbotError):
                 weighed += kind(ports, reading, pricing)
     least = ports.policy.usd("advice.least_usd_per_month")
@@ -113,8 +115,8 @@ def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
     return Suggestions(worth, verdicts)
 
 
-def _moves(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
-    for move in moves_of(ports, reading.now):
+def _moves(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Iterator[Suggestion]:
+    for move in moves_of(ports, rows, reading):
         suggestion = _move(move, reading)
         if suggestion and suggestion.low_usd > 0:
             yield suggestion
@@ -151,11 +153,11 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
 
 
 def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
-    running = Counter(
+    running = {
         node.labels.instance_type
         for node in reading.inventory.instances.values()
         if node.running and node.market is Market.ON_DEMAND and is_neuron(node.labels.instance_type)
-    )
+    }
     for name in running:
         with suppress(TrnbotError):
             offered = commitments_of(ports, (name, 1), Offers(pricing), reading.now, "")
@@ -225,31 +227,40 @@ COLUMNS = Columns[Suggestion](
     datum("id", lambda x: x.id),
     datum("kind", lambda x: x.kind.value),
     datum("subject", lambda x: x.subject),
-    Column("suggestion", lambda x: x.kind.value),
-    Column("for", lambda x: x.subject),
     datum("todo", lambda x: x.todo),
-    Column(
-        "$/month",
-        lambda x: x.usd_per_month,
-        USD,
+    datum(
         "usd_per_month",
+        lambda x: x.usd_per_month,
         "as its steps have it: suggestions show ID lists them",
-        total=True,
     ),
-    Column("at least", lambda x: x.low_usd, USD, "low_usd", "the low end, as its steps have it"),
-    Column("at most", lambda x: x.high_usd, USD, "high_usd", "the high end, as its steps have it"),
+    datum("low_usd", lambda x: x.low_usd, "the low end, as its steps have it"),
+    datum("high_usd", lambda x: x.high_usd, "the high end, as its steps have it"),
     datum("window", lambda x: x.window),
     datum("holds_if", lambda x: x.holds_if),
     datum("line", lambda x: x.line),
 )
 _DECIDED = Columns[tuple[str, SuggestionVerdict, Decimal]](
-    Column("decision", lambda x: x[1].verdict.value),
+    datum("id", lambda x: x[0]),
+    Column("decision", lambda x: x[1].verdict.value, key="verdict"),
     Column("what", lambda x: x[1].todo),
     Column("by", lambda x: x[1].by_name or x[1].by),
-    Column("on", lambda x: x[1].at, DAY),
-    Column("promised $/month", lambda x: x[1].usd_per_month, USD),
-    Column("saved $/month", lambda x: x[2] if x[1].verdict is Verdict.DONE else None, USD),
-    Column("why", lambda x: x[1].note, missing=""),
+    datum("by", lambda x: x[1].by),
+    Column("on", lambda x: x[1].at, DAY, "at"),
+    Column(
+        "promised $/month",
+        lambda x: x[1].usd_per_month,
+        USD,
+        "usd_per_month",
+        "its promise when it was decided about",
+    ),
+    Column(
+        "saved $/month",
+        lambda x: x[2] if x[1].verdict is Verdict.DONE else None,
+        USD,
+        "saved_usd_per_month",
+        "what it promised - what the same suggestion would still save",
+    ),
+    Column("why", lambda x: x[1].note, key="note", missing=""),
 )
 
 
@@ -299,18 +310,7 @@ def suggestions_card(seen: Suggestions) -> Card:
     data = {
         "suggestions": COLUMNS.data(seen.open),
         "usd_per_month": total,
-        "decided": [
-            {
-                "id": name,
-                "verdict": verdict.verdict.value,
-                "usd_per_month": verdict.usd_per_month,
-                "saved_usd_per_month": saved if verdict.verdict is Verdict.DONE else None,
-                "at": verdict.at,
-                "by": verdict.by,
-                "note": verdict.note,
-            }
-            for name, verdict, saved in decided
-        ],
+        "decided": _DECIDED.data(decided),
     }
     return Card(title, Tone.INFO, blocks, data)
 
@@ -340,8 +340,7 @@ def suggestion_card(suggestion: Suggestion) -> Card:
     figures={
         **COLUMNS.sources("suggestions"),
         "usd_per_month": "sum over what is listed",
-        "decided/usd_per_month": "its promise when it was decided about",
-        "decided/saved_usd_per_month": "what it promised - what the same suggestion would still save",
+        **_DECIDED.sources("decided"),
     },
 )
 def suggestions(ports: Ports, request: Request) -> Card:
