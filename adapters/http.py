@@ -10,12 +10,13 @@ import logging
 import signal
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 from weakref import WeakSet
 
 from aiohttp import web, web_response
+from aiohttp.typedefs import Handler, Middleware
 
 from bot.errors import TrnbotError, Unavailable
 from bot.ports import Listener
@@ -39,6 +40,8 @@ _RESERVED = 64
 """Of all, for platforms that sign what they send: only they are answered on the last ones."""
 SIGNED = ("/slack/events", "/api/messages")
 """Where those platforms send to; a signature is checked there before anything is parsed."""
+ANY_PAGE = "/{page:.*}"
+"""The path of a route whose handler answers for every address that has none."""
 _RETRY_S = 30
 STOP_S = 8.0
 """How long all listeners together may take to stop.
@@ -71,16 +74,32 @@ def application(
 
     It protects every response, errors too, and names no server.
     """
-    held = [connections.answer] if connections else []
+    bounded = [connections.answer] if connections else []
+    routes = [route for listener in listeners for route in listener.routes()]
+    pages = [route.handler for route in routes if route.path == ANY_PAGE]
     served = web.Application(
-        client_max_size=_BODY_BYTES, middlewares=[contain, *held, tell_leaving]
+        client_max_size=_BODY_BYTES,
+        middlewares=[contain, *bounded, tell_leaving, *map(missing_page, pages)],
     )
     served.on_response_prepare.append(_protect)
     # What is no HTTP is answered past the signal.
     web_response.SERVER_SOFTWARE = "trnbot"  # type: ignore[attr-defined]
-    for listener in listeners:
-        served.add_routes(listener.routes())
+    served.add_routes(route for route in routes if route.path != ANY_PAGE)
     return served
+
+
+def missing_page(page: Handler) -> Middleware:
+    """Return what answers a GET of an address that nobody listens at by this page.
+
+    A route would also take addresses where something else than GET is listened for.
+    """
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        unknown = isinstance(request.match_info.http_exception, web.HTTPNotFound)
+        return await (page if unknown and request.method == "GET" else handler)(request)
+
+    return answer
 
 
 async def _protect(_: web.Request, response: web.StreamResponse) -> None:
@@ -90,9 +109,7 @@ async def _protect(_: web.Request, response: web.StreamResponse) -> None:
 
 
 @web.middleware
-async def contain(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def contain(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer a handler's failure in one sentence, logged in one line without the request's words.
 
     Wait for no late body.
@@ -160,9 +177,9 @@ class Connections:
 
     def admit(self, transport: asyncio.Transport) -> bool:
         """Return whether a new connection may stay; let another one go where it must."""
-        self._open = {each: at for each, at in self._open.items() if not each.is_closing()}
+        self._open = {link: at for link, at in self._open.items() if not link.is_closing()}
         address = str((transport.get_extra_info("peername") or ("",))[0])
-        waiting = [each for each in self._open if each not in self._answered]
+        waiting = [link for link in self._open if link not in self._answered]
         crowd = ""
         if Counter(self._open.values())[address] >= _AN_ADDRESS and not self._shared(address):
             crowd = address
@@ -173,7 +190,7 @@ class Connections:
             return False
 
         if crowd:
-            oldest = next((each for each in waiting if self._open[each] == crowd), None)
+            oldest = next((link for link in waiting if self._open[link] == crowd), None)
             if not isinstance(oldest, asyncio.Transport):
                 return False
             oldest.abort()
@@ -198,7 +215,7 @@ class Connections:
     async def answer(
         self,
         request: web.Request,
-        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+        handler: Handler,
     ) -> web.StreamResponse:
         """Answer on one of the last connections only what a platform has signed."""
         transport = request.transport
@@ -362,9 +379,7 @@ async def serve(
 
 
 @web.middleware
-async def tell_leaving(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def tell_leaving(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Finish every request, and tell its handler when nobody waits.
 
     It alone knows whether it is in the middle of a change.

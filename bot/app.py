@@ -12,12 +12,12 @@ from functools import partial
 
 from bot.cards.alert import notification_card, reach_of, thread_line
 from bot.cards.alert_words import worth
-from bot.cards.card import Card, Mention, Span, Tone, text
+from bot.cards.card import Card, Mention, Tone, text
 from bot.cards.charts import alert_chart
 from bot.cards.lines import LONGEST_SHARED, with_details, with_file, with_permalink, with_share
 from bot.costs.reconcile import remember_estimate
 from bot.costs.tally import as_of
-from bot.errors import NotAllowed, OverBudget, Standby, TrnbotError, WrongInput
+from bot.errors import NotAllowed, OverBudget, Standby, TrnbotError
 from bot.grammar.access import Access
 from bot.grammar.line import Call, CommandLine, attempted, effect_of, read_line, typed
 from bot.grammar.plain.ask import PlainWords, Unsure
@@ -172,18 +172,15 @@ class App:
             return (await self.ask(request))[1]
         except Unsure as unsure:
             return unsure.card
-        except NotAllowed as error:
-            advice = (" Ask ", Mention(error.admin, "an admin"), ".") if error.admin else ()
-            return error_card(str(error), advice=advice)
-        except WrongInput as error:
-            return error_card(str(error), error.argument)
         except TrnbotError as error:
-            return error_card(str(error))
+            return error_card(error)
         except Exception:
             log.exception("the line failed: %s", request.line.split(" ")[0][:40])
             return error_card(
-                "Something went wrong here, not in your line; it was logged. "
-                "Try again, or type 'doctor'."
+                TrnbotError(
+                    "Something went wrong here, not in your line; it was logged. "
+                    "Try again, or type 'doctor'."
+                )
             )
 
     async def ask(self, request: Request, *, plain: bool = True) -> tuple[Call, Card]:
@@ -381,13 +378,16 @@ class App:
                     log.info("admins were not notified at %s: %s", address, error)
 
 
-def error_card(sentence: str, argument: str = "", advice: Sequence[Span] = ()) -> Card:
-    """Return the card of a mistake in one sentence, and advice where there is some.
+def error_card(error: TrnbotError) -> Card:
+    """Return the card of a failure in one sentence, and who may help where the error names them.
 
     Its data names the argument that is wrong.
     """
-    data = {"error": sentence, **({"argument": argument} if argument else {})}
-    return Card("That did not work", Tone.ERROR, (text(sentence, *advice),), data)
+    admin, argument = getattr(error, "admin", ""), getattr(error, "argument", "")
+    advice = (" Ask ", Mention(admin, "an admin"), ".") if admin else ()
+    data = {"error": str(error), "status": error.status}
+    data |= {"argument": argument} if argument else {}
+    return Card("That did not work", Tone.ERROR, (text(str(error), *advice),), data)
 
 
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:

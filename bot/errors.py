@@ -29,6 +29,9 @@ _LONG_WORD = re.compile(r"(\S{300})\S+")
 class TrnbotError(Exception):
     """Carry one clear sentence that a person may read; never a secret."""
 
+    status = 500
+    """How HTTP calls the failure, here and in the classes below."""
+
     def __init__(self, sentence: str = "") -> None:
         super().__init__(_after_question(_LONG_WORD.sub(r"\1…", sentence)))
 
@@ -38,6 +41,8 @@ class WrongInput(TrnbotError):
 
     `argument` is the one that is wrong, if one is.
     """
+
+    status = 400
 
     def __init__(self, sentence: str = "", argument: str = "") -> None:
         super().__init__(sentence)
@@ -54,6 +59,8 @@ class NotAllowed(WrongInput):
     `admin` is the address of one who may, where the person can reach one.
     """
 
+    status = 403
+
     def __init__(self, sentence: str = "", admin: str = "") -> None:
         super().__init__(sentence)
         self.admin = admin
@@ -65,6 +72,8 @@ class Standby(TrnbotError):
 
 class Unavailable(TrnbotError):
     """Report a failure outside the bot, and the remedy."""
+
+    status = 503
 
 
 class StoreFailed(Unavailable):
@@ -85,9 +94,13 @@ class Unanswered(Unavailable):
 class OverBudget(Unavailable):
     """Refuse a line that asks for more than a share of the bot, saying when or how it will be answered."""
 
+    status = 429
+
 
 class OutOfTime(Unavailable):
     """Stop a line that worked for too long, or whose answer nobody waits for."""
+
+    status = 504
 
 
 class Limited(Unavailable):
@@ -95,6 +108,8 @@ class Limited(Unavailable):
 
     Nothing was done, and it may be tried again after `seconds`.
     """
+
+    status = 429
 
     def __init__(self, sentence: str, seconds: float) -> None:
         super().__init__(sentence)

@@ -14,15 +14,7 @@ from aiohttp import web
 
 from adapters.web.auth import RequestHandler
 from bot.cards.lines import visible
-from bot.errors import (
-    Limited,
-    NotAllowed,
-    OutOfTime,
-    OverBudget,
-    TrnbotError,
-    Unavailable,
-    WrongInput,
-)
+from bot.errors import TrnbotError, WrongInput
 from bot.model.request import Effect, Role, Tool
 from bot.ports.chat import Answered
 
@@ -30,15 +22,15 @@ ROOT = "/api/v1/"
 FORMAT = "format"
 """The query parameter that no command has as an argument."""
 CSV = "text/csv"
-_STATUS: Sequence[tuple[type[TrnbotError], int, str]] = (
-    (NotAllowed, 403, "Who asks may not read this, or the line does more than read."),
-    (WrongInput, 400, "The line or an argument is wrong."),
-    (OverBudget, 429, "The reader's share of the bot is used up."),
-    (Limited, 429, "The reader's share of the bot is used up."),
-    (OutOfTime, 504, "The line worked for longer than it may."),
-    (Unavailable, 503, "Something outside failed."),
-    (TrnbotError, 500, "A fault in the bot itself."),
-)
+_REFUSALS: Mapping[int, str] = {
+    400: "The line or an argument is wrong.",
+    403: "Who asks may not read this, or the line does more than read.",
+    429: "The reader's share of the bot is used up.",
+    500: "A fault in the bot itself.",
+    503: "Something outside failed.",
+    504: "The line worked for longer than it may.",
+}
+"""States the meaning of each `TrnbotError.status` here."""
 _REFUSAL = {
     "type": "object",
     "properties": {
@@ -96,8 +88,7 @@ class Api:
                 refusal, argument = {"error": visible(str(error))}, getattr(error, "argument", "")
                 if argument:
                     refusal["argument"] = argument
-                status = next(status for kind, status, _ in _STATUS if isinstance(error, kind))
-                return web.json_response(refusal, status=status)
+                return web.json_response(refusal, status=error.status)
             return web.json_response(dict(answered.document))
 
         return (
@@ -174,7 +165,7 @@ def _reading(name: str, summary: str, parameters: Sequence[Any]) -> Mapping[str,
     """Return one path, which is only read."""
     answer = _response("The answer; of `format=csv` its table.", "Answer")
     answer["content"][CSV] = {"schema": {"type": "string"}}
-    refusals = {str(status): _response(words, "Refusal") for _, status, words in reversed(_STATUS)}
+    refusals = {str(status): _response(words, "Refusal") for status, words in _REFUSALS.items()}
     operation = {
         "operationId": name,
         "summary": summary,

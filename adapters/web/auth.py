@@ -487,22 +487,42 @@ def sender_of(request: web.Request) -> Sender:
 class Guard:
     """Wrap handlers; `hosts` are names under which a proxy on this machine offers the console."""
 
-    def __init__(self, *, token: str, auth: ConsoleAuth, hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        token: str,
+        auth: ConsoleAuth,
+        pages: PageRenderer,
+        hosts: Collection[str] = (),
+    ) -> None:
         self._token = token
         self._auth = auth
+        self._pages = pages
         self._hosts = frozenset(host.lower() for host in hosts)
 
     def open(self, handler: RequestHandler) -> RequestHandler:
-        """Check the host name, and that no other site sends this behind the person's back."""
+        """Check the host name, and that no other site sends this behind the person's back.
+
+        A refusal is a page for a person, and a sentence for programs and the pages' own script.
+        """
 
         async def guarded(request: web.Request) -> web.StreamResponse:
-            self._check_host(request)
-            if sender_of(request) is Sender.OTHER:
-                audit("request of another site", "refused", origin=request.remote or "")
-                raise web.HTTPForbidden(
-                    text="Another site sent this; open the console and type the line there.\n"
-                )
-            return await handler(request)
+            try:
+                self._check_host(request)
+                if sender_of(request) is Sender.OTHER:
+                    audit("request of another site", "refused", origin=request.remote or "")
+                    raise web.HTTPForbidden(
+                        text="Another site sent this; open the console and type the line there.\n"
+                    )
+                return await handler(request)
+            except web.HTTPClientError as error:
+                by_person = "text/html" in request.headers.get("Accept", "")
+                if not by_person or OWN_HEADER in request.headers:
+                    raise
+                page = self._pages.response("refused.html", error.status, sentence=error.text)
+                if "Retry-After" in error.headers:
+                    page.headers["Retry-After"] = error.headers["Retry-After"]
+                return page
 
         return guarded
 

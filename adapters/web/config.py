@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from adapters.web.people import Known
 from bot.cards.card import Card
 from bot.errors import WrongInput
-from bot.model.request import Effect
+from bot.model.request import Effect, LineWindow
 from bot.ports import Answer, Clock, CommandHint
 from bot.ports.chat import Story
 
@@ -79,6 +80,8 @@ class Console:
     metrics: Callable[[], str]
     effect: Callable[[str], Effect]
     """Tells how far a line reaches: the console reads no line itself."""
+    window: Callable[[str, datetime], LineWindow | None]
+    """Tells the window of a line at a time, None where it has none."""
     csv: Callable[[str, Card], str] = _no_table
     """Writes the table of a line's answer; raises `WrongInput` where it has none."""
     hints: Sequence[CommandHint] = ()

@@ -1,4 +1,4 @@
-"""Name the pages of the console, the address of each line, and the controls above a cost answer."""
+"""Name the pages of the console, the address of each line, and the controls above an answer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from bot.cards.card import Block, Buttons, Card
 from bot.cards.lines import cost_line, visible, window_line
+from bot.model.request import LineWindow
 from bot.model.spend import Filter
 from bot.model.window import Window
 
@@ -25,33 +26,42 @@ SETTINGS = (
     ("About", "about"),
 )
 """Words and line of each part of the settings."""
+HOME = "/"
+"""The path of the channel of alerts; among lines it stands for that page."""
+ALERTS = (
+    ("Messages", HOME),
+    ("Open now", "alerts"),
+    ("Summary", "summary"),
+    ("Suggestions", "suggestions"),
+)
+"""Words and line of each view of the alerts and of what follows from them."""
 
 
 @dataclass(frozen=True)
-class Rail:
+class Page:
     """Name a page, the line that it shows the answer of, and lines that people ask next."""
 
     name: str
-    icon: str
+    icon: str = ""
+    """Its sign in the rail; without one it is a view of the page `of`."""
     line: str = ""
     tabs: tuple[tuple[str, str], ...] = ()
     """Words and line of each tab."""
     heading: str = ""
     """Begins a part of the rail."""
+    of: str = ""
 
 
-PAGES: Mapping[str, Rail] = {
-    "/alerts": Rail(
-        "Open", "alerts", "alerts", (("Open", "alerts"), ("Last 7 days", "alerts window=7d"))
-    ),
-    "/fleet": Rail("Fleet", "fleet", "fleet", (("Clusters", "fleet"), ("Idle nodes", "idle"))),
-    "/cost": Rail("Cost", "cost", "cost 7d by team", heading="Money"),
-    "/saved": Rail("Saved", "saved", "savings", (("30 days", "savings"), ("7 days", "savings 7d"))),
-    "/ask": Rail("Ask", "ask", heading="More"),
-    "/settings": Rail("Settings", "settings", "config show", SETTINGS),
-    "/help": Rail("Help", "help", "help all"),
+PAGES: Mapping[str, Page] = {
+    "/alerts": Page("Alerts", line="alerts", tabs=ALERTS, of=HOME),
+    "/fleet": Page("Fleet", "fleet", "fleet", (("Clusters", "fleet"), ("Idle nodes", "idle"))),
+    "/cost": Page("Cost", "cost", "cost 7d by team", heading="Money"),
+    "/saved": Page("Saved", "saved", "savings"),
+    "/ask": Page("Ask", "ask", heading="More"),
+    "/settings": Page("Settings", "settings", "config show", SETTINGS),
+    "/help": Page("Help", "help", "help all"),
 }
-"""The pages of the rail beside the channel, by path."""
+"""The pages beside the channel of alerts, by path."""
 _OWN = {
     **{
         "alerts": "/alerts",
@@ -85,18 +95,21 @@ def address(line: str) -> str:
 
     The page of its kind, else the one that shows any line's answer.
     """
+    if line == HOME:
+        return HOME
     if alert := _ALERT.match(line):
         return f"/alert/{alert[1]}"
     return f"{page_of(line)}?line={quote(visible(line), safe='')}"
 
 
-_WINDOWS = (
+WINDOWS = (
     ("24 hours", "24h"),
     ("7 days", "7d"),
     ("30 days", "30d"),
     ("This month", "mtd"),
     ("Last month", "last-month"),
 )
+"""Words of each window that is offered, and how it is typed."""
 
 
 @dataclass(frozen=True)
@@ -109,31 +122,32 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class CostControls:
-    """Hold the controls above a cost answer.
+class Controls:
+    """Hold the controls above an answer that is of a window of time, and those of a cost.
 
-    `first` and `last` are the days of its window, `tail` the line's part after it.
+    `first` and `last` are the days of its window, None where it names none.
     """
 
     windows: tuple[Choice, ...]
-    groupings: tuple[Choice, ...]
-    filters: tuple[Choice, ...]
+    first: date | None
+    last: date | None
+    groupings: tuple[Choice, ...] = ()
+    filters: tuple[Choice, ...] = ()
     """Each opens the line without it."""
-    first: date
-    last: date
-    tail: str
-    offered: tuple[str, ...]
+    offered: tuple[str, ...] = ()
     """The lines of the groupings as the answer's own buttons write them, its window by its ends."""
 
 
-def cost_controls(card: Card, line: str) -> CostControls | None:
-    """Return the controls of an answer; None where it tells no window, such as a refusal's."""
+def controls_of(card: Card, current: LineWindow, now: datetime) -> Controls:
+    """Return the controls of an answer to a line over the window `current`."""
+    chosen = [name for _, name in WINDOWS if Window.parse(name, now) == current.window]
+    windows = tuple(Choice(words, current.over(name), name in chosen) for words, name in WINDOWS)
+    first = last = None
+    if current.window:
+        first = current.window.start.date()
+        last = (current.window.end - timedelta(microseconds=1)).date()
     if "groupings" not in card.data:
-        return None
-    start, end = card.data["window"]["start"], card.data["window"]["end"]
-    assert isinstance(start, datetime)
-    assert isinstance(end, datetime)
-    ends, by = window_line(Window(start, end)), tuple(card.data["by"])
+        return Controls(windows, first, last)
 
     # The answer's data write a filter as people do: `team=a,b`, or `team!=a`.
     filters = []
@@ -141,33 +155,31 @@ def cost_controls(card: Card, line: str) -> CostControls | None:
         name, _, values = words.partition("=")
         filters.append(Filter(name.removesuffix("!"), tuple(values.split(",")), name.endswith("!")))
 
-    window = next((name for _, name in _WINDOWS if cost_line(name, by, filters) == line), ends)
-    groupings = [*card.data["groupings"]]
-    groupings += [name for name in (*by, "day") if name not in groupings]
-    return CostControls(
-        windows=tuple(
-            Choice(words, cost_line(name, by, filters), name == window) for words, name in _WINDOWS
-        ),
+    by = tuple(card.data["by"])
+    ends = window_line(Window(card.data["window"]["start"], card.data["window"]["end"]))
+    window = chosen[0] if chosen else ends
+    names = dict.fromkeys([*card.data["groupings"], *by, "day"])
+    return Controls(
+        windows,
+        first,
+        last,
         groupings=tuple(
             Choice(name.replace("_", " "), cost_line(window, (name,), filters), (name,) == by)
-            for name in dict.fromkeys(groupings)
+            for name in names
         ),
         filters=tuple(
             Choice(str(x), cost_line(window, by, [y for y in filters if y != x])) for x in filters
         ),
-        first=start.date(),
-        last=(end - timedelta(microseconds=1)).date(),
-        tail=cost_line("", by, filters).removeprefix("cost "),
-        offered=tuple(cost_line(ends, (name,), filters) for name in groupings),
+        offered=tuple(cost_line(ends, (name,), filters) for name in names),
     )
 
 
-def between(first: str, last: str, tail: str) -> str:
-    """Return the line of a window of days as the page's form sends it.
+def span(first: str, last: str) -> str:
+    """Return the words of a window of days as a page's form sends it.
 
     Other words are left for the bot to refuse.
     """
-    return f"cost {first}..{last}{tail}" if first != last else f"cost {first}{tail}"
+    return f"{first}..{last}" if first != last else first
 
 
 def undoubled(card: Card, offered: Collection[str]) -> Card:

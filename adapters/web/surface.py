@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from adapters.http import ANY_PAGE
 from adapters.web.api import ROOT as API
 from adapters.web.auth import (
     BACK_PATH,
@@ -44,12 +45,12 @@ class WebSurface:
         )
         self._views = Views(console, self._pages, self._messages, self._hub, self)
         self._login = LoginPage(auth, self._pages, config.public_url)
-        self._guard = Guard(token=token, auth=auth, hosts=config.names)
+        self._guard = Guard(token=token, auth=auth, pages=self._pages, hosts=config.names)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Show a new message on every open page and return its id."""
         message = await self._messages.post(channel or CHANNEL, card, key)
-        self._publish(message)
+        self._publish(message, posted="1")
         return message.id
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
@@ -82,8 +83,8 @@ class WebSurface:
             web.get("/lead", reading(views.lead)),
             *(
                 web.get(path, reading(views.fixed))
-                for path, rail in views.lines.items()
-                if rail.line
+                for path, page in views.lines.items()
+                if page.line
             ),
             web.get("/alert/{id}", reading(views.alert)),
             web.get("/ask", reading(views.typed)),
@@ -104,6 +105,7 @@ class WebSurface:
             web.get("/livez", everyone(views.livez)),
             web.get("/readyz", everyone(views.readyz)),
             web.get("/metrics", reading(views.metrics)),
+            web.get(ANY_PAGE, reading(views.missing)),
         )
 
     def admitting(self, handler: RequestHandler) -> RequestHandler:
@@ -117,9 +119,10 @@ class WebSurface:
         """End the open event streams, so that the server can stop."""
         self._hub.close()
 
-    def _publish(self, message: PageMessage) -> None:
+    def _publish(self, message: PageMessage, posted: str = "") -> None:
         html = self._pages.page("message.html", message=message)
-        self._hub.publish("message", id=message.id, channel=message.channel, html=html)
+        facts = {"id": message.id, "channel": message.channel, "posted": posted}
+        self._hub.publish("message", html=html, **facts)
 
 
 class StartingPages:

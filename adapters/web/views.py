@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -15,12 +15,14 @@ from adapters.web.auth import OWN_HEADER, Sender, sender_of
 from adapters.web.config import Console
 from adapters.web.html import FOR_EVER, PageRenderer, digest, plain_json
 from adapters.web.links import (
+    ALERTS,
+    HOME,
     PAGES,
-    Rail,
+    Page,
     address,
-    between,
-    cost_controls,
+    controls_of,
     page_of,
+    span,
     undoubled,
 )
 from adapters.web.live import LEAD, LEAD_S, LINES, Hub, Shared, WasteStrip, lead_of, standing
@@ -33,6 +35,7 @@ from bot.model.request import LOCAL, Effect, Manner, Request
 from bot.ports import Surface
 from bot.ports.work import ASKER
 
+T = TypeVar("T")
 CHANNEL = "alerts"
 
 _NAME = re.compile(r"[^\w.-]", re.ASCII)
@@ -43,6 +46,8 @@ _LONGEST = 4_000
 """Characters of a line."""
 LATER = "<!-- the answer -->"
 """Stands in a page where what depends on the answer begins."""
+QUICK_S = 0.25
+"""How long a page waits for its answer before it sends its frame, whose status is then 200."""
 STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 """What an empty channel offers to ask."""
 WOULD = {
@@ -95,7 +100,14 @@ class Views:
 
         part = await excerpt(messages, draw, newest=newest)
         return self._page(
-            "channel.html", request, strip.facts, shown=part, now=strip, version=version
+            "channel.html",
+            request,
+            strip.facts,
+            name="Alerts",
+            shown=part,
+            now=strip,
+            version=version,
+            tabs=ALERTS,
         )
 
     async def now(self, _: web.Request) -> web.StreamResponse:
@@ -111,34 +123,49 @@ class Views:
 
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
-        rail, query = self.lines[request.path], request.query
-        if {"first", "last", "rest"} <= query.keys():
-            line = between(query["first"], query["last"], query["rest"])
-            raise web.HTTPSeeOther(address(_line(line)))
-        line = _line(query.get("line", "")) or rail.line
-        if page_of(line) != request.path and line != rail.line:
+        page = self.lines[request.path]
+        line = self._asked_line(request) or page.line
+        if page_of(line) != request.path and line != page.line:
             raise web.HTTPSeeOther(address(line))
-        return await self._show(request, rail, line)
+        return await self._show(request, page, line)
 
     async def alert(self, request: web.Request) -> web.StreamResponse:
-        """Show one alert and its timeline."""
+        """Show one alert and its timeline; 404 where there is none of this name."""
         name = quote(request.match_info["id"])
         line, log = f"alert {name}", f"timeline {name}"
-        frame = await self._begin(request, "Alert", line)
-        card, timeline = await self._viewed(line), await self._viewed(log)
+
+        async def both() -> tuple[Card, Card]:
+            return await self._viewed(line), await self._viewed(log)
+
+        crumbs, title = (("Alerts", HOME),), f"Alert {request.match_info['id']}"
+        frame, (card, timeline) = await self._soon(request, both(), name=title, crumbs=crumbs)
         messages = await self._messages.about(CHANNEL, str(timeline.data.get("id", "")))
-        moments = moments_of(timeline, messages)
         page = self._page(
-            "alert.html", request, name="Alert", line=line, log=log, it=card, moments=moments
+            "alert.html",
+            request,
+            status=404 if _status(card) == 400 else _status(card),
+            name=title,
+            crumbs=crumbs,
+            line=line,
+            log=log,
+            it=card,
+            moments=moments_of(timeline, messages),
         )
         return await _finish(frame, page)
 
     async def typed(self, request: web.Request) -> web.StreamResponse:
         """Show the answer of any line."""
-        line, draft = (_line(request.query.get(name, "")) for name in ("line", "draft"))
+        line, draft = self._asked_line(request), _line(request.query.get("draft", ""))
         if draft and not line:
             return self._page("ask.html", request, name="Ask", draft=f"{draft} ")
         return await self._show(request, self.lines["/ask"], line)
+
+    async def missing(self, request: web.Request) -> web.StreamResponse:
+        """Say that no page is here, and how to go on."""
+        sentence = f"There is no page {request.path[:80]} here."
+        if "text/html" not in request.headers.get("Accept", ""):
+            raise web.HTTPNotFound(text=f"{sentence}\n")
+        return self._page("missing.html", request, status=404, name="Not found", words=sentence)
 
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answer a typed line or a pressed button."""
@@ -228,50 +255,82 @@ class Views:
         """Return the card of a message's alerts as they stand now: an answer in its thread."""
         return await self._answer("alert", message.id, Manner.VIEWED, channel="")
 
-    async def _show(self, request: web.Request, rail: Rail, line: str) -> web.StreamResponse:
+    def _asked_line(self, request: web.Request) -> str:
+        """Return the line of an address; go to its own where the page's form named other days."""
+        line = _line(request.query.get("line", ""))
+        if {"first", "last"} <= request.query.keys():
+            current = self._console.window(line, self._console.clock())
+            days = span(request.query["first"], request.query["last"])
+            raise web.HTTPSeeOther(address(_line(current.over(days) if current else line)))
+        return line
+
+    async def _show(self, request: web.Request, page: Page, line: str) -> web.StreamResponse:
         """Show a line's answer.
 
         What does more than read, and whatever another site brings, waits for a press.
         """
         if not line:
-            return self._page("ask.html", request, name=rail.name)
+            return self._page("ask.html", request, name=page.name)
         effect = self._console.effect(line)
         runs = effect in (Effect.READS, Effect.NOTHING) and sender_of(request) is not Sender.LINK
-        if not runs and line != rail.line:
-            would = WOULD[effect]
-            return self._page("line.html", request, name=rail.name, line=line, would=would)
+        # A tab's line is known by the tab's name, any other by itself below the page's name.
+        tab = next((words for words, tabbed in page.tabs if tabbed == line), "")
+        by_itself = line != page.line and not tab
+        crumbs = ((page.name, page.of or request.path),) if by_itself else ()
+        values: dict[str, Any] = {
+            "name": line if by_itself else page.name,
+            "tab": tab,
+            "crumbs": crumbs,
+            "line": line,
+            "tabs": page.tabs,
+        }
+        if not runs and line != page.line:
+            return self._page("line.html", request, would=WOULD[effect], **values)
 
         # The header of the page of alerts goes by its own answer, so nothing is sent before that.
-        alerts = line == LINES[0]
-        frame = None if alerts else await self._begin(request, rail.name, line)
-        card = await self._viewed(line)
-        facts = standing(card, Card("")).facts if alerts else {}
+        alerts, answer = line == LINES[0], self._viewed(line)
+        if alerts:
+            frame, card = None, await answer
+        else:
+            frame, card = await self._soon(request, answer, **values)
 
-        controls = cost_controls(card, line)
+        # A line in plain words is controlled by how it was read.
+        clock, grammar_line = self._console.clock(), str(card.data.get("read_as", line))
+        current = self._console.window(grammar_line, clock) if card.tone is not Tone.ERROR else None
+        controls = controls_of(card, current, clock) if current else None
         offered = [row for block in card.blocks if isinstance(block, Table) for row in block.lines]
-        offered += [tab for _, tab in rail.tabs]
+        offered += [tabbed for _, tabbed in page.tabs]
         offered += controls.offered if controls else ()
-        page = self._page(
-            "cost.html" if controls else "line.html",
+        drawn = self._page(
+            "line.html",
             request,
-            facts,
-            name=rail.name,
-            line=line,
+            standing(card, Card("")).facts if alerts else {},
+            status=_status(card),
             it=undoubled(card, offered),
-            tabs=rail.tabs,
             controls=controls,
+            grammar_line=grammar_line,
+            **values,
         )
-        return page if frame is None else await _finish(frame, page)
+        return await _finish(frame, drawn)
 
-    async def _begin(self, request: web.Request, name: str, line: str) -> web.StreamResponse:
-        """Send a page's frame and heading, so that it stands before the answer is known."""
-        page = self._page("line.html", request, name=name, line=line, would="", waits=True)
-        frame = web.StreamResponse(
-            headers={"Content-Type": "text/html; charset=utf-8", "X-Accel-Buffering": "no"}
-        )
-        await frame.prepare(request)
-        await frame.write(str(page.text).partition(LATER)[0].encode())
-        return frame
+    async def _soon(
+        self, request: web.Request, answer: Coroutine[Any, Any, T], **values: Any
+    ) -> tuple[web.StreamResponse | None, T]:
+        """Return an answer; before one that takes long send the page's frame and heading."""
+        answering = asyncio.ensure_future(answer)
+        try:
+            await asyncio.wait({answering}, timeout=QUICK_S)
+            if answering.done():
+                return None, await answering
+            page = self._page("line.html", request, waits=True, **{"line": "", **values})
+            frame = web.StreamResponse(
+                headers={"Content-Type": "text/html; charset=utf-8", "X-Accel-Buffering": "no"}
+            )
+            await frame.prepare(request)
+            await frame.write(str(page.text).partition(LATER)[0].encode())
+            return frame, await answering
+        finally:
+            answering.cancel()
 
     async def _respond(self, request: web.Request, line: str, where: str) -> web.StreamResponse:
         """Show a private answer to who asked; put a public one where everyone reads it."""
@@ -285,13 +344,16 @@ class Views:
             else:
                 await self._surface.post(CHANNEL, card, "")
 
+        effect = self._console.effect(line)
         if OWN_HEADER not in request.headers:
             if card.public:
-                return web.Response(status=303, headers={"Location": "/"})
-            return self._page("line.html", request, name="Ask", line=line, it=card)
+                return web.Response(status=303, headers={"Location": HOME})
+            status = _status(card)
+            return self._page("line.html", request, status=status, name="Ask", line=line, it=card)
 
         # By these the page's script knows an answer, beside its words.
-        changed = card.tone is not Tone.ERROR and self._console.effect(line) is Effect.CHANGES
+        changed = card.tone is not Tone.ERROR and effect is Effect.CHANGES
+        reads = effect in (Effect.READS, Effect.NOTHING)
         headers = {
             "X-Trnbot-Tone": card.tone.value,
             "X-Trnbot-Form": _flag(any(isinstance(block, Form) for block in card.blocks)),
@@ -299,11 +361,14 @@ class Views:
             "X-Trnbot-Field": _NAME.sub("", str(card.data.get("argument", ""))),
             "X-Trnbot-Asks": _flag(card.data.get("asks", False)),
             "X-Trnbot-Posted": CHANNEL if card.public else "",
+            "X-Trnbot-Address": address(line) if reads else "",
         }
         if card.public:
             return web.Response(status=204, headers=headers)
         at = self._console.clock()
-        response = self._pages.response("answer.html", line=line, it=card, where=where, at=at)
+        response = self._pages.response(
+            "answer.html", line=line, it=card, where=where, at=at, reads=reads
+        )
         response.headers.update(headers)
         return response
 
@@ -323,13 +388,14 @@ class Views:
         template: str,
         request: web.Request,
         facts: Mapping[str, Any] | None = None,
+        status: int = 200,
         **values: Any,
     ) -> web.Response:
         """Draw a page; `facts` are what its own reading says, and the header with it."""
         health = {**self._console.health(), **(facts or {})}
         common = {
             "path": request.path,
-            "here": request.path if request.path in self.lines else "",
+            "here": HOME if request.path.startswith("/alert") else request.path,
             "lines": self.lines,
             "health": health,
             "hints": self._console.hints,
@@ -341,8 +407,13 @@ class Views:
             "waits": False,
             "it": None,
             "tabs": (),
+            "tab": "",
+            "crumbs": (),
+            "controls": None,
+            "would": "",
+            "grammar_line": values.get("line", ""),
         }
-        return self._pages.response(template, **{**common, **values})
+        return self._pages.response(template, status, **{**common, **values})
 
 
 def _ready(health: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -357,6 +428,11 @@ def _health_json(health: Mapping[str, Any]) -> web.Response:
     return web.json_response(plain_json(health), status=200 if health["ok"] else 503)
 
 
+def _status(card: Card) -> int:
+    """Return how HTTP calls an answer."""
+    return int(card.data.get("status", 400)) if card.tone is Tone.ERROR else 200
+
+
 def _line(words: str) -> str:
     """Return a typed line; refuse one that nobody typed."""
     line = words.strip()
@@ -367,8 +443,10 @@ def _line(words: str) -> str:
     return line
 
 
-async def _finish(frame: web.StreamResponse, page: web.Response) -> web.StreamResponse:
-    """Send the part of a page that depends on its answer, after the frame."""
+async def _finish(frame: web.StreamResponse | None, page: web.Response) -> web.StreamResponse:
+    """Return the page; where its frame was sent, send the part that depends on its answer."""
+    if frame is None:
+        return page
     await frame.write(str(page.text).partition(LATER)[2].encode())
     return frame
 

@@ -15,7 +15,7 @@ from bot.cards.lines import DETAILS, PREFIX
 from bot.errors import WrongInput, nearest, shortened
 from bot.grammar.registry import Command, Parameter, find_command
 from bot.model.limits import NUMBER_EXPONENT, NUMBER_LENGTH
-from bot.model.request import Effect
+from bot.model.request import Effect, LineWindow
 from bot.model.spend import Filter
 from bot.model.window import Window, parse_duration, read_moment
 
@@ -324,6 +324,30 @@ def effect_of(line: str) -> Effect:
         return read_line(line).effect
     except WrongInput:
         return Effect.NOTHING
+
+
+def window_of(line: str, now: datetime) -> LineWindow | None:
+    """Return the window of a line; None where its command takes none, or the line is refused."""
+    try:
+        parsed = read_line(line)
+        arguments = typed(parsed, now).arguments
+    except WrongInput:
+        return None
+    parameter = next((p for p in parsed.command.parameters if p.takes(Window)), None)
+    if parsed.asks_help or parameter is None:
+        return None
+
+    window = arguments[parameter.name]
+    for word in parsed.words:
+        words = word.value if word.name == parameter.word else word.text
+        try:
+            names_it = Window.parse(words, now) == window
+        except WrongInput:
+            continue
+        if names_it:
+            begin = line.index(words, word.start)
+            return LineWindow(window, line[:begin], line[begin + len(words) :])
+    return LineWindow(window, f"{line} {parameter.word}=")
 
 
 def attempted(line: str) -> Command | None:

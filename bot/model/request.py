@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from bot.model.window import Window
+
 
 class Role(StrEnum):
     """Name the roles of people: readers ask, anyone also acts on alerts, admins change the rest."""
@@ -153,6 +155,20 @@ class CommandHint:
     examples: tuple[str, ...] = ()
     arguments: tuple[tuple[str, str], ...] = ()
     """What may be typed after it, such as `by=`, each with its meaning."""
+
+
+@dataclass(frozen=True)
+class LineWindow:
+    """Hold the window of time that a line's answer is of, and the line around the words for it."""
+
+    window: Window | None
+    """None where the line names none and its command answers as of now."""
+    before: str
+    after: str = ""
+
+    def over(self, words: str) -> str:
+        """Return the same line over another window."""
+        return f"{self.before}{words}{self.after}"
 
 
 Schema = Mapping[str, Any]

@@ -22,7 +22,7 @@ from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable
 from bot.grammar.access import Access
-from bot.grammar.line import effect_of
+from bot.grammar.line import effect_of, window_of
 from bot.grammar.turns import Turns, limits_for
 from bot.model.alert import Alert, Decision
 from bot.model.labels import Labels
@@ -211,6 +211,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
         health=lambda: health(app, settings, clock, shown.speed),
         metrics=metrics,
         effect=effect_of,
+        window=window_of,
         csv=csv_text,
         hints=hints,
         story=story,

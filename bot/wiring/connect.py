@@ -251,15 +251,18 @@ def connect_slack(connecting: Connecting) -> None:
         )
         connecting.browse(link)
 
-    held = settings.text("slack.bot_token")
-    token = prompt.secret("Bot token, OAuth & Permissions (xoxb-…)", known=bool(held)) or held
+    set_before = settings.text("slack.bot_token")
+    token = (
+        prompt.secret("Bot token, OAuth & Permissions (xoxb-…)", known=bool(set_before))
+        or set_before
+    )
     workspace = asyncio.run(slack.workspace(token))
     connecting.drafts.keep_secret({"SLACK_BOT_TOKEN": token})
     connecting.say(f"  the bot is in the workspace {workspace}")
 
-    held = settings.text("slack.app_token")
+    set_before = settings.text("slack.app_token")
     question = "App token, Basic Information, scope connections:write (xapp-…)"
-    app_token = prompt.secret(question, known=bool(held)) or held
+    app_token = prompt.secret(question, known=bool(set_before)) or set_before
     asyncio.run(slack.check_app(app_token))
     connecting.drafts.keep_secret({"SLACK_APP_TOKEN": app_token})
 
@@ -287,8 +290,8 @@ def connect_teams(connecting: Connecting) -> None:
     if prompt.ask("Connect Teams? (yes, no)", answer).lower() != "yes":
         return
     app = prompt.ask("Application (client) id of the Azure Bot", settings.text("teams.app_id"))
-    held = settings.text("teams.app_password")
-    password = prompt.secret("Its client secret", known=bool(held)) or held
+    set_before = settings.text("teams.app_password")
+    password = prompt.secret("Its client secret", known=bool(set_before)) or set_before
     tenant = prompt.ask("Directory (tenant) id", settings.text("teams.tenant_id"))
     connecting.drafts.keep_secret(
         {"MicrosoftAppId": app, "MicrosoftAppPassword": password, "MicrosoftAppTenantId": tenant}

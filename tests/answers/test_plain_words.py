@@ -17,7 +17,7 @@ from bot.cards.card import Button, Buttons, Card, Tone
 from bot.errors import WrongInput
 from bot.grammar.line import attempted, understand
 from bot.grammar.plain.ranker import load_examples
-from bot.grammar.plain.readings import PlainReading, read_plain
+from bot.grammar.plain.readings import PlainReading, mended, read_plain
 from bot.grammar.plain.senses import Names, families_of, misspelt, normalized, slips_of
 from bot.grammar.plain.times import find_times
 from bot.grammar.registry import commands_by_name
@@ -26,6 +26,7 @@ from bot.model.request import Belonging, Request, Standing, User
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import app, ask, end, refused
 from tests.answers.test_plain_lines import ROWS
+from tests.builders import NOON
 from tests.cases import in_one_run
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -232,6 +233,27 @@ async def test_words_that_mean_nothing_are_refused_as_before(bot: App) -> None:
 
 async def test_a_slip_in_the_grammar_keeps_its_own_sentence(bot: App) -> None:
     assert "did you mean 'tiny'" in refused(await ask(bot, "alerts cluster=tinny"))
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("cots 7d by teem", "cost 7d by team"),
+        ("cost 7d by teem", "cost 7d by team"),
+        ("ackk a1", "ack a1"),
+        ("costs of tiny", ""),
+        ("cost 7d by team", ""),
+        ("fleet tiny", ""),
+    ],
+)
+def test_slips_of_the_grammars_words_are_mended_and_no_word_is_left_out(
+    line: str, right: str
+) -> None:
+    assert mended(line, NOON) == right
+
+
+async def test_a_mended_line_is_offered_first(bot: App) -> None:
+    assert pressed(await ask(bot, "cots 7d by teem"))[0] == "cost 7d by team"
 
 
 def test_five_thousand_names_take_no_longer_than_a_moment() -> None:

@@ -50,6 +50,7 @@ from bot.cards.words import PriceAge
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
 from bot.costs.verdict import Verdict
+from bot.errors import WrongInput
 from bot.grammar.line import type_name
 from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
@@ -607,5 +608,7 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "migrate_refused": refused,
     "backtest": backtest,
     "doctor": doctor,
-    "error": lambda: error_card("'servise' is not a dimension; did you mean 'service'?"),
+    "error": lambda: error_card(
+        WrongInput("'servise' is not a dimension; did you mean 'service'?")
+    ),
 }

@@ -19,7 +19,7 @@ from adapters.web.surface import WebSurface
 from bot.answers.all import ANSWERS
 from bot.cards.card import Card, Code, Facts, Heading, Strong, Table, Tone, text
 from bot.errors import WrongInput
-from bot.grammar.line import effect_of, read_line
+from bot.grammar.line import effect_of, read_line, window_of
 from bot.model.request import Request
 from bot.ports import CommandHint
 from tests.e2e import samples
@@ -136,7 +136,15 @@ def surface(**changed: Any) -> WebSurface:
         field.name: changed.pop(field.name) for field in fields(Console) if field.name in changed
     }
     console = replace(
-        Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", effect_of, hints=HINTS),
+        Console(
+            answer,
+            clock,
+            health,
+            lambda: "trnbot_ticks_total 3\n",
+            effect_of,
+            window_of,
+            hints=HINTS,
+        ),
         **bot,
     )
     return WebSurface(WebConfig(**changed), console, shelf)

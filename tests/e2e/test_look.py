@@ -22,6 +22,7 @@ NODES = Table(
     lines=tuple(f"why i-{i:02}" for i in range(1, 13)),
 )
 CUT = """() => [...document.querySelectorAll(".table td, .rail a, .head *, .status > :not(.gap)")].filter((one) => {
+  if (one.matches(".times *, .head .tabs *")) return false; // a line of controls that a finger moves along
   const box = one.getBoundingClientRect();
   const table = one.closest(".table")?.getBoundingClientRect();
   return box.width && (box.right > Math.min(innerWidth, table?.right ?? innerWidth) + 1 || box.left < -1);
@@ -175,3 +176,99 @@ async def test_a_drag_zooms_a_chart_over_time_and_escape_or_the_button_shows_all
             assert await drawn.evaluate(STATE) == whole
         await drawn.click(position={"x": 40, "y": 40})  # a press zooms nothing
         assert await drawn.evaluate(STATE) == whole
+
+
+MANY = Table(
+    NODES.columns,
+    tuple((f"i-{i:03}", "trn1.32xlarge", f"{i} h", f"${i}") for i in range(1, 251)),
+    lines=tuple(f"why i-{i:03}" for i in range(1, 251)),
+)
+CELLS = "tbody tr:visible td:first-child"
+
+
+async def test_sorting_filter_and_page_of_a_table_stand_in_its_address(browser):  # noqa: F811
+    async def answer(_):
+        return Card("250 nodes", blocks=(MANY,))
+
+    async with served(answer) as address:
+        page = await browser.new_page()
+        await page.goto(urljoin(address, "/ask?line=fleet%20llama"))
+        assert await page.locator(CELLS).count() == 100
+        await page.get_by_role("button", name="Next").click()
+        assert (await page.locator(CELLS).all_inner_texts())[0] == "i-101"
+        await page.get_by_role("button", name="$/h").click()
+        await page.get_by_role("button", name="Next").click()
+        before = await page.locator(CELLS).all_inner_texts()
+        assert before[0] == "i-150"
+        again = await browser.new_page()
+        await again.goto(page.url)
+        assert await again.locator(CELLS).all_inner_texts() == before
+
+        await page.get_by_label("Filter rows").fill("i-00")
+        assert await page.locator(CELLS).count() == 9
+        await again.goto(page.url)
+        assert (await again.locator(CELLS).all_inner_texts())[0] == "i-009"
+        assert await again.get_by_label("Filter rows").input_value() == "i-00"
+
+
+async def test_keys_go_to_pages_alerts_rows_and_lines(browser):  # noqa: F811
+    async def answer(_):
+        return Card("12 nodes", blocks=(NODES,))
+
+    async with served(answer) as address:
+        page = await browser.new_page()
+        await page.goto(urljoin(address, "/alerts"))
+        await page.wait_for_selector("body.ready")
+        for _ in range(2):
+            await page.keyboard.press("j")
+        assert await page.evaluate("document.activeElement.textContent") == "i-02"
+        await page.keyboard.press("k")
+        assert await page.evaluate("document.activeElement.textContent") == "i-01"
+        await page.keyboard.press("?")
+        assert "go to a page" in await page.locator("#keys").inner_text()
+        await page.keyboard.press("Escape")
+        assert not await page.locator("#keys").is_visible()
+
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("flee")
+        await page.wait_for_function("document.querySelectorAll('#places li').length > 1")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/fleet**")
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("cost mtd by region")
+        assert "ask this" in await page.locator("#places li").last.inner_text()
+        await page.keyboard.press("Escape")
+        assert not await page.locator("#palette").is_visible()
+        await page.keyboard.press("j")  # the key goes on where the palette was opened
+        assert await page.evaluate("document.activeElement.textContent") == "i-01"
+
+
+async def test_a_typed_answer_has_an_address_that_can_be_copied(browser):  # noqa: F811
+    async with served(samples_answer) as address:
+        context = await browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+        page = await context.new_page()
+        await page.goto(urljoin(address, "/ask"))
+        await page.wait_for_selector("body.ready")
+        await page.fill("#line", "cost 7d by team")
+        await page.keyboard.press("Enter")
+        answer = page.locator("#answers .private")
+        await answer.wait_for()
+        assert page.url == urljoin(address, "/cost?line=cost%207d%20by%20team")
+        await answer.get_by_role("button", name="Copy link").click()
+        await page.get_by_role("button", name="Copied").wait_for()
+        assert await page.evaluate("navigator.clipboard.readText()") == page.url
+        again = await context.new_page()
+        await again.goto(page.url)
+        assert await again.locator(".page .chart.bar").count() == 1
+        await page.go_back()  # to the page before that answer
+        await page.wait_for_url("**/ask")
+
+
+@pytest.mark.parametrize("page_of", ["/", "/alerts", "/cost", "/fleet", "/saved"])
+async def test_a_phone_shows_more_than_half_of_a_page(browser, page_of):  # noqa: F811
+    async with served(samples_answer) as address:
+        page = await browser.new_page(viewport={"width": 390, "height": 844})
+        await page.goto(urljoin(address, page_of))
+        await page.wait_for_selector("body.ready")
+        share = "document.querySelector('#scroll').getBoundingClientRect().height / innerHeight"
+        assert await page.evaluate(share) >= 0.5

@@ -21,7 +21,7 @@ from adapters.web.surface import WebSurface
 from bot.cards.card import Card
 from bot.errors import OutOfTime, OverBudget, WrongInput
 from bot.grammar import turns as budgets
-from bot.grammar.line import attempted, effect_of, understand
+from bot.grammar.line import attempted, effect_of, understand, window_of
 from bot.grammar.turns import (
     Bucket,
     LaneLimits,
@@ -92,7 +92,9 @@ class Bot:
 async def console(answer: Callable[[Request], Any]) -> AsyncIterator[str]:
     """Serve the console on loopback."""
     surface = WebSurface(
-        WebConfig(), Console(answer, lambda: NOON, lambda: {}, lambda: "", effect_of), MemoryStore()
+        WebConfig(),
+        Console(answer, lambda: NOON, lambda: {}, lambda: "", effect_of, window_of),
+        MemoryStore(),
     )
     runner = web.AppRunner(application([surface]), handler_cancellation=True)
     await runner.setup()

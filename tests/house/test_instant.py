@@ -33,7 +33,7 @@ from bot.app import App
 from bot.cards.card import Card, Chart, Table
 from bot.cards.words import about, quantity
 from bot.grammar.access import Access
-from bot.grammar.line import effect_of
+from bot.grammar.line import effect_of, window_of
 from bot.model.alert import Alert, leading
 from bot.model.money import usd
 from bot.model.request import LOCAL, Manner, Request, User
@@ -163,7 +163,12 @@ class Played:
         self.ticks = grid(extent.start, extent.end, ports.site.interval)
         self.app = App(ports, ("web:alerts", "chat:ops"), Access(()), stopwatch=lambda: 0.0)
         console = Console(
-            self.app.answer, lambda: self.now + LATER, self.app.health.facts, str, effect_of
+            self.app.answer,
+            lambda: self.now + LATER,
+            self.app.health.facts,
+            str,
+            effect_of,
+            window_of,
         )
         self.web = surfaces["web"] = WebSurface(WebConfig(), console, self.store)
         self.stored: dict[datetime, Mapping[str, Alert]] = {}

@@ -21,7 +21,14 @@ from bot.app import App
 from bot.cards.card import Buttons, Card, Form
 from bot.errors import NotAllowed, WrongInput
 from bot.grammar.access import Access
-from bot.grammar.line import CommandLine, attempted, effect_of, read_line, understand
+from bot.grammar.line import (
+    CommandLine,
+    attempted,
+    effect_of,
+    read_line,
+    understand,
+    window_of,
+)
 from bot.grammar.registry import COMMANDS, Command
 from bot.knowledge import load_knowledge
 from bot.model.request import Effect, Manner, Request, Role, User
@@ -211,7 +218,15 @@ async def test_no_line_that_is_viewed_changes_anything(watched: Any, count: int)
 @pytest.mark.parametrize("count", [200, pytest.param(3_000, marks=pytest.mark.slow)])
 async def test_no_get_changes_anything(watched: Any, count: int) -> None:
     bot, path, pressed = watched
-    console = Console(bot.answer, lambda: LATER, bot.health.facts, str, effect_of, command_hints())
+    console = Console(
+        bot.answer,
+        lambda: LATER,
+        bot.health.facts,
+        str,
+        effect_of,
+        window_of,
+        hints=command_hints(),
+    )
     page = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     senders: tuple[dict[str, str], ...] = (
         {},
@@ -225,7 +240,8 @@ async def test_no_get_changes_anything(watched: Any, count: int) -> None:
             response = await client.get(
                 "/ask", params={"line": line}, headers=senders[i % len(senders)]
             )
-            assert response.status == (200 if len(line.strip()) <= 4_000 else 400), line
+            fine = {200, 400, 403, 503} if len(line.strip()) <= 4_000 else {400}
+            assert response.status in fine, line
         assert tables(path) == before
 
 

@@ -18,7 +18,7 @@ from adapters.store.memory import MemoryStore
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.cards.card import Tone
-from bot.grammar.line import effect_of
+from bot.grammar.line import effect_of, window_of
 from bot.ports.work import ASKER
 from bot.settings.settings import read_settings
 from bot.wiring.programs import Doors, program_listeners
@@ -33,7 +33,7 @@ async def serving(
     bot: Guarded, token: str = "", public_url: str = "", *, mcp: bool = True
 ) -> AsyncIterator[TestClient]:
     """Serve a bot's console and its tools on one port."""
-    console = Console(bot.answer, later, dict, str, effect_of)
+    console = Console(bot.answer, later, dict, str, effect_of, window_of)
     web = WebSurface(WebConfig(secret=token), console, MemoryStore())
 
     async def now() -> datetime:

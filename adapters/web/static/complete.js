@@ -1,16 +1,36 @@
 // Completes a typed line from the registry: commands, their examples, their arguments.
 
-import { recall } from "./asked.js";
-import { $, $$ } from "./page.js";
+import { asked, recall } from "./asked.js";
+import { $, $$, commands } from "./page.js";
 
 const MOST = 8;
+
+// How well words fit what is typed, the best first; infinite where they do not.
+export function fit(words, typed) {
+  if (words.startsWith(typed)) return 0;
+  if (words.split(/[\s.=_-]+/).some((word) => word.startsWith(typed))) return 1;
+  if (words.includes(typed)) return 2;
+  return typed.split(/\s+/).every((word) => words.includes(word)) ? 3 : Infinity;
+}
+
+// How often this browser asked lines of a command lately.
+export function used() {
+  const lines = asked();
+  return (name) => lines.filter((line) => line === name || line.startsWith(`${name} `)).length;
+}
+
+// What was asked most comes first, then what help lists first, then the shorter name.
+function byUse(hints) {
+  const uses = used();
+  return [...hints].sort((a, b) => uses(b.name) - uses(a.name) || a.place - b.place || a.name.length - b.name.length);
+}
 
 // The lines that what is typed may become, each with its meaning: commands, then examples and arguments of the one that is typed.
 function fitting(hints, typed) {
   const lower = typed.toLowerCase();
   const longest = (a, b) => b.name.length - a.name.length;
   const named = hints.filter((hint) => lower.startsWith(`${hint.name} `)).sort(longest)[0];
-  const begun = hints.filter((hint) => hint.name.startsWith(lower) || hint.example.toLowerCase().startsWith(lower));
+  const begun = byUse(hints.filter((hint) => hint.name.startsWith(lower) || hint.example.toLowerCase().startsWith(lower)));
   const commands = begun.map((hint) => [hint.needed ? `${hint.name} ` : hint.example, hint.summary]);
   if (!named) return commands;
   const examples = (named.examples ?? []).filter((line) => line.toLowerCase().startsWith(lower)).map((line) => [line, named.summary]);
@@ -23,7 +43,6 @@ function fitting(hints, typed) {
 export function completion(composer) {
   const input = $("#line", composer);
   const list = $("#complete", composer);
-  let hints = null;
   let at = -1;
   input.removeAttribute("list"); // the plain browser's list gives way to this one
 
@@ -46,13 +65,9 @@ export function completion(composer) {
     input.setAttribute("aria-activedescendant", options[at].id);
     options[at].scrollIntoView({ block: "nearest" });
   }
-  async function known() { // read when somebody is about to type: it weighs more than most pages
-    hints ??= fetch(composer.dataset.hints).then((answer) => (answer.ok ? answer.json() : [])).catch(() => { hints = null; return []; });
-    return hints;
-  }
   async function open() {
     const begun = input.value;
-    const every = await known();
+    const every = await commands();
     if (document.activeElement !== input || input.value !== begun) return;
     const typed = input.value.replace(/^\/?trn\s+/i, "").trimStart().toLowerCase();
     const lines = fitting(every, typed);
@@ -77,7 +92,7 @@ export function completion(composer) {
   }
   recall(input, (line) => { input.value = line; close(); });
   input.addEventListener("input", open);
-  input.addEventListener("focus", () => { if (input.value) known(); else open(); });
+  input.addEventListener("focus", () => { if (input.value) commands(); else open(); });
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return close();

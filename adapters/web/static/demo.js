@@ -30,5 +30,7 @@ async function again(event) {
   location.assign("/");
 }
 
+const fold = story.querySelector(".fold");
+fold.addEventListener("click", () => fold.setAttribute("aria-expanded", String(story.classList.toggle("open"))));
 story.querySelector("form")?.addEventListener("submit", again);
 setInterval(look, EVERY_MS);

@@ -1,7 +1,7 @@
 // Keeps a page up to date by the server's events, and says at once when they stop.
 
 import { $, $$, fragment, localTimes, redraw, shortTime, still, tell } from "./page.js";
-import { SILENT_MS, leave, listen, revive } from "./stream.js";
+import { SILENT_MS, leads, leave, listen, revive } from "./stream.js";
 
 const messages = $("#messages");
 const scroller = $("#scroll");
@@ -49,6 +49,31 @@ function showMessage({ id, channel, html }) {
   if (known) return;
   if (stay) $("#newer").hidden = false;
   else toEnd();
+}
+
+// -- notifications of the desktop, by choice ---------------------------------------------------------
+
+const bell = $(".bell");
+const wanted = () => globalThis.Notification?.permission === "granted" && localStorage.getItem("notify") === "1";
+
+function notify({ id, html, posted }) {
+  if (!posted || !document.hidden || !leads() || !wanted()) return;
+  const message = fragment(html);
+  const body = $$(".card .text", message).slice(0, 2).map((words) => words.textContent.trim()).join("\n");
+  const note = new Notification($("h2", message)?.textContent.trim() ?? "trnbot", { body, tag: id, icon: $(".brand img").src });
+  note.addEventListener("click", () => { window.focus(); location.assign(`/?until=${encodeURIComponent(id)}#${id}`); note.close(); });
+}
+
+function showBell() {
+  bell.hidden = !globalThis.Notification || Notification.permission === "denied";
+  bell.setAttribute("aria-pressed", String(wanted()));
+}
+
+async function ring() {
+  if (wanted()) localStorage.removeItem("notify");
+  else if ((await Notification.requestPermission()) === "granted") localStorage.setItem("notify", "1");
+  showBell();
+  tell(wanted() ? "New messages notify you while this page is not in front." : "New messages no longer notify you.");
 }
 
 // -- the page, read again ------------------------------------------------------------------------
@@ -174,6 +199,7 @@ const on = {
   message(message) {
     document.body.dataset.version = message.version;
     showMessage(message);
+    notify(message);
     nowSoon();
   },
   status: showStatus,
@@ -196,6 +222,8 @@ function watch() {
 
 export function start() {
   countOpen();
+  showBell();
+  bell.addEventListener("click", ring);
   listen(hear);
   setInterval(watch, 1_000);
   setInterval(nowSoon, 60_000);

@@ -30,6 +30,18 @@ export function fragment(html) {
   return template.content;
 }
 
+// -- the commands ----------------------------------------------------------------------------------
+
+let hints = null;
+
+// Every command with its examples and arguments: read when somebody is about to type, as it weighs more than most pages.
+export function commands() {
+  hints ??= fetch($("#composer").dataset.hints)
+    .then((answer) => (answer.ok ? answer.json() : []))
+    .catch(() => { hints = null; return []; });
+  return hints;
+}
+
 // -- words for those who hear the page ---------------------------------------------------------------
 
 export function tell(words) {

@@ -26,6 +26,7 @@ async function send(form) {
     asks: header("Asks") === "1",
     changed: header("Changed") === "1",
     posted: header("Posted"),
+    address: header("Address"),
     field: header("Field"),
   };
 }
@@ -120,6 +121,8 @@ function shown(form, answer, back) {
   if (goesOn) return openDialog(fragment(answer.html), where, dialog ? backs.get(dialog) : back, answer.asks);
   if (dialog) dialog.close();
   if (form.id === "composer") form.reset();
+  // A page that shows nothing but answers has the address of the last one.
+  if (form.id === "composer" && answer.address && location.pathname === "/ask") history.pushState({ answer: true }, "", answer.address);
   if (answer.posted) place(where, posted(answer.posted));
   if (answer.html) answered(place(where, fragment(answer.html)), dialog ? backs.get(dialog) : back);
   if (answer.changed) ($("#messages") ? nowSoon() : readAgain().catch(() => {}));
@@ -220,9 +223,11 @@ export function start() {
   document.addEventListener("click", (event) => {
     const dismiss = event.target.closest(".dismiss");
     if (dismiss) dismissed(dismiss.closest(".message"));
-    if (event.target.closest("dialog .close, dialog [data-close]") || event.target.id === "dialog") $("#dialog").close();
+    const dialog = event.target.closest("dialog");
+    if (dialog && (event.target === dialog || event.target.closest(".close, [data-close]"))) dialog.close();
     left(event);
   });
   $("#dialog").addEventListener("close", closed);
   addEventListener("pageshow", returned);
+  addEventListener("popstate", () => location.reload());
 }

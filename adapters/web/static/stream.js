@@ -102,6 +102,9 @@ export function revive() {
   lead(true);
 }
 
+// Whether this tab is the one that listens for all.
+export const leads = () => Boolean(stream);
+
 export function leave() {
   close();
   document.removeEventListener("visibilitychange", seen);

@@ -1,7 +1,31 @@
-// Lets tables be sorted by a press on a column's name, and long ones be filtered. Without it they stand in the answer's order.
+// Lets tables be sorted by a press on a column's name, and long ones be filtered and paged; a page's address holds all three.
+// Without it they stand whole, in the answer's order.
 
 const UNITS = { s: 1, sec: 1, min: 60, h: 3600, d: 86400, w: 604800 };
 const LONG = 8; // rows from which a filter is worth its place
+const PAGE = 100; // rows that are shown at once
+
+// -- the address -----------------------------------------------------------------------------------
+
+// The second table of a page has `sort.2` for `sort`, and so on.
+function parameter(table, name) {
+  const index = [...document.querySelectorAll(".page .table table")].indexOf(table);
+  return index > 0 ? `${name}.${index + 1}` : name;
+}
+
+const inAddress = (table, name) => (table.closest(".page") ? new URLSearchParams(location.search).get(parameter(table, name)) : null) ?? "";
+
+function keep(table, name, value) {
+  if (!table.closest(".page")) return;
+  const [address, key] = [new URL(location.href), parameter(table, name)];
+  if ((address.searchParams.get(key) ?? "") === value) return;
+  if (value) address.searchParams.set(key, value);
+  else address.searchParams.delete(key);
+  address.search = address.search.replaceAll("+", "%20"); // as the links of the pages write blanks
+  history.replaceState(history.state, "", address);
+}
+
+// -- sorting ---------------------------------------------------------------------------------------
 
 // A cell's worth: "1 d 11 h" in seconds, "$2,843", "~$20", "-12 %" as numbers, else its words.
 function worth(cell) {
@@ -19,10 +43,8 @@ function compare(a, b) {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-function sort(table, at) {
+function sort(table, at, down) {
   const head = table.tHead.rows[0].cells[at];
-  const before = head.getAttribute("aria-sort");
-  const down = before ? before === "ascending" : head.classList.contains("right"); // of numbers the largest first
   const body = table.tBodies[0];
   const rows = [...body.rows].map((row) => [row.cells[at] ? worth(row.cells[at]) : null, row]);
   const sign = (a, b) => (a[0] === null || b[0] === null || !down ? compare(a[0], b[0]) : compare(b[0], a[0]));
@@ -31,39 +53,91 @@ function sort(table, at) {
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
 }
 
-function filtered(table) {
-  const bar = document.createElement("div");
-  bar.className = "filter";
+function pressed(table, at) {
+  const head = table.tHead.rows[0].cells[at];
+  const before = head.getAttribute("aria-sort");
+  const down = before ? before === "ascending" : head.classList.contains("right"); // of numbers the largest first
+  sort(table, at, down);
+  keep(table, "sort", `${down ? "-" : ""}${head.textContent}`);
+  show(table, 0);
+}
+
+// -- filtering and pages ---------------------------------------------------------------------------
+
+const fits = (row, words) => words.every((word) => row.textContent.toLowerCase().includes(word));
+
+// Shows a page of the rows that fit the filter, from the row `from` on.
+function show(table, from) {
+  const bar = table.bar;
+  if (!bar) return;
+  const words = bar.input.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const every = [...table.tBodies[0].rows];
+  const fitting = every.filter((row) => fits(row, words));
+  const first = from < fitting.length ? from - (from % PAGE) : 0;
+  const shown = new Set(fitting.slice(first, first + PAGE));
+  for (const row of every) row.hidden = !shown.has(row);
+  bar.count.textContent = words.length ? `${fitting.length} of ${every.length} rows` : "";
+  bar.pager.hidden = fitting.length <= PAGE;
+  bar.pager.at = first;
+  bar.span.textContent = `${first + 1}-${first + shown.size} of ${fitting.length}`;
+  bar.before.disabled = first === 0;
+  bar.after.disabled = first + PAGE >= fitting.length;
+  keep(table, "filter", bar.input.value.trim());
+  keep(table, "from", first ? String(first + 1) : "");
+}
+
+function button(words, press) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = "button";
+  made.textContent = words;
+  made.addEventListener("click", press);
+  return made;
+}
+
+function barOf(table) {
+  const place = document.createElement("div");
+  place.className = "filter";
   const input = document.createElement("input");
   input.type = "search";
   input.placeholder = "Filter rows";
   input.setAttribute("aria-label", "Filter rows");
-  const told = document.createElement("small");
-  told.setAttribute("role", "status");
-  const rows = [...table.tBodies[0].rows];
-  input.addEventListener("input", () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
-    told.textContent = words.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
-  });
-  bar.append(input, told);
-  table.parentElement.before(bar);
-  bar.parentElement.classList.contains("beside") && table.parentElement.prepend(bar);
+  input.addEventListener("input", () => show(table, 0));
+  const count = document.createElement("small");
+  count.setAttribute("role", "status");
+  const pager = document.createElement("span");
+  pager.className = "pager";
+  const span = document.createElement("small");
+  const before = button("Previous", () => show(table, pager.at - PAGE));
+  const after = button("Next", () => show(table, pager.at + PAGE));
+  pager.append(span, before, after);
+  place.append(input, count, pager);
+  table.parentElement.before(place);
+  if (place.parentElement.classList.contains("beside")) table.parentElement.prepend(place);
+  return { input, count, pager, span, before, after };
 }
 
 export function ready(root) {
   for (const table of root.querySelectorAll(".table table:not([data-ready])")) {
     table.dataset.ready = "";
     if (table.tBodies[0].rows.length < 2) continue;
-    [...table.tHead.rows[0].cells].forEach((cell, at) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = cell.textContent;
-      button.title = `Sort by ${cell.textContent}`;
-      button.addEventListener("click", () => sort(table, at));
-      if (cell.textContent) cell.replaceChildren(button);
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((cell, at) => {
+      const press = document.createElement("button");
+      press.type = "button";
+      press.textContent = cell.textContent;
+      press.title = `Sort by ${cell.textContent}`;
+      press.addEventListener("click", () => pressed(table, at));
+      if (cell.textContent) cell.replaceChildren(press);
     });
-    if (table.tBodies[0].rows.length > LONG && table.closest(".page")) filtered(table);
+    const sorted = inAddress(table, "sort");
+    const at = heads.findIndex((cell) => cell.textContent && cell.textContent === sorted.replace(/^-/, ""));
+    if (at >= 0) sort(table, at, sorted.startsWith("-"));
+    if (table.tBodies[0].rows.length <= LONG || !table.closest(".page")) continue;
+    const from = Number(inAddress(table, "from") || 1) - 1;
+    table.bar = barOf(table);
+    table.bar.input.value = inAddress(table, "filter");
+    show(table, Number.isFinite(from) ? Math.max(from, 0) : 0);
   }
 }
 

@@ -18,7 +18,7 @@ from bot.cards.words import grouped_words
 from bot.errors import NotAllowed, TrnbotError, Unavailable, WrongInput
 from bot.grammar.line import PREFIXES, Call, attempted, effect_of
 from bot.grammar.plain.ranker import Example, Ranker, load_ranker, masked
-from bot.grammar.plain.readings import PlainReading, read_plain
+from bot.grammar.plain.readings import MOST, PlainReading, mended, read_plain
 from bot.grammar.plain.senses import Names, is_filler, names_of, senses_of
 from bot.model.fleet import Inventory
 from bot.model.reading import Reading
@@ -150,6 +150,10 @@ class PlainWords:
 
         names, unprefixed = await self.names(request.at), _unprefixed(line)
         reading = read_plain(unprefixed, names, request.at, self._ranker)
+        sure = reading is not None and reading.sure
+        if not sure and (right := mended(unprefixed, request.at)):
+            offers = (right, *(reading.lines if reading else ()))
+            reading = PlainReading(tuple(dict.fromkeys(offers))[:MOST], sure=False)
         if reading is None or reading.line == line.strip():
             return None
         return reading if reading.sure or effect is not Effect.CHANGES else None

@@ -7,14 +7,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
 from bot.cards.lines import quote
-from bot.grammar.line import attempted
+from bot.errors import WrongInput
+from bot.grammar.line import attempted, understand
 from bot.grammar.plain.ranker import Ranker, load_examples, load_ranker, masked
-from bot.grammar.plain.senses import Names, Sense, normalized, senses_of, term_of
-from bot.grammar.registry import COMMANDS, command_index
+from bot.grammar.plain.senses import (
+    Names,
+    Sense,
+    load_lexicon,
+    normalized,
+    senses_of,
+    term_of,
+)
+from bot.grammar.registry import COMMANDS, command_index, find_command
 from bot.model.fleet import is_neuron
 from bot.model.window import Window, month_of
 
@@ -66,6 +75,8 @@ _TERM_ASKED = re.compile(
 )
 _UNLIKELY = 0.05
 """A command that is no likelier than this is neither offered for it nor surely meant."""
+_LIKE = 0.7
+"""How alike two words are, from 0 to 1, of which one is the other with a slip of the finger."""
 _TABLE = 0.2
 """What it adds to a command's likelihood that a row of the table explains as much as any."""
 _LONG = ("send me", "stop sending", "no alert", "what is a", "my last change", "off gpus")
@@ -143,6 +154,34 @@ def read_plain(
             return PlainReading(lines[:1], sure=True, others=lines[1:MOST])
     offers = question.offers(candidates, likely)
     return PlainReading(offers[:MOST], sure=False) if offers else None
+
+
+def mended(line: str, now: datetime) -> str:
+    """Return a refused line with the slips of its command and its grammar's words mended.
+
+    "" where there are none, as in plain words.
+    """
+    names = {entry.name for entry in command_index().values() if not entry.hidden}
+    first, *others = line.split() or [""]
+    near = get_close_matches(first.lower(), sorted(names), 1, _LIKE)
+    if not near:
+        return ""
+
+    command, others = find_command([*near, *others])
+    known = set(load_lexicon().dimensions.values())
+    for parameter in command.parameters:
+        known |= {parameter.word, *filter(None, parameter.arg.choices)}
+    words = [word if "=" in word else _nearest(word, known) for word in others]
+    try:
+        understand(right := " ".join([command.name, *words]), now)
+    except WrongInput:
+        return ""
+    return right if right != line else ""
+
+
+def _nearest(word: str, known: set[str]) -> str:
+    """Return the known word that a slip of the finger made this one of, else the word."""
+    return next(iter(get_close_matches(word.lower(), sorted(known), 1, _LIKE)), word)
 
 
 def means_something(line: str, now: datetime) -> bool:
