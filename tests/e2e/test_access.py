@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 
 from tests.e2e.consoles import THEMES, WIDTHS, Tab, browsing, kept, starved, tab
 from tests.e2e.product import Product
@@ -15,6 +18,9 @@ FOCUSED = (
     "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"
 )
 SOON_MS = 20_000
+LINK = re.compile(r'<a [^>]*href="(/(?!download)[^"]*)"')
+MOST_PAGES = 250
+"""Pages that are opened, nearest first: filters can be joined without end."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +57,36 @@ async def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         await button(opened, "Snooze…").click()
         await opened.page.locator("dialog[open]").wait_for()
         found += await violations(opened)
+        await opened.open("/fleet")
+        for keys, dialog in (("Control+k", "#palette"), ("?", "#keys")):
+            await opened.page.keyboard.press(keys)
+            await opened.page.locator(dialog).wait_for()
+            found += await violations(opened)
+            await opened.page.keyboard.press("Escape")
+        await opened.page.goto(f"{bot.url}/nothing")
+        found += await violations(opened)
     assert found == []
+
+
+REFUSED = {"/ask?line=why%20cost%20last-week"}
+"""The recording has no bill of the week before."""
+
+
+async def test_every_state_of_the_console_opens_by_its_address(bot: Product) -> None:
+    ways, refused, titles = ["/"], [], set[str]()
+    async with ClientSession(bot.url, headers={"Accept": "text/html"}) as fresh:
+        for path in ways:  # it grows by the links of each page
+            async with fresh.get(path) as said:
+                page = await said.text()
+            titles.add(page.partition("<title>")[2].partition("</title>")[0])
+            if said.status != 200 or "That did not work" in page:
+                refused.append(path)
+            links = (unescape(link).partition("#")[0] for link in LINK.findall(page))
+            known = dict.fromkeys([*ways, *links])
+            ways += list(known)[len(ways) : MOST_PAGES]
+    assert len(ways) == MOST_PAGES
+    assert set(refused) <= REFUSED
+    assert len(titles) > 100
 
 
 def button(opened: Tab, name: str) -> Any:

@@ -115,7 +115,8 @@ function pressed(event) {
     event.preventDefault();
     return open();
   }
-  const types = event.target.closest?.("input:not([type=checkbox]), select, textarea, dialog[open]");
+  // A dialog that was closed just now may hold the focus for a moment.
+  const types = event.target.closest?.(":is(input:not([type=checkbox]), select, textarea):not(dialog:not([open]) *), dialog[open]");
   if (types || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   if (event.key === "j" || event.key === "k") return step(event.key === "j" ? 1 : -1);
   if (event.key === "?") return $("#keys").showModal();

@@ -122,7 +122,10 @@ function shown(form, answer, back) {
   if (dialog) dialog.close();
   if (form.id === "composer") form.reset();
   // A page that shows nothing but answers has the address of the last one.
-  if (form.id === "composer" && answer.address && location.pathname === "/ask") history.pushState({ answer: true }, "", answer.address);
+  if (form.id === "composer" && answer.address && location.pathname === "/ask") {
+    history.pushState(null, "", answer.address);
+    drawn = lineHere();
+  }
   if (answer.posted) place(where, posted(answer.posted));
   if (answer.html) answered(place(where, fragment(answer.html)), dialog ? backs.get(dialog) : back);
   if (answer.changed) ($("#messages") ? nowSoon() : readAgain().catch(() => {}));
@@ -197,6 +200,11 @@ function dismissed(article) {
   back();
 }
 
+// -- the address of the last answer --------------------------------------------------------------------
+
+const lineHere = () => location.pathname + (new URLSearchParams(location.search).get("line") ?? "");
+let drawn = lineHere();
+
 // -- leaving for another page ------------------------------------------------------------------------
 
 let leaving = 0;
@@ -229,5 +237,5 @@ export function start() {
   });
   $("#dialog").addEventListener("close", closed);
   addEventListener("pageshow", returned);
-  addEventListener("popstate", () => location.reload());
+  addEventListener("popstate", () => { if (lineHere() !== drawn) location.reload(); });
 }
