@@ -192,3 +192,5 @@ class Tool:
     effect: Effect
     who: Role
     example: str
+    listed: bool = True
+    """Named in a list of tools; others are asked for by `ask`, or called by their name."""

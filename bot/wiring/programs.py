@@ -20,6 +20,7 @@ from adapters.web.auth import RequestHandler
 from adapters.web.links import address
 from adapters.web.people import READER
 from bot.answers.about.document import (
+    ASK,
     csv_text,
     envelope,
     line_with,
@@ -70,13 +71,13 @@ class ToolCalls:
         A tool that would change something changes nothing.
         """
         with _contained():
-            line = tool_line(tool, arguments)
-            command = read_line(line).runs
-            app, time = await self._opened(command)
+            line, plain = tool_line(tool, arguments), tool == ASK.name
+            command = attempted(line) if plain else read_line(line).runs
+            app, time = await self._opened(command or find_command(["help"])[0])
             request = Request(line, self._asker, time, self._surface, LOCAL)
-            if command.changes:
+            if command and command.changes:
                 return await _preview(app, request, command, console)
-            return _answered(request, *await app.ask(request, plain=False))
+            return _answered(request, *await app.ask(request, plain=plain))
 
     async def read(self, line: str, arguments: Mapping[str, Any]) -> Answered:
         """Return the answer of a line that does no more than read, plain words too.
@@ -123,7 +124,7 @@ def program_listeners(app: App, now: Now, doors: Doors) -> list[Listener]:
 
     calls = ToolCalls(opened, User(READER.id, "a program"), "web")
     ports = tool_ports(calls)
-    api = Api(calls.read, ports.tools, ports.version, doors.guard)
+    api = Api(calls.read, tools(), ports.version, doors.guard)
     if not doors.mcp or not installed():
         return [api]
     from adapters.mcp.server import ToolListener
@@ -134,7 +135,7 @@ def program_listeners(app: App, now: Now, doors: Doors) -> list[Listener]:
 def tool_ports(call: ToolCalls) -> ToolPorts:
     """Return what a door for programs is given."""
     command_hints()  # every command is registered
-    return ToolPorts(tools(), call, lambda card: render(card, _WIDTH), product_version())
+    return ToolPorts((ASK, *tools()), call, lambda card: render(card, _WIDTH), product_version())
 
 
 async def _preview(app: App, request: Request, command: Command, console: str) -> Answered:

@@ -68,7 +68,7 @@ async def programs_of(
 async def test_a_program_lists_calls_and_is_refused_over_http(mode: str) -> None:
     bot = await guarded("chat:U1")
     async with serving(bot, TOKEN) as served, programs_of(served, TOKEN, mode) as programs:
-        assert {"cost", "alerts", "ack"} <= {
+        assert {"cost", "alerts", "ask"} <= {
             tool.name for tool in (await programs.list_tools()).tools
         }
         answered = await programs.call_tool("alerts", {})

@@ -9,9 +9,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from adapters.store.open import open_store
-from bot.answers.about.document import tool_name, tools
+from bot.answers.about.document import tools
 from bot.cards.card import Tone
-from bot.grammar.registry import commands_by_name
 from bot.model.request import Effect
 from bot.wiring import programs as wired
 from bot.wiring.verbs import VERBS
@@ -41,12 +40,14 @@ def address(folder: Path) -> str:
 
 @pytest.mark.timeout(300)
 async def test_a_program_lists_calls_and_is_refused_over_stdio(tmp_path: Path) -> None:
-    """Every reading tool answers with a document of its schema, which the client checks, or refuses in one sentence."""
+    """Every reading tool answers with a document of its schema, or refuses in one sentence."""
+    from jsonschema import validate
+
     reading = [tool for tool in tools() if tool.effect is Effect.READS]
     answered, refused = [], {}
     async with started(tmp_path, "--source", "simulator:7/tiny") as programs:
         listed = {tool.name for tool in (await programs.list_tools()).tools}
-        assert listed == {tool_name(command.name) for command in commands_by_name()}
+        assert listed == {"ask", *(tool.name for tool in tools() if tool.listed)}
         for tool in reading:
             result = await programs.call_tool(tool.name, NEEDED.get(tool.name, {}))
             if result.is_error:
@@ -54,6 +55,7 @@ async def test_a_program_lists_calls_and_is_refused_over_stdio(tmp_path: Path) -
             else:
                 answered.append(tool.name)
                 assert result.structured_content["command"] == tool.command
+                validate(result.structured_content, tool.answer)
         wrong = await programs.call_tool("cost", {"windw": "7d"})
     assert {"alerts", "cost", "fleet", "doctor", "config_show", "price", "tco"} <= set(answered)
     assert len(answered) > len(refused), refused

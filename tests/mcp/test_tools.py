@@ -42,15 +42,19 @@ def said(result: Any) -> str:
     return "\n".join(part.text for part in result.content)
 
 
-async def test_it_lists_a_tool_for_every_command_that_people_type() -> None:
+async def test_the_list_of_tools_is_short_and_asks_the_rest_by_one() -> None:
     from jsonschema import Draft202012Validator
 
     async with client((await guarded()).bot) as programs:
-        listed = {tool.name: tool for tool in (await programs.list_tools()).tools}
-    assert set(listed) == {tool_name(command.name) for command in commands_by_name()}
+        listing = await programs.list_tools()
+        listed = {tool.name: tool for tool in listing.tools}
+    assert {"ask", "cost", "alerts", "why", "fleet", "spot", "suggestions"} <= set(listed)
+    assert set(listed) - {"ask"} < {tool_name(command.name) for command in commands_by_name()}
+    assert {"ack", "config_set", "doctor", "csv"}.isdisjoint(listed)
+    assert len(listing.model_dump_json(by_alias=True, exclude_none=True)) < 20_000
     for tool in listed.values():
         Draft202012Validator.check_schema(tool.input_schema)
-        Draft202012Validator.check_schema(tool.output_schema)
+        assert tool.annotations.read_only_hint
     by = listed["cost"].input_schema["properties"]["by"]
     assert by == {
         "type": "array",
@@ -59,9 +63,26 @@ async def test_it_lists_a_tool_for_every_command_that_people_type() -> None:
         "default": ["instance_type"],
         "description": by["description"],
     }
-    assert "a person applies it in chat" in listed["ack"].description
-    assert listed["cost"].annotations.read_only_hint
-    assert not listed["ack"].annotations.read_only_hint
+
+
+async def test_any_line_and_plain_words_are_asked_by_one_tool() -> None:
+    bot = await guarded()
+    before = bot.state()
+    async with client(bot.bot) as programs:
+        line = await programs.call_tool("ask", {"line": "alerts"})
+        words = await programs.call_tool("ask", {"line": "what is wasted right now?"})
+        change = await programs.call_tool("ask", {"line": f"snooze {bot.alert} 2h"})
+        refused = [
+            said(await programs.call_tool("ask", arguments))
+            for arguments in ({}, {"line": ["x"]}, {"line": "share cost"}, {"line": "wait snozed"})
+        ]
+    assert line.structured_content["command"] == "alerts"
+    assert words.structured_content["data"]["alerts"] == line.structured_content["data"]["alerts"]
+    assert change.structured_content["apply"]["line"].startswith("snooze")
+    assert bot.state() == before
+    assert refused[0] == refused[1] == "'ask' takes one argument, line: the line or question."
+    assert "leave 'share' out" in refused[2]
+    assert "Did you mean" in refused[3]
 
 
 def test_a_command_that_is_registered_tomorrow_is_a_tool() -> None:

@@ -28,12 +28,22 @@ from bot.cards.card import (
 )
 from bot.cards.lines import file_name, filter_line, quote, visible
 from bot.errors import WrongInput, nearest, shortened
-from bot.grammar.line import FILTERS, SIZES, WORDS, Call, bare_type, filter_of, read_line, typed
+from bot.grammar.line import (
+    FILTERS,
+    SIZES,
+    WORDS,
+    Call,
+    bare_type,
+    effect_of,
+    filter_of,
+    read_line,
+    typed,
+)
 from bot.grammar.registry import Command, Needs, Parameter, Topic, arg, command, commands_by_name
 from bot.model.codec import encode
-from bot.model.request import Effect, Request, Schema, Tool
+from bot.model.request import Effect, Request, Role, Schema, Tool
 from bot.model.spend import Filter
-from bot.model.window import GRAMMAR, Window
+from bot.model.window import Window
 from bot.ports import Ports
 
 _CARD: Schema = {
@@ -285,7 +295,7 @@ _KINDS: Mapping[Any, Schema] = {
     float: {"type": "number"},
     Decimal: {"type": "number"},
     bool: {"type": "boolean"},
-    Window: {"type": "string", "examples": GRAMMAR.split(", ")},
+    Window: {"type": "string", "examples": ["7d", "mtd", "2026-11-01..2026-11-07"]},
     timedelta: {"type": "string", "examples": ["30m", "2h", "7d"]},
     datetime: {"type": "string", "examples": ["2026-11-20T09:00", "tomorrow 09:00"]},
     WORDS: {"type": "array", "items": {"type": "string"}, "maxItems": SIZES.words},
@@ -302,8 +312,30 @@ _KINDS: Mapping[Any, Schema] = {
 _SWITCH = {True: "on", False: "off"}
 
 
+ASK = Tool(
+    "ask",
+    "ask",
+    "Any line that people type in chat, or a question in plain words, such as 'cost of llama last"
+    " week'. 'help all' lists every command, 'help COMMAND' explains one.",
+    {
+        "type": "object",
+        "properties": {"line": {"type": "string", "description": "the line or question"}},
+        "required": ["line"],
+        "additionalProperties": False,
+    },
+    ANSWER,
+    Effect.READS,
+    Role.ANYONE,
+    "cost 7d by team",
+)
+"""Answers whatever no other tool is listed for."""
+
+
 def tools() -> tuple[Tool, ...]:
-    """Return a tool for each command that people type, by name."""
+    """Return a tool for each command that people type, by name.
+
+    Those that a list names are about the fleet, only read, and say by themselves what they take.
+    """
     offered = []
     for offer in commands_by_name():
         effect = Effect.READS
@@ -321,6 +353,10 @@ def tools() -> tuple[Tool, ...]:
                 effect,
                 offer.who,
                 offer.examples[0] if offer.examples else offer.name,
+                listed=effect is Effect.READS
+                and offer.who is Role.ANYONE
+                and offer.topic is not Topic.BOT
+                and not offer.carries,
             )
         )
     return tuple(offered)
@@ -337,6 +373,13 @@ def tool_line(tool: str, arguments: Mapping[str, Any]) -> str:
     Raise `WrongInput` for a tool or an argument that there is not.
     """
     commands = {tool_name(command.name): command for command in commands_by_name()}
+    if tool == ASK.name:
+        line = arguments.get("line")
+        if not isinstance(line, str) or not line.strip() or len(arguments) > 1:
+            raise WrongInput("'ask' takes one argument, line: the line or question.", "line")
+        if effect_of(line) is Effect.SHARES:
+            raise WrongInput("A program shares nothing with a channel; leave 'share' out.", "line")
+        return line
     if tool not in commands:
         raise WrongInput(f"'{shortened(tool)}' is not a tool{nearest(tool, commands, most=0)}.")
     return line_with(commands[tool].name, arguments)
