@@ -102,7 +102,7 @@ _SUMMARY_FIGURES = {
     "saved/alerts": "count of the alerts that ended in the week after somebody acted",
     "saved/usd_per_hour": "sum of their waste an hour at the peak",
     "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
-    "open/committed_usd_per_hour": "the part of it that a commitment bills whether or not it runs",
+    "open/committed_usd_per_hour": ALERT_FIGURES["waste_usd/committed_per_hour"],
     **NOWCAST_FIGURES,
     **CHANGE_FIGURES,
     "driver/net_usd": DRIVER_FORMULA,

@@ -302,6 +302,9 @@ ALERT_FIGURES = {
         "so far + waste an hour x the hours for which an alert of its cause goes on, by those that"
         " lasted as long, those left in the UTC month at most"
     ),
+    "waste_usd/committed_per_hour": (
+        "the part of the waste an hour that a commitment bills whether or not it runs"
+    ),
     "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
     "score": "how far the readings lie from the usual, 0 to 1, by the detector",
 }

@@ -339,7 +339,9 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
 
 
 def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
-    """Return the stable data of `cost --json`: every row, nothing folded away."""
+    """Return the stable data of `cost --json`: every row, those of time oldest first."""
+    times = [name for name in tally.by if name in TIMES]
+    rows = sorted(tally.rows, key=lambda row: [row.key[name] for name in times])
     return {
         "window": {"start": tally.window.start, "end": tally.window.end},
         "by": list(tally.by),
@@ -351,7 +353,7 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
                 "estimated": row.estimated,
                 **derived_data(row),
             }
-            for row in tally.rows
+            for row in rows
         ],
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
