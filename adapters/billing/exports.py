@@ -250,7 +250,7 @@ def day_query(
     columns = Columns(described)
     if columns.form is None:
         raise WrongInput(
-            f"The table {table} is no CUR or FOCUS export: "
+            f"The table {table} is not a CUR or FOCUS export: "
             "it has neither line_item_unblended_cost nor BilledCost."
         )
     kinds = {name.lower(): kind.lower() for name, kind in described}

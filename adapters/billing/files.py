@@ -273,7 +273,7 @@ def unpacked(path: Path, scratch: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
     else:
         raise Unreadable(
-            f"'{path.suffix or path.name}' is no kind of file that is read; "
+            f"'{path.suffix or path.name}' is not a kind of file that can be read; "
             "have it exported as parquet or csv"
         )
 

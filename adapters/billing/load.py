@@ -114,7 +114,7 @@ def _load(run: FileLoad, path: Path) -> tuple[ExportForm | None, list[str]]:
         columns = _describe(db, source)
         if columns.form is None:
             return None, [
-                f"{run.shown} is no CUR or FOCUS export: "
+                f"{run.shown} is not a CUR or FOCUS export: "
                 "it has neither line_item_unblended_cost nor BilledCost."
             ]
         if columns.count > BILL_COLUMNS:

@@ -44,12 +44,12 @@ class SlackConfig:
         """Refuse a missing or mistaken token by the name of its variable."""
         if not self.client_id and not self.bot_token.startswith("xox"):
             raise WrongInput(
-                "SLACK_BOT_TOKEN is missing or no bot token;"
+                "SLACK_BOT_TOKEN is missing or not a bot token;"
                 " copy it from the app's page, it begins with xoxb-."
             )
         if self.app_token and not self.app_token.startswith("xapp-"):
             raise WrongInput(
-                "SLACK_APP_TOKEN is no app token;"
+                "SLACK_APP_TOKEN is not an app token;"
                 " it begins with xapp- and needs the scope connections:write."
             )
         if not self.app_token and not self.signing_secret:
@@ -173,7 +173,7 @@ class TeamsConfig:
         if not self.app_id and not self.development:
             raise WrongInput(
                 "MicrosoftAppId is empty;"
-                " set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine."
+                " set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to try it on this machine."
             )
         if self.app_id and not self.app_password:
             raise WrongInput(

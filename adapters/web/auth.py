@@ -336,7 +336,7 @@ class LoginPage:
         """Send a person to the provider that knows them."""
         provider, target = self._auth.known.provider, own_path(request.query.get("to", ""))
         if provider is None:
-            raise web.HTTPNotFound(text="No provider signs people in here.\n")
+            raise web.HTTPNotFound(text="No provider for signing in is set up here.\n")
         try:
             there, begun = await asyncio.to_thread(provider.begin, self._back(request), target)
         except TrnbotError as error:
@@ -354,7 +354,7 @@ class LoginPage:
             or begun is None
             or not hmac.compare_digest(state.encode(errors="replace"), begun.state.encode())
         ):
-            return self._form(403, "This browser began no sign-in here; begin again.")
+            return self._form(403, "This browser did not begin to sign in here; begin again.")
         if not code:
             return self._form(403, "The provider signed nobody in; begin again.", begun.target)
         try:
@@ -569,8 +569,7 @@ class Guard:
                 raise web.HTTPUnsupportedMediaType(text=f"Forms are sent as {_FORM}.\n")
             if sender_of(request) is not Sender.OWN:
                 raise web.HTTPForbidden(
-                    text="No page of this console sent this;"
-                    " a program may read, and a person presses.\n"
+                    text="Only this console's own pages may send this; a program may read.\n"
                 )
 
             short = request.clone(client_max_size=_FORM_BYTES)

@@ -155,9 +155,11 @@ def make_token(
     Raises `WrongInput` for a name that is taken, or for another scope.
     """
     if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
-        raise WrongInput(f"'{name[:40]}' names no token; write small letters, digits and '-'.")
+        raise WrongInput(
+            f"'{name[:40]}' is not a name for a token; write small letters, digits and '-'."
+        )
     if token.scope not in SCOPES:
-        raise WrongInput(f"'{token.scope}' is no scope of a token; write {', '.join(SCOPES)}.")
+        raise WrongInput(f"'{token.scope}' is not a scope of a token; write {', '.join(SCOPES)}.")
     if not replaces and TOKENS.get(documents, name):
         raise WrongInput(f"There is a token '{name}' already; revoke it, or choose another name.")
     secret = secrets.token_hex(32)
@@ -280,7 +282,7 @@ class OidcProvider:
             raise self._silent(error) from error
         except (AuthlibBaseError, JoseError, KeyError, ValueError) as error:
             raise NotAllowed(
-                f"The provider's answer proves nothing ({type(error).__name__}); sign in again."
+                f"The provider's answer does not prove who you are ({type(error).__name__}); sign in again."
             ) from error
         return self._named(claims)
 

@@ -300,7 +300,7 @@ def spared_text(waste: Waste, nodes: int) -> Text:
     All but one node's share, as they compile the same minutes.
     """
     return text(
-        "A shared cache, filled by one node, would have spared about ",
+        "A shared cache, filled by one node, would have saved about ",
         Strong(usd(waste.so_far * (nodes - 1) / nodes)),
         ".",
     )

@@ -41,7 +41,7 @@ def known_region(name: str, ports: Ports) -> str:
     region, regions = name.strip().lower(), ports.world.knowledge.claims().regions
     if region and region not in regions:
         hint = nearest(region, regions, most=0, otherwise="write it like us-east-2")
-        raise WrongInput(f"'{name}' is no region of AWS known here{hint}.")
+        raise WrongInput(f"'{name}' is not an AWS region known here{hint}.")
     return region
 
 

@@ -147,8 +147,8 @@ class Shares:
 
         # In this order: a line that is refused for its surface counts for its person.
         for bucket, amount, used_up in (
-            (share.lines, 1, f"You asked {lines:.0f} lines in this minute"),
-            (everyone, 1, f"People asked {size:,.0f} lines here in this minute"),
+            (share.lines, 1, f"You asked {lines:.0f} lines within a minute"),
+            (everyone, 1, f"People asked {size:,.0f} lines here within a minute"),
             (share.work, 0, f"Your lines worked for {limits.work:.0f} s without a pause"),
         ):
             if wait := bucket.seconds_until(amount, now):
@@ -327,7 +327,7 @@ class Turns:
             work.stop(reason)
             if not changes:
                 raise OutOfTime(reason)
-            raise Unanswered(f"{late} may still be done; look before you type it again.")
+            raise Unanswered(f"{late} may still be done; check before you type it again.")
         finally:
             leaving.cancel()
             # The failure of an answer that nobody waits for is taken, and not logged as forgotten.

@@ -162,7 +162,7 @@ def _number(
 _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.IDLE: (
         _share("idle.below", 0.05, "utilization at or under which a node does nothing", high=0.5),
-        _after("idle.for", 30, "how long before it is raised"),
+        _after("idle.for", 30, "how long it lasts before an alert is raised"),
         Setting(
             "idle.spared",
             SettingUnit.WORD,
@@ -171,16 +171,18 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             _OWN,
         ),
     ),
-    Cause.ALLOCATED_UNUSED: (_after("allocated_unused.for", 30, "how long before it is raised"),),
+    Cause.ALLOCATED_UNUSED: (
+        _after("allocated_unused.for", 30, "how long it lasts before an alert is raised"),
+    ),
     Cause.HUNG: (
-        _after("hung.for", 20, "how long without progress before it is raised", high=_DAY),
+        _after("hung.for", 20, "how long without progress before an alert is raised", high=_DAY),
     ),
     Cause.NO_DATA: (
         Setting(
             "no_data.for",
             SettingUnit.DURATION,
             timedelta(minutes=15),
-            "how long before it is raised",
+            "how long it lasts before an alert is raised",
             _CWA,
             300,
             _DAY,
@@ -204,7 +206,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _share(
             "cold_cache.nodes",
             0.5,
-            "share of a cluster's nodes that compile the same minutes, for several jobs",
+            "share of a cluster's nodes that compile at the same time, for several jobs",
         ),
         _after(
             "cold_cache.again",
@@ -224,7 +226,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "killed_compile.after",
             15,
-            "how long nothing executes after its process is gone before it is raised",
+            "how long nothing executes after its process is gone before an alert is raised",
             high=_DAY,
         ),
     ),
@@ -232,14 +234,16 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _share(
             "starved.deep", 0.50, "share of the usual utilization under which a drop is raised soon"
         ),
-        _after("starved.for", 10, "how long a deep drop lasts before it is raised", high=_DAY),
+        _after(
+            "starved.for", 10, "how long a deep drop lasts before an alert is raised", high=_DAY
+        ),
         _share(
             "starved.below", 0.75, "share of the usual utilization under which a drop counts at all"
         ),
         _after(
             "starved.shallow_for",
             60,
-            "how long a shallow drop lasts before it is raised; evaluations are shorter",
+            "how long a shallow drop lasts before an alert is raised; evaluations are shorter",
             high=_DAY,
         ),
         _share("starved.over", 0.83, "share of the usual utilization at which it ends"),
@@ -258,7 +262,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     ),
     Cause.MEMORY_PRESSURE: (
         _share("memory_pressure.above", 0.95, "share of the device memory in use"),
-        _after("memory_pressure.for", 15, "how long before it is raised", high=_DAY),
+        _after("memory_pressure.for", 15, "how long it lasts before an alert is raised", high=_DAY),
     ),
     Cause.EXECUTION_ERRORS: (
         _number(
@@ -273,7 +277,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "hardware_fault.ecc_events",
             10,
-            "ECC events of one node within the span that are reported, where kinds are not told apart",
+            "ECC events of one node within the span that are reported, where their kinds are not known",
             (1, 1e6),
         ),
         _after(
@@ -300,7 +304,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "orphaned_storage.for",
             3 * 1440,
-            "how long without a use before it is raised",
+            "how long without use before an alert is raised",
             high=90 * _DAY,
         ),
     ),
@@ -342,9 +346,11 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _share(
             "commitment_unused.below",
             0.70,
-            "share of a plan or reservation used under which it is reported, however long it is so",
+            "share of a plan or reservation in use under which it is reported, however long that lasts",
         ),
-        _number("commitment_unused.days", 7, "settled days that it must be so", (2, 30), _SETTLE),
+        _number(
+            "commitment_unused.days", 7, "settled days for which it must hold", (2, 30), _SETTLE
+        ),
     ),
     Cause.BUDGET_BURN: (
         Setting(
@@ -384,7 +390,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             _after(
                 "odd.for",
                 30,
-                "how long before it is raised: both halves of it must be odd",
+                "how long it lasts before an alert is raised: both halves of it must be odd",
                 high=_DAY,
             ),
             scoped=False,
@@ -443,7 +449,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.worse_factor",
         SettingUnit.NUMBER,
         1.5,
-        "growth of waste per hour that is worth saying",
+        "growth of waste per hour that is worth a message",
         _OWN,
         1.1,
         10,
@@ -541,7 +547,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.pause_limit",
         SettingUnit.DURATION,
         timedelta(hours=3),
-        "how long a pause lasts before it is raised however usual it is for its job",
+        "how long a pause lasts before an alert is raised however usual it is for its job",
         _OWN,
         600,
         7 * 86_400,

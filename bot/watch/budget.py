@@ -64,7 +64,7 @@ def read_budget(words: str) -> Budget:
         line = line.replace(match[0], " ", 1) if match else line
     unread = _PLAIN.sub(" ", line).split()
     if unread or not (messages or share):
-        wrong = f"'{' '.join(unread)}' is no part of a budget" if unread else "No number was given"
+        wrong = f"'{' '.join(unread)}' is not part of a budget" if unread else "No number was given"
         raise WrongInput(
             f"{wrong}; for example: config budget at most 2 messages a week and at least 90% of wasted"
             " dollars."
@@ -75,7 +75,7 @@ def read_budget(words: str) -> Budget:
     if least > 1:
         raise WrongInput(f"A share is at most 100 %; got '{share[0] if share else ''}'.")
     if messages and not most:
-        raise WrongInput("No message at all is no budget; 'config set' turns rules off.")
+        raise WrongInput("A budget allows at least one message; 'config set' turns rules off.")
     return Budget(most, least)
 
 

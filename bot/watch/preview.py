@@ -239,7 +239,7 @@ def draft(
     taken_back = [(scope, key, "") for scope, key, _ in base.overrides]
     changed = edits(current, candidate, (*stored, *overrides, *taken_back))
     if not changed:
-        raise WrongInput("Nothing would change: all of it stands so already.")
+        raise WrongInput("Nothing would change: it is all set that way already.")
 
     with alone():
         comparison = compare(*replayed(ports, (current, candidate), request.at))
@@ -267,7 +267,7 @@ def draft(
 def alone() -> Iterator[None]:
     """Replay while nobody else does; raise `Unavailable` where somebody does."""
     if not _RUNNING.acquire(blocking=False):
-        raise Unavailable("Another preview runs just now; try again in a minute.")
+        raise Unavailable("Another preview is running; try again in a minute.")
     try:
         yield
     finally:
@@ -317,6 +317,6 @@ def kept_draft(ports: Ports, name: str) -> Draft:
     if previewed is None:
         raise WrongInput(
             f"There is no preview '{name}'; it was applied or cancelled, is too old,"
-            " or never was. Preview it again."
+            " or never existed. Preview it again."
         )
     return previewed

@@ -130,7 +130,9 @@ class Seen:
             dear = f", {about(alert.waste.per_hour)} an hour" if alert.waste else ""
             onset, opened = (since(t, self.now) for t in (alert.anomaly.window.start, alert.opened))
             nodes = f"{counted(alert.things_at_peak, 'node')} of {alert.anomaly.scope.cluster}"
-            starved = f"{nodes} wait for data since {onset}{dear}. Told at {opened}."
+            starved = (
+                f"{nodes} have waited for data since {onset}{dear}. Alert sent at {opened}."
+            )
         if ack := alert.acknowledged if alert else None:
             acknowledged = f"{ack.who} acknowledged it at {since(ack.at, self.now)}."
 
@@ -143,17 +145,19 @@ class Seen:
         if compiling:
             nodes, grace = counted(compiling.nodes, "node"), rounded_duration(self.grace)
             began = since(compiling.began, self.now)
-            compiled = f"{nodes} of {compiling.cluster} compile, seen since {began}"
+            compiled = f"{nodes} of {compiling.cluster} have been compiling since {began}"
             if compiling.ended:
                 until = since(compiling.ended, self.now)
-                compiled = f"{nodes} of {compiling.cluster} compiled, seen from {began} to {until}"
+                compiled = f"{nodes} of {compiling.cluster} compiled from {began} to {until}"
             if compiling.raised:
-                compiled += f"; it took longer than its grace of {grace}, and was told."
+                compiled += f"; it outlasted its grace of {grace}, so an alert was raised."
             else:
-                compiled += f". Within the grace of {grace} that is work: no alert was sent."
+                compiled += (
+                    f". That is within its grace of {grace}: no alert was sent."
+                )
 
         if jump:
-            jumped = f"{jump.anomaly.why} Told at {since(jump.opened, self.now)}."
+            jumped = f"{jump.anomaly.why} Alert sent at {since(jump.opened, self.now)}."
         if self.preview:
             tried = (
                 f"{MEI.name} typed “{TRIED}”. {self.preview}."

@@ -82,7 +82,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if len(rows) > 1:
         hours = match.steps[rows] * (view.window.step / timedelta(hours=1))
         spared, total = float(hours.sum() - hours.max()), float(hours.sum())
-        waste = f"{nodes} compile; one would do, and spare {spared:,.1f} of {total:,.1f} node-hours"
+        waste = f"{nodes} compile; one would do, and save {spared:,.1f} of {total:,.1f} node-hours"
 
     cpu = view.recent(view.cpu)[rows]
     measured = bool(np.isfinite(cpu).any())
@@ -119,7 +119,7 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     reasons = []
     if wide and len(jobs) > 1:
         nodes = f"{percent(share)} of the cluster's nodes"
-        reasons.append(f"{nodes} compile the same minutes, of {len(jobs)} jobs")
+        reasons.append(f"{nodes} compile at the same time, for {len(jobs)} jobs")
     if cold:
         reasons.append(f"{cold.history()}; {_COLD_WHY}")
     if reasons or (alert is not None and alert.cause is Cause.COLD_CACHE):

@@ -220,7 +220,7 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         usual=view.band(rows),
         **belief("part_used"),
         evidence=(
-            f"executions take as long as ever, on {executing} of the cores",
+            f"executions take as long as before, on {executing} of the cores",
             *core_evidence(view, rows),
         ),
         suggestions=SUGGESTIONS,

@@ -192,7 +192,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
             *([f"{slow.instance}: {slow.sign}"] if slow else ()),
             *_evidence(signs, len(rows)),
             *map(load_words, loads),
-            *(f"{job.job} stands in several zones: {job}" for job in zones),
+            *(f"{job.job} runs in several zones: {job}" for job in zones),
             *cores.core_evidence(view, rows),
         ),
         confidence=confidence,

@@ -17,7 +17,7 @@ from detectors.words import lasted, percent, size
 
 _STILL_COMPILING = count("idle.STILL_COMPILING")
 LOOK_FIRST = (
-    "Look whether `neuronx-cc` runs there before you stop anything: without the host CPU a compile"
+    "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a compile"
     " looks the same."
 )
 PINNED = number("idle.PINNED")

@@ -187,7 +187,7 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
         f"{view.gauge(strange)} is as before ({percent(levels_now[0])}, usual {percent(usual[0])})"
     )
     return Explanation(
-        why=f"An odd combination on {counted(len(rows), 'node')} in the midst of a job:"
+        why=f"An odd combination on {counted(len(rows), 'node')} in the middle of a job:"
         f" {work_now}, but {', '.join(changes)}.",
         value=float(scores[worst]),
         unit="score",

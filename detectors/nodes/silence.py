@@ -89,7 +89,7 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     elif alive.any():
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
     if set(view.roster.scope[rows]) <= _without_collector(view):
-        host = "all fell silent at once while their run reports on: look at the collector first"
+        host = "all fell silent at once while their run still reports: check the collector first"
     nodes = counted(len(rows), "running node")
     return Explanation(
         why=f"No Neuron metrics from {nodes} for {lasted(longest)}; {host}.",
@@ -124,7 +124,7 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
         start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
         explanation = Explanation(
             why=f"{counted(len(ids), 'running node')} never reported Neuron metrics although others"
-            " of the cluster do.",
+            " in the cluster do.",
             value=(view.now - start).total_seconds(),
             unit="seconds",
             **belief("never_reported"),

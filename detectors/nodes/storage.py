@@ -30,7 +30,7 @@ from detectors.view import View
 from detectors.words import lasted, percent, volume_rate
 
 FILE_SYSTEM_SUGGESTIONS = (
-    "Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made"
+    "Export what is worth keeping to S3 and delete the file system; a scratch copy is quick to make"
     " again.",
 )
 _CLIENTS = "fsx_client_connections_count"

@@ -229,7 +229,7 @@ async def test_a_budget_shows_what_each_floor_would_have_sent(bot: App) -> None:
     ("promise", "words"),
     [
         ("at most 2 messages a week", "Only 6 hours are recorded"),
-        ("at most 2 messages a week for tiny", "'for tiny' is no part of a budget; for example"),
+        ("at most 2 messages a week for tiny", "'for tiny' is not part of a budget; for example"),
         ("at most", "No number was given; for example: config budget"),
     ],
 )

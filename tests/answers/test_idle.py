@@ -16,7 +16,7 @@ DAY = datetime(2026, 11, 17, tzinfo=UTC)
 
 @pytest.mark.parametrize(
     ("minute", "advice"),
-    [(20, "2 only for a moment so far: wait for an alert"), (45, "such a node can go")],
+    [(20, "2 only for a moment so far: wait for an alert"), (45, "such a node can be stopped")],
     ids=["a moment", "as long as the rule waits"],
 )
 async def test_a_node_that_stands_for_a_moment_is_not_said_to_be_free(bot, minute, advice):
@@ -32,5 +32,5 @@ async def test_only_a_rule_of_what_is_kept_for_nothing_sets_a_node_free(cause, f
     still = Detection((anomaly(cause),), dict.fromkeys(nodes(4), NodeState.IDLE))
     bot = fakes.app(lambda *_: still, fakes.Chat())
     card = await bot.answer(fakes.ask("idle"))
-    assert ("such a node can go" in str(card.blocks)) is free
+    assert ("such a node can be stopped" in str(card.blocks)) is free
     assert ("4 only for a moment so far" in str(card.blocks)) is not free

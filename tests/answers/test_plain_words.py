@@ -281,7 +281,7 @@ def pressed(card: Card) -> list[str]:
 async def test_why_of_a_cluster_without_an_alert_tells_how_it_stands(bot: App) -> None:
     card = await ask(bot, "why is tiny slow")
     assert card.data["read_as"] == "why tiny"
-    assert "nothing that the bot looks for holds it back" in repr(card.blocks)
+    assert "the bot sees nothing that holds it back" in repr(card.blocks)
     assert "No alert of the last 15 days is called 'nobody'" in refused(
         await ask(bot, "why nobody")
     )

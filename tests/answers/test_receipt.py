@@ -366,7 +366,7 @@ async def test_a_file_that_is_no_receipt_is_refused_in_one_sentence(
     card = await world.ask("verify kept.json")
     assert card.tone is Tone.ERROR
     assert card.data["error"].startswith(
-        "'kept.json' is no receipt that 'receipt LINE --json' wrote"
+        "'kept.json' is not a receipt that 'receipt LINE --json' wrote"
     )
 
 
@@ -393,7 +393,7 @@ async def test_a_receipt_with_an_absurd_number_or_time_is_refused(
     world.rewrite(document)
     card = await world.ask("verify kept.json")
     assert card.tone is Tone.ERROR
-    assert "'kept.json' is no receipt" in card.data["error"]
+    assert "'kept.json' is not a receipt" in card.data["error"]
 
 
 def test_numbers_of_any_kind_are_read() -> None:

@@ -172,5 +172,5 @@ def test_only_the_month_is_scanned(partitions, said):
 
 
 def test_a_table_that_is_no_export_is_refused():
-    with pytest.raises(WrongInput, match=r"bills\.other is no CUR or FOCUS export"):
+    with pytest.raises(WrongInput, match=r"bills\.other is not a CUR or FOCUS export"):
         day_query("bills.other", [("id", "string")], [], date(2026, 3, 1))

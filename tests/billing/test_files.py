@@ -291,7 +291,7 @@ def test_what_cannot_be_read_is_named_and_logged_once(exports, november, caplog)
         exports.put("more.csv", [exports.line(exports.day + timedelta(hours=7))])
         assert bill.tally(november, ()).total.net == 2
     assert bill.problems() == [
-        "bill.xlsx could not be read and is left out: '.xlsx' is no kind of file that is read; have it exported as parquet or csv.",
+        "bill.xlsx could not be read and is left out: '.xlsx' is not a kind of file that can be read; have it exported as parquet or csv.",
         "empty.csv.zip could not be read and is left out: the zip holds no .csv file.",
         "torn.zip could not be read and is left out: the zip is broken: File is not a zip file.",
     ]

@@ -21,7 +21,7 @@ def card(cause: Cause, n: int) -> Card:
 def test_compiles_of_several_nodes_say_what_a_shared_cache_spares(
     cause: Cause, n: int, said: bool
 ) -> None:
-    assert ("would have spared about" in str(card(cause, n))) is said
+    assert ("would have saved about" in str(card(cause, n))) is said
     assert ("$45" in str(card(cause, n))) is said
 
 

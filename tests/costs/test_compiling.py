@@ -102,7 +102,7 @@ def test_several_nodes_are_advised_to_share_and_many_to_compile_on_one_first():
     assert "neuron_parallel_compile" not in said(3)
     assert "NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS overrides it" in said(3)
     assert "compile on one node first (neuron_parallel_compile)" in said(4)
-    assert "about $30.00 of it would have been spared" in said(4)
+    assert "about $30.00 of it would have been saved" in said(4)
 
 
 def test_a_compile_that_was_cut_off_is_money_lost():

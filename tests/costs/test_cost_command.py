@@ -191,7 +191,7 @@ async def test_a_time_without_a_charge_is_no_zero(ask):
     later = await ask("cost 2026-11-20")
     assert later.title == "Nothing billed · Nov 20, 2026 · by instance type"
     assert plain(later.blocks[0].spans).startswith(
-        "Nothing of this time is billed yet: the bill reaches"
+        "Nothing in this window is billed yet: the bill reaches"
     )
 
 
@@ -236,7 +236,7 @@ async def test_this_month_is_forecast(ask):
 async def test_an_empty_answer_says_so(ask):
     card = await ask("cost 2020-01 by team")
     assert card.data["rows"] == []
-    assert plain(only(card, Text)[0].spans) == "The bill holds no row for this question."
+    assert plain(only(card, Text)[0].spans) == "No charge on the bill fits this question."
 
 
 @pytest.mark.parametrize(("words", "hint"), [("cost 7d by servise", "did you mean 'service'"), ("cost 7d by team,team", "twice"),
@@ -249,16 +249,16 @@ async def test_what_cannot_be_asked_names_the_nearest(ask, words, hint):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("cost 7d team=serch", "No charge of the bill has team=serch; did you mean 'search'?"),
-        ("cost 7d team!=serch", "No charge of the bill has team=serch; did you mean 'search'?"),
+        ("cost 7d team=serch", "No charge on the bill has team=serch; did you mean 'search'?"),
+        ("cost 7d team!=serch", "No charge on the bill has team=serch; did you mean 'search'?"),
         (
             "cost 7d team=search,mars",
-            "No charge of the bill has team=mars; known: ads & co, search.",
+            "No charge on the bill has team=mars; known: ads & co, search.",
         ),
-        ("cost 2020-01 team=mars", "No charge of the bill has team=mars; known: ads & co, search."),
+        ("cost 2020-01 team=mars", "No charge on the bill has team=mars; known: ads & co, search."),
         (
             "cost 7d by tag:nonesuch",
-            "No charge of the bill carries a tag 'nonesuch'; write it as the bill does, such as tag:team.",
+            "No charge on the bill carries a tag 'nonesuch'; write it as the bill does, such as tag:team.",
         ),
     ],
 )

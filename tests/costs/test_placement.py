@@ -139,7 +139,7 @@ async def test_status_says_the_zones_and_what_crossing_costs(tmp_path, of, words
     card = await fleet(ports, Request("fleet", User("web:u"), NOON, "web", MEMBER), "")
     said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
     assert (
-        "a of llama stands in 2 zones, us-west-2b (1) and us-west-2c (1): EFA does not cross zones"
+        "a of llama runs in 2 zones, us-west-2b (1) and us-west-2c (1): EFA does not cross zones"
         in said
     )
     assert words in said

@@ -237,7 +237,7 @@ def test_slow_executions_that_send_nothing_over_efa_take_another_path():
 def test_a_drop_of_a_job_in_two_zones_says_so():
     scattered = Fleet(4, job="a", zones=("us-west-2b", "us-west-2c")).starve(hours(30), hours(33))
     assert (
-        "a stands in several zones: us-west-2b (2) and us-west-2c (2)"
+        "a runs in several zones: us-west-2b (2) and us-west-2c (2)"
         in only(World(scattered).at(hours(31))).evidence
     )
     alike = only(

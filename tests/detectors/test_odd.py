@@ -73,7 +73,7 @@ def test_an_odd_alert_says_in_its_units_what_differs_and_that_the_work_goes_on()
     (alert,) = told(world, hours(62), hours(67))
     why = alert.anomaly.why
     assert (
-        "on 3 nodes in the midst of a job: NeuronCore utilization is as before (90 %, usual 90 %), but "
+        "on 3 nodes in the middle of a job: NeuronCore utilization is as before (90 %, usual 90 %), but "
         in why
     )
     assert "device memory 132 GiB instead of 240 GiB" in why

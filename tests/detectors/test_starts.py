@@ -139,7 +139,7 @@ def test_many_nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_the
     cold = only(World(*fleets).at(hours(31.2)))
     assert (
         cold.cause,
-        "100 % of the cluster's nodes compile the same minutes, of 2 jobs" in cold.why,
+        "100 % of the cluster's nodes compile at the same time, for 2 jobs" in cold.why,
     ) == (
         Cause.COLD_CACHE,
         True,

@@ -195,7 +195,7 @@ def test_many_nodes_that_compile_at_once_are_those_of_a_new_job():
     )
     assert (long.cause, len(long.things)) == (Cause.LONG_COMPILE, 6)
     assert any("NEURON_COMPILE_CACHE_URL" in text for text in long.suggestions)
-    assert long.evidence[0] == "6 nodes compile; one would do, and spare 5.8 of 7.0 node-hours"
+    assert long.evidence[0] == "6 nodes compile; one would do, and save 5.8 of 7.0 node-hours"
 
 
 def test_a_job_that_compiled_before_has_a_cold_cache():

@@ -264,7 +264,7 @@ def test_a_person_asks_60_lines_a_minute_and_is_told_when_to_ask_again() -> None
         shares.begin("chat:U1", "chat", Lane.QUICK)
         shares.end("chat:U1", Lane.QUICK, 0)
     with pytest.raises(
-        OverBudget, match=r"^You asked 60 lines in this minute; ask again in 2 s\.$"
+        OverBudget, match=r"^You asked 60 lines within a minute; ask again in 2 s\.$"
     ):
         shares.begin("chat:U1", "chat", Lane.QUICK)
     shares.begin("chat:U2", "chat", Lane.QUICK)

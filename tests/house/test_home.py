@@ -43,7 +43,7 @@ def test_a_change_that_is_nothing_of_the_spend_is_not_told_as_the_biggest() -> N
     drivers = (replace(told.change.drivers[0], net=slight, amortised=slight),)
     small = replace(told.change, drivers=drivers)
     card = home(replace(told, change=small))
-    assert words(card)[2] == "Biggest change: none of 1 % of the week's spend or more."
+    assert words(card)[2] == "Biggest change: nothing changed by 1 % of the week's spend or more."
 
 
 async def test_what_cannot_be_read_leaves_its_lines_out() -> None:
@@ -58,4 +58,4 @@ async def test_what_cannot_be_read_leaves_its_lines_out() -> None:
     bot.ports = with_parts(bot.ports, source=Away(), billing=Away())
     card = await bot.answer(ask("home", at=NOON))
     assert card.data["open"] == [alert.id]
-    assert words(card)[0] == "Spend: the bill tells of no settled week yet."
+    assert words(card)[0] == "Spend: no week of the bill has settled yet."

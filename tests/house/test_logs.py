@@ -175,7 +175,7 @@ def test_every_configured_secret_is_hidden_whoever_logs_it(written: Any) -> None
         ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "(hidden)"),
         ("key AKIAIOSFODNN7EXAMPLE", "key (hidden)"),
         ("redirected with ?code=abc.def&state=x", "redirected with ?code=(hidden)&state=x"),
-        ("SLACK_BOT_TOKEN is missing or no bot token; it begins with xoxb-.", None),
+        ("SLACK_BOT_TOKEN is missing or not a bot token; it begins with xoxb-.", None),
         ("The console asks for its token (TRNBOT_WEB_TOKEN).", None),
         (
             "slack:C02FIN was not delivered: Slack cannot be reached at https://slack.com/api/chat.postMessage",

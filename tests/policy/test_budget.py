@@ -53,8 +53,8 @@ def test_a_budget_is_read_as_people_write_it(words, budget):
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        ("few messages", "'few' is no part of a budget"),
-        ("at most 2 messages a week for vision", "'for vision' is no part"),
+        ("few messages", "'few' is not part of a budget"),
+        ("at most 2 messages a week for vision", "'for vision' is not part"),
         ("at most", "No number was given"),
         ("at least 120%", "at most 100 %"),
         ("0 messages a week", "turns rules off"),

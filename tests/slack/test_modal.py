@@ -312,7 +312,9 @@ async def test_what_a_form_is_asked_about_is_asked_in_its_window(workspace, slac
 
 def test_a_button_that_reaches_far_asks_before_it_counts():
     far = Button(
-        "Drop s1", "silences drop s1", confirm="1 firing alert will be notified of again: starved."
+        "Drop s1",
+        "silences drop s1",
+        confirm="People will be notified again of 1 firing alert: starved.",
     )
     (row,) = (
         block

@@ -42,7 +42,7 @@ _LINKS, _UNFURLED = 3, 3
 """Links of a message that are drawn, and paragraphs of each."""
 _LOOKS = 4
 """How often the modal is looked for that a submission was answered with."""
-_ALONE = Card("The answer is for who asked alone.", Tone.OVER)
+_ALONE = Card("Only who asked sees the answer.", Tone.OVER)
 _UNANSWERED = Card("This is not answered here.", Tone.ERROR)
 _log = logging.getLogger("trnbot.slack")
 Answered = tuple[Requester, Card]

@@ -285,13 +285,13 @@ def parse_activity(body: bytes) -> Activity:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):  # the decoder stops at a thousand levels
-        raise WrongInput("The body is no JSON.") from None
+        raise WrongInput("The body is not JSON.") from None
     if _is_deeper(document, _DEEP):
         raise WrongInput(f"The body is nested more than {_DEEP} deep.")
     try:
         activity = _activity(document)
     except (TypeError, AttributeError):  # of a part that is a list, a number, a text
-        raise WrongInput("The body is no activity.") from None
+        raise WrongInput("The body is not an activity.") from None
 
     # It must be one that can be answered and remembered.
     if not (activity.type and activity.reference.conversation.id and activity.recipient.id):
@@ -299,7 +299,7 @@ def parse_activity(body: bytes) -> Activity:
     if not activity.sender.id:
         raise WrongInput("The activity names no sender.")
     if not _CHANNEL.fullmatch(activity.channel_id):
-        raise WrongInput("The activity's channelId is no name.")
+        raise WrongInput("The activity's channelId is not a name.")
     try:
         documents = [activity.document(), activity.reference.document()]
         json.dumps(documents, ensure_ascii=False).encode()

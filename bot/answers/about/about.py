@@ -189,7 +189,7 @@ def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
     rows = tuple((entry.text, entry.command) for _, entry in learnt)
     blocks = compose(
         Table((Heading("a line like"), Heading("means")), rows) if rows else text("None so far."),
-        quiet("When a line in plain words is asked back, what its person presses next is learnt."),
+        quiet("When the bot asks back what a line means, it learns from the button pressed next."),
         bool(rows) and quiet(*coded("`words forget all`, or one of them, takes it back.")),
     )
     data = {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]}
@@ -198,7 +198,7 @@ def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
 
 @command(
     "words",
-    "Lines in plain words that people were asked back, and what they meant: learnt here.",
+    "Lines that the bot once asked back about, and what they meant: learnt here.",
     needs=Needs.DATABASE,
     examples=("words",),
 )

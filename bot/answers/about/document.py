@@ -274,10 +274,10 @@ async def csv_(
     name = wanted_line.command.name
     if runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited:
         raise WrongInput(
-            f"A file is of a line that only reads, such as 'csv cost 7d'; '{name}' is none."
+            f"A file holds the answer of a line that only reads, such as 'csv cost 7d'; '{name}' is none."
         )
     if effect is Effect.WORKS:
-        raise WrongInput(f"'{name}' works for long; in a terminal type trnbot {target} --csv.")
+        raise WrongInput(f"'{name}' takes long; in a terminal type trnbot {target} --csv.")
 
     call = typed(wanted_line, request.at)
     asking = replace(request, line=target)

@@ -277,7 +277,7 @@ def _line(name: str, words: str) -> Text:
 def _spend(of: Summary) -> Iterator[Text]:
     change, nowcast = of.change, of.nowcast
     if change is None:
-        yield _line("Spend", "the bill tells of no settled week yet.")
+        yield _line("Spend", "no week of the bill has settled yet.")
     else:
         week, before, trend = change.now, change.then.total.amortised, ""
         if before > 0:
@@ -303,7 +303,7 @@ def _spend(of: Summary) -> Iterator[Text]:
         words = f"{sign}{amount_of(first.net, change.now)}{measure}, {reason(first)}."
         # What is small beside the spend of a week is noise, and no news for a lead.
         if abs(first.net) < _NOTABLE * change.then.total.amortised:
-            words = f"none of {growth(_NOTABLE)} of the week's spend or more."
+            words = f"nothing changed by {growth(_NOTABLE)} of the week's spend or more."
         yield _line("Biggest change", words)
 
 

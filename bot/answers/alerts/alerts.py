@@ -422,13 +422,13 @@ def snooze(
     name: str = WHICH,
     length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; opens a form when left out"),
     until: datetime | None = arg(
-        "", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True
+        "", "or until when: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True
     ),
     ceiling: Decimal | None = arg("", "notify again when it has cost this many USD", keyword=True),
     reason: str = arg("", "why", keyword=True),
     sure: bool = arg(
         "no",
-        "longer than 1d, or of a dear alert without a ceiling: do not ask once more",
+        "do not ask back about a snooze longer than 1d, or of an expensive alert without a ceiling",
         keyword=True,
     ),
 ) -> Card:

@@ -91,7 +91,9 @@ def not_an_anomaly(
         "", "how long similar alerts stay muted; asks by a form when left out"
     ),
     sure: bool = arg(
-        "no", "longer than `alert.not_an_anomaly_for`, or dear: do not ask once more", keyword=True
+        "no",
+        "do not ask back where it is longer than `alert.not_an_anomaly_for`, or the alert is expensive",
+        keyword=True,
     ),
 ) -> Card:
     """Record the judgement, and mute alerts of the same rule, place and level that are no dearer.
@@ -250,7 +252,9 @@ def silences_card(rows: Sequence[Muted]) -> Card:
     drops = []
     for silence, alert, muted in ranked[:4]:
         subject = _subject(silence, alert)
-        again = f"{counted(len(muted), 'firing alert')} will be notified of again: {subject}."
+        again = (
+            f"People will be notified again of {counted(len(muted), 'firing alert')}: {subject}."
+        )
         line = f"silences drop {silence.id}"
         drops.append(Button(f"Drop {silence.id}", line, confirm=again if muted else ""))
 

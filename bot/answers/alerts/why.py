@@ -65,8 +65,8 @@ def why_card(
     suggestions, taken_decisions = remedies(alert), []
     for decision in decisions:
         note = f": {decision.note}" if decision.note else ""
-        whom = f" ({decision.whom})" if decision.whom else ""
-        words = f"{decision.doing.value}{whom} by {decision.who} at "
+        whom = f" {decision.whom}" if decision.whom else ""
+        words = f"{_DECIDED[decision.doing]}{whom} by {decision.who} at "
         taken_decisions.append(quiet(words, When(decision.at), note))
 
     usual = "not known"
@@ -146,13 +146,13 @@ _DECIDED = {
 }
 _SAID = {
     Reason.FIRST: "Sent",
-    Reason.MORE: "Told that it spread",
-    Reason.FEWER: "Told that it shrank",
-    Reason.WORSE: "Told that it became worse",
-    Reason.OVER: "Told that it is over",
+    Reason.MORE: "Sent: it spread",
+    Reason.FEWER: "Sent: it shrank",
+    Reason.WORSE: "Sent: it became worse",
+    Reason.OVER: "Sent: it is over",
     Reason.REMINDER: "Reminded, as nobody had acknowledged it",
-    Reason.DECIDED: "Told what was decided",
-    Reason.UPDATED: "Told its dollars anew",
+    Reason.DECIDED: "Sent: what was decided",
+    Reason.UPDATED: "Sent: its dollars, updated",
 }
 
 

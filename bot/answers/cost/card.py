@@ -113,7 +113,7 @@ from bot.ports import Ports
         "compiling/usd": "sum over compiles of node-hours x the price of the node's hour",
         "compiling/cut_usd": "of it, compiles that were cut off before they were used",
         "compiling/spared_usd": (
-            "of it, what one node compiling for all would have spared: the sum less the slowest"
+            "of it, what one node compiling for all would have saved: the sum less the slowest"
         ),
         **FORECAST_FIGURES,
     },

@@ -211,9 +211,9 @@ def _is_apart(tally: Tally) -> bool:
 def nothing_text(tally: Tally) -> Text:
     """Say why a time shows no cost: it is later than the bill, or the bill has no such row."""
     if tally.billed_through is None or tally.window.start < tally.billed_through:
-        return text("The bill holds no row for this question.")
+        return text("No charge on the bill fits this question.")
     return text(
-        "Nothing of this time is billed yet: the bill reaches ", When(tally.billed_through), "."
+        "Nothing in this window is billed yet: the bill reaches ", When(tally.billed_through), "."
     )
 
 
@@ -259,11 +259,11 @@ def refuse_unknown(
             otherwise=f"'cost by {slip.dimension}' lists those that there are",
         )
         raise WrongInput(
-            f"No charge of the bill has {slip.dimension}={shortened(slip.value)}{hint}."
+            f"No charge on the bill has {slip.dimension}={shortened(slip.value)}{hint}."
         )
     if tag := unknown_tag(billing.tally, tally):
         raise WrongInput(
-            f"No charge of the bill carries a tag '{shortened(tag)}';"
+            f"No charge on the bill carries a tag '{shortened(tag)}';"
             " write it as the bill does, such as tag:team."
         )
 
@@ -421,7 +421,7 @@ def split_texts(tally: Tally) -> list[Text]:
     if ways and "team" in tally.by:
         texts.append(
             detail(
-                f"A team marked{DERIVED} is told by the {' or the '.join(ways)} of pods:"
+                f"A team marked{DERIVED} is derived from the {' or the '.join(ways)} of pods:"
                 " neither they nor their nodes carry one."
             )
         )

@@ -185,8 +185,7 @@ def change_of(
     # A day without any charge is one that the bill does not reach back to.
     if len(billing.tally(spans[1], ("day",)).rows) < len(list(spans[1].days())):
         raise WrongInput(
-            f"The bill does not reach back to all of {period(spans[1])}; "
-            "ask for a shorter or later window."
+            f"The bill does not cover all of {period(spans[1])}; ask for a shorter or later window."
         )
 
     # What moved from or to other places is told by the rows of those.
@@ -329,9 +328,7 @@ def change_card(change: CostChange) -> Card:
     return Card(title, Tone.INFO, blocks, data)
 
 
-_UNSETTLED = (
-    "AWS may still rewrite these hours: the newest of a bill come in late, so this is an estimate."
-)
+_UNSETTLED = "AWS may still rewrite these hours: the newest hours of a bill arrive late, so this is an estimate."
 _HOW = "More hours count at the old rate, then other ways of buying, then other prices."
 
 
@@ -369,7 +366,7 @@ def reason(driver: Driver) -> str:
         DriverKind.USAGE: f"{'more' if grew else 'less'} {what}",
         DriverKind.CREDITS: "credits ended" if ended else "credits began" if began else credits,
         DriverKind.REFUND: f"refund or one-off credit: {what}",
-        DriverKind.TAX: "tax, charged in one span alone" if began or ended else "tax",
+        DriverKind.TAX: "tax charged in one of the two spans alone" if began or ended else "tax",
         DriverKind.DISCOUNTS: "discounts began" if began else what,
         DriverKind.PREPAID: f"{'more' if grew else 'less'} paid ahead for {what}",
     }

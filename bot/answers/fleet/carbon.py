@@ -323,7 +323,7 @@ def carbon(
         if len(costed.instance_types) != 1:
             raise Unavailable(
                 f"{costed.name} ran on {', '.join(costed.instance_types)}: "
-                "its hours on each are not told apart."
+                "its hours on each cannot be told apart."
             )
         # A run seldom tells its region: its cluster's nodes of that type do.
         name, ran_in = costed.instance_types[0], costed.cost.run.labels

@@ -327,7 +327,7 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
     idle = [row for row in rows if row.state is NodeState.IDLE]
     moments = sum(not row.free for row in idle)
-    advice = "such a node can go"
+    advice = "such a node can be stopped"
     if moments:
         advice = f"{moments:,} only for a moment so far: wait for an alert before you stop them"
     notes = [

@@ -295,7 +295,7 @@ def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
         return None
     card = fleet_card(nodes, cluster, reading, (), _compiles(ports, reading, cluster))
     sentence = text(
-        f"No alert of the last 15 days is about {cluster}: nothing that the bot looks for holds it"
+        f"No alert of the last 15 days is about {cluster}: the bot sees nothing that holds it"
         " back. Now:"
     )
     card = replace(card, blocks=(sentence, *card.blocks))

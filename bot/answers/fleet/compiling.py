@@ -127,7 +127,7 @@ COMPILES = Columns[CompileNote](
     datum(
         "spared_usd",
         lambda x: x.batch.spared_usd,
-        "the sum less the slowest compile: what one node compiling for all would have spared",
+        "the sum less the slowest compile: what one node compiling for all would have saved",
     ),
     datum("grace_seconds", lambda x: x.grace.total_seconds(), "the setting compiling.grace"),
     datum("again", lambda x: x.again),
@@ -149,7 +149,7 @@ def compile_text(bill: CompileBill) -> Text:
         parts.append(f"{usd(bill.cut_usd)} of it cut off before anything executed")
     if bill.spared_usd:
         spared = usd(bill.spared_usd)
-        parts.append(f"{spared} of it could have been spared, had one node compiled for all")
+        parts.append(f"{spared} of it could have been saved, had one node compiled for all")
     if bill.unpriced:
         parts.append(f"{counted(bill.unpriced, 'node')} without a known price")
     return quiet(
@@ -204,8 +204,8 @@ def _going(note: CompileNote, now: datetime) -> list[Block]:
         advice = f"compile on one node first (neuron_parallel_compile), into {_CACHE}"
     if batch.spared_usd:
         amount = _rounded(batch.spared_usd)
-        spared = f": about {amount} of it would have been spared (the sum less the slowest)"
-    sentences = [f"{batch.nodes} nodes compile the same minutes."]
+        spared = f": about {amount} of it would have been saved (the sum less the slowest)"
+    sentences = [f"{batch.nodes} nodes compile at the same time."]
     if note.sharing:
         sentences.append(
             f"The log says that {note.sharing} of them compile a graph that another compiles too."

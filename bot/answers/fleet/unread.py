@@ -86,7 +86,7 @@ def spread_texts(spreads: Sequence[Spread]) -> list[Block]:
     for spread in spreads[:_MOST_JOBS]:
         job = spread.job
         advice = (
-            f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: "
+            f"{job.job} of {job.cluster or 'no cluster'} runs in {len(job.zones)} zones, {job}: "
             "EFA does not cross zones, so its collectives are slower between them. "
             "Keep a job in one zone and placement group."
         )

@@ -148,7 +148,7 @@ def migration_card(
         ),
         [
             quiet(
-                f"Not used, as the own runs tell: {voice.factor:.2f}x, {voice.kind}: {voice.says}."
+                f"Not used, as your own runs tell: {voice.factor:.2f}x, {voice.kind}: {voice.says}."
             )
             for voice in speeds.unused
         ],

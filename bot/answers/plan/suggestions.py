@@ -301,7 +301,7 @@ def suggestions_card(seen: Suggestions) -> Card:
         _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
         quiet(
             "Estimates, of list or billed prices; never part of an alert. 'Not again' keeps one away"
-            " for good, 'Done' compares what it promised with what is still to be had."
+            " for good, 'Done' compares what it promised with what could still be saved."
         ),
     )
     title = "No suggestion"
@@ -391,7 +391,7 @@ def _decide(ports: Ports, request: Request, name: str, verdict: Verdict, note: s
     if verdict is Verdict.DONE:
         later = (
             f"It promised {usd(suggestion.usd_per_month)} a month; 'suggestions' compares that with"
-            " what is still to be had."
+            " what could still be saved."
         )
     blocks = (
         text(f"{suggestion.todo}."),

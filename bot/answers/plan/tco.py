@@ -204,7 +204,7 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
             for x in speeds.voices
         ],
         [
-            quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
+            quiet(f"Not used, as your own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
             for x in speeds.unused
         ],
         quiet(comparison.port),

@@ -240,12 +240,12 @@ def _carried(words: str) -> CommandLine:
     line = read_line(words)
     name, runs = line.command.name, line.runs
     if line.shared:
-        raise WrongInput("A receipt is of an answer, not of sharing it; leave 'share' out.")
+        raise WrongInput("A receipt is for an answer, not for sharing it; leave 'share' out.")
     if runs.carries:
         raise WrongInput(f"'{name}' is itself about another line; name that line alone.")
     if runs.changes or runs.audited:
         raise WrongInput(
-            f"'{name}' changes something; a receipt is of a line that only reads, such as"
+            f"'{name}' changes something; a receipt is for a line that only reads, such as"
             " 'receipt cost 7d'."
         )
     if Needs.REPLAY in runs.opens:
@@ -271,11 +271,11 @@ def _read(text: str, name: str) -> AnswerReceipt:
         stored = decode(AnswerReceipt, document.get("data", document))
         times = (stored.at, *_reached(stored))
         if _HUGE.search(text) or not all(time.year in YEARS for time in times):
-            raise ValueError("a number or a time in it is no answer's")
+            raise ValueError("it holds a number or a time that no answer has")
     except (ValueError, AttributeError, RecursionError) as error:
         reason = shortened(str(error), 120)
         raise WrongInput(
-            f"'{shortened(name)}' is no receipt that 'receipt LINE --json' wrote: {reason}."
+            f"'{shortened(name)}' is not a receipt that 'receipt LINE --json' wrote: {reason}."
         ) from None
     return stored
 

@@ -273,7 +273,7 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
         card = Card("That did not work", Tone.ERROR, blocks, {"error": str(error), **data})
         return Unsure(f"{error} Did you mean {listed}?", card)
 
-    unsure, press, title = "is not wholly understood", "press it", "Is this what you mean?"
+    unsure, press, title = "is not fully understood", "press it", "Is this what you mean?"
     if len(reading.lines) > 1:
         unsure, press = "can be read in more than one way", "choose"
         title = "Which of these do you mean?"

@@ -1,0 +1,50 @@
+"""Sentences that an editor changed do not come back: in code, tables, documents or sample cards."""
+
+import ast
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PLACES = ("bot", "detectors", "adapters")
+
+
+def gone() -> dict[str, str]:
+    """Return each phrase that is gone, and the words that stand in its place."""
+    with (Path(__file__).parent / "words_gone.csv").open(encoding="utf-8") as file:
+        return {row["was"]: row["now"] for row in csv.DictReader(file)}
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Yield what people may read, with the file that it stands in."""
+    for path in (path for place in PLACES for path in (ROOT / place).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        written = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+        documented = {id(value) for value in written if isinstance(value, ast.Constant)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
+                yield str(path), "{}".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and id(node) not in documented:
+                yield str(path), str(node.value)
+    tables = [path for place in PLACES for path in (ROOT / place).rglob("*.csv")]
+    pages = [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs/causes").glob("*.md"),
+    ]
+    goldens = [*(ROOT / "tests" / "cards" / "goldens").glob("*.json")]
+    for path in (*tables, *pages, *goldens):
+        yield str(path), " ".join(path.read_text(encoding="utf-8").split())
+
+
+def test_no_phrase_that_an_editor_changed_is_back() -> None:
+    phrases = gone()
+    assert len(phrases) > 80
+    back = [
+        f"{file}: '{was}'; write '{now}'"
+        for file, text in sentences()
+        for was, now in phrases.items()
+        if was in text
+    ]
+    assert back == []
