@@ -130,9 +130,7 @@ class Seen:
             dear = f", {about(alert.waste.per_hour)} an hour" if alert.waste else ""
             onset, opened = (since(t, self.now) for t in (alert.anomaly.window.start, alert.opened))
             nodes = f"{counted(alert.things_at_peak, 'node')} of {alert.anomaly.scope.cluster}"
-            starved = (
-                f"{nodes} have waited for data since {onset}{dear}. Alert sent at {opened}."
-            )
+            starved = f"{nodes} have waited for data since {onset}{dear}. Alert sent at {opened}."
         if ack := alert.acknowledged if alert else None:
             acknowledged = f"{ack.who} acknowledged it at {since(ack.at, self.now)}."
 
@@ -152,9 +150,7 @@ class Seen:
             if compiling.raised:
                 compiled += f"; it outlasted its grace of {grace}, so an alert was raised."
             else:
-                compiled += (
-                    f". That is within its grace of {grace}: no alert was sent."
-                )
+                compiled += f". That is within its grace of {grace}: no alert was sent."
 
         if jump:
             jumped = f"{jump.anomaly.why} Alert sent at {since(jump.opened, self.now)}."
