@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from bot.cards.lines import DETAILS, PREFIX
+from bot.cards.lines import DETAILS, PREFIX, filter_line, quote
 from bot.errors import WrongInput, nearest, shortened
 from bot.grammar.registry import Command, Parameter, find_command
 from bot.model.limits import NUMBER_EXPONENT, NUMBER_LENGTH
@@ -348,6 +348,44 @@ def window_of(line: str, now: datetime) -> LineWindow | None:
             begin = line.index(words, word.start)
             return LineWindow(window, line[:begin], line[begin + len(words) :])
     return LineWindow(window, f"{line} {parameter.word}=")
+
+
+def amended(line: str, values: Mapping[str, str], filters: Sequence[Filter] = ()) -> str:
+    """Return a line with other values of some arguments, "" where its command takes none of these.
+
+    A filter takes the place of the line's own of its dimension. Where a command has no filters, it
+    is the value of the argument of that name. Raises `WrongInput` for a line that is none.
+    """
+    parsed = read_line(line)
+    parameters = {parameter.word: parameter for parameter in parsed.command.parameters}
+    texts, values = _assigned(parsed.command, parsed.words), dict(values)
+    conditions = next((p.name for p in parameters.values() if p.type == FILTERS), "")
+    for pair in filters:
+        if conditions:
+            others = [
+                x for x in texts.get(conditions, []) if filter_of(x).dimension != pair.dimension
+            ]
+            texts[conditions] = [*others, filter_line(pair)]
+        elif pair.negated:
+            return ""
+        else:
+            values[pair.dimension] = ",".join(pair.values)
+    if set(values) - set(parameters) or any(p.arg.rest for p in parameters.values()):
+        return ""
+
+    texts |= {parameters[word].name: [value] for word, value in values.items()}
+    words, by_position = [parsed.command.name], True
+    for parameter in parameters.values():
+        if parameter.name not in texts:
+            by_position = by_position and parameter.arg.keyword
+        elif parameter.type == FILTERS:
+            words += [filter_line(filter_of(condition)) for condition in texts[parameter.name]]
+        else:
+            value = quote(" ".join(texts[parameter.name]))
+            joint = " " if parameter.word == "by" else "="
+            named = parameter.arg.keyword or not by_position
+            words.append(f"{parameter.word}{joint}{value}" if named else value)
+    return " ".join(words)
 
 
 def attempted(line: str) -> Command | None:

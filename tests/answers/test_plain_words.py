@@ -17,7 +17,7 @@ from bot.cards.card import Button, Buttons, Card, Tone
 from bot.errors import WrongInput
 from bot.grammar.line import attempted, understand
 from bot.grammar.plain.ranker import load_examples
-from bot.grammar.plain.readings import PlainReading, mended, read_plain
+from bot.grammar.plain.readings import PlainReading, followed, mended, read_plain
 from bot.grammar.plain.senses import Names, families_of, misspelt, normalized, slips_of
 from bot.grammar.plain.times import find_times
 from bot.grammar.registry import commands_by_name
@@ -254,6 +254,39 @@ def test_slips_of_the_grammars_words_are_mended_and_no_word_is_left_out(
 
 async def test_a_mended_line_is_offered_first(bot: App) -> None:
     assert pressed(await ask(bot, "cots 7d by teem"))[0] == "cost 7d by team"
+
+
+@pytest.mark.parametrize(
+    ("last", "line", "wanted"),
+    [
+        ("cost 7d by team", "and by service?", "cost 7d by service"),
+        ("cost 7d by team", "only last week", "cost last-week by team"),
+        ("cost 7d by team", "why?", "why cost 7d"),
+        ("cost by team cluster=llama", "why", "why cost cluster=llama"),
+        ("cost 7d by team", "without llama", "cost 7d by team cluster!=llama"),
+        ("cost mtd by team", "same for llama, last month", "cost last-month by team cluster=llama"),
+        ("fleet", "what about llama?", "fleet llama"),
+        ("alerts llama", "why?", "why llama"),
+        ("goodput mtd", "and yesterday?", "goodput yesterday"),
+        # What the last line cannot take, or says more, is read for itself.
+        ("fleet", "only last week", ""),
+        ("savings", "by team", ""),
+        ("cost 7d", "and the forecast?", ""),
+        ("cost 7d", "is my cat fed", ""),
+    ],
+)
+def test_a_short_line_follows_up_the_last_one(last: str, line: str, wanted: str) -> None:
+    assert followed(line, last, names(), NOON) == wanted
+
+
+async def test_a_follow_up_is_of_its_person_and_place_and_says_how_it_was_read(bot: App) -> None:
+    await ask(bot, "alerts tiny")
+    card = await ask(bot, "only last week")
+    assert card.data["read_as"] == "alerts tiny window=last-week"
+    again = await ask(bot, "and last month?")
+    assert again.data["read_as"] == "alerts tiny window=last-month"
+    other = await ask(bot, "only last week", "chat:U9")
+    assert "alerts" not in str(other.data.get("read_as", ""))
 
 
 def test_five_thousand_names_take_no_longer_than_a_moment() -> None:

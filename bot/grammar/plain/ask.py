@@ -18,7 +18,7 @@ from bot.cards.words import grouped_words
 from bot.errors import NotAllowed, TrnbotError, Unavailable, WrongInput
 from bot.grammar.line import PREFIXES, Call, attempted, effect_of
 from bot.grammar.plain.ranker import Example, Ranker, load_ranker, masked
-from bot.grammar.plain.readings import MOST, PlainReading, mended, read_plain
+from bot.grammar.plain.readings import MOST, PlainReading, followed, mended, read_plain
 from bot.grammar.plain.senses import Names, is_filler, names_of, senses_of
 from bot.model.fleet import Inventory
 from bot.model.reading import Reading
@@ -85,6 +85,8 @@ class PlainWords:
         self._turn = asyncio.Lock()
         self._asked_back: dict[str, _AskedBack] = {}
         """The last line of each person that was asked back."""
+        self._answered: dict[tuple[str, str, str], tuple[str, datetime]] = {}
+        """The last line that each person was answered, by person, channel and thread; and when."""
         self._ranker: Ranker | None = None
 
     def saw(self, reading: Reading) -> None:
@@ -101,7 +103,8 @@ class PlainWords:
         except NotAllowed:
             raise
         except WrongInput as error:
-            line, reading = request.line, await self._reading(request)
+            line, reading = request.line, await self._follow_up(request)
+            reading = reading or await self._reading(request)
             words, is_command = line.split(), attempted(line) is not None
             # Prose begins with a word that stands for itself in no line of the grammar.
             if not (reading or is_command) and len(words) > 1 and is_filler(words[0]):
@@ -120,6 +123,7 @@ class PlainWords:
                 raise _press(line, reading.line) from error
         else:
             await self._learn(request)
+            self._remember(request, request.line)
             return answered
 
         try:
@@ -133,7 +137,31 @@ class PlainWords:
                 data["choices"] = list(reading.others)
             wrong = Card("That did not work", Tone.ERROR, blocks, data)
             raise Unsure(str(error), wrong) from error
+        self._remember(request, reading.line)
         return call, with_reading(card, reading)
+
+    def _remember(self, request: Request, line: str) -> None:
+        """Remember what a person was answered, which a short line may follow up."""
+        if request.manner is not Manner.ASKED or effect_of(line) is not Effect.READS:
+            return
+        place = request.user.id, request.channel, request.thread
+        self._answered.pop(place, None)
+        self._answered[place] = line, request.at
+        if len(self._answered) > _PEOPLE:
+            del self._answered[next(iter(self._answered))]
+
+    async def _follow_up(self, request: Request) -> PlainReading | None:
+        """Return how a line is read that follows up the last one of its person in its place."""
+        place = request.user.id, request.channel, request.thread
+        last, at = self._answered.get(place, ("", request.at))
+        if not last or request.at - at > _FRESH or len(request.line) > _LONGEST:
+            return None
+        names, unprefixed = await self.names(request.at), _unprefixed(request.line)
+        try:
+            line = followed(unprefixed, last, names, request.at)
+        except WrongInput:
+            return None
+        return PlainReading((line,), sure=True) if line and line != last else None
 
     async def _reading(self, request: Request) -> PlainReading | None:
         """Return how a line that was refused is read.

@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from bot.cards.lines import quote
 from bot.errors import WrongInput
-from bot.grammar.line import attempted, understand
+from bot.grammar.line import amended, attempted, understand
 from bot.grammar.plain.ranker import Ranker, load_examples, load_ranker, masked
 from bot.grammar.plain.senses import (
     Names,
@@ -25,6 +25,7 @@ from bot.grammar.plain.senses import (
 )
 from bot.grammar.registry import COMMANDS, command_index, find_command
 from bot.model.fleet import is_neuron
+from bot.model.spend import Filter
 from bot.model.window import Window, month_of
 
 MOST = 3
@@ -184,6 +185,43 @@ def _nearest(word: str, known: set[str]) -> str:
     return next(iter(get_close_matches(word.lower(), sorted(known), 1, _LIKE)), word)
 
 
+_WHY = {"cost": "why cost", "alerts": "why", "alert": "why", "fleet": "why"}
+"""The command that tells the reasons of an answer, by the command that answered."""
+_SAYS_NOTHING = {"same"}
+
+
+def followed(line: str, last: str, names: Names, now: datetime) -> str:
+    """Return the line that a short one such as "and by cluster?" makes of the last one.
+
+    "" where it says more than another window, grouping or name, or the last line takes none of it.
+    """
+    senses = [
+        sense
+        for sense in senses_of(line, names, now)
+        if not sense.weak and sense.fills.get("unknown") not in _SAYS_NOTHING
+    ]
+    command = attempted(last)
+    if command is None or not senses:
+        return ""
+    if [sense.means for sense in senses] == [{"why"}]:
+        reasons = _WHY.get(command.name, "")
+        asked_about = re.sub(r" by[ =]\S+", "", last.removeprefix(command.name))
+        return f"{reasons}{asked_about}" if reasons else ""
+    if any(sense.means - {"without"} or "unknown" in sense.fills for sense in senses):
+        return ""
+
+    values: dict[str, str] = {}
+    for word in ("by", "window"):
+        texts = [sense.fills[word] for sense in senses if word in sense.fills]
+        values |= {word: ",".join(dict.fromkeys(texts))} if texts else {}
+    filters = [
+        Filter(name, tuple(dict.fromkeys(texts)), negated)
+        for (name, negated), texts in _Question(senses, names, now).conditions.items()
+    ]
+    understood = len(values) + len(filters)
+    return amended(last, values, filters) if understood else ""
+
+
 def means_something(line: str, now: datetime) -> bool:
     """Return whether any word of a line is known, a fleet's names aside."""
     return any(sense.means for sense in senses_of(line, Names(), now))
@@ -221,16 +259,16 @@ class _Question:
         self._target = next((s.fills["unknown"] for s in senses[-1:] if "unknown" in s.fills), "")
         """The last word of the line, where nobody knows it."""
 
-        self._conditions: dict[tuple[str, bool], list[str]] = {}
+        self.conditions: dict[tuple[str, bool], list[str]] = {}
         """The names by their dimension, each by the first of its kinds, and whether left out."""
         negated = False
         for sense in senses:
             if "untagged" in sense.means:
-                self._conditions.setdefault(("team", False), []).append("")
+                self.conditions.setdefault(("team", False), []).append("")
             kind = next((kind for kind in _DIMENSIONS if kind in sense.fills), "")
             if kind:
                 name = {"owner": "tag:owner", "type": "instance_type"}.get(kind, kind)
-                self._conditions.setdefault((name, negated), []).append(sense.fills[kind])
+                self.conditions.setdefault((name, negated), []).append(sense.fills[kind])
             negated = "without" in sense.means
 
         self._fills = self._filled()
@@ -333,7 +371,7 @@ class _Question:
         fills["by"] = ",".join(dict.fromkeys(by))
         fills["where"] = " ".join(
             f"{name}{'!=' if negated else '='}{quote(','.join(values)) if any(values) else ''}"
-            for (name, negated), values in self._conditions.items()
+            for (name, negated), values in self.conditions.items()
         )
         fills["command"] = self._first_meaning(self._commands - {"help"})
         fills["rule"] = self._first_meaning(self._rules)
@@ -367,7 +405,7 @@ class _Question:
 
     def _several(self) -> tuple[str, list[str]] | None:
         """Return the dimension of which a line names several, with the names."""
-        for (name, negated), values in self._conditions.items():
+        for (name, negated), values in self.conditions.items():
             if len(values) > 1 and not negated:
                 return name, values
         return None
