@@ -197,8 +197,8 @@ async def test_decisions_and_shares_bear_the_name_of_who_signed_in(provider):
     [
         ("eve", lambda x: x, "does not say that your address is verified"),
         ("sam@x.org", lambda x: x, "has no role here"),
-        ("ada@x.org", lambda x: x.replace("state=", "state=x"), "began no sign-in here"),
-        ("ada@x.org", lambda x: x.replace("code=", "code=x"), "proves nothing"),
+        ("ada@x.org", lambda x: x.replace("state=", "state=x"), "did not begin to sign in here"),
+        ("ada@x.org", lambda x: x.replace("code=", "code=x"), "does not prove who you are"),
         ("ada@x.org", lambda x: x.replace("code=", "error="), "signed nobody in"),
     ],
 )
@@ -244,7 +244,7 @@ async def test_a_token_counts_only_if_the_provider_signed_it_for_this_sign_in(pr
     wrong += [{"alter": lambda x: {k: v for k, v in x.items() if k != "id_token"}}]
     wrong += [{"nonce": "another"}]
     for change in wrong:
-        with pytest.raises(NotAllowed, match="proves nothing"):
+        with pytest.raises(NotAllowed, match="does not prove who you are"):
             await asyncio.to_thread(signed, **change)
 
 
