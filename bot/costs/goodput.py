@@ -338,11 +338,16 @@ class GoodputRow:
         return sum(self.classes.values(), Decimal(0))
 
     @property
+    def seen_usd(self) -> Decimal:
+        """Return the USD of the time that metrics tell of."""
+        return self.usd - self.of(GoodputClass.NOT_SEEN)
+
+    @property
     def goodput(self) -> float | None:
-        """Return the productive share, None where nothing was seen."""
-        if self.usd <= self.of(GoodputClass.NOT_SEEN):
-            return None
-        return float(self.of(GoodputClass.PRODUCTIVE) / self.usd)
+        """Return the productive share of what was seen, None where nothing was."""
+        return (
+            float(self.of(GoodputClass.PRODUCTIVE) / self.seen_usd) if self.seen_usd > 0 else None
+        )
 
     def of(self, kind: GoodputClass) -> Decimal:
         """Return the USD of a class."""

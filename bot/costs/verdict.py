@@ -72,7 +72,8 @@ class Verdict:
         if self.ratios is None:
             return "which costs less is not known"
         pays = {self.new: "costs less", self.old: "costs more", None: "depends on the speed"}
-        return f"{pays[self.cheaper]}, {percents(*self.ratios)} for the same work"
+        percent = percents(*self.ratios)
+        return f"{pays[self.cheaper]}: {percent} of the cost for the same work"
 
     def usd_of(self, old_usd: Decimal) -> tuple[Decimal, Decimal] | None:
         """Return the lowest and highest USD on `new` of work that costs `old_usd` on `old`."""

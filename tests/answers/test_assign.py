@@ -117,7 +117,7 @@ async def test_alerts_strip_timeline_and_json_say_who_has_it() -> None:
         story = await bot.types("timeline ID")
         (told,) = [event for event in story.data["events"] if event["kind"] == "decided"]
         assert (told["words"], told["by"]) == ("Assigned to bob: before the standup", "dana")
-        assert "assign (bob) by dana" in words(await bot.types("why ID"))
+        assert "Assigned to bob by dana" in words(await bot.types("why ID"))
 
 
 async def test_undo_takes_it_back_and_of_a_second_one_leads_to_the_first() -> None:

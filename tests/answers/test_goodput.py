@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
+from bot.answers.cost.goodput import goodput_words
 from bot.app import App
 from bot.cards.card import Tone
+from bot.costs.goodput import GoodputClass, GoodputRow
 from tests.answers.configuring import ask, end
-
-pytestmark = pytest.mark.asyncio
 
 
 @pytest.mark.parametrize("by", ["cluster", "team", "job", "node", "day", "instance_type,purchase"])
@@ -56,6 +56,21 @@ async def test_what_no_metric_tells_has_no_goodput(bot: App) -> None:
     assert card.title.startswith("Goodput not known of $")
 
 
+def test_what_is_not_seen_is_neither_work_nor_lost() -> None:
+    classes = {
+        GoodputClass.PRODUCTIVE: Decimal(90),
+        GoodputClass.IDLE: Decimal(10),
+        GoodputClass.NOT_SEEN: Decimal(200),
+    }
+    assert GoodputRow({}, classes).goodput == 0.9
+    assert goodput_words(GoodputRow({}, classes)) == (
+        "90 % of the $100 for Neuron nodes that metrics tell of went into work, most of all else"
+        " on idle ($10.00); $200 more was not seen."
+    )
+    del classes[GoodputClass.NOT_SEEN]
+    assert goodput_words(GoodputRow({}, classes)).startswith("90 % of $100 for Neuron nodes")
+
+
 async def test_the_digest_says_the_goodput_of_its_week(bot: App) -> None:
     at = end(bot) + timedelta(hours=36)
     digest = await ask(bot, "digest", at=at)
@@ -63,4 +78,4 @@ async def test_the_digest_says_the_goodput_of_its_week(bot: App) -> None:
     asked = await ask(bot, f"goodput {week.start:%Y-%m-%dT%H:%M}..{week.end:%Y-%m-%dT%H:%M}", at=at)
     for name in ("total_usd", "goodput", "classes_usd"):
         assert digest.data["goodput"][name] == asked.data[name]
-    assert "for Neuron nodes went into work" in str(digest)
+    assert "into work" in str(digest)

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-from bot.answers.about.summary import summary_card, summary_of
+from bot.answers.about.summary import Part, summary_card, summary_of
 from bot.answers.config.preview import week_data, week_words
 from bot.answers.cost.goodput import (
     GOODPUT_FIGURES,
     goodput_data,
-    goodput_within,
+    goodput_total,
     goodput_words,
 )
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
@@ -227,11 +227,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         nowcast = forecast_of(ports, now, reading)
 
     suggested = suggestions_of(ports, now).open[:WEEKLY]
-    goodput = None
-    with suppress(TrnbotError):
-        total = goodput_within(ports, reading, window, ("cluster",)).total
-        goodput = total if total.usd else None
-
+    goodput = goodput_total(ports, reading, window)
     promised = Budget.of(ports.policy)
     return Week(
         window,
@@ -431,7 +427,7 @@ def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now:
 
 
 def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return summary_card(summary_of(ports, memory, reading, now))
+    return summary_card(summary_of(ports, memory, reading, now, Part.ALL))
 
 
 DIGEST = Periodical(

@@ -11,6 +11,12 @@ from enum import StrEnum
 from typing import Any
 
 from bot.answers.alerts.alerts import ALERT_FIGURES
+from bot.answers.cost.goodput import (
+    GOODPUT_FIGURES,
+    goodput_data,
+    goodput_total,
+    goodput_words,
+)
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data
 from bot.answers.cost.why import (
     CHANGE_FIGURES,
@@ -39,6 +45,7 @@ from bot.cards.card import (
 from bot.cards.columns import SHARE, USD, Column, Columns
 from bot.cards.words import about_in, amount_of, day, doubted, growth, period, since, unseen
 from bot.costs.drivers import DriverKind
+from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
@@ -65,6 +72,16 @@ _NOTABLE = Decimal("0.01")
 NOT_KNOWN = "what is wasted now is not known"
 
 
+class Part(StrEnum):
+    """Name how much of a summary is told."""
+
+    ALL = "all"
+    MONEY = "money"
+    """Nothing of alerts, where these are told anyway."""
+    HOME = "home"
+    """Alerts are told beside it."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """Hold the content of a summary of the week before `now`; None where it cannot be told."""
@@ -80,6 +97,7 @@ class Summary:
     commitments: Sequence[Commitment] = ()
     tight: Sequence[QuotaUse] = ()
     """Quotas by which the next launch of what runs most would be refused."""
+    goodput: GoodputRow | None = None
 
     @property
     def window(self) -> Window:
@@ -112,15 +130,16 @@ _SUMMARY_FIGURES = {
     ),
     "month/credits_usd": "credits of the month to date",
     **QUOTAS.sources("tight_quotas"),
+    **GOODPUT_FIGURES,
 }
 
 
 @command(
     "summary",
     "Ten lines for a lead: spend, forecast, waste, saved, the biggest change, what ends soon,"
-    " open alerts, one advice.",
+    " goodput, open alerts, one advice.",
     needs=Needs.STATE | Needs.METRICS,
-    may=Needs.BILL,
+    may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.COSTS,
     examples=("summary", "summary money"),
     figures=_SUMMARY_FIGURES,
@@ -135,11 +154,14 @@ def summary(
     """Sum up the last seven days."""
     memory = ports.stores.alerts.load(request.at)
     reading = ports.world.source.read(request.at)
-    return summary_card(summary_of(ports, memory, reading, request.at), Part(part))
+    asked = Part(part)
+    return summary_card(summary_of(ports, memory, reading, request.at, asked), asked)
 
 
-def summary_of(ports: Ports, memory: State, reading: Reading | None, now: datetime) -> Summary:
-    """Return the content of a summary as of `now`; what cannot be read leaves its lines out.
+def summary_of(
+    ports: Ports, memory: State, reading: Reading | None, now: datetime, part: Part
+) -> Summary:
+    """Return the content of a part as of `now`; what cannot be read leaves its lines out.
 
     May block.
     """
@@ -170,19 +192,21 @@ def summary_of(ports: Ports, memory: State, reading: Reading | None, now: dateti
     commitments = ports.world.outlook.commitments(now)
     tight = tight_quotas(reading.inventory) if reading else ()
 
-    seen = memory.coverage(now)
-
-    return Summary(now, firing, seen, saved, change, nowcast, month, ending, commitments, tight)
-
-
-class Part(StrEnum):
-    """Name how much of a summary is told."""
-
-    ALL = "all"
-    MONEY = "money"
-    """Nothing of alerts, where these are told anyway."""
-    HOME = "home"
-    """Alerts are told beside it."""
+    # The money lines are asked for each minute, and are of the bill alone.
+    goodput = goodput_total(ports, reading, week) if reading and part is not Part.MONEY else None
+    return Summary(
+        now,
+        firing,
+        memory.coverage(now),
+        saved,
+        change,
+        nowcast,
+        month,
+        ending,
+        commitments,
+        tight,
+        goodput,
+    )
 
 
 def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
@@ -305,6 +329,8 @@ def _spend(of: Summary) -> Iterator[Text]:
         if abs(first.net) < _NOTABLE * change.then.total.amortised:
             words = f"nothing changed by {growth(_NOTABLE)} of the week's spend or more."
         yield _line("Biggest change", words)
+    if of.goodput:
+        yield _line("Goodput", goodput_words(of.goodput))
 
 
 def summary_data(of: Summary) -> dict[str, Any]:
@@ -337,6 +363,8 @@ def summary_data(of: Summary) -> dict[str, Any]:
         if change.drivers:
             data["changed"]["driver"] = driver_data(change.drivers[0])
 
+    if of.goodput:
+        data["goodput"] = goodput_data(of.goodput)
     if of.month:
         data["month"] = {"credits_usd": of.month.total.credits}
     data["ending"] = [
@@ -419,7 +447,7 @@ def home_card(of: Summary, services: Tally | None) -> Card:
     "home",
     "The summary, what wastes now, and the month to date: the home page.",
     needs=Needs.STATE,
-    may=Needs.BILL | Needs.METRICS,
+    may=Needs.BILL | Needs.METRICS | Needs.DETECTOR,
     topic=Topic.COSTS,
     examples=("home",),
     rows=("services",),
@@ -440,4 +468,4 @@ def home(ports: Ports, request: Request) -> Card:
     with suppress(TrnbotError):
         services = ports.world.billing.tally(Window.parse("mtd", now), ("service",))
 
-    return home_card(summary_of(ports, memory, reading, now), services)
+    return home_card(summary_of(ports, memory, reading, now, Part.HOME), services)

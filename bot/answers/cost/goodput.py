@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -42,7 +43,7 @@ from bot.costs.goodput import (
     goodput_of,
     grouped,
 )
-from bot.errors import WrongInput
+from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.fleet import is_neuron
 from bot.model.frame import Frame
@@ -92,6 +93,7 @@ _CLASSES = Columns[ClassShare](
     Column("amortised", lambda x: x.usd, USD),
     Column("share", lambda x: x.share, SHARE),
 )
+_GOODPUT = "classes_usd/productive over total_usd less classes_usd/not_seen"
 _AMOUNTS: tuple[Column[GoodputRow], ...] = (
     Column("amortised", lambda x: x.usd, USD, "total_usd", "sum of the row's classes", total=True),
     Column(
@@ -99,7 +101,7 @@ _AMOUNTS: tuple[Column[GoodputRow], ...] = (
         lambda x: x.goodput,
         SHARE,
         "goodput",
-        "classes_usd/productive over total_usd",
+        _GOODPUT,
     ),
     Column("most lost to", lambda x: _most_lost(x)[0]),
     Column("lost", lambda x: _most_lost(x)[1], USD),
@@ -112,7 +114,7 @@ _OF_CLASS = (
 _FIGURES = {
     "total_usd": "sum of the rows; the bill's amortised cost of Neuron instance types, of their"
     " reserved capacity, and of commitments that nothing used",
-    "goodput": "classes_usd/productive over total_usd",
+    "goodput": _GOODPUT,
     **{f"classes_usd/{kind.value}": "sum of the rows" for kind in CLASSES},
     **{f"rows/classes_usd/{kind.value}": _OF_CLASS for kind in CLASSES},
     **Columns(*_AMOUNTS).sources("rows"),
@@ -139,11 +141,8 @@ def _classes_data(classes: Amounts) -> dict[str, Decimal]:
 
 def _most_lost(row: GoodputRow) -> tuple[str, Decimal | None]:
     """Return the class that took most beside work, and its USD; nothing where all was work."""
-    losses = [
-        (amount, kind)
-        for kind, amount in row.classes.items()
-        if kind is not GoodputClass.PRODUCTIVE
-    ]
+    no_losses = {GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN}
+    losses = [(amount, kind) for kind, amount in row.classes.items() if kind not in no_losses]
     amount, kind = max(losses, default=(_NONE, GoodputClass.PRODUCTIVE))
     return (kind.words, amount) if amount > 0 else ("", None)
 
@@ -156,7 +155,13 @@ def goodput_words(total: GoodputRow) -> str:
     """Say in a sentence what share of the dollars was work, and what took most of the others."""
     kind, lost = _most_lost(total)
     most = f", most of all else on {kind} ({usd(lost)})" if lost else ""
-    return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
+    unseen_usd = total.of(GoodputClass.NOT_SEEN)
+    if not unseen_usd or total.goodput is None:
+        return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
+    return (
+        f"{_share(total)} of the {usd(total.seen_usd)} for Neuron nodes that metrics tell of went"
+        f" into work{most}; {usd(unseen_usd)} more was not seen."
+    )
 
 
 def goodput_card(answer: Goodput) -> Card:
@@ -184,12 +189,13 @@ def goodput_card(answer: Goodput) -> Card:
     productive, unseen_usd = (
         total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
-    title = f"Goodput {_share(total)} of {usd(total.usd)} · {span}{grouped_words(answer.by)}"
+    amount = f"{usd(total.seen_usd)} seen" if 0 < total.seen_usd < total.usd else usd(total.usd)
+    title = f"Goodput {_share(total)} of {amount} · {span}{grouped_words(answer.by)}"
     keys = (Column[GoodputRow](name, _key(name)) for name in answer.by)
     rows = Columns(*keys, *_AMOUNTS)
     blocks = compose(
         text(
-            f"{usd(productive)} went into work, {usd(total.usd - productive - unseen_usd)} into what"
+            f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what"
             " kept the nodes from it"
             + (f"; of {usd(unseen_usd)} no metric tells." if unseen_usd else ".")
         ),
@@ -298,6 +304,14 @@ def goodput_within(
     read = time.nodes.window if time.nodes.n_steps else None
     seen = bill_coverage(tally.billed_through, reading.now, window.end)
     return Goodput(window, tuple(by), named, days, total, tally, read, seen, tuple(where))
+
+
+def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow | None:
+    """Return where the dollars of a window went in all; None where none did, or no bill is read."""
+    with suppress(TrnbotError):
+        total = goodput_within(ports, reading, window, ("cluster",)).total
+        return total if total.usd else None
+    return None
 
 
 def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:

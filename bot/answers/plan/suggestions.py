@@ -22,7 +22,6 @@ from bot.cards.card import (
     Block,
     Button,
     Buttons,
-    ButtonStyle,
     Card,
     Facts,
     Strong,
@@ -34,7 +33,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.lines import quote
-from bot.cards.words import period
+from bot.cards.words import about, period
 from bot.costs import suggestions as weigh
 from bot.costs.goodput import GoodputClass
 from bot.costs.nowcast import lapsing_of
@@ -266,12 +265,12 @@ _DECIDED = Columns[tuple[str, SuggestionVerdict, Decimal]](
 
 def suggestion_words(suggestion: Suggestion) -> Text:
     """Say a suggestion in one line, dollars first."""
-    amount = f"{usd(suggestion.usd_per_month)} a month"
+    amount = f"{about(suggestion.usd_per_month)} a month"
     return text(Strong(amount), f" ({_range(suggestion)}): {suggestion.todo}.")
 
 
 def _range(suggestion: Suggestion) -> str:
-    low, high = usd(suggestion.low_usd), usd(suggestion.high_usd)
+    low, high = about(suggestion.low_usd), about(suggestion.high_usd)
     return f"{low} to {high}, estimated" if low != high else "estimated"
 
 
@@ -281,7 +280,7 @@ def _buttons(suggestion: Suggestion) -> Buttons:
         (
             Button("Calculate", f"suggestions show {name}"),
             Button("Try", suggestion.line),
-            Button("Done", f"suggestions done {name}", ButtonStyle.PRIMARY),
+            Button("Done", f"suggestions done {name}"),
             Button("Not again", f"suggestions decline {name}"),
         )
     )
@@ -306,7 +305,9 @@ def suggestions_card(seen: Suggestions) -> Card:
     )
     title = "No suggestion"
     if seen.open:
-        title = f"{counted(len(seen.open), 'suggestion')}: about {usd(total)} a month in all"
+        low = sum((suggestion.low_usd for suggestion in seen.open), Decimal(0))
+        span = f"{about(low)} to {about(total)}" if about(low) != about(total) else about(total)
+        title = f"{counted(len(seen.open), 'suggestion')}: about {span} a month in all"
     data = {
         "suggestions": COLUMNS.data(seen.open),
         "usd_per_month": total,
