@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bot.errors import Unavailable
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause
@@ -100,9 +101,16 @@ def price(
     return Price("trn1.32xlarge", Decimal(usd), market, basis, region, date(2026, 11, 20), "a test")
 
 
+class NoReplays:
+    """Replay nothing: tests that replay name theirs."""
+
+    def again(self, _: Any) -> Any:
+        raise Unavailable("Nothing is replayed here.")
+
+
 def ports_over(fleet: Any, store: Any, **parts: Any) -> Ports:
     """Return ports of which `fleet` is the whole world and `store` keeps everything, but for the parts that are named."""
-    world = World(fleet, fleet, fleet, fleet, lambda *_: Detection(), None)  # type: ignore[arg-type]  # replays are given by name
+    world = World(fleet, fleet, fleet, fleet, lambda *_: Detection(), NoReplays())  # type: ignore[arg-type]
     return with_parts(
         Ports(world, Stores(store, store, store, store), Site(default_policy(), FIVE)), **parts
     )

@@ -75,7 +75,8 @@ def test_an_alert_is_open_and_lines_are_answered_until_the_end(served, tmp_path)
             cwd=tmp_path,
             env=environment,
             capture_output=True,
-            check=True,
+            # What is not set up yet, such as Slack, is a 1 of its checks.
+            check="doctor" not in words,
             timeout=90,
             text=True,
         ).stdout
