@@ -39,7 +39,7 @@ A chat on a phone shows two thirds of it, and its words must stay legible.
 """
 _TOP, _FOOT = 62, 36
 """Pixels above the plot, for the title and the incident's hour, and below it, for the clock."""
-_TITLE_LETTERS = 54
+_TITLE_LETTERS, _KEY_LETTERS = 54, 16
 
 _FONTS = [
     str(Path(__file__).parent / "fonts" / name)
@@ -65,7 +65,7 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
         case ChartKind.LINE:
             left, right = 58, 152 if keyed else 84
         case ChartKind.BAR:
-            left, right = 58, 108 if keyed else 24
+            left, right = 58, 150 if keyed else 24
     width, height = WIDTH - left - right, HEIGHT - _TOP - _FOOT
 
     canvas = Canvas(
@@ -95,7 +95,7 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
             drawn.append(
                 element("rect", kind=f"bar {hue(series, i)}", x=x, y=y, width=10, height=10)
             )
-            name = axis.shorten(series.name or "none", 12)
+            name = axis.shorten(series.name or "none", _KEY_LETTERS)
             drawn.append(element("text", name, kind="tick", x=x + 15, y=y + 9))
 
     return _png(drawn, f"{classes(chart)} picture", (WIDTH, HEIGHT), _sheet(dark), SCALE)

@@ -230,12 +230,7 @@ def _chart(answer: Goodput) -> Chart | None:
     )
     drawn = (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
     series = [
-        Series(
-            kind.words,
-            tuple(float(day.of(kind)) for day in answer.days),
-            Tone.GOOD if kind is GoodputClass.PRODUCTIVE else None,
-        )
-        for kind in drawn
+        Series(kind.words, tuple(float(day.of(kind)) for day in answer.days)) for kind in drawn
     ]
     if losses[_LOSSES:]:
         others = tuple(sum(float(day.of(kind)) for kind in losses[_LOSSES:]) for day in answer.days)
