@@ -12,7 +12,7 @@ from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.alert_words import pattern_words
-from bot.cards.card import Buttons, Form, Tone
+from bot.cards.card import Buttons, Facts, Form, Tone
 from bot.grammar.access import Access
 from bot.model.alert import Pattern
 from bot.model.labels import Labels
@@ -122,6 +122,13 @@ class Anything(NoFiles):
         return named
 
 
+async def test_why_says_how_the_alerts_of_its_rule_were_judged(store) -> None:
+    name, *_ = await judged(store, "useful {}")
+    card = await app(Script(), Chat(), store).answer(ask(f"why {name}", at=NOON + DAY))
+    pairs = [pair for block in card.blocks if isinstance(block, Facts) for pair in block.pairs]
+    assert ("Judged useful", "1 of 1 alerts of the rule in 90 days") in pairs
+
+
 @pytest.mark.parametrize(("remembers", "told"), [(True, 0), (False, 1)])
 async def test_a_backtest_hears_what_people_judged_later(store, remembers: bool, told: int) -> None:
     bot = app(Script(anomaly(at=NOON + DAY)), Chat(), store)
@@ -203,7 +210,7 @@ async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
     assert store.load(later).silences == ()
     assert "Muted as" not in repr(chat.messages["m0"].blocks)
     assert (await bot.answer(ask("feedback", at=later))).data["rules"] == []
-    assert "judgement withdrawn by dana" in repr(
+    assert "Judgement withdrawn by dana" in repr(
         (await bot.answer(ask(f"why {alert.id}", at=later))).blocks
     )
     again = await bot.answer(ask(buttons_of(card)["Undo"], at=later))

@@ -412,13 +412,18 @@ def feedback(
 
     Suggest a line for rules that are mostly wrong, and change nothing.
     """
+    return feedback_card(scores_within(ports, window), window)
+
+
+def scores_within(ports: Ports, window: Window) -> Sequence[RuleScore]:
+    """Return how people judged the alerts of each rule that were open in a window; may block."""
     alerts = {alert.id: alert for alert in ports.stores.alerts.history(window, Labels())}
     judged = [
         (alerts[decision.alert], decision)
         for decision in ports.stores.alerts.decisions(*alerts)
         if decision.doing in _JUDGED
     ]
-    return feedback_card(scores(judged, ports.policy.values), window)
+    return scores(judged, ports.policy.values)
 
 
 _SAVINGS = Columns[Saving](

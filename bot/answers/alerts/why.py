@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bot.answers.alerts.alerts import ALERT_FIGURES, WHICH, chart_of, find_alert
+from bot.answers.alerts.judge import scores_within
 from bot.answers.fleet.command import standing_card
 from bot.cards.alert_words import (
     alert_data,
@@ -41,7 +42,9 @@ from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.money import counted, usd
 from bot.model.notification import NotificationLogEntry, Reason
 from bot.model.request import Request
+from bot.model.window import Window
 from bot.ports import Ports
+from bot.watch.feedback import RuleScore
 
 
 def why_card(
@@ -50,8 +53,9 @@ def why_card(
     chart: Chart | None,
     now: datetime,
     silences: Sequence[Silence] = (),
+    score: RuleScore | None = None,
 ) -> Card:
-    """Draw everything that is known of one alert."""
+    """Draw everything that is known of one alert; `score` is of the judged alerts of its rule."""
     anomaly = alert.anomaly
     price, now_words, advice = price_words(alert), "Now", "What to do:"
     if alert.closed:
@@ -69,6 +73,9 @@ def why_card(
         words = f"{_DECIDED[decision.doing]}{whom} by {decision.who} at "
         taken_decisions.append(quiet(words, When(decision.at), note))
 
+    judged = ""
+    if score:
+        judged = f"{score.useful} of {score.useful + score.wrong} alerts of the rule in 90 days"
     usual = "not known"
     if anomaly.usual:
         low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in anomaly.usual)
@@ -90,6 +97,7 @@ def why_card(
                 ("Usually", usual),
                 ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
                 ("Rule", anomaly.rule),
+                *((("Judged useful", judged),) if judged else ()),
             )
         ),
         money_texts(alert),
@@ -132,9 +140,13 @@ def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
         return standing
     decisions = ports.stores.alerts.decisions(target.id)
     silences = ports.stores.alerts.load(request.at).silences
-    return why_card(target, decisions, chart_of(ports, request, target), request.at, silences)
+    scores = scores_within(ports, Window(request.at - _JUDGED_FOR, request.at))
+    score = next((score for score in scores if score.rule == target.anomaly.rule), None)
+    chart = chart_of(ports, request, target)
+    return why_card(target, decisions, chart, request.at, silences, score)
 
 
+_JUDGED_FOR = timedelta(days=90)
 _DECIDED = {
     DecisionKind.ACKNOWLEDGE: "Acknowledged",
     DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn",
