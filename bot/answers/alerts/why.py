@@ -47,15 +47,25 @@ from bot.ports import Ports
 from bot.watch.feedback import RuleScore
 
 
+@dataclass(frozen=True)
+class Judgements:
+    """Hold how people judged alerts like one: the silences in force, and the score of its rule."""
+
+    silences: Sequence[Silence] = ()
+    score: RuleScore | None = None
+
+
+NO_JUDGEMENTS = Judgements()
+
+
 def why_card(
     alert: Alert,
     decisions: Sequence[Decision],
     chart: Chart | None,
     now: datetime,
-    silences: Sequence[Silence] = (),
-    score: RuleScore | None = None,
+    judgements: Judgements = NO_JUDGEMENTS,
 ) -> Card:
-    """Draw everything that is known of one alert; `score` is of the judged alerts of its rule."""
+    """Draw everything that is known of one alert."""
     anomaly = alert.anomaly
     price, now_words, advice = price_words(alert), "Now", "What to do:"
     if alert.closed:
@@ -74,7 +84,7 @@ def why_card(
         taken_decisions.append(quiet(words, When(decision.at), note))
 
     judged = ""
-    if score:
+    if score := judgements.score:
         judged = f"{score.useful} of {score.useful + score.wrong} alerts of the rule in 90 days"
     usual = "not known"
     if anomaly.usual:
@@ -86,7 +96,7 @@ def why_card(
     blocks = compose(
         anomaly.why and text(symptom(alert)),
         alert.muted_by and text(Strong(muted.get(by, "Muted by ")), name),
-        alert.muted_by.startswith("silence:") and decided(alert, silences),
+        alert.muted_by.startswith("silence:") and decided(alert, judgements.silences),
         [text("• ", line) for line in anomaly.evidence[:8]],
         chart,
         Facts(
@@ -143,7 +153,7 @@ def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     scores = scores_within(ports, Window(request.at - _JUDGED_FOR, request.at))
     score = next((score for score in scores if score.rule == target.anomaly.rule), None)
     chart = chart_of(ports, request, target)
-    return why_card(target, decisions, chart, request.at, silences, score)
+    return why_card(target, decisions, chart, request.at, Judgements(silences, score))
 
 
 _JUDGED_FOR = timedelta(days=90)
