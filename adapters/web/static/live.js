@@ -91,7 +91,7 @@ const read = new Map($$("#messages > .slot").map((slot) => [slot.id, $(".live", 
 
 export async function readAgain() {
   const answer = await fetch(location.href);
-  if (!answer.ok) return;
+  if (!answer.headers.get("Content-Type")?.startsWith("text/html")) return; // an answer that failed is a page too
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const slot of $$("#messages > .slot", page)) showRead(slot);
   for (const id of ["now", "page"]) {
