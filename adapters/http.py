@@ -20,6 +20,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bot.errors import TrnbotError, Unavailable
 from bot.ports import Listener
+from bot.ports.chat import ANY_PAGE
 from bot.ports.work import CONNECTION, Asker
 
 _log = logging.getLogger("trnbot.http")
@@ -40,8 +41,6 @@ _RESERVED = 64
 """Of all, for platforms that sign what they send: only they are answered on the last ones."""
 SIGNED = ("/slack/events", "/api/messages")
 """Where those platforms send to; a signature is checked there before anything is parsed."""
-ANY_PAGE = "/{page:.*}"
-"""The path of a route whose handler answers for every address that has none."""
 _RETRY_S = 30
 STOP_S = 8.0
 """How long all listeners together may take to stop.

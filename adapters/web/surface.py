@@ -8,7 +8,6 @@ from typing import Any
 
 from aiohttp import web
 
-from adapters.http import ANY_PAGE
 from adapters.web.api import ROOT as API
 from adapters.web.auth import (
     BACK_PATH,
@@ -28,6 +27,7 @@ from adapters.web.messages import Messages, PageMessage
 from adapters.web.views import CHANNEL, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
+from bot.ports.chat import ANY_PAGE
 
 
 class WebSurface:

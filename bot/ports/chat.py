@@ -79,6 +79,10 @@ class Surface(Protocol):
         ...
 
 
+ANY_PAGE = "/{page:.*}"
+"""The path of a route whose handler answers for every address that has none."""
+
+
 class Listener(Protocol):
     """Start, serve and stop with the process, as surfaces and timers do."""
 
