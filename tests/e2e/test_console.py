@@ -97,6 +97,40 @@ async def test_a_new_message_appears_by_itself(page, console):
     assert await page.locator("#messages > .slot").last.get_attribute("id") == posted
 
 
+NOTIFIES = """
+  globalThis.notes = [];
+  globalThis.Notification = class {
+    static permission = "default";
+    static async requestPermission() { return Notification.permission = "granted"; }
+    constructor(title, { body }) { notes.push([title, body]); }
+    addEventListener() {}
+  };
+"""
+HIDE = "Object.defineProperty(document, 'hidden', { get: () => true, configurable: true })"
+
+
+async def test_the_bell_notifies_of_new_messages_while_nobody_sees_the_page(page, console):
+    await page.add_init_script(NOTIFIES)
+    await page.reload()
+    await page.wait_for_selector("body.live")
+    bell = page.get_by_role("button", name="Notify me of new messages")
+    await bell.click()
+    assert await bell.get_attribute("aria-pressed") == "true"
+    await console.post("alerts", samples.idle_card(), "k7")  # in sight: the page shows it
+    await page.wait_for_function("document.querySelectorAll('#messages > .slot').length === 4")
+    await page.evaluate(HIDE)
+    posted = await console.post("alerts", samples.alert_card(), "k8")
+    await page.wait_for_function("notes.length === 1")
+    title, body = await page.evaluate("notes[0]")
+    assert "llama-70b" in title
+    assert "$1,083 an hour" in body
+    await console.edit("alerts", posted, samples.over_card(), "k8")  # no news that rings
+    await page.wait_for_selector(f"#{posted} .card.over")
+    assert await page.evaluate("notes.length") == 1
+    await bell.click()
+    assert await bell.get_attribute("aria-pressed") == "false"
+
+
 async def test_times_are_the_readers(page):
     time = page.locator("#status time")
     assert re.search(r"20 Nov.* 23:25 GMT\+9", await time.inner_text())

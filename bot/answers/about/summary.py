@@ -273,7 +273,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     if part is Part.ALL:
         for alert in of.speaking[:_MOST]:
             cost = f"{usd(alert.waste.per_hour)} an hour, " if alert.waste else ""
-            owner = f"{cost}{alert.owner or 'nobody owns it'}"
+            owner = f"{cost}{owner_of(alert)}"
             yield _line("Alert", f"{alert.cause.facts.words} · {where(alert)} · {owner}")
 
     # One piece of advice: of the dearest alert that has any.
@@ -282,6 +282,11 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
         advice = coded(remedies(advised)[0].rstrip("."))
         place = advised.anomaly.labels.cluster or where(advised)
         yield text(Strong("Do first"), ": ", *advice, f" ({place}).")
+
+
+def owner_of(alert: Alert) -> str:
+    """Name who is likeliest to own an alert: its owner, else its team, project or launcher."""
+    return next(iter(alert.owners), "no owner known").replace(":", " ")
 
 
 def _waste(of: Summary) -> str:
@@ -420,7 +425,7 @@ def home_card(of: Summary, services: Tally | None) -> Card:
     for alert in of.speaking[:_HOME_MOST]:
         cost = f"{usd(alert.waste.per_hour)} an hour · " if alert.waste else ""
         lasted = since(alert.anomaly.window.start, of.now)
-        state = held_words(alert) or alert.owner or "nobody owns it"
+        state = held_words(alert) or owner_of(alert)
         words = f" · {where(alert)} · {cost}since {lasted} · {state}"
         alerts.append(text(Strong(alert.cause.facts.words), words))
         open_, ack = Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}")
