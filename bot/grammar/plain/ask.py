@@ -179,7 +179,7 @@ class PlainWords:
         names, unprefixed = await self.names(request.at), _unprefixed(line)
         reading = read_plain(unprefixed, names, request.at, self._ranker)
         sure = reading is not None and reading.sure
-        if not sure and (right := mended(unprefixed, request.at)):
+        if not sure and (right := mended(unprefixed, names, request.at)):
             offers = (right, *(reading.lines if reading else ()))
             reading = PlainReading(tuple(dict.fromkeys(offers))[:MOST], sure=False)
         if reading is None or reading.line == line.strip():

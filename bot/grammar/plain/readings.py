@@ -18,6 +18,7 @@ from bot.grammar.plain.ranker import Ranker, load_examples, load_ranker, masked
 from bot.grammar.plain.senses import (
     Names,
     Sense,
+    folded,
     load_lexicon,
     normalized,
     senses_of,
@@ -157,14 +158,14 @@ def read_plain(
     return PlainReading(offers[:MOST], sure=False) if offers else None
 
 
-def mended(line: str, now: datetime) -> str:
+def mended(line: str, names: Names, now: datetime) -> str:
     """Return a refused line with the slips of its command and its grammar's words mended.
 
-    "" where there are none, as in plain words.
+    "" where there are none, or a word is neither of the grammar nor a name, as in plain words.
     """
-    names = {entry.name for entry in command_index().values() if not entry.hidden}
+    commands = {entry.name for entry in command_index().values() if not entry.hidden}
     first, *others = line.split() or [""]
-    near = get_close_matches(first.lower(), sorted(names), 1, _LIKE)
+    near = get_close_matches(first.lower(), sorted(commands), 1, _LIKE)
     if not near:
         return ""
 
@@ -173,6 +174,13 @@ def mended(line: str, now: datetime) -> str:
     for parameter in command.parameters:
         known |= {parameter.word, *filter(None, parameter.arg.choices)}
     words = [word if "=" in word else _nearest(word, known) for word in others]
+    strange = [
+        word
+        for word in words
+        if word not in known and folded(word) not in names.folded and not re.search(r"[\d=]", word)
+    ]
+    if strange:
+        return ""
     try:
         understand(right := " ".join([command.name, *words]), now)
     except WrongInput:
