@@ -65,6 +65,8 @@ PAGES: Mapping[str, Page] = {
 _OWN = {
     **{
         "alerts": "/alerts",
+        "summary": "/alerts",
+        "suggestions": "/alerts",
         "fleet": "/fleet",
         "idle": "/fleet",
         "cost": "/cost",

@@ -34,6 +34,7 @@ COLUMNS = (Heading("node"), Heading("used", Align.RIGHT))
             "/cost?line=cost%207d%20by%20team%20service%3D%22Amazon%20EC2%22",
         ),
         ("why a1", "/ask?line=why%20a1"),
+        ("suggestions", "/alerts?line=suggestions"),
     ],
 )
 def test_a_line_opens_the_page_of_its_kind(line, opens):
