@@ -77,7 +77,7 @@ async def follow(page: Any, bot: Product, begun: float) -> None:
     )
     await ticked(page, starved, 60)
     assert time.monotonic() - begun < 60 * SLOW
-    assert "64 nodes of llama wait for data" in await page.inner_text(".demo-now")
+    assert "64 nodes of llama have waited for data" in await page.inner_text(".demo-now")
     await ticked(page, taken, 30)
     await page.get_by_text(re.compile(r"Acknowledged by\s+Dana \(simulated\)")).first.wait_for(
         timeout=10_000 * SLOW
