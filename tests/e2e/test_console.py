@@ -117,10 +117,12 @@ async def test_the_bell_notifies_of_new_messages_while_nobody_sees_the_page(page
     await bell.click()
     assert await bell.get_attribute("aria-pressed") == "true"
     await console.post("alerts", samples.idle_card(), "k7")  # in sight: the page shows it
-    await page.wait_for_function("document.querySelectorAll('#messages > .slot').length === 4")
+    await page.wait_for_function(
+        "() => document.querySelectorAll('#messages > .slot').length === 4"
+    )
     await page.evaluate(HIDE)
     posted = await console.post("alerts", samples.alert_card(), "k8")
-    await page.wait_for_function("notes.length === 1")
+    await page.wait_for_function("() => notes.length === 1")
     title, body = await page.evaluate("notes[0]")
     assert "llama-70b" in title
     assert "$1,083 an hour" in body

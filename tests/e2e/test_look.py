@@ -231,7 +231,7 @@ async def test_keys_go_to_pages_alerts_rows_and_lines(browser):  # noqa: F811
 
         await page.keyboard.press("Control+k")
         await page.keyboard.type("flee")
-        await page.wait_for_function("document.querySelectorAll('#places li').length > 1")
+        await page.wait_for_function("() => document.querySelectorAll('#places li').length > 1")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/fleet**")
         await page.keyboard.press("Control+k")
