@@ -17,13 +17,16 @@ function remember(line) {
   localStorage.setItem(KEY, JSON.stringify(lines));
 }
 
+// Where any line is answered.
+export const addressOf = (line) => `/ask?line=${encodeURIComponent(line)}`;
+
 function list(section) {
   const lines = asked().slice(0, 12);
   section.querySelector("ul").replaceChildren(...lines.map((line) => {
     const item = document.createElement("li");
     const link = document.createElement("a");
     const words = document.createElement("code");
-    link.href = `/ask?line=${encodeURIComponent(line)}`;
+    link.href = addressOf(line);
     words.textContent = line;
     link.append(words);
     item.append(link);

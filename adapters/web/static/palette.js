@@ -1,6 +1,6 @@
 // Goes to a page, a line or an open alert by its name; steps through messages and rows by keys; copies addresses.
 
-import { asked } from "./asked.js";
+import { addressOf, asked } from "./asked.js";
 import { fit, used } from "./complete.js";
 import { $, $$, commands, still, tell } from "./page.js";
 
@@ -12,8 +12,6 @@ let places = []; // words, what it is, address, and how often it was asked
 let at = 0;
 
 // -- where one may go ------------------------------------------------------------------------------
-
-const addressOf = (line) => `/ask?line=${encodeURIComponent(line)}`;
 
 function shownHere() {
   const pages = $$(".rail a:not(.brand)").map((link) => [$("span", link).textContent, "page", link.pathname]);

@@ -274,7 +274,8 @@ async def csv_(
     name = wanted_line.command.name
     if runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited:
         raise WrongInput(
-            f"A file holds the answer of a line that only reads, such as 'csv cost 7d'; '{name}' is none."
+            "A file holds the answer of a line that only reads, such as 'csv cost 7d';"
+            f" '{name}' is none."
         )
     if effect is Effect.WORKS:
         raise WrongInput(f"'{name}' takes long; in a terminal type trnbot {target} --csv.")

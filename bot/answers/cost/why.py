@@ -328,7 +328,10 @@ def change_card(change: CostChange) -> Card:
     return Card(title, Tone.INFO, blocks, data)
 
 
-_UNSETTLED = "AWS may still rewrite these hours: the newest hours of a bill arrive late, so this is an estimate."
+_UNSETTLED = (
+    "AWS may still rewrite these hours: the newest hours of a bill arrive late, so this is an"
+    " estimate."
+)
 _HOW = "More hours count at the old rate, then other ways of buying, then other prices."
 
 
