@@ -94,22 +94,19 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
         if jump.value <= usual * (1 + above):
             return True
 
-    # The price of the new busy hours of each place that grew, and a small part beside them. Hours
-    # that a line of their own tells of are not in the jump, but the costs along with them are.
-    places = {_place((thing,)) for thing in jump.growing}
-    inside = jump.things
-    rows = {place: _hours_of(bill, place) for place in places}
-    instances = sorted({i for members in rows.values() for i in members})
-    hours = _growth(jump, bill, instances)
-    in_jump = _growth(jump, bill, [i for i in instances if bill.things[i] in inside])
-    along = view.policy.at(_place(places)).number("spend_jump.along")
-    if hours <= 0 or jump.value - jump.high - in_jump > along * hours:
-        return False
-    return all(
-        _priced_by_use(jump, bill, view, place, members, growth)
-        for place, members in rows.items()
-        if (growth := _growth(jump, bill, members)) > 0
-    )
+    # What busy nodes of a place explain is no jump: the price of their new hours, in the jump or in
+    # a line of its own, and a small part for what comes along. The remainder is one only where it
+    # would be alone.
+    policy, inside = view.policy.at(nodes), jump.things
+    remainder, counted = jump.value - jump.high, set[int]()
+    for place in sorted({_place((thing,)) for thing in jump.growing}, key=str):
+        rows = [i for i in _hours_of(bill, place) if i not in counted]
+        counted.update(rows)
+        hours = _growth(jump, bill, rows)
+        if hours > 0 and _priced_by_use(jump, bill, view, place, rows, hours):
+            in_jump = _growth(jump, bill, [i for i in rows if bill.things[i] in inside])
+            remainder -= in_jump + policy.number("spend_jump.along") * hours
+    return remainder <= max(above * jump.high, policy.number("spend_jump.least"))
 
 
 def _hours_of(bill: BillLines, place: Labels) -> list[int]:

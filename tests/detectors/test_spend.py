@@ -182,6 +182,21 @@ def test_a_project_that_grew_by_a_new_cluster_in_use_is_no_jump(busy, told):
     assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
 
 
+@pytest.mark.parametrize(
+    ("busy", "growth", "told"),
+    [(True, 400.0, False), (True, 1300.0, True), (False, 400.0, True)],
+    ids=["no jump alone", "a jump alone", "nothing explains it"],
+)
+def test_beside_a_new_cluster_in_use_only_the_remainder_of_a_growth_is_judged(busy, growth, told):
+    now, vega = START + 9 * DAY, {"project": "vega"}
+    lines = [(HOURS_OF, {"cluster": "llama"}, 20000.0, 99), (HOURS_OF, {"cluster": "lab", **vega}, 2060.0, 3),
+             (HOURS_OF, {"cluster": "old", **vega}, 3000.0, 99)]  # fmt: skip
+    frame = tagged_bill(now, *lines)
+    frame.values[2, -4:-1, 0] += growth
+    world = World(Fleet(20, days=10), joined_at(5, busy), frames={"spend": frame})
+    assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
+
+
 @pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
 def test_a_new_type_is_not_new_spend_while_every_node_of_it_works(busy, told):
     now = START + 9 * DAY
