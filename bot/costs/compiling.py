@@ -5,10 +5,11 @@ Node-hours times the price of an hour, so every amount here is an estimate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 
 from bot.costs.pricing import Pricing, hours_of
 from bot.model.money import cents
@@ -103,16 +104,105 @@ def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
     return len({name for names in shared if len(names) > 1 for name in names})
 
 
-def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
-    """Return the cost of the parts of compiles that lie within the window."""
-    clipped = []
+class CacheMiss(StrEnum):
+    """Name why a start compiled: the part of the cache's key that was most likely missed.
+
+    Neuron's cache names a graph `MODULE_GRAPH+FLAGS` in a folder of the compiler's version, so a
+    log that names graphs tells these apart.
+    """
+
+    FIRST = "first time"
+    GRAPH = "another graph"
+    FLAGS = "other flags"
+    NOT_SHARED = "cache not shared"
+    """Graphs that other nodes had compiled, with the same flags."""
+    NOT_KEPT = "cache not kept"
+    """Graphs that the same nodes had compiled: the folder is gone, or the version is new."""
+    COLD = "cold cache"
+    """A job that had compiled and worked, and no log names its graphs."""
+    UNKNOWN = "not known"
+    """Nodes that had compiled before, for this job or another: no log and no tag tells."""
+
+
+_IN_CACHE = (CacheMiss.NOT_SHARED, CacheMiss.NOT_KEPT, CacheMiss.COLD)
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """State one start that compiled, and why."""
+
+    batch: Batch
+    miss: CacheMiss
+
+    @property
+    def spared_usd(self) -> Decimal:
+        """Return what one cache for all nodes would have spared.
+
+        All of it where the work had been compiled before, else all but the slowest node.
+        """
+        return (self.batch.usd or Decimal(0)) if self.miss in _IN_CACHE else self.batch.spared_usd
+
+
+def ledger(
+    starts: Sequence[Batch], marks: Sequence[CompileMark], cold: Callable[[Batch], bool]
+) -> list[LedgerEntry]:
+    """Return why each start compiled, the newest first, each held against those before it.
+
+    `cold` says whether an alert told that a start's job had compiled before.
+    """
+    begun_at = [mark for mark in marks if mark.mark is Mark.BEGUN and mark.module]
+    compiled: dict[str, set[str]] = {}
+    modules: dict[tuple[str, str], set[str]] = {}
+    entries = []
+    for batch in sorted(starts, key=lambda x: x.window):
+        scope, nodes = str(batch.compiles[0].scope), {x.instance for x in batch.compiles}
+        begun: dict[str, set[str]] = {}
+        for mark in begun_at:
+            if mark.instance in nodes and mark.at in batch.window:
+                begun.setdefault(mark.module, set()).add(mark.instance)
+        before = {module: who for (place, module), who in modules.items() if place == scope}
+
+        miss = CacheMiss.UNKNOWN
+        if begun and before:
+            miss = _missed(begun, before)
+        elif cold(batch):
+            miss = CacheMiss.COLD
+        elif not compiled.get(scope):
+            miss = CacheMiss.FIRST
+        entries.append(LedgerEntry(batch, miss))
+        # A compile that was cut off leaves nothing in the cache.
+        if batch.ending is not Ending.CUT:
+            compiled.setdefault(scope, set()).update(nodes)
+            for module, who in begun.items():
+                modules.setdefault((scope, module), set()).update(who)
+    return entries[::-1]
+
+
+def _missed(begun: Mapping[str, set[str]], before: Mapping[str, set[str]]) -> CacheMiss:
+    """Return why nodes compiled the graphs `begun`, by the nodes that compiled graphs `before`."""
+    if again := [module for module in begun if module in before]:
+        same = any(begun[module] & before[module] for module in again)
+        return CacheMiss.NOT_KEPT if same else CacheMiss.NOT_SHARED
+    graphs = {module.partition("+")[0] for module in before}
+    flags = any(module.partition("+")[0] in graphs for module in begun)
+    return CacheMiss.FLAGS if flags else CacheMiss.GRAPH
+
+
+def clipped(compiles: Iterable[Compile], window: Window) -> list[Compile]:
+    """Return the parts of compiles that lie within the window."""
+    parts = []
     for compilation in compiles:
         start = max(compilation.window.start, window.start)
         end = min(compilation.window.end, window.end)
         if start < end:
-            clipped.append(replace(compilation, window=Window(start, end)))
+            parts.append(replace(compilation, window=Window(start, end)))
+    return parts
 
-    in_window, none = batches(clipped, hour_of), Decimal(0)
+
+def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
+    """Return the cost of the parts of compiles that lie within the window."""
+    inside = clipped(compiles, window)
+    in_window, none = batches(inside, hour_of), Decimal(0)
     cut = (batch for batch in in_window if batch.ending is Ending.CUT)
     return CompileBill(
         window,
@@ -121,7 +211,7 @@ def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> Com
         usd=sum((batch.usd or none for batch in in_window), none),
         cut_usd=sum((batch.usd or none for batch in cut), none),
         spared_usd=sum((batch.spared_usd for batch in in_window), none),
-        unpriced=len({part.instance for part in clipped if hour_of(part.instance) is None}),
+        unpriced=len({part.instance for part in inside if hour_of(part.instance) is None}),
     )
 
 

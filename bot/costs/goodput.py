@@ -207,8 +207,7 @@ class NodeTime:
                 continue
             # The newest sight may name fewer nodes than lost hours before.
             anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
-            things = dict.fromkeys((*anomaly.things, *alert.anomaly.things))
-            rows = np.array([self.rows[x] for x in things if x in self.rows], dtype=np.intp)
+            rows = np.array([self.rows[x] for x in alert.things if x in self.rows], dtype=np.intp)
             whole = Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
             part = self.steps(whole)
             if not rows.size or part.start >= part.stop:

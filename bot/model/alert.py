@@ -196,6 +196,12 @@ class Alert:
         return self.anomaly.cause
 
     @property
+    def things(self) -> tuple[str, ...]:
+        """Return the things that it was about at its peak or is about now, each once."""
+        peak = self.peak.anomaly.things if self.peak else ()
+        return tuple(dict.fromkeys((*peak, *self.anomaly.things)))
+
+    @property
     def severity(self) -> Severity:
         """Return how soon a person must look: by its cause, or sooner by its dollars."""
         # Dollars raise a severity and never lower it.

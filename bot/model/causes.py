@@ -116,6 +116,8 @@ class CauseFacts:
 
     Where it befalls another job of the same cluster later, that is another incident.
     """
+    of_node: bool = False
+    """It is the fault of one node or a few, however many wait for them."""
     works_nothing: bool = False
     """Its nodes do no work, and are bought all the same.
 
@@ -311,7 +313,7 @@ _ROWS = (
             "Use the launcher that the Neuron documentation names (`torchrun`).")),
     CauseFacts(Cause.STRAGGLER, "report jobs in which all nodes wait for one",
         lasts=6 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
-        explained_by=_SICK,
+        of_node=True, explained_by=_SICK,
         no_faster_chip="its nodes wait for a slow one: replace that first",
         suggestions=(
             "Restart the job from its last checkpoint without the slow node, or cordon and replace"
@@ -337,7 +339,7 @@ _ROWS = (
     CauseFacts(Cause.HARDWARE_FAULT,
         "report hardware errors, uncorrected ECC events and failed status checks",
         lasts=6 * _HOUR, severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True,
-        cores_differ=True,
+        cores_differ=True, of_node=True,
         metric="neuron_execution_errors_count", part_of=_STALLS,
         suggestions=(
             "Cordon and replace the node; restart the job from its last checkpoint without it.",

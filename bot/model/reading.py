@@ -138,6 +138,13 @@ NODE_METRICS: Mapping[str, str] = {
     "status_check_failed_count": "failed EC2 status checks within the step",
     "gpu_utilization_ratio": "mean over the node's GPUs, 0..1",
 }
+HARDWARE_METRICS = (
+    "neuron_hardware_ecc_uncorrected_count",
+    "neuron_execution_errors_hardware_count",
+    "neuron_hardware_ecc_events_count",
+    "status_check_failed_count",
+)
+"""The node metrics by which hardware tells that it is broken, the gravest first."""
 POD_METRICS: Mapping[str, str] = {
     "neuroncore_utilization_ratio": "mean over the pod's cores, 0..1",
     "neuroncore_busy_count": (

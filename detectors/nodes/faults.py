@@ -6,6 +6,7 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.money import counted
+from bot.model.reading import HARDWARE_METRICS
 from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
 from detectors.constants import count, duration, number
 from detectors.nodes import cores
@@ -19,12 +20,6 @@ BEHIND = number("faults.BEHIND")
 RECURS = count("faults.RECURS")
 BROKEN = count("faults.BROKEN")
 NEAR = number("faults.NEAR")
-_HARDWARE = (
-    "neuron_hardware_ecc_uncorrected_count",
-    "neuron_execution_errors_hardware_count",
-    "neuron_hardware_ecc_events_count",
-    "status_check_failed_count",
-)
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 
 
@@ -36,7 +31,7 @@ def find_hardware(view: View) -> RuleMatch:
     under repair.
     """
     hit = _unmended(view)
-    metrics = [view.metric(name) for name in _HARDWARE]
+    metrics = [view.metric(name) for name in HARDWARE_METRICS]
     rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
     if not (len(rows) or hit.any()):
         return no_match(view)
@@ -66,7 +61,7 @@ def _unmended(view: View) -> Mask:
         rows = np.array(view.roster.rows_of(alert.anomaly.things), dtype=np.intp)
         if rule == Cause.HARDWARE_FAULT.value and len(rows):
             since = view.whole.since(alert.anomaly.window.start).pick(rows)
-            uncorrected, errors, ecc, status = (np.nan_to_num(since.of(name)) for name in _HARDWARE)
+            uncorrected, errors, ecc, status = (np.nan_to_num(since.of(name)) for name in HARDWARE_METRICS)
             grave = (uncorrected > 0) | (errors > 0)
             failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
             frequent = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
@@ -186,7 +181,7 @@ def _repair(view: View, rows: Rows, where: str) -> str:
     longest = np.full(view.n, view.window.n_steps)
     start = view.since(longest, rows, Cause.HARDWARE_FAULT.value)
     part = view.whole.since(start).pick(rows)
-    events = sum(np.nan_to_num(part.of(name)) for name in _HARDWARE)
+    events = sum(np.nan_to_num(part.of(name)) for name in HARDWARE_METRICS)
     if not np.any(events):
         return f"Hardware events {where}."
     last = np.flatnonzero(np.any(np.asarray(events) > 0, axis=0))[-1]
@@ -197,7 +192,7 @@ def _repair(view: View, rows: Rows, where: str) -> str:
 
 def _events(view: View) -> Mask:
     """Return where any hardware event was seen, (n, n_steps)."""
-    return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in _HARDWARE]))
+    return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in HARDWARE_METRICS]))
 
 
 def find_errors(view: View) -> RuleMatch:

@@ -79,10 +79,11 @@ async def test_every_line_of_both_sets_ends_in_an_answer_or_one_sentence(demo: A
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 async def test_every_line_of_the_first_set_is_answered_as_it_is_meant(demo: App) -> None:
+    # Each by a person of its own: said after another line, a short one may follow that up.
     missed = [
         row["line"]
-        for row in test_plain_lines.ROWS
-        if not _is_meant(await ask(demo, row["line"]), row)
+        for n, row in enumerate(test_plain_lines.ROWS)
+        if not _is_meant(await ask(demo, row["line"], f"chat:P{n}"), row)
     ]
     assert len(missed) <= len(test_plain_lines.ROWS) // 50, missed
 

@@ -275,6 +275,8 @@ async def test_a_mended_line_is_offered_first(bot: App) -> None:
         ("savings", "by team", ""),
         ("cost 7d", "and the forecast?", ""),
         ("cost 7d", "is my cat fed", ""),
+        ("cost 7d by team", "this month vs last month", ""),
+        ("cost last-week", "how much is llama", ""),
     ],
 )
 def test_a_short_line_follows_up_the_last_one(last: str, line: str, wanted: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.answers.fleet.compiling import CompileNote, compile_blocks, compile_text, log_blocks
 from bot.cards.card import Text, plain
-from bot.costs.compiling import batches, bill_of, compiling_within, sharing
+from bot.costs.compiling import CacheMiss, batches, bill_of, compiling_within, ledger, sharing
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.run import Compile, CompileMark, Ending, Mark
@@ -187,3 +187,44 @@ def test_a_filter_leaves_out_compiles_of_nodes_that_nobody_knows(filters, nodes)
     seen = replace(reading(NOON + HOUR, n=1), frames={"node": frame})
     bill = compiling_within(ports, seen, Window(NOON, NOON + HOUR), filters)
     assert (bill.compiles if bill else 0) == nodes
+
+
+def starts_of(*graphs, alerted=False, endings=(Ending.USED,) * 9):
+    """One start after another, each of (nodes, graph); "" is a start that no log names."""
+    compiles, marks = [], []
+    for n, (names, graph) in enumerate(graphs):
+        for name in names:
+            compiles.append(compile_(name, start=3.0 * n, ending=endings[n]))
+            if graph:
+                at = NOON + (3 * n + 0.1) * HOUR
+                marks.append(CompileMark(at, name, Mark.BEGUN, f"MODULE_{graph}"))
+    entries = ledger(batches(compiles, twenty), marks, lambda _: alerted)
+    return [entry.miss for entry in entries[::-1]], [entry.spared_usd for entry in entries[::-1]]
+
+
+@pytest.mark.parametrize(
+    ("second", "miss", "spared"),
+    [
+        ((["i-1"], "7+aa"), CacheMiss.NOT_KEPT, 20),
+        ((["i-2"], "7+aa"), CacheMiss.NOT_SHARED, 20),
+        ((["i-1"], "7+bb"), CacheMiss.FLAGS, 0),
+        ((["i-1"], "8+aa"), CacheMiss.GRAPH, 0),
+        ((["i-1"], ""), CacheMiss.UNKNOWN, 0),
+        ((["i-1", "i-2"], "8+aa"), CacheMiss.GRAPH, 20),
+    ],
+)
+def test_the_log_tells_which_part_of_the_key_a_start_missed(second, miss, spared):
+    misses, usd = starts_of((["i-1"], "7+aa"), second)
+    assert misses == [CacheMiss.FIRST, miss]
+    assert usd[1] == spared
+
+
+def test_without_a_log_only_an_alert_knows_that_a_cache_is_cold():
+    plain_start = (["i-1"], "")
+    assert starts_of(plain_start, plain_start)[0] == [CacheMiss.FIRST, CacheMiss.UNKNOWN]
+    assert starts_of(plain_start, alerted=True) == ([CacheMiss.COLD], [20])
+
+
+def test_a_compile_that_was_cut_off_left_nothing_to_be_found():
+    cut = starts_of((["i-1"], "7+aa"), (["i-1"], "7+aa"), endings=(Ending.CUT, Ending.USED))
+    assert cut[0] == [CacheMiss.FIRST, CacheMiss.FIRST]

@@ -102,7 +102,8 @@ def test_a_frozen_leader_is_replaced_and_says_nothing_when_it_wakes(
 
         frozen.process.send_signal(signal.SIGCONT)
         wait_for(lambda: frozen.health()["leading"] is False)
-        assert "another process has taken over; this one answers on" in frozen.log.read_text()
+        taken_over = "another process has taken over; this one answers on"
+        wait_for(lambda: taken_over in frozen.log.read_text())
         assert len(side.came) == calls
         assert keys_of(side) == said
     assert set(said.values()) == {1}

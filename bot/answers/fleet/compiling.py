@@ -1,23 +1,34 @@
-"""Name the nodes that compile.
-
-For how long, at which cost, whether to wait, and how to spare it next time.
-"""
+"""Name the nodes that compile, at which cost, and how to spare it; keep a ledger of all starts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Block, Strong, Text, When, quiet, text
-from bot.cards.columns import Columns, datum
-from bot.cards.words import about
-from bot.costs.compiling import Batch, CompileBill
+from bot.cards.card import Align, Block, Card, Strong, Text, Tone, When, compose, quiet, text
+from bot.cards.columns import COUNT, USD_CENTS, Column, Columns, Unit, datum
+from bot.cards.words import about, as_read, clock, period
+from bot.costs.compiling import (
+    Batch,
+    CacheMiss,
+    CompileBill,
+    LedgerEntry,
+    batches,
+    clipped,
+    ledger,
+)
+from bot.costs.pricing import Pricing, hours_of
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.causes import Cause
+from bot.model.labels import Labels
 from bot.model.money import counted, usd
+from bot.model.request import Request
 from bot.model.run import CompileMark, Ending, Mark
-from bot.model.window import Days, duration_text
+from bot.model.window import Days, Window, duration_text
+from bot.ports import Ports
 
 _RETRY = (
     "Neuron caches an interrupted compile as failed and later skips it, unless"
@@ -32,7 +43,7 @@ _CACHE = (
     "a cache that all nodes share (NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS"
     " overrides it)"
 )
-_MOST = 4
+_MOST, _LISTED = 4, 12
 
 
 @dataclass(frozen=True)
@@ -232,3 +243,150 @@ def _rounded(amount: Decimal) -> str:
 
 def _minutes(length: timedelta) -> str:
     return duration_text(length, Days.NEVER)
+
+
+_REMEDIES: Mapping[CacheMiss, str] = {
+    CacheMiss.GRAPH: "the log names graphs that were never compiled: a new shape, batch size,"
+    " optimizer, precision or line of code makes one. Pad to a few shapes, and compile on one node"
+    " first (neuron_parallel_compile).",
+    CacheMiss.FLAGS: "the same graphs were compiled before with other flags: keep NEURON_CC_FLAGS"
+    " the same on every start and node.",
+    CacheMiss.NOT_SHARED: f"nodes compiled what others had compiled: use {_CACHE}.",
+    CacheMiss.NOT_KEPT: "nodes compiled the same graphs with the same flags again: the cache lies"
+    " on a disk that goes with the pod or node, or the compiler's version changed.",
+    CacheMiss.COLD: "jobs that ran before compiled again at their start. Which part of the key was"
+    " missed (graph, flags, version, place) is in the compiler's log, which is not read here.",
+    CacheMiss.UNKNOWN: "nodes that had compiled before, for the same job or for another one: tag"
+    " nodes with their job, or let the compiler's log be read (docs/aws.md).",
+}
+"""What to do about each part of the key that was missed; a first compile needs nothing."""
+
+LEDGER = Columns[LedgerEntry](
+    Column("begun", lambda x: clock(x.batch.window.start)),
+    datum("window", lambda x: x.batch.window),
+    Column("where", lambda x: _place(x.batch)),
+    datum("scope", lambda x: dict(x.batch.compiles[0].scope)),
+    Column("nodes", lambda x: x.batch.nodes, COUNT, "nodes", "count of the nodes that compiled"),
+    Column("for", lambda x: x.batch.window.length, Unit(_minutes, Align.LEFT)),
+    Column(
+        "cost",
+        lambda x: x.batch.usd,
+        USD_CENTS,
+        "usd",
+        "sum over the nodes of hours compiling x the price of the node's hour",
+        total=True,
+    ),
+    Column(
+        "spared by one cache",
+        lambda x: x.spared_usd,
+        USD_CENTS,
+        "spared_usd",
+        "all of it where the work was in a cache before, else the sum less the slowest node",
+        total=True,
+    ),
+    Column("why", lambda x: x.miss.value, key="miss"),
+    datum("ending", lambda x: x.batch.ending.value),
+)
+
+
+def _place(batch: Batch) -> str:
+    scope = batch.compiles[0].scope
+    return scope.job or scope.cluster or scope.team or scope.region or scope.account
+
+
+def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool) -> Card:
+    """List the starts that compiled, the dearest first, with what each cost, why, and what to do about it."""
+    total = sum((entry.batch.usd or Decimal(0) for entry in entries), Decimal(0))
+    spared = sum((entry.spared_usd for entry in entries), Decimal(0))
+    data = {
+        "window": window,
+        "usd": total,
+        "spared_usd": spared,
+        "estimated": True,
+        "compiles": LEDGER.data(entries),
+    }
+    if not entries:
+        calm = text("No node was seen to compile.")
+        return Card(f"No compile, {period(window)}", Tone.INFO, (calm,), data)
+
+    by_miss: dict[CacheMiss, Decimal] = {}
+    for entry in entries:
+        by_miss[entry.miss] = by_miss.get(entry.miss, Decimal(0)) + (entry.batch.usd or Decimal(0))
+    remedies = [
+        text(Strong(f"{miss.value.capitalize()}, {usd(amount)}"), f": {_REMEDIES[miss]}")
+        for miss, amount in sorted(by_miss.items(), key=lambda x: -x[1])
+        if miss in _REMEDIES
+    ]
+    blocks = compose(
+        LEDGER.table(entries, most=_LISTED, total="total"),
+        remedies,
+        quiet(
+            "Estimates: hours seen compiling times the price of an hour. Nodes of a cluster that"
+            " compile at the same time are one start."
+            + ("" if logged else " No compiler's log is read here, so no graph is known.")
+        ),
+    )
+    title = f"Compiling: {usd(total)} in {counted(len(entries), 'start')}, {period(window)}"
+    if spared:
+        title = f"Compiling: {usd(total)}, one shared cache would have spared up to {usd(spared)}"
+    return Card(title, Tone.WARNING if spared > total / 2 else Tone.INFO, blocks, data)
+
+
+@command(
+    "compiles",
+    "Every start that compiled, the dearest first: its cost, which part of the cache's key it most likely missed, and"
+    " what one shared cache would have spared.",
+    needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
+    examples=("compiles", "compiles 7d cluster=llama"),
+    rows=("compiles",),
+    figures={
+        "usd": "sum over the starts",
+        "spared_usd": "sum over the starts",
+        **LEDGER.sources("compiles"),
+    },
+)
+def compiles(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("14d", "which days"),
+    cluster: str = arg("", "only this cluster's", keyword=True),
+) -> Card:
+    """Hold each start against those before it, as far as metrics go back."""
+    reading = ports.world.source.read(request.at)
+    frame = reading.frame("node")
+    since = min(frame.start if frame else reading.now, window.start)
+    every = [
+        compilation
+        for compilation in ports.world.compiles(reading, ports.policy, since)
+        if cluster in ("", compilation.scope.cluster)
+    ]
+    of_cache = [
+        (alert, set(alert.things))
+        for alert in ports.stores.alerts.history(Window(since, window.end), Labels())
+        if alert.cause is Cause.COLD_CACHE
+    ]
+
+    def cold(batch: Batch) -> bool:
+        """Return whether an alert told that the job of a start had compiled before."""
+        nodes = {x.instance for x in batch.compiles}
+        return any(
+            nodes & things
+            and alert.anomaly.window.start < batch.window.end
+            and alert.seen > batch.window.start
+            for alert, things in of_cache
+        )
+
+    # What the window holds is held against what came before it as well.
+    hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
+    parts = (*clipped(every, Window(since, window.start)), *clipped(every, window))
+    starts = batches(parts, hour_of)
+    entries = [
+        entry
+        for entry in ledger(starts, reading.marks, cold)
+        if entry.batch.window.start >= window.start
+    ]
+    entries.sort(key=lambda entry: -(entry.batch.usd or Decimal(0)))
+    card = ledger_card(entries, window, logged=bool(reading.marks))
+    return as_read(card, "It is not known what compiled", reading)

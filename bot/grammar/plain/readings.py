@@ -203,9 +203,13 @@ def followed(line: str, last: str, names: Names, now: datetime) -> str:
 
     "" where it says more than another window, grouping or name, or the last line takes none of it.
     """
+    spoken = senses_of(line, names, now)
+    # "How much is llama" and "this month vs last month" are questions that stand for themselves.
+    if any("howmuch" in sense.means or "pair" in sense.fills for sense in spoken):
+        return ""
     senses = [
         sense
-        for sense in senses_of(line, names, now)
+        for sense in spoken
         if not sense.weak and sense.fills.get("unknown") not in _SAYS_NOTHING
     ]
     command = attempted(last)
