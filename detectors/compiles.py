@@ -12,7 +12,6 @@ by the device memory that is held when it works: a compiled graph holds the same
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,7 +20,7 @@ import numpy as np
 
 from bot.model.frame import Frame
 from bot.model.money import counted
-from bot.model.run import Compile, Ending
+from bot.model.run import Compile, Ending, job_of
 from bot.model.window import Window
 from detectors.arrays import Mask, Rows, runs_of
 from detectors.constants import duration, number
@@ -35,10 +34,6 @@ REUSED = duration("compiles.REUSED")
 SHOWN = duration("compiles.SHOWN")
 RAN = duration("compiles.RAN")
 _NONE = float("nan")
-_ATTEMPT = re.compile(
-    r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$",
-    re.ASCII,
-)
 
 
 @dataclass(frozen=True)
@@ -195,11 +190,6 @@ class Start:
         if not (np.isnan(self.memory) or np.isnan(other.memory)):
             return abs(self.memory / other.memory - 1) <= TWINS
         return 2 * len(self.instances & other.instances) >= len(other.instances)
-
-
-def job_of(name: str) -> str:
-    """Return a name without the date or the number of the attempt at its end."""
-    return _ATTEMPT.sub("", name) or name
 
 
 def starts(view: View, scope: int, least: timedelta) -> list[Start]:

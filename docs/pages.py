@@ -38,8 +38,8 @@ def commands_page() -> str:
         "Where that is not sure there are up to three buttons and no number; what would change something waits for a press. A",
         "line of the grammar below is never read otherwise. Words are looked up in tables of the bot: none leaves the process.",
         "",
-        "In a terminal four options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME`, `--json`, "
-        "`--csv`; with `cuda FILE.py` also `--sarif`.",
+        "In a terminal five options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME`, `--json`, "
+        "`--csv`, `--markdown` (for a comment on a pull request); with `cuda FILE.py` also `--sarif`.",
     ]
     return "\n".join([*head, *(line for made in every for line in _command(made))]) + "\n"
 

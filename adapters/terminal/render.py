@@ -184,6 +184,52 @@ def render(card: Card, width: int = 0, colour: bool = False) -> str:
     return f"{written}\n"
 
 
+_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~$])")
+
+
+def as_markdown(card: Card) -> str:
+    """Return the card as Markdown, for a comment on a pull request.
+
+    What texts hold is escaped: it can neither format, link nor mention anybody.
+    """
+    parts = [f"### {_SIGNS[card.tone]} {_escaped(card.title)}"]
+    for block in card.blocks:
+        match block:
+            case Text():
+                spans = (
+                    f"**{_escaped(span.text)}**"
+                    if isinstance(span, Strong) and span.text
+                    else _escaped(plain((span,)))
+                    for span in block.spans
+                )
+                written = "".join(spans)
+                parts.append(f"<sub>{written}</sub>" if block.style is Style.QUIET else written)
+            case Facts():
+                parts.append(
+                    "\n".join(
+                        f"- {_escaped(name)}: {_escaped(value)}" for name, value in block.pairs
+                    )
+                )
+            case Table():
+                rule = ("--:" if x.align is Align.RIGHT else "---" for x in block.columns)
+                rows = [[x.name for x in block.columns], *block.rows]
+                rows += [block.total] if block.total else []
+                cells = [" | ".join(_escaped(cell) for cell in row) for row in rows]
+                cells.insert(1, " | ".join(rule))
+                notes = (_escaped(x) for x in (block.rest, block.caption) if x)
+                table = "\n".join(f"| {row} |" for row in cells)
+                parts.append("\n\n".join((table, *(f"<sub>{note}</sub>" for note in notes))))
+            case Chart():
+                parts.append(_escaped(block.summary))
+            case _:
+                continue  # nobody can press or fill in what stands in a comment
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _escaped(words: str) -> str:
+    return _MARKS.sub(r"\\\1", clean(words)).replace("@", "&#64;")
+
+
 def clean(words: str) -> str:
     """Return `words` as one line, of it what a reader can see."""
     return visible(re.sub(r"[\t\r\n\u2028\u2029]+", " ", words))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from bot.model.labels import Labels
 from bot.model.window import Window
+
+_ATTEMPT = re.compile(
+    r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$",
+    re.ASCII,
+)
+
+
+def job_of(name: str) -> str:
+    """Return the name of a run or job without the date or the number of the attempt at its end."""
+    return _ATTEMPT.sub("", name) or name
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ _SWITCHES = frozenset(
         "json",
         "csv",
         "sarif",
+        "markdown",
         "verbose",
         "no-browser",
         "light",
@@ -46,7 +47,7 @@ _SWITCHES = frozenset(
         "replace",
     ]
 )
-LINE_OPTIONS = ("source", "at", "json", "csv", "config", "verbose")
+LINE_OPTIONS = ("source", "at", "json", "csv", "markdown", "config", "verbose")
 """What goes with any command line; every verb has its own."""
 _CLOSE = 0.7
 """How like an option a word must be to be taken for a slip of the finger."""

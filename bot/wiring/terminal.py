@@ -126,11 +126,15 @@ class TerminalApps:
         return stores_in(open_store(self._settings.text("database_url")))
 
 
-_FORMS = {"csv", "json", "sarif"}
+_FORMS = {"csv", "json", "markdown", "sarif"}
 
 
 def _written(options: Options, line: str, card: Card, call: Call, time: datetime) -> str:
     """Return an answer in the form that was asked for; the text of a settings file as it is."""
+    if "markdown" in options.switches:
+        from adapters.terminal.render import as_markdown
+
+        return as_markdown(card)
     if options.switches & _FORMS:
         from bot.answers.about.document import as_json, csv_text, envelope
         from bot.answers.plan.code import sarif
@@ -157,7 +161,9 @@ def answer_line(options: Options) -> int:
     options.words = options.words or ["help"]
     line = typed_line(options.words)
     if len(options.switches & _FORMS) > 1:
-        raise WrongInput("An answer is written as --csv, --json or --sarif, not as two of them.")
+        raise WrongInput(
+            "An answer is written as --csv, --json, --markdown or --sarif, not as two of them."
+        )
 
     meaning = _meaning(options, line)
     if sends and meaning.command.name != "routes test":

@@ -12,9 +12,9 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Family
 from bot.model.labels import Labels
 from bot.model.money import counted
-from bot.model.run import Compile, Ending
+from bot.model.run import Compile, Ending, job_of
 from detectors.arrays import Mask, Rows
-from detectors.compiles import Cold, cold_start, compiles, job_of
+from detectors.compiles import Cold, cold_start, compiles
 from detectors.constants import count, duration
 from detectors.readings import COMPILING
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match

@@ -61,7 +61,9 @@ def _unmended(view: View) -> Mask:
         rows = np.array(view.roster.rows_of(alert.anomaly.things), dtype=np.intp)
         if rule == Cause.HARDWARE_FAULT.value and len(rows):
             since = view.whole.since(alert.anomaly.window.start).pick(rows)
-            uncorrected, errors, ecc, status = (np.nan_to_num(since.of(name)) for name in HARDWARE_METRICS)
+            uncorrected, errors, ecc, status = (
+                np.nan_to_num(since.of(name)) for name in HARDWARE_METRICS
+            )
             grave = (uncorrected > 0) | (errors > 0)
             failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
             frequent = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]

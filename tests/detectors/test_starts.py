@@ -9,7 +9,7 @@ from builder import HBM, START, STEP, Fleet, World, hours, only
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.compiles import job_of
+from bot.model.run import job_of
 
 BUSY = {"host_cpu": 0.8}
 NIGHT = 24

@@ -50,6 +50,9 @@ SDK = {
     "web": {"aiohttp", "jinja2", "markupsafe", "authlib", "joserfc", "requests"},
 }
 
+PARSERS = {"bot.answers.plan.preflight": {"yaml"}}
+"""A text that people write is read where it is asked about, as `tomllib` reads a policy: no I/O."""
+
 UNDER = {"web": {"adapters.charts.svg"}}
 """The one room that lies below another adapter: the console's pages and the pictures for chats are one drawing."""
 
@@ -92,7 +95,7 @@ def allowed(importer: str, name: str) -> bool:
     if within(importer, "bot.wiring", "bot.__main__"):
         return True
     if within(importer, "bot"):
-        return within(name, "numpy")
+        return within(name, "numpy") or top in PARSERS.get(importer, set())
     if within(importer, "detectors"):
         return within(
             name, "bot.model", "bot.errors", "detectors", "numpy", "sklearn", "scipy", "joblib"
