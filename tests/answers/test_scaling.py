@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.runs.scaling import points_of, scaling_card, worth_at
+from bot.answers.runs.command import points_of, scaling_card, worth_at
 from bot.app import App
 from bot.costs.training import Sample
 from tests.answers.configuring import ask, end, refused

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.answers.fleet.card import fleet_card, idle_card
-from bot.answers.fleet.command import fleet, idle
-from bot.answers.fleet.unread import with_age
+from bot.answers.fleet.command import fleet, idle, with_age
 from bot.cards.card import Card, Text, Tone, plain
 from bot.errors import Unavailable
 from bot.model.reading import Gap, Reading

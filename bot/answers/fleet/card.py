@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
 from bot.answers.fleet.compiling import COMPILES, CompileNote, compile_blocks, log_blocks
-from bot.answers.fleet.unread import Spread, gaps, no_nodes, spread_data, spread_texts, unread
 from bot.cards.card import (
     Block,
     Button,
@@ -31,13 +31,14 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, datum
 from bot.cards.lines import quote
-from bot.cards.words import committed_words, doubted, unseen
+from bot.cards.words import committed_words, doubted, period, unseen
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
-from bot.model.reading import Reading, coverage_of
+from bot.model.reading import Reading, Scattered, coverage_of
+from bot.model.window import Window
 
 _DAY, _HOUR = timedelta(hours=24), timedelta(hours=1)
 _ROWS = 12
@@ -453,3 +454,83 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     if len(prices) < len(rows):
         sentences.append(f"{counted(len(rows) - len(prices), 'node')} without a known price.")
     return " ".join(sentences)
+
+
+_MOST_JOBS = 3
+
+
+def no_nodes(reading: Reading) -> Card:
+    """Say that no node runs, or that nobody could be asked: an unread fleet is no empty one."""
+    if reading.gaps:
+        return Card(
+            "It is not known which nodes run",
+            Tone.WARNING,
+            unread(reading),
+            {"nodes": [], "gaps": gaps(reading)},
+        )
+    return Card(
+        "No node is running",
+        Tone.INFO,
+        (text("The source lists no running instance at this time."), *unread(reading)),
+        {"nodes": []},
+    )
+
+
+def unread(reading: Reading) -> tuple[Block, ...]:
+    """Say why no more is known, before the nodes that are known are listed.
+
+    Of history that is still being read `with_age` tells.
+    """
+    seen = coverage_of(reading)
+    return () if seen.because == reading.learning else unseen(seen)
+
+
+def gaps(reading: Reading) -> list[str]:
+    """Return the sentences of what could not be read."""
+    return [str(gap) for gap in reading.gaps]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Hold one scattered job, and its cross-zone cost within `window`, None where not known."""
+
+    job: Scattered
+    usd: Decimal | None = None
+    window: Window | None = None
+    of_cluster: bool = False
+
+
+def spread_texts(spreads: Sequence[Spread]) -> list[Block]:
+    """Return a sentence for each job, and how many more there are."""
+    texts: list[Block] = []
+    for spread in spreads[:_MOST_JOBS]:
+        job = spread.job
+        advice = (
+            f"{job.job} of {job.cluster or 'no cluster'} runs in {len(job.zones)} zones, {job}: "
+            "EFA does not cross zones, so its collectives are slower between them. "
+            "Keep a job in one zone and placement group."
+        )
+        if spread.usd is not None and spread.window is not None:
+            payer = f"of {job.cluster}" if spread.of_cluster else "of everything on the bill"
+            cost = f"{usd(spread.usd)} ({period(spread.window)})"
+            advice += f" Cross-zone traffic {payer} cost {cost}."
+        texts.append(text(advice))
+
+    if len(spreads) > _MOST_JOBS:
+        texts.append(text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones."))
+    return texts
+
+
+def spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
+    """Return the jobs for scripts, {} where there are none."""
+    jobs = [
+        {
+            "cluster": spread.job.cluster,
+            "job": spread.job.job,
+            "zones": dict(spread.job.zones),
+            "cross_zone_usd": spread.usd,
+            "of_cluster": spread.of_cluster,
+        }
+        for spread in spreads
+    ]
+    return {"scattered": jobs} if jobs else {}

@@ -16,12 +16,12 @@ from bot.answers.fleet.card import (
     NODES,
     STILL,
     NodeRow,
+    Spread,
     fleet_card,
     idle_card,
     percent,
 )
 from bot.answers.fleet.compiling import COMPILES, CompileNote
-from bot.answers.fleet.unread import Spread, with_age
 from bot.cards.alert_words import where
 from bot.cards.card import (
     Button,
@@ -50,13 +50,14 @@ from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
 from bot.model.frame import Frame
 from bot.model.money import usd
-from bot.model.reading import Reading, Scattered, scattered
+from bot.model.policy import Policy
+from bot.model.reading import Reading, Scattered, coverage_of, scattered
 from bot.model.request import Request
 from bot.model.run import Ending
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Billing, Ports
-from bot.watch.tick import Watch
+from bot.watch.tick import Watch, learning
 
 _SHOWN = timedelta(hours=6)
 _WELL = {NodeState.BUSY, NodeState.COMPILING}
@@ -379,3 +380,23 @@ def _of_cluster(rows: list[NodeRow], cluster: str, reading: Reading) -> list[Nod
     if not nodes:
         raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
     return nodes
+
+
+_OLD = timedelta(minutes=1)
+"""How much older than the question a reading may be without a word."""
+
+
+def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card:
+    """Say of when an old reading is, and how much history is known while that is little.
+
+    AWS may be asked for minutes, and nobody waits for it.
+    """
+    card = replace(card, data={**card.data, **coverage_of(reading).data})
+    if history := learning(reading, policy):
+        blocks = (*card.blocks, quiet(history))
+        card = replace(card, blocks=blocks, data={**card.data, "learning": history})
+
+    if at - reading.now < _OLD:
+        return card
+    age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
+    return replace(card, blocks=(*card.blocks, age), data={**card.data, "read_at": reading.now})

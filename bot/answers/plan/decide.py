@@ -10,8 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from bot.answers.plan.comparison import default_target
-from bot.answers.plan.sides import speeds_of, verdict_of_types
-from bot.answers.runs.costed import costed_runs
+from bot.answers.runs.costed import costed_runs, prices_alike, speeds_of
 from bot.cards.card import (
     Block,
     Button,
@@ -27,6 +26,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, Column, Columns
 from bot.cards.words import cited
+from bot.costs.verdict import Verdict
 from bot.errors import TrnbotError, WrongInput, shortened
 from bot.grammar.names import known_type
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -345,7 +345,8 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         if old.has_neuron == new.has_neuron:
             return None
         speeds = speeds_of(ports, at, old, new)
-        verdict = verdict_of_types(ports, at, (old.name, new.name), speeds)
+        names = old.name, new.name
+        verdict = Verdict(*names, speeds.voices, prices_alike(ports, at, names))
     except (TrnbotError, StopIteration):
         return None
 

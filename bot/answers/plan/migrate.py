@@ -31,7 +31,7 @@ from bot.answers.plan.comparison import (
     state_counts,
 )
 from bot.answers.plan.fit import ANY, fit_blocks, fit_data, fit_of, measured
-from bot.answers.plan.sides import VERDICT, speeds_of, verdict_of_types
+from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of
 from bot.cards.card import (
     Button,
     Buttons,
@@ -50,6 +50,7 @@ from bot.cards.card import (
 from bot.cards.columns import Column, Columns
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
+from bot.costs.verdict import Verdict
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.names import known_type, no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -444,7 +445,8 @@ def _compared(
     speeds = speeds_of(ports, now, today, target)
     offers = Offers(Pricing(ports).at(now))
     quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
-    verdict = verdict_of_types(ports, now, (today.name, target.name), speeds)
+    names = today.name, target.name
+    verdict = Verdict(*names, speeds.voices, prices_alike(ports, now, names))
     return compare(standing, target, speeds, quotes, ports.world.knowledge.claims(), verdict)
 
 

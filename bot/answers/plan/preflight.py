@@ -437,15 +437,14 @@ def _length(
     request: Request,
     launch: Launch,
     nodes: int,
-    hours: Decimal,
-    work: tuple[Decimal, str],
+    work: tuple[Decimal, Decimal, str],
 ) -> tuple[Decimal, PreflightCheck]:
     """Return the hours that a launch takes, 0 where nobody knows, and the check of them.
 
     As typed, else by the speed of a run that did so many tokens, else as long as it may run.
     """
     limit = Decimal(str(launch.limit.total_seconds())) / 3600 if launch.limit else Decimal(0)
-    tokens, run = work
+    hours, tokens, run = work
     if run:
         measured = find_run(costed_runs(ports, request.at), run)
         if not measured.cost.tokens or not measured.node_hours:
@@ -525,7 +524,7 @@ def preflight(
     kinds = [known_type(ask.instance_type, types) for ask in asks]
     nodes = [ask.nodes(kind) for ask, kind in zip(asks, kinds, strict=True)]
 
-    hours, length = _length(ports, request, launch, sum(nodes), hours, (tokens, run))
+    hours, length = _length(ports, request, launch, sum(nodes), (hours, tokens, run))
     reading = ports.world.source.read(request.at)
     offers = Offers(Pricing(ports).at(request.at))
     parts = [

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from itertools import groupby
 
-from bot.answers.plan.sides import VERDICT
+from bot.answers.runs.costed import VERDICT
 from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit
 from bot.cards.words import PriceAge, cited, note_lines, notes_data

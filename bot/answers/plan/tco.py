@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, usual_port
 from bot.answers.plan.comparison import SpeedRange
-from bot.answers.plan.sides import VERDICT, speeds_of, stated_speed, verdict_of_types
+from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of, stated_speed
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
@@ -299,8 +299,8 @@ def tco(
 
     names = (first.name, second.name)
     market = Market(buy) if buy else None
-    verdict = verdict_of_types(ports, request.at, names, speeds, market, where)
-    prices = verdict.prices
+    prices = prices_alike(ports, request.at, names, market, where)
+    verdict = Verdict(*names, speeds.voices, prices)
     if prices is None:
         offers = Offers(Pricing(ports).at(request.at))
         prices = _prices(offers, names, market or Market.ON_DEMAND, where)
