@@ -125,6 +125,7 @@ class CacheMiss(StrEnum):
 
 
 _IN_CACHE = (CacheMiss.NOT_SHARED, CacheMiss.NOT_KEPT, CacheMiss.COLD)
+"""Misses of graphs that had been compiled before."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,12 @@ class LedgerEntry:
 
         All of it where the work had been compiled before, else all but the slowest node.
         """
-        return (self.batch.usd or Decimal(0)) if self.miss in _IN_CACHE else self.batch.spared_usd
+        return self.again_usd or self.batch.spared_usd
+
+    @property
+    def again_usd(self) -> Decimal:
+        """Return its cost where the work had been compiled before, else 0."""
+        return (self.batch.usd or Decimal(0)) if self.miss in _IN_CACHE else Decimal(0)
 
 
 def ledger(

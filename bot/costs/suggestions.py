@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 
+from bot.cards.lines import quote
 from bot.costs.commitments import Commitments, Weighed
 from bot.costs.pricing import HOURS_A_MONTH
 from bot.model.frame import Frame, Mask
@@ -24,6 +26,11 @@ _NIGHT_HOURS = 4
 _LEAST_WEEKS = 2
 """A habit has been seen twice."""
 _SOON = timedelta(days=30)
+_WEEK = timedelta(days=7)
+GROWTH_WEEKS = 5
+"""Weeks in a row of which each has to cost more than the one before."""
+_GROWTH = Decimal("1.1")
+"""How many times the first week the last one has to cost: less is not worth a rule."""
 
 
 class SuggestionKind(StrEnum):
@@ -36,6 +43,9 @@ class SuggestionKind(StrEnum):
     CACHE = "one compile cache"
     CHECKPOINTS = "checkpoints"
     RENEWAL = "a renewal"
+    RESERVED = "room in a reservation"
+    VOLUMES = "newer volumes"
+    GROWTH = "storage that only grows"
 
 
 @dataclass(frozen=True)
@@ -184,13 +194,13 @@ def cache(again_usd: Decimal, window: Window) -> Suggestion | None:
         "Keep one compile cache that all nodes share (NEURON_COMPILE_CACHE_URL): graphs were"
         " compiled again that had been compiled before",
         saved,
-        Decimal(0),
+        saved,
         saved,
         window,
         "the graphs stay the same: a new compiler or a changed model compiles anew for good reason",
-        "goodput 14d by day",
+        "compiles 14d",
         (
-            ("compiling again, cold caches", usd(again_usd, digits=2)),
+            ("compiling again what had been compiled", usd(again_usd, digits=2)),
             ("months seen", f"{months:.4f}"),
         ),
     )
@@ -243,6 +253,81 @@ def storage(amounts: Sequence[tuple[str, Decimal]], since: datetime, now: dateti
         "nobody comes back for them",
         "storage",
         tuple((name, f"{usd(amount, digits=2)} a month") for name, amount in amounts),
+    )
+
+
+def reserved_room(
+    instance_type: str, zone: str, nodes: int, hours: Decimal, now: datetime
+) -> Suggestion:
+    """Suggest to run nodes in places that are paid and stand empty; `hours` is their USD an hour."""
+    saved = cents(hours * HOURS_A_MONTH)
+    return Suggestion(
+        SuggestionKind.RESERVED,
+        f"{instance_type}/{zone}",
+        f"Run {counted(nodes, f'{instance_type} node')} of {zone} in the reservation that stands"
+        " empty there: they are paid on demand beside it",
+        saved,
+        saved,
+        saved,
+        Window(now - timedelta(hours=1), now),
+        "both go on as they are; a reservation that is ended instead saves as much",
+        f"capacity {instance_type}",
+        (
+            ("nodes on demand that fit", f"{nodes}"),
+            ("their price an hour", usd(hours, digits=4)),
+            ("hours in a month", f"{HOURS_A_MONTH}"),
+        ),
+    )
+
+
+def newer_volumes(gib: int, older: Decimal, newer: Decimal, now: datetime) -> Suggestion | None:
+    """Suggest to make gp2 volumes gp3; `older` and `newer` are the USD a month of all of them."""
+    saved = cents(older - newer)
+    if saved <= 0:
+        return None
+    return Suggestion(
+        SuggestionKind.VOLUMES,
+        "gp2",
+        f"Make {gib:,} GiB of gp2 volumes gp3: the same data for less, changed while they are used",
+        saved,
+        saved,
+        saved,
+        Window(now - timedelta(hours=1), now),
+        "no volume needs more than gp3's 3,000 operations and 125 MB a second without a charge",
+        "storage",
+        (
+            ("GiB of gp2", f"{gib:,}"),
+            ("as gp2, a month", usd(older, digits=2)),
+            ("as gp3, a month", usd(newer, digits=2)),
+        ),
+    )
+
+
+def only_grows(usage: str, weeks: Sequence[Decimal], end: datetime) -> Suggestion | None:
+    """Suggest to bound storage whose every week cost more than the one before; `weeks` are USD.
+
+    It saves what it has grown by, and as much again where it would go on; None for less than weeks
+    enough, or growth that is not worth a rule.
+    """
+    grows = all(before < after for before, after in pairwise(weeks))
+    if len(weeks) < GROWTH_WEEKS or not grows or weeks[-1] < _GROWTH * weeks[0]:
+        return None
+    a_month = Decimal(HOURS_A_MONTH) / _WEEK_HOURS
+    saved = cents((weeks[-1] - weeks[0]) * a_month)
+    return Suggestion(
+        SuggestionKind.GROWTH,
+        usage,
+        f"Let {usage} expire: it has cost more in each of {len(weeks)} weeks",
+        saved,
+        saved,
+        2 * saved,
+        Window(end - len(weeks) * _WEEK, end),
+        "nobody needs what is older; the high end is as much growth again",
+        f"cost 35d by resource usage_type={quote(usage)}",
+        (
+            *((f"week {n}", usd(amount, digits=2)) for n, amount in enumerate(weeks, 1)),
+            ("weeks in a month", f"{a_month:.4f}"),
+        ),
     )
 
 

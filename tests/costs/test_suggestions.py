@@ -206,6 +206,31 @@ def test_what_ends_within_a_month_is_to_be_renewed() -> None:
     assert "Renew what ends on November 30" in found.todo
 
 
+def test_nodes_beside_an_empty_reservation_cost_their_price() -> None:
+    found = weigh.reserved_room("trn1.32xlarge", "us-west-2b", 3, 3 * PRICE, MONDAY)
+    assert found.usd_per_month == 3 * PRICE * 730
+    assert "3 trn1.32xlarge nodes of us-west-2b" in found.todo
+
+
+def test_volumes_are_worth_the_difference_and_no_dearer_kind_is_suggested() -> None:
+    found = weigh.newer_volumes(1000, Decimal("100.00"), Decimal("80.00"), MONDAY)
+    assert found is not None
+    assert found.usd_per_month == Decimal("20.00")
+    assert weigh.newer_volumes(1000, Decimal("80"), Decimal("80"), MONDAY) is None
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=5, max_size=5))
+def test_only_what_grows_in_every_week_is_suggested_by_its_growth(weeks: list[int]) -> None:
+    found = weigh.only_grows("EBS:SnapshotUsage", [Decimal(x) for x in weeks], MONDAY)
+    grows = sorted(set(weeks)) == weeks and weeks[-1] * 10 >= weeks[0] * 11
+    assert (found is not None) is grows
+    if found:
+        assert float(found.usd_per_month) == pytest.approx(
+            (weeks[-1] - weeks[0]) * 730 / 168, abs=0.01
+        )
+        assert found.high_usd == 2 * found.low_usd
+
+
 def test_the_same_suggestion_has_the_same_id() -> None:
     first = weigh.storage([("vol-1", Decimal(30))], MONDAY, MONDAY)
     later = weigh.storage([("vol-1", Decimal(30)), ("vol-2", Decimal(12))], MONDAY, MONDAY + HOUR)

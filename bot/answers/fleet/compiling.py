@@ -25,6 +25,7 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
+from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.run import CompileMark, Ending, Mark
 from bot.model.window import Days, Window, duration_text
@@ -332,29 +333,10 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
     return Card(title, Tone.WARNING if spared > total / 2 else Tone.INFO, blocks, data)
 
 
-@command(
-    "compiles",
-    "Every start that compiled, the dearest first: its cost, which part of the cache's key it most likely missed, and"
-    " what one shared cache would have spared.",
-    needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
-    may=Needs.BILL,
-    topic=Topic.COSTS,
-    examples=("compiles", "compiles 7d cluster=llama"),
-    rows=("compiles",),
-    figures={
-        "usd": "sum over the starts",
-        "spared_usd": "sum over the starts",
-        **LEDGER.sources("compiles"),
-    },
-)
-def compiles(
-    ports: Ports,
-    request: Request,
-    window: Window = arg("14d", "which days"),
-    cluster: str = arg("", "only this cluster's", keyword=True),
-) -> Card:
-    """Hold each start against those before it, as far as metrics go back."""
-    reading = ports.world.source.read(request.at)
+def ledger_within(
+    ports: Ports, reading: Reading, window: Window, cluster: str = ""
+) -> list[LedgerEntry]:
+    """Return the starts that compiled within a window, each with why; may block."""
     frame = reading.frame("node")
     since = min(frame.start if frame else reading.now, window.start)
     every = [
@@ -382,11 +364,37 @@ def compiles(
     hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
     parts = (*clipped(every, Window(since, window.start)), *clipped(every, window))
     starts = batches(parts, hour_of)
-    entries = [
+    return [
         entry
         for entry in ledger(starts, reading.marks, cold)
         if entry.batch.window.start >= window.start
     ]
+
+
+@command(
+    "compiles",
+    "Every start that compiled, the dearest first: its cost, which part of the cache's key it most likely missed, and"
+    " what one shared cache would have spared.",
+    needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
+    examples=("compiles", "compiles 7d cluster=llama"),
+    rows=("compiles",),
+    figures={
+        "usd": "sum over the starts",
+        "spared_usd": "sum over the starts",
+        **LEDGER.sources("compiles"),
+    },
+)
+def compiles(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("14d", "which days"),
+    cluster: str = arg("", "only this cluster's", keyword=True),
+) -> Card:
+    """Hold each start against those before it, as far as metrics go back."""
+    reading = ports.world.source.read(request.at)
+    entries = ledger_within(ports, reading, window, cluster)
     entries.sort(key=lambda entry: -(entry.batch.usd or Decimal(0)))
     card = ledger_card(entries, window, logged=bool(reading.marks))
     return as_read(card, "It is not known what compiled", reading)

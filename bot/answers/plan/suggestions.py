@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from bot.answers.cost.goodput import goodput_within
 from bot.answers.cost.storage import unused_of
 from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
+from bot.answers.fleet.compiling import ledger_within
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
 from bot.cards.card import (
@@ -37,7 +40,7 @@ from bot.cards.words import about, period
 from bot.costs import suggestions as weigh
 from bot.costs.goodput import GoodputClass
 from bot.costs.nowcast import lapsing_of
-from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
+from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing, storage_price
 from bot.costs.suggestions import Suggestion, SuggestionKind
 from bot.errors import TrnbotError, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -105,7 +108,8 @@ def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
         pricing = Pricing(ports).at(now)
         with suppress(TrnbotError):
             weighed += _moves(ports, rows, reading)
-        for kind in (_commitments, _schedules, _storage, _losses, _renewals):
+        kinds = (_commitments, _schedules, _storage, _losses, _renewals, _room, _volumes, _growth)
+        for kind in kinds:
             with suppress(TrnbotError):
                 weighed += kind(ports, reading, pricing)
     least = ports.policy.usd("advice.least_usd_per_month")
@@ -181,10 +185,15 @@ def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sug
             yield suggestion
 
 
+def _alerted(ports: Ports, reading: Reading) -> set[str]:
+    """Return the things of open alerts: of what an alert tells nothing is suggested."""
+    alerts = ports.stores.alerts.load(reading.now).alerts
+    return {thing for alert in alerts if alert.speaking for thing in alert.anomaly.things}
+
+
 def _storage(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
     """Suggest to delete storage too small for an alert, once it has lain for days."""
-    alerts = ports.stores.alerts.load(reading.now).alerts
-    alerted = {thing for alert in alerts if alert.speaking for thing in alert.anomaly.things}
+    alerted = _alerted(ports, reading)
     unused = [
         x
         for x in unused_of(reading, pricing)
@@ -197,13 +206,12 @@ def _storage(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
 
 
 def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
-    """Weigh the losses by goodput: to compiling again, and by each job to restarts."""
+    """Weigh what compiling again took, by the ledger, and by goodput each job's restarts."""
     window = Window(reading.now - _LOOKED, reading.now)
     goodput = goodput_within(ports, reading, window, ("job",))
     reach = goodput.read
     if reach is None:
         return
-    again = (GoodputClass.COMPILING_AGAIN, GoodputClass.COLD_CACHE)
     jobs = [
         weigh.checkpoints(
             row.key["job"],
@@ -214,12 +222,78 @@ def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
         for row in goodput.rows
         if row.key["job"]
     ]
-    compiles = weigh.cache(sum(map(goodput.total.of, again), Decimal(0)), reach)
+    again = sum((x.again_usd for x in ledger_within(ports, reading, window)), Decimal(0))
+    compiles = weigh.cache(again, reach)
     yield from filter(None, (compiles, *jobs))
 
 
 def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
     yield from weigh.renewals(lapsing_of(pricing).items(), reading.now)
+
+
+def _room(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Suggest to fill empty places of a reservation with nodes of its type and zone."""
+    alerted = _alerted(ports, reading)
+    nodes = list(reading.inventory.instances.values())
+    for reservation in reading.inventory.reservations:
+        place = reservation.labels
+        if not (reservation.active and reservation.available) or place.resource in alerted:
+            continue
+        prices = sorted(
+            price.usd_per_hour
+            for node in nodes
+            if node.running and not node.reservation and node.market is Market.ON_DEMAND
+            if (node.labels.instance_type, node.labels.zone) == (place.instance_type, place.zone)
+            if (price := pricing.instance(node))
+        )[::-1][: reservation.available]
+        if prices:
+            total = sum(prices, Decimal(0))
+            yield weigh.reserved_room(
+                place.instance_type, place.zone, len(prices), total, reading.now
+            )
+
+
+def _volumes(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+    """Suggest gp3 for volumes of gp2, at the list prices of both."""
+    listed = ports.world.knowledge.storage_prices()
+    sizes = Counter[str]()
+    for volume in reading.inventory.volumes:
+        if volume.volume_type == "gp2":
+            sizes[volume.labels.region] += volume.size_gib
+    older, newer = (
+        sum(
+            (
+                price.usd_per_hour * HOURS_A_MONTH
+                for region, gib in sizes.items()
+                if (price := storage_price(kind, gib, region, listed))
+            ),
+            Decimal(0),
+        )
+        for kind in ("ebs:gp2", "ebs:gp3")
+    )
+    if newer and (x := weigh.newer_volumes(sizes.total(), older, newer, reading.now)):
+        yield x
+
+
+_COPIES = re.compile(r"SnapshotUsage|BackupUsage")
+"""Usage types of copies: nothing works on them, so growth alone says that none expires."""
+
+
+def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+    """Suggest to let copies and logs expire that cost more each week."""
+    end = reading.now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    weeks: dict[str, list[Decimal]] = {}
+    for n in range(weigh.GROWTH_WEEKS, 0, -1):
+        start = end - n * timedelta(days=7)
+        window = Window(start, start + timedelta(days=7))
+        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
+            usage = row.key["usage_type"]
+            logs = row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage
+            if logs or _COPIES.search(usage):
+                weeks.setdefault(usage, []).append(row.money.amortised)
+    for usage, amounts in weeks.items():
+        if suggestion := weigh.only_grows(usage, amounts, end):
+            yield suggestion
 
 
 COLUMNS = Columns[Suggestion](
