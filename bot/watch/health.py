@@ -139,6 +139,14 @@ _METRICS = (
         "n_undelivered",
     ),
 )
+_GOODPUT = (
+    (
+        "trnbot_goodput_usd",
+        "gauge",
+        "USD of Neuron nodes in the last seven days, by what they went into.",
+        "usd",
+    ),
+)
 _DELAYS = (
     (
         "trnbot_delayed_by_limit_seconds_total",
@@ -210,6 +218,8 @@ class Health:
         default_factory=lambda: {lane: LaneLoad() for lane in Lane}
     )
     """What the threads of the watch, of quick lines and of heavy ones did."""
+    goodput: Mapping[str, object] = field(default_factory=dict)
+    """What took the dollars of the last seven days, by class, each with its `usd`."""
     stopwatch: Callable[[], float] = lambda: 0.0
     """Returns real seconds."""
     interval_s: float | None = None
@@ -402,6 +412,7 @@ class Health:
         """Return the counters in Prometheus's text format."""
         tables: tuple[tuple[Sequence[tuple[str, ...]], Mapping[str, object]], ...] = (
             (_METRICS, {"": self}),
+            (_GOODPUT, {f'{{class="{name}"}}': row for name, row in self.goodput.items()}),
             (_DELAYS, {f'{{platform="{name}"}}': delays for name, delays in self.delays.items()}),
             (_LANES, {f'{{lane="{lane}"}}': load for lane, load in self.lanes.items()}),
         )

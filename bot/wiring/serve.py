@@ -11,7 +11,7 @@ import sys
 import time
 import webbrowser
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,6 +28,7 @@ from adapters.timer import (
     boot_seconds,
 )
 from adapters.web.surface import StartingPages
+from bot.answers.cost.goodput import ClassShare, class_shares, goodput_total
 from bot.app import App
 from bot.errors import Standby, TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted
@@ -36,10 +37,11 @@ from bot.ports import Clock, Listener
 from bot.ports.work import LANE, Lane, leading
 from bot.settings.options import Options
 from bot.settings.settings import Settings
-from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
+from bot.watch.health import Background, Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
 from bot.wiring.build import Database, LanedExecutor, Shown, running_bot, source_name
 from bot.wiring.environment import SCRATCH, STATE, settings_of, wall_clock
+from bot.wiring.kept import AtMostEvery
 from bot.wiring.logs import audit_to, start_log
 from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
@@ -491,7 +493,8 @@ async def _serve_until_signal(
     # From here on what blocks runs in the lane of who asked for it.
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     watchdog = Watchdog(bot.app.health, bot.tell)
-    listeners = [*bot.listeners, play, watchdog, retention_of(settings, store)]
+    rounds = [watchdog, retention_of(settings, store), GoodputRounds(bot.app, play.clock)]
+    listeners = [*bot.listeners, play, *rounds]
 
     # People are answered once the chats are connected and the fleet was looked at.
     awaited = {id(x): type(x).__name__.removesuffix("Surface") for x in bot.listeners}
@@ -530,6 +533,36 @@ def _tempo(settings: Settings, *, demo: bool) -> Tempo:
     speed = DEMO_SPEED if settings["speed"] == 1 else settings["speed"]
     length = STORY_SHOWN if tells(settings.source) else DEMO_SHOWN
     return Tempo(settings["interval"], speed, length)
+
+
+_GOODPUT_S, _GOODPUT_LOOK_S = 3600.0, 60.0
+"""How often goodput is worked out, and how often a process looks whether that is due."""
+
+
+class GoodputRounds(Background):
+    """Work out every hour where the dollars of the last seven days went, for `/metrics`.
+
+    The process that watches does it, once it has run a tick.
+    """
+
+    def __init__(self, app: App, clock: Clock) -> None:
+        super().__init__("goodput", _GOODPUT_LOOK_S)
+        self._app, self._clock = app, clock
+        self._due = AtMostEvery(_GOODPUT_S, time.monotonic)
+
+    async def work(self) -> None:
+        """Ask for the classes; a bill that is away leaves them as they were."""
+        health = self._app.health
+        if health.leading and health.ticks and self._due():
+            try:
+                health.goodput = await asyncio.to_thread(self._classes, self._clock())
+            except TrnbotError as error:
+                log.warning("goodput is not known: %s", error)
+
+    def _classes(self, now: datetime) -> Mapping[str, ClassShare]:
+        reading = self._app.ports.world.source.read(now)
+        total = goodput_total(self._app.ports, reading, Window(now - timedelta(days=7), now))
+        return {x.kind.value: x for x in class_shares(total)} if total else {}
 
 
 def retention_of(settings: Settings, store: Prunes) -> Retention:

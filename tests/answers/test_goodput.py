@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ from bot.answers.cost.goodput import goodput_words
 from bot.app import App
 from bot.cards.card import Tone
 from bot.costs.goodput import GoodputClass, GoodputRow
+from bot.wiring.serve import GoodputRounds
 from tests.answers.configuring import ask, end
 
 
@@ -79,3 +81,21 @@ async def test_the_digest_says_the_goodput_of_its_week(bot: App) -> None:
     for name in ("total_usd", "goodput", "classes_usd"):
         assert digest.data["goodput"][name] == asked.data[name]
     assert "into work" in str(digest)
+
+
+async def test_metrics_say_the_goodput_of_seven_days_as_the_line_does(bot: App) -> None:
+    at = end(bot)
+    rounds = GoodputRounds(bot, lambda: at)
+    await rounds.work()
+    assert "trnbot_goodput_usd" not in bot.health.exposition()  # nothing was watched yet
+    bot.health.leads(300)
+    bot.health.ticks = 1
+    await rounds.work()
+    span = f"{at - timedelta(days=7):%Y-%m-%dT%H:%M}..{at:%Y-%m-%dT%H:%M}"
+    classes = (await ask(bot, f"goodput {span}", at=at)).data["classes_usd"]
+    written = dict(
+        re.findall(r'trnbot_goodput_usd\{class="(\w+)"\} (\S+)', bot.health.exposition())
+    )
+    assert written
+    for name, amount in written.items():
+        assert Decimal(amount) == classes[name]

@@ -181,11 +181,6 @@ def goodput_card(answer: Goodput) -> Card:
         sentence = text("The bill holds no Neuron nodes in this window.")
         return Card(f"Goodput of {span}: nothing was billed", Tone.INFO, (sentence,), data)
 
-    whole = float(total.usd)
-    shares = sorted(
-        (ClassShare(kind, part, float(part) / whole) for kind, part in total.classes.items()),
-        key=lambda x: (x.kind is not GoodputClass.PRODUCTIVE, -x.usd),
-    )
     productive, unseen_usd = (
         total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
@@ -199,7 +194,7 @@ def goodput_card(answer: Goodput) -> Card:
             " kept the nodes from it"
             + (f"; of {usd(unseen_usd)} no metric tells." if unseen_usd else ".")
         ),
-        _CLASSES.table(shares),
+        _CLASSES.table(class_shares(total)),
         rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
         _chart(answer),
         _notes(answer),
@@ -307,6 +302,15 @@ def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow 
         total = goodput_within(ports, reading, window, ("cluster",)).total
         return total if total.usd else None
     return None
+
+
+def class_shares(total: GoodputRow) -> list[ClassShare]:
+    """Return each class with its USD and share of the whole: work first, then the dearest."""
+    whole = float(total.usd)
+    return sorted(
+        (ClassShare(kind, part, float(part) / whole) for kind, part in total.classes.items()),
+        key=lambda x: (x.kind is not GoodputClass.PRODUCTIVE, -x.usd),
+    )
 
 
 def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
