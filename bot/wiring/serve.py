@@ -30,6 +30,7 @@ from adapters.timer import (
 from adapters.web.surface import StartingPages
 from bot.answers.cost.goodput import ClassShare, class_shares, goodput_total
 from bot.app import App
+from bot.costs.tally import as_of
 from bot.errors import Standby, TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted
 from bot.model.window import Window, age_text, duration_text
@@ -560,8 +561,9 @@ class GoodputRounds(Background):
                 log.warning("goodput is not known: %s", error)
 
     def _classes(self, now: datetime) -> Mapping[str, ClassShare]:
-        reading = self._app.ports.world.source.read(now)
-        total = goodput_total(self._app.ports, reading, Window(now - timedelta(days=7), now))
+        ports = as_of(self._app.ports, now)
+        reading = ports.world.source.read(now)
+        total = goodput_total(ports, reading, Window(now - timedelta(days=7), now))
         return {x.kind.value: x for x in class_shares(total)} if total else {}
 
 
