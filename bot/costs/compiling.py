@@ -137,7 +137,7 @@ class LedgerEntry:
 
     @property
     def spared_usd(self) -> Decimal:
-        """Return what one cache for all nodes would have spared.
+        """Return the USD that one cache for all nodes would have spared.
 
         All of it where the work had been compiled before, else all but the slowest node.
         """

@@ -8,8 +8,22 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Align, Block, Card, Strong, Text, Tone, When, compose, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Strong,
+    Text,
+    Tone,
+    When,
+    compose,
+    quiet,
+    text,
+)
 from bot.cards.columns import COUNT, USD_CENTS, Column, Columns, Unit, datum
+from bot.cards.lines import window_line
 from bot.cards.words import about, as_read, clock, period
 from bot.costs.compiling import (
     Batch,
@@ -296,7 +310,7 @@ def _place(batch: Batch) -> str:
 
 
 def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool) -> Card:
-    """List the starts that compiled, the dearest first, with what each cost, why, and what to do about it."""
+    """List the starts that compiled, the dearest first, with the cost, cause and remedy of each."""
     total = sum((entry.batch.usd or Decimal(0) for entry in entries), Decimal(0))
     spared = sum((entry.spared_usd for entry in entries), Decimal(0))
     data = {
@@ -326,6 +340,7 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
             " compile at the same time are one start."
             + ("" if logged else " No compiler's log is read here, so no graph is known.")
         ),
+        Buttons((Button("Goodput", f"goodput {window_line(window)}"), Button("Fleet", "fleet"))),
     )
     title = f"Compiling: {usd(total)} in {counted(len(entries), 'start')}, {period(window)}"
     if spared:

@@ -1,4 +1,4 @@
-"""Answer what faults of nodes cost, how often each type breaks, and what to tell AWS of a node."""
+"""Answer the cost of nodes' faults, how often each type breaks, and with a node's dossier for AWS."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from bot.model.fleet import Notice, NoticeKind
 from bot.model.frame import runs_of
 from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
-from bot.model.reading import HARDWARE_METRICS, Reading
+from bot.model.reading import HARDWARE_METRICS
 from bot.model.request import Request
-from bot.model.window import Window
+from bot.model.window import Window, rounded_duration
 from bot.ports import Ports
 
 _HOUR = timedelta(hours=1)
@@ -39,7 +39,7 @@ _RESTARTING = (
     GoodputClass.COMPILING_AGAIN,
     GoodputClass.COLD_CACHE,
 )
-"""Classes of goodput on the way back to work; what was thrown away is `GoodputClass.LOST`."""
+"""Classes of goodput on the way back to work; work thrown away is `GoodputClass.LOST`."""
 _OF_HARDWARE = (NoticeKind.RETIREMENT, NoticeKind.MAINTENANCE, NoticeKind.HEALTH)
 _MOST = 15
 _HOURS = Unit("{:,.1f}".format, store=lambda hours: round(hours, 2))
@@ -47,7 +47,7 @@ _HOURS = Unit("{:,.1f}".format, store=lambda hours: round(hours, 2))
 
 @dataclass(frozen=True)
 class Fault:
-    """State one fault: the nodes that broke, and what they and those that waited for them lost.
+    """State one fault: the nodes that broke, and the loss of them and of those that waited for them.
 
     Hours are node-hours. What a restart took comes beside what was lost until the fault was over.
     """
@@ -122,6 +122,7 @@ def broken_nodes(alert: Alert, time: NodeTime) -> tuple[str, ...]:
     things = alert.things
     rows = [time.rows[name] for name in things if name in time.rows]
     part = time.nodes.pick(rows).until(alert.seen).since(alert.anomaly.window.start - _HOUR)
+    # A gap in the readings is no event.
     events = np.any([np.nan_to_num(part.of(name)) > 0 for name in HARDWARE_METRICS], axis=(0, 2))
     sick = {thing.instance for thing, hit in zip(part.things, events, strict=True) if hit}
     return tuple(name for name in things if name in sick) or things
@@ -217,7 +218,7 @@ _FAULTS = Columns[Fault](
     datum("window", lambda x: x.window),
     datum("over", lambda x: x.alert.closed is not None),
     Column(
-        "lost",
+        "node-hours",
         lambda x: x.hours,
         _HOURS,
         "node_hours",
@@ -225,7 +226,7 @@ _FAULTS = Columns[Fault](
     ),
     Column("cost", lambda x: x.usd, USD_CENTS, "usd", "what the alert cost so far"),
     Column(
-        "restart",
+        "of the restart",
         lambda x: x.restart_hours,
         _HOURS,
         "restart_node_hours",
@@ -248,13 +249,11 @@ _RATES = Columns[FaultRate](
     Column("node-hours seen", lambda x: x.node_hours, Unit("{:,.0f}".format), "node_hours"),
     Column("faults", lambda x: x.faults, COUNT, "faults", "sum of its nodes' faults"),
     Column(
-        "between two",
-        lambda x: x.between,
-        DURATION,
-        "seconds_between",
-        "node-hours seen / faults",
+        "how often",
+        lambda x: x.between and f"one in {rounded_duration(x.between)} of a node",
         missing="none yet",
     ),
+    datum("seconds_between", lambda x: x.between, "node-hours seen / faults", DURATION),
 )
 
 
@@ -281,8 +280,8 @@ def faults_card(
     named = ", ".join(f"{node.id} ({node.returned + 1} times)" for node in lemons[:3])
     blocks = compose(
         text(
-            f"{usd(total - restarts)} was lost until they were over, {usd(restarts)} more to the"
-            " restarts: work done again since the newest checkpoint, starting and compiling."
+            f"{usd(total - restarts)} was lost while nodes were broken, {usd(restarts)} more to"
+            " restarts: work done again since the newest checkpoint, starting, compiling."
         ),
         text(
             f"Broke again after a repair: {named}. A node that was only rebooted stays on its host;"
@@ -296,6 +295,12 @@ def faults_card(
             "Estimates. A fault is an alert about broken hardware, or about a node that all others"
             " wait for; of its cost each node that broke has an even part."
         ),
+        Buttons(
+            (
+                *(Button(f"Dossier of {x.id}", _dossier_line(x.id, window)) for x in nodes[:3]),
+                Button("Goodput", f"goodput {window_line(window)}"),
+            )
+        ),
     )
     title = f"Faults: {usd(total)} by {counted(len(nodes), 'node')}, {period(window)}"
     return Card(title, Tone.WARNING, blocks, data)
@@ -306,7 +311,7 @@ def _dossier_line(node: str, window: Window) -> str:
 
 
 def dossier_card(node: FaultyNode, notices: Sequence[Notice], window: Window) -> Card:
-    """Gather what a support case needs: the node, each fault with its evidence, AWS's own notices."""
+    """Gather the facts of a support case: the node, each fault with its evidence, AWS's own notices."""
     labels = node.labels
     place = ", ".join(
         filter(None, (labels.instance_type, labels.zone or labels.region, labels.account))
@@ -318,13 +323,13 @@ def dossier_card(node: FaultyNode, notices: Sequence[Notice], window: Window) ->
         listed += [quiet(f"{evidence}.")] if evidence else []
     spoken = [f"{x.kind.value} ({x.what or x.id}) at {clock(x.at)}" for x in notices]
     blocks = compose(
-        text(f"Instance {node.id} ({place}), {period(window)}, times in UTC."),
+        text(f"Instance {node.id} ({place}), {period(window)}; all times are UTC."),
         _FAULTS.table(node.faults),
         listed,
         text(f"AWS's own notices: {'; '.join(spoken)}.") if spoken else None,
         quiet(
             "For a case with AWS Support: copy this text and add the system log and the output of"
-            " neuron-ls and of `dmesg`. Costs are this node's faults in whole, estimated."
+            " neuron-ls and dmesg. Costs are those of each fault as a whole, estimated."
         ),
         Buttons(
             (
@@ -344,15 +349,6 @@ def dossier_card(node: FaultyNode, notices: Sequence[Notice], window: Window) ->
     }
     title = f"{node.id}: {counted(len(node.faults), 'fault')}, {usd(node.usd)}"
     return Card(title, Tone.WARNING, blocks, data)
-
-
-def _of_node(reading: Reading, node: FaultyNode, window: Window) -> list[Notice]:
-    """Return the provider's notices about the hardware of a node."""
-    return [
-        notice
-        for notice in reading.notices
-        if notice.kind in _OF_HARDWARE and node.id in notice.instances and notice.at in window
-    ]
 
 
 @command(
@@ -396,6 +392,11 @@ def faults(
         if dossier is None:
             hint = nearest(node, [x.id for x in nodes], otherwise="'faults' lists those that did")
             raise WrongInput(f"No node '{node}' broke in {period(window)}{hint}.")
-        return dossier_card(dossier, _of_node(reading, dossier, window), window)
+        notices = [
+            notice
+            for notice in reading.notices
+            if notice.kind in _OF_HARDWARE and node in notice.instances and notice.at in window
+        ]
+        return dossier_card(dossier, notices, window)
     card = faults_card(broken, nodes, rates_of(nodes, time, window), window)
     return as_read(card, "It is not known which nodes broke", reading)

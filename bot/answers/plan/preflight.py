@@ -1,4 +1,4 @@
-"""Read a job before it starts, and say what it will cost and whether it would start at all."""
+"""Read a job before it starts, and say its cost and whether it would start at all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MARKET_LABELS = ("karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"
 _DEVICES = ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice")
 _CORES = "aws.amazon.com/neuroncore"
 _COUNTS = ("replicas", "parallelism", "size")
-"""What multiplies the pods below it: of a replica spec, a Job, a LeaderWorkerSet."""
+"""Counts that multiply the pods below them: of a replica spec, a Job, a LeaderWorkerSet."""
 _CACHE = re.compile(r"(?:NEURON_COMPILE_CACHE_URL=|--cache_dir[= ])[\"']?([^\s\"']+)")
 _LOCAL = re.compile(r"/(?:var/)?tmp\b")
 _SBATCH = re.compile(r"^#SBATCH\s+(.+)$", re.MULTILINE)
@@ -132,6 +132,7 @@ def _slurm(source: str) -> Launch:
             options[_SLURM.get(name, name)] = value.strip("\"'")
     places = f"{options.get('--constraint', '')} {options.get('--partition', '')}"
     kind = _TYPE.search(places)
+    # `--nodes=4-8` may take eight.
     nodes = options.get("--nodes", "1").partition("-")[2] or options.get("--nodes", "1")
     if not nodes.isdecimal() or not 0 < int(nodes) <= 100_000:
         raise WrongInput(f"'--nodes={nodes[:20]}' is no number of nodes.")
@@ -151,7 +152,7 @@ def _slurm(source: str) -> Launch:
 
 
 def _terraform(source: str) -> Launch:
-    """Read what a plan adds; a node group that grows counts by its growth."""
+    """Read the nodes that a plan adds; a node group that grows counts by its growth."""
     try:
         changes = json.loads(source)["resource_changes"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
@@ -162,6 +163,7 @@ def _terraform(source: str) -> Launch:
         states = change.get("change") if paths else None
         if not paths or not isinstance(states, dict):
             continue
+        # A group that grows adds the difference; one that is replaced adds nothing.
         for key, sign in (("after", 1), ("before", -1)):
             state = states.get(key)
             kinds, counts = _at(state, paths[0]), _at(state, paths[1]) if paths[1] else [1]
@@ -211,13 +213,18 @@ def _kubernetes(source: str) -> Launch:
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
             names.append(f"{document.get('kind', 'Job')} {name}".strip())
     limit = timedelta(seconds=max(limits)) if limits else None
-    env = "\n".join(f"{name}={value}" for name, value in _environment(documents))
+    env = "\n".join(
+        f"{part['name']}={part['value']}"
+        for part, _ in _parts(documents)
+        if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
+    )
     return Launch(" and ".join(names[:3]), tuple(asks), limit, _cache(env))
 
 
 def _parts(document: object) -> Iterator[tuple[dict[str, Any], tuple[dict[str, Any], ...]]]:
     """Yield every mapping of a document with those above it; raise `WrongInput` for too many."""
     stack: list[tuple[object, tuple[dict[str, Any], ...]]] = [(document, ())]
+    # Anchors of YAML share parts, so that few lines may unfold to any number.
     for _ in range(_VISITS):
         if not stack:
             return
@@ -241,14 +248,16 @@ def _pods(document: object) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def _pod_ask(pod: Mapping[str, Any], count: int) -> Ask | None:
-    """Return what pods of a spec ask for, None where they need no accelerator."""
+    """Return the devices that pods of a spec ask for, None where they need no accelerator."""
     amounts: Counter[str] = Counter()
     for container in pod["containers"]:
         resources = container.get("resources") if isinstance(container, dict) else None
+        # A device is the same in limits and requests; Kubernetes refuses any other manifest.
         limits = (resources or {}).get("limits") or (resources or {}).get("requests") or {}
         for name, amount in limits.items() if isinstance(limits, dict) else ():
             if str(amount).isdecimal():
                 amounts[name] += int(str(amount))
+    # A selector is sure; of an affinity the first type that it admits is priced.
     selector = pod.get("nodeSelector")
     labels = dict(selector) if isinstance(selector, dict) else {}
     for part, _ in _parts(pod.get("affinity")):
@@ -261,13 +270,6 @@ def _pod_ask(pod: Mapping[str, Any], count: int) -> Ask | None:
     bought = " ".join(str(labels.get(name, "")) for name in _MARKET_LABELS).lower()
     market = next((x for name, x in _SPOT.items() if name in bought), Market.ON_DEMAND)
     return Ask(kind, count, devices, cores, market) if count > 0 else None
-
-
-def _environment(documents: Sequence[object]) -> Iterator[tuple[str, str]]:
-    """Yield the environment variables that any container is given."""
-    for part, _ in _parts(list(documents)):
-        if isinstance(part.get("name"), str) and isinstance(part.get("value"), str):
-            yield part["name"], part["value"]
 
 
 def _cache(source: str) -> str:
@@ -343,7 +345,7 @@ def preflight_card(
     checks: Sequence[PreflightCheck],
     cheaper: Sequence[Text],
 ) -> Card:
-    """Draw price and checks, what fails first."""
+    """Draw price and checks, those that fail first."""
     hourly = [part.usd_per_hour for part in parts]
     total = [part.usd for part in parts]
     per_hour = sum((x for x in hourly if x is not None), Decimal(0))

@@ -206,7 +206,7 @@ def _storage(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
 
 
 def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
-    """Weigh what compiling again took, by the ledger, and by goodput each job's restarts."""
+    """Weigh compiles of known work, by the ledger, and by goodput each job's restarts."""
     window = Window(reading.now - _LOOKED, reading.now)
     goodput = goodput_within(ports, reading, window, ("job",))
     reach = goodput.read
@@ -283,6 +283,7 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
     """Suggest to let copies and logs expire that cost more each week."""
     end = reading.now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
     weeks: dict[str, list[Decimal]] = {}
+    # Whole weeks alone: a day more or less would look like growth.
     for n in range(weigh.GROWTH_WEEKS, 0, -1):
         start = end - n * timedelta(days=7)
         window = Window(start, start + timedelta(days=7))

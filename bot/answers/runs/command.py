@@ -263,7 +263,7 @@ _BILLION = 10**9
 
 @dataclass(frozen=True)
 class ScalePoint:
-    """State what runs on so many nodes did together; efficiency is against the fewest nodes."""
+    """State the work of all runs on so many nodes; efficiency is against the fewest nodes."""
 
     nodes: int
     runs: int
@@ -306,13 +306,14 @@ def points_of(runs: Sequence[Sample]) -> list[ScalePoint]:
         ]
         total = sum((weight for _, weight in paid), Decimal(0))
         usd = cents(sum((part for part, _ in paid), Decimal(0)) / total) if total else None
+        # The fewest nodes set the pace that the others are held against.
         first = points[0].tokens_per_node_hour if points else tokens / hours
         points.append(ScalePoint(nodes, len(alike), tokens, hours, usd, tokens / hours / first))
     return points
 
 
 def worth_at(points: Sequence[ScalePoint], nodes: int) -> float:
-    """Return what so many nodes would be worth, by a power law through the points; two at least."""
+    """Return how many ideal nodes so many would be worth, by a power law through the points; two at least."""
     xs, ys = (
         [math.log(x) for x in line]
         for line in zip(*((p.nodes, p.worth) for p in points), strict=True)
@@ -343,7 +344,9 @@ POINTS = Columns[ScalePoint](
         "efficiency",
         "tokens of a node-hour / those of the fewest nodes",
     ),
-    Column("worth nodes", lambda x: x.worth, Unit("{:,.1f}".format), "worth", "nodes x efficiency"),
+    Column(
+        "worth of nodes", lambda x: x.worth, Unit("{:,.1f}".format), "worth", "nodes x efficiency"
+    ),
     Column(
         "$ a billion tokens",
         lambda x: x.usd_per_billion_tokens,
@@ -356,7 +359,7 @@ POINTS = Columns[ScalePoint](
 
 
 def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -> Card:
-    """Draw efficiency by the number of nodes; of `nodes` that nobody tried, what they would be worth."""
+    """Draw efficiency by the number of nodes; of `nodes` that nobody tried, their worth."""
     most, fewest = points[-1], points[0]
     data: dict[str, Any] = {
         "run": name,
