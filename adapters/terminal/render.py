@@ -227,7 +227,11 @@ def as_markdown(card: Card) -> str:
 
 
 def _escaped(words: str) -> str:
-    return _MARKS.sub(r"\\\1", clean(words)).replace("@", "&#64;")
+    escaped = _MARKS.sub(r"\\\1", clean(words))
+    # A bare address would become a link by itself.
+    for mark, entity in (("@", "&#64;"), ("://", "&#58;//"), ("www.", "www&#46;")):
+        escaped = escaped.replace(mark, entity)
+    return escaped
 
 
 def clean(words: str) -> str:

@@ -137,6 +137,8 @@ def test_replicas_of_every_level_multiply_and_pods_share_nodes(types):
     )
     # Twelve pods of 8 NeuronCores, four to a node of 32.
     assert nodes_of(JOB_SET, types) == [("trn1.32xlarge", 3, Market.ON_DEMAND)]
+    five_more = JOB_SET.replace("replicas: 4", "replicas: 5")
+    assert nodes_of(five_more, types) == [("trn1.32xlarge", 4, Market.ON_DEMAND)]
 
 
 def test_a_slurm_script_counts_its_nodes_and_its_time(types):
@@ -221,6 +223,8 @@ async def test_the_price_is_nodes_times_hours_and_the_checks_say_what_is_amiss(c
     card = await checked(PYTORCH_JOB)
     data = card.data
     assert data["nodes"] == 16
+    for part in data["parts"]:
+        assert part["usd_per_hour"] == part["nodes"] * part["node_usd_per_hour"]
     assert data["usd_per_hour"] == sum(part["usd_per_hour"] for part in data["parts"])
     assert data["usd"] == sum(part["usd"] for part in data["parts"])
     assert float(data["usd"]) == pytest.approx(float(data["usd_per_hour"]) * 12, abs=0.02)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict
+from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict, _room, _volumes
+from bot.app import App
+from bot.costs.pricing import Pricing
+from bot.costs.suggestions import Suggestion
+from bot.model.alert import Alert
+from bot.model.causes import Cause
+from bot.model.fleet import Inventory, Reservation, Volume
+from bot.model.labels import Labels
 from bot.model.policy import Policy
+from bot.model.reading import Reading
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ANYONE, app, ask, buttons, refused
+from tests.builders import NOON, alert, anomaly, instance, with_parts
 from tests.e2e.product import recording
 
 
@@ -80,6 +93,56 @@ async def test_what_saves_less_than_the_setting_is_no_suggestion(wasteful: Opene
     values = {**bot.ports.policy.values, "advice.least_usd_per_month": amounts[1]}
     card = await ask(app(wasteful, MemoryStore(), Policy(values)), "suggestions")
     assert [x["usd_per_month"] for x in card.data["suggestions"]] == amounts[:2]
+
+
+def suggested(bot: App, alerts: Sequence[Alert] = (), **inventory: Any) -> list[Suggestion]:
+    """Return the suggestions about reservations and volumes of an inventory of four nodes on demand."""
+    names = [f"i-{n}" for n in range(4)]
+    nodes = {name: instance(name) for name in names}
+    nodes |= {"i-0": replace(nodes["i-0"], reservation="cr-2")}
+    seen = Reading(NOON, {}, Inventory(NOON, nodes, **inventory))
+    ports = with_parts(bot.ports, alerts=Alerts(alerts))
+    pricing = Pricing(ports).at(NOON)
+    return [*_room(ports, seen, pricing), *_volumes(ports, seen, pricing)]
+
+
+class Alerts:
+    def __init__(self, alerts: Sequence[Alert]) -> None:
+        self._alerts = tuple(alerts)
+
+    def load(self, _: datetime) -> Any:
+        return SimpleNamespace(alerts=self._alerts)
+
+
+def empty(n: int, zone: str = "") -> Reservation:
+    labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2", zone=zone)
+    return Reservation(labels, n, n, NOON, None)
+
+
+def test_nodes_on_demand_fit_empty_places_of_their_zone(bot: App) -> None:
+    (found,) = suggested(bot, reservations=(empty(2),))
+    assert "2 trn1.32xlarge nodes" in found.todo
+    # One of the four has a reservation of its own.
+    (found,) = suggested(bot, reservations=(empty(8),))
+    assert "3 trn1.32xlarge nodes" in found.todo
+    assert suggested(bot, reservations=(empty(8, "us-west-2d"),)) == []
+    assert suggested(bot, reservations=(replace(empty(8), available=0),)) == []
+
+
+def test_of_a_reservation_that_an_alert_names_nothing_is_suggested(bot: App) -> None:
+    told = alert(anomaly(Cause.UNUSED_CAPACITY, things=("cr-1",)))
+    assert suggested(bot, [told], reservations=(empty(2),)) == []
+
+
+def test_only_gp2_volumes_are_to_become_newer(bot: App) -> None:
+    kinds = (("gp2", 500), ("gp3", 900), ("gp2", 250))
+    volumes = tuple(
+        Volume(Labels(resource=f"vol-{n}", region="us-east-1"), gib, kind, "in-use", NOON)
+        for n, (kind, gib) in enumerate(kinds)
+    )
+    (found,) = suggested(bot, volumes=volumes)
+    assert "750 GiB" in found.todo
+    assert float(found.usd_per_month) == pytest.approx(750 * 0.02, rel=0.01)
 
 
 async def test_a_fleet_that_works_gets_no_suggestion(opened: OpenedSource) -> None:

@@ -97,6 +97,13 @@ def test_two_faults_in_a_row_share_no_hour():
     assert second.restart_hours == 0
 
 
+def test_a_restart_counts_for_the_first_of_two_faults_alone():
+    time = time_of(broken=[0])
+    first, second = faults(time, fault(), fault(30, 36, hours="0", name="a2"))
+    assert first.restart_hours == pytest.approx(7 * 3 / 12)
+    assert second.restart_hours == 0
+
+
 def test_how_often_a_type_breaks_is_counted_by_zone():
     time = time_of(broken=[0])
     nodes = by_node(faults(time, fault(), fault(50, 60, name="a2")), time)

@@ -231,6 +231,12 @@ def test_only_what_grows_in_every_week_is_suggested_by_its_growth(weeks: list[in
         assert found.high_usd == 2 * found.low_usd
 
 
+@pytest.mark.parametrize(("last", "suggested"), [(109, False), (110, True)])
+def test_growth_of_less_than_a_tenth_is_worth_no_rule(last: int, suggested: bool) -> None:
+    weeks = [Decimal(x) for x in (100, 101, 102, 103, last)]
+    assert (weigh.only_grows("EBS:SnapshotUsage", weeks, MONDAY) is not None) is suggested
+
+
 def test_the_same_suggestion_has_the_same_id() -> None:
     first = weigh.storage([("vol-1", Decimal(30))], MONDAY, MONDAY)
     later = weigh.storage([("vol-1", Decimal(30)), ("vol-2", Decimal(12))], MONDAY, MONDAY + HOUR)

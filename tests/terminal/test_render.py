@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.terminal.render import columns, render
+from adapters.terminal.render import as_markdown, columns, render
 from bot.cards.card import (
     Align,
     Card,
@@ -167,3 +167,20 @@ def test_of_more_bars_than_fit_times_keep_the_newest_and_ranks_the_first():
     assert "Oct 30" in timed
     assert "10 earlier, and" in timed
     assert "Oct 10 " not in timed
+
+
+def test_markdown_for_a_pull_request_neither_formats_links_nor_mentions():
+    hostile = "@dana `x` [a](http://b) | <b> *c* #1"
+    table = Table(
+        (Heading("node"), Heading("cost", Align.RIGHT)), ((hostile, "$1"),), ("total", "$1")
+    )
+    written = as_markdown(
+        Card("Title *x*", Tone.INFO, (text(Strong("so"), f" {hostile}"), table), {})
+    )
+    assert written.startswith("### ◆ Title \\*x\\*\n")
+    assert "@dana" not in written
+    assert "**so** &#64;dana \\`x\\` \\[a\\](http&#58;//b) \\| \\<b\\> \\*c\\* \\#1" in written
+    # Two cells a row, whatever stands in them.
+    rows = [line for line in written.splitlines() if line.startswith("|")]
+    assert rows[:2] == ["| node | cost |", "| --- | --: |"]
+    assert {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {4}
