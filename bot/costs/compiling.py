@@ -137,9 +137,10 @@ class LedgerEntry:
 
     @property
     def spared_usd(self) -> Decimal:
-        """Return the USD that one cache for all nodes would have spared.
+        """Return the USD that was avoidable.
 
-        All of it where the work had been compiled before, else all but the slowest node.
+        By one cache for all nodes all of it where the work had been compiled before; else by one
+        node that compiles before the others are launched all but the slowest node's.
         """
         return self.again_usd or self.batch.spared_usd
 

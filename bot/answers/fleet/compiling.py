@@ -261,6 +261,8 @@ def _minutes(length: timedelta) -> str:
 
 
 _REMEDIES: Mapping[CacheMiss, str] = {
+    CacheMiss.FIRST: "where many nodes compile at once, all pay for the wait: compile on one node"
+    " (neuron_parallel_compile) before the others are launched.",
     CacheMiss.GRAPH: "the log names graphs that were never compiled: a new shape, batch size,"
     " optimizer, precision or line of code makes one. Pad to a few shapes, and compile on one node"
     " first (neuron_parallel_compile).",
@@ -274,7 +276,7 @@ _REMEDIES: Mapping[CacheMiss, str] = {
     CacheMiss.UNKNOWN: "nodes that had compiled before, for the same job or for another one: tag"
     " nodes with their job, or let the compiler's log be read (docs/aws.md).",
 }
-"""What to do about each part of the key that was missed; a first compile needs nothing."""
+"""The remedy for each part of the key that was missed."""
 
 LEDGER = Columns[LedgerEntry](
     Column("begun", lambda x: clock(x.batch.window.start)),
@@ -292,11 +294,12 @@ LEDGER = Columns[LedgerEntry](
         total=True,
     ),
     Column(
-        "spared by one cache",
+        "avoidable",
         lambda x: x.spared_usd,
         USD_CENTS,
         "spared_usd",
-        "all of it where the work was in a cache before, else the sum less the slowest node",
+        "all of it where the work had been compiled before (one cache for all nodes), else the sum"
+        " less the slowest node (one node that compiles before the others are launched)",
         total=True,
     ),
     Column("why", lambda x: x.miss.value, key="miss"),
@@ -330,7 +333,6 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
     remedies = [
         text(Strong(f"{miss.value.capitalize()}, {usd(amount)}"), f": {_REMEDIES[miss]}")
         for miss, amount in sorted(by_miss.items(), key=lambda x: -x[1])
-        if miss in _REMEDIES
     ]
     blocks = compose(
         LEDGER.table(entries, most=_LISTED, total="total"),
@@ -344,8 +346,9 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
     )
     title = f"Compiling: {usd(total)} in {counted(len(entries), 'start')}, {period(window)}"
     if spared:
-        title = f"Compiling: {usd(total)}, one shared cache would have spared up to {usd(spared)}"
-    return Card(title, Tone.WARNING if spared > total / 2 else Tone.INFO, blocks, data)
+        title = f"Compiling: {usd(total)}, up to {usd(spared)} of it avoidable"
+    again = sum((entry.again_usd for entry in entries), Decimal(0))
+    return Card(title, Tone.WARNING if again > total / 2 else Tone.INFO, blocks, data)
 
 
 def ledger_within(
@@ -389,7 +392,7 @@ def ledger_within(
 @command(
     "compiles",
     "Every start that compiled, the dearest first: its cost, which part of the cache's key it most likely missed, and"
-    " what one shared cache would have spared.",
+    " how much of it was avoidable.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.COSTS,
