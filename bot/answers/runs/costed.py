@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 
 import numpy as np
@@ -101,12 +102,14 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     if frame is None or not reading.runs:
         return ()
     billed = billed_hours(ports.world.billing, reading.inventory, Window(frame.start, at))
+    clusters = _clusters(reading, frame)
     runs = []
     for run in reading.runs:
-        row = _row(run, frame)
+        cluster = clusters[run.labels.cluster]
+        row = cluster.rows.get(run.labels.job)
         if row is None:
             continue
-        nodes, by, among = _nodes(run, reading, frame)
+        nodes, by, among = _nodes(run, reading, frame, cluster)
         priced = [(node, price) for node in nodes if (price := pricing.instance(node))]
         paid = [
             Paid(node.launched_at, node.ended_at, price.usd_per_hour, billed.get(node.id, {}))
@@ -181,41 +184,58 @@ def parities(ports: Ports, at: datetime) -> tuple[tuple[str, RunComparison | Non
     return tuple(compared)
 
 
-def _row(run: Run, frame: Frame) -> int | None:
-    key = (run.labels.job, run.labels.cluster)
-    return next((i for i, x in enumerate(frame.things) if (x.job, x.cluster) == key), None)
+@dataclass(frozen=True)
+class _Cluster:
+    """Hold the nodes and runs of a cluster, with all that each run is asked for by every other."""
+
+    nodes: list[Instance] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    """The row of each run's frame, by its name."""
+    spans: dict[str, slice | None] = field(default_factory=dict)
+    """The steps in which each of them reported."""
+    claims: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The ids of the nodes that a label, a tag or a name gives to each run."""
 
 
-def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], str, Doubles]:
+def _clusters(reading: Reading, frame: Frame) -> Mapping[str, _Cluster]:
+    """Return every cluster by name: worked out once, as each run is held against all others."""
+    clusters: dict[str, _Cluster] = defaultdict(_Cluster)
+    for node in reading.inventory.instances.values():
+        clusters[node.labels.cluster].nodes.append(node)
+    for row, thing in enumerate(frame.things):
+        cluster = clusters[thing.cluster]
+        if thing.job not in cluster.rows:
+            cluster.rows[thing.job], cluster.spans[thing.job] = row, reporting(frame, row)
+    for run in reading.runs:
+        cluster = clusters[run.labels.cluster]
+        nodes, _ = claimed_nodes(run, cluster.nodes)
+        cluster.claims[run.labels.job] = frozenset(node.id for node in nodes)
+    return clusters
+
+
+def _nodes(
+    run: Run, reading: Reading, frame: Frame, whole: _Cluster
+) -> tuple[list[Instance], str, Doubles]:
     """Return the nodes that a run is charged with, how they were found, and who shares them.
 
     The last is among how many runs they are shared at each step.
     """
-    name = run.labels.cluster
-    span = reporting(frame, _row(run, frame) or 0)
+    name = run.labels.job
+    span = whole.spans.get(name)
     seen = _seen(reading, frame, span) if span else None
     idle = {x.instance for x in seen.pick(without_runtime(seen)).things} if seen else set()
-    cluster = [
-        x
-        for x in reading.inventory.instances.values()
-        if x.labels.cluster == name and x.id not in idle
-    ]
+    cluster = [x for x in whole.nodes if x.id not in idle]
     nodes, by = claimed_nodes(run, cluster)
     if nodes:
         return nodes, by, np.ones(frame.n_steps)
 
     # What no label and no tag gives to a run is shared by all that have no node of their own.
-    taken: set[str] = set()
     counts = np.zeros(frame.n_steps)
-    for sharer in reading.runs:
-        if sharer.labels.cluster != name:
-            continue
-        claimed, _ = claimed_nodes(sharer, cluster)
-        taken |= {x.id for x in claimed}
-        row = None if claimed else _row(sharer, frame)
+    taken = frozenset[str]().union(*whole.claims.values())
+    for sharer, claimed in whole.claims.items():
         # A run that is over shares nothing.
-        if row is not None and (span := reporting(frame, row)):
-            counts[span] += 1
+        if (sharer == name or not claimed) and (reported := whole.spans.get(sharer)):
+            counts[reported] += 1
 
     among = np.maximum(counts, 1)
     most = int(among[span].max()) if span else 1
