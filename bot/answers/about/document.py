@@ -313,6 +313,8 @@ _KINDS: Mapping[Any, Schema] = {
 _SWITCH = {True: "on", False: "off"}
 
 
+_LISTED_PARAMETERS = 12
+
 ASK = Tool(
     "ask",
     "ask",
@@ -335,7 +337,8 @@ ASK = Tool(
 def tools() -> tuple[Tool, ...]:
     """Return a tool for each command that people type, by name.
 
-    Those that a list names are about the fleet, only read, and say by themselves what they take.
+    Those that a list names are about the fleet and only read; a file is read in a terminal, and a
+    form of many questions is for people.
     """
     offered = []
     for offer in commands_by_name():
@@ -357,7 +360,9 @@ def tools() -> tuple[Tool, ...]:
                 listed=effect is Effect.READS
                 and offer.who is Role.ANYONE
                 and offer.topic is not Topic.BOT
-                and not offer.carries,
+                and not offer.carries
+                and len(offer.parameters) <= _LISTED_PARAMETERS
+                and not any(parameter.word == "path" for parameter in offer.parameters),
             )
         )
     return tuple(offered)

@@ -35,6 +35,7 @@ from bot.costs.compiling import (
     ledger,
 )
 from bot.costs.pricing import Pricing, hours_of
+from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.causes import Cause
 from bot.model.labels import Labels
@@ -412,6 +413,7 @@ def compiles(
 ) -> Card:
     """Hold each start against those before it, as far as metrics go back."""
     reading = ports.world.source.read(request.at)
+    refuse_unseen(cluster, reading)
     entries = ledger_within(ports, reading, window, cluster)
     entries.sort(key=lambda entry: -(entry.batch.usd or Decimal(0)))
     card = ledger_card(entries, window, logged=bool(reading.marks))

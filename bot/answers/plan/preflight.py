@@ -487,6 +487,15 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
     )
 
 
+def _text(ports: Ports, request: Request, path: str) -> str:
+    """Return the text of the file; raise `WrongInput` where none is read, as in a chat."""
+    if request.surface == "terminal":
+        return ports.site.files.text(path, request)
+    raise WrongInput(
+        f"'{path[:60]}' is read in a terminal alone; write there 'trnbot preflight {path[:60]}'."
+    )
+
+
 @command(
     "preflight",
     "Read a job before it starts (Kubernetes manifest, Slurm script, Terraform plan): its price,"
@@ -515,11 +524,15 @@ def preflight(
     run: str = arg("", "a run whose measured speed a node holds here too", keyword=True),
 ) -> Card:
     """Price the nodes that a file asks for, and hold them against quota, refusals and settings."""
-    if not 0 <= hours <= 100_000 or not 0 <= tokens <= 1_000_000 or bool(tokens) is not bool(run):
-        raise WrongInput("hours is 0 to 100,000; tokens (billions) and run=NAME go together.")
-    launch = read_launch(ports.site.files.text(path, request))
+    if not 0 <= hours <= 100_000 or not 0 <= tokens <= 1_000_000:
+        raise WrongInput("hours is 0 to 100,000, tokens (billions) 0 to 1,000,000.")
+    if bool(tokens) is not bool(run):
+        raise WrongInput(
+            f"tokens and run go together; write for example tokens=100 run={run or 'llama-8b'}."
+        )
     types, region = ports.world.knowledge.types(), known_region(region, ports)
     default = known_type(type_, types).name if type_ else ""
+    launch = read_launch(_text(ports, request, path))
     asks = [replace(ask, instance_type=ask.instance_type or default) for ask in launch.asks]
     if any(not ask.instance_type for ask in asks):
         raise WrongInput("The file names no instance type; give one, such as type=trn1.32xlarge.")
