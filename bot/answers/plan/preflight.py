@@ -487,15 +487,6 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
     )
 
 
-def _text(ports: Ports, request: Request, path: str) -> str:
-    """Return the text of the file; raise `WrongInput` where none is read, as in a chat."""
-    if request.surface == "terminal":
-        return ports.site.files.text(path, request)
-    raise WrongInput(
-        f"'{path[:60]}' is read in a terminal alone; write there 'trnbot preflight {path[:60]}'."
-    )
-
-
 @command(
     "preflight",
     "Read a job before it starts (Kubernetes manifest, Slurm script, Terraform plan): its price,"
@@ -532,7 +523,12 @@ def preflight(
         )
     types, region = ports.world.knowledge.types(), known_region(region, ports)
     default = known_type(type_, types).name if type_ else ""
-    launch = read_launch(_text(ports, request, path))
+    if request.surface != "terminal":
+        raise WrongInput(
+            f"'{path[:60]}' is read in a terminal alone; write there 'trnbot preflight"
+            f" {path[:60]}'."
+        )
+    launch = read_launch(ports.site.files.text(path, request))
     asks = [replace(ask, instance_type=ask.instance_type or default) for ask in launch.asks]
     if any(not ask.instance_type for ask in asks):
         raise WrongInput("The file names no instance type; give one, such as type=trn1.32xlarge.")
