@@ -42,6 +42,12 @@ class Batch:
         return self.compiles[0].ending
 
     @property
+    def place(self) -> str:
+        """Return the job that compiled, else its cluster, team, region or account."""
+        scope = self.compiles[0].scope
+        return scope.job or scope.cluster or scope.team or scope.region or scope.account
+
+    @property
     def nodes(self) -> int:
         """Return the number of nodes that compiled."""
         return len({compilation.instance for compilation in self.compiles})

@@ -282,7 +282,7 @@ _REMEDIES: Mapping[CacheMiss, str] = {
 LEDGER = Columns[LedgerEntry](
     Column("begun", lambda x: clock(x.batch.window.start)),
     datum("window", lambda x: x.batch.window),
-    Column("where", lambda x: _place(x.batch)),
+    Column("where", lambda x: x.batch.place),
     datum("scope", lambda x: dict(x.batch.compiles[0].scope)),
     Column("nodes", lambda x: x.batch.nodes, COUNT, "nodes", "count of the nodes that compiled"),
     Column("for", lambda x: x.batch.window.length, Unit(_minutes, Align.LEFT)),
@@ -306,11 +306,6 @@ LEDGER = Columns[LedgerEntry](
     Column("why", lambda x: x.miss.value, key="miss"),
     datum("ending", lambda x: x.batch.ending.value),
 )
-
-
-def _place(batch: Batch) -> str:
-    scope = batch.compiles[0].scope
-    return scope.job or scope.cluster or scope.team or scope.region or scope.account
 
 
 def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool) -> Card:

@@ -102,7 +102,7 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     if frame is None or not reading.runs:
         return ()
     billed = billed_hours(ports.world.billing, reading.inventory, Window(frame.start, at))
-    clusters = _clusters(reading, frame)
+    clusters = _Cluster.by_name(reading, frame)
     runs = []
     for run in reading.runs:
         cluster = clusters[run.labels.cluster]
@@ -196,21 +196,21 @@ class _Cluster:
     claims: dict[str, frozenset[str]] = field(default_factory=dict)
     """The ids of the nodes that a label, a tag or a name gives to each run."""
 
-
-def _clusters(reading: Reading, frame: Frame) -> Mapping[str, _Cluster]:
-    """Return every cluster by name: worked out once, as each run is held against all others."""
-    clusters: dict[str, _Cluster] = defaultdict(_Cluster)
-    for node in reading.inventory.instances.values():
-        clusters[node.labels.cluster].nodes.append(node)
-    for row, thing in enumerate(frame.things):
-        cluster = clusters[thing.cluster]
-        if thing.job not in cluster.rows:
-            cluster.rows[thing.job], cluster.spans[thing.job] = row, reporting(frame, row)
-    for run in reading.runs:
-        cluster = clusters[run.labels.cluster]
-        nodes, _ = claimed_nodes(run, cluster.nodes)
-        cluster.claims[run.labels.job] = frozenset(node.id for node in nodes)
-    return clusters
+    @classmethod
+    def by_name(cls, reading: Reading, frame: Frame) -> Mapping[str, _Cluster]:
+        """Return every cluster by name: worked out once, as each run is held against all others."""
+        clusters: dict[str, _Cluster] = defaultdict(cls)
+        for node in reading.inventory.instances.values():
+            clusters[node.labels.cluster].nodes.append(node)
+        for row, thing in enumerate(frame.things):
+            cluster = clusters[thing.cluster]
+            if thing.job not in cluster.rows:
+                cluster.rows[thing.job], cluster.spans[thing.job] = row, reporting(frame, row)
+        for run in reading.runs:
+            cluster = clusters[run.labels.cluster]
+            nodes, _ = claimed_nodes(run, cluster.nodes)
+            cluster.claims[run.labels.job] = frozenset(node.id for node in nodes)
+        return clusters
 
 
 def _nodes(
