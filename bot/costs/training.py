@@ -319,6 +319,12 @@ class Sample:
     node_hours: float | None = field(default=None, metadata={"optional": True})
 
     @property
+    def size(self) -> float | None:
+        """Return the parameters to two digits, None where the trainer reports none."""
+        # Trainers count the parameters of one model a little differently.
+        return float(f"{self.parameters:.2g}") if self.parameters else None
+
+    @property
     def millions(self) -> float | None:
         """Return the millions of tokens gained a node-hour."""
         return self.tokens / self.node_hours / 1e6 if self.tokens and self.node_hours else None

@@ -107,8 +107,16 @@ def console_link(use: QuotaUse) -> Link | str:
     return Link("Service Quotas", f"{console}/servicequotas/home/services/ec2/quotas/{code}")
 
 
-def launch_verdict(wanted: str, nodes: int, rooms: Mapping[str, int]) -> tuple[Tone, str]:
-    """Say whether so many more nodes would start, by how many have room in each region."""
+def launch_verdict(
+    uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str, nodes: int
+) -> tuple[Tone, str]:
+    """Say whether so many more nodes of a type would start, by the room of its quotas by region."""
+    wanted = f"{nodes:,} more {instance_type}"
+    rooms = {
+        use.quota.labels.region or "one region": fits[1]
+        for use in uses
+        if (fits := room(use, types, instance_type))
+    }
     if fitting := sorted(region for region, most in rooms.items() if most >= nodes):
         return Tone.GOOD, f"{wanted} fit the quota of {' and '.join(fitting)}"
     where = max(rooms, key=lambda region: rooms[region], default="any region")
@@ -171,12 +179,8 @@ def quota_card(
         title = "1 quota leaves no room for one more node"
 
     if nodes:
-        rooms = {
-            use.quota.labels.region or "one region": fits[1]
-            for use in uses
-            if use.quota.market is not Market.SPOT and (fits := room(use, types, instance_type))
-        }
-        tone, title = launch_verdict(f"{nodes:,} more {instance_type}", nodes, rooms)
+        of_market = [use for use in uses if use.quota.market is not Market.SPOT]
+        tone, title = launch_verdict(of_market, types, instance_type, nodes)
 
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
     oldest = day(min(use.quota.asof for use in uses))

@@ -12,7 +12,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.plan.capacity import launch_verdict, refused_of, room, use_of
+from bot.answers.plan.capacity import launch_verdict, refused_of, use_of
 from bot.answers.runs.costed import costed_runs, find_run
 from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, USD, Column, Columns, datum
@@ -339,6 +339,13 @@ CHECKS = Columns[PreflightCheck](
 )
 
 
+def _sum(amounts: Sequence[Decimal | None]) -> Decimal | None:
+    """Return the sum, None where one of the amounts is not known."""
+    # A total that leaves out a part would look like a price.
+    priced = [amount for amount in amounts if amount is not None]
+    return sum(priced, Decimal(0)) if len(priced) == len(amounts) else None
+
+
 def preflight_card(
     launch: Launch,
     parts: Sequence[Priced],
@@ -346,13 +353,12 @@ def preflight_card(
     cheaper: Sequence[Text],
 ) -> Card:
     """Draw price and checks, those that fail first."""
-    hourly = [part.usd_per_hour for part in parts]
-    total = [part.usd for part in parts]
-    per_hour = sum((x for x in hourly if x is not None), Decimal(0))
+    per_hour = _sum([part.usd_per_hour for part in parts])
+    total = _sum([part.usd for part in parts])
     nodes = sum(part.nodes for part in parts)
-    price = "price not known" if None in hourly else f"{usd(per_hour)} an hour"
-    if None not in total:
-        price += f", {usd(sum((x for x in total if x is not None), Decimal(0)))} in all"
+    price = "price not known" if per_hour is None else f"{usd(per_hour)} an hour"
+    if total is not None:
+        price += f", {usd(total)} in all"
     failing = [check for check in checks if not check.ok]
     blocks = compose(
         PARTS.table(parts, total="total" if len(parts) > 1 else ""),
@@ -373,8 +379,8 @@ def preflight_card(
     data = {
         "of": launch.of,
         "nodes": nodes,
-        "usd_per_hour": None if None in hourly else per_hour,
-        "usd": None if None in total else sum((x for x in total if x is not None), Decimal(0)),
+        "usd_per_hour": per_hour,
+        "usd": total,
         "hours": parts[0].hours,
         "parts": PARTS.data(parts),
         "checks": CHECKS.data(checks),
@@ -387,7 +393,6 @@ def _checks(
     launch: Launch, parts: Sequence[Priced], reading: Reading, length: PreflightCheck
 ) -> Iterator[PreflightCheck]:
     """Yield the verdict on quota, capacity, length, cache and price."""
-    types = reading.inventory.types
     launched = Counter[tuple[str, Market]]()
     for part in parts:
         launched[part.ask.instance_type, part.ask.market] += part.nodes
@@ -397,16 +402,10 @@ def _checks(
             for quota in reading.inventory.quotas
             if quota.counts(kind) and (quota.market is Market.SPOT) is (market is Market.SPOT)
         ]
-        name = f"{nodes:,} more {kind}"
         if market is Market.CAPACITY_BLOCK:
             yield PreflightCheck("quota", True, "a Capacity Block counts against none")
         elif quotas:
-            rooms = {
-                use.quota.labels.region or "one region": fits[1]
-                for use in quotas
-                if (fits := room(use, types, kind))
-            }
-            tone, says = launch_verdict(name, nodes, rooms)
+            tone, says = launch_verdict(quotas, reading.inventory.types, kind, nodes)
             yield PreflightCheck("quota", tone is Tone.GOOD, says)
         else:
             yield PreflightCheck("quota", True, f"no quota of {kind} is known here")

@@ -414,9 +414,8 @@ def _alike(costed: Costed, runs: Sequence[Costed], baselines: Mapping[str, Sampl
     By the model's size where trainers report it, else by the name without its date or attempt.
     """
 
-    def key(side: Sample) -> tuple[str, tuple[str, ...]]:
-        # Trainers count the parameters of one model a little differently.
-        return f"{side.parameters:.2g}" if side.parameters else job_of(side.name), side.types
+    def key(side: Sample) -> tuple[float | str, tuple[str, ...]]:
+        return side.size or job_of(side.name), side.types
 
     sides = [sample(run) for run in runs]
     names = {side.name for side in sides}

@@ -308,9 +308,8 @@ def measured_speeds(
     sizes: dict[float, tuple[list[Sample], list[Sample]]] = {}
     for run in runs:
         side = sample(run)
-        if side.parameters and side.node_hours and len(side.types) == 1:
-            # Trainers count the parameters of one model a little differently.
-            pair = sizes.setdefault(float(f"{side.parameters:.2g}"), ([], []))
+        if side.size and side.node_hours and len(side.types) == 1:
+            pair = sizes.setdefault(side.size, ([], []))
             for kind, found in zip((old, new), pair, strict=True):
                 if side.types[0] == kind.name:
                     found.append(side)
@@ -453,7 +452,7 @@ def stated_speed(old: InstanceType, new: InstanceType, factor: float, at: dateti
 def verdict_of_runs(ports: Ports, at: datetime, old: Sample, new: Sample) -> Verdict:
     """Return which of two runs or baselines does the same work for less; may block."""
     missing = [x.name for x in (old, new) if len(x.types) != 1 or not x.node_hours]
-    sizes = {f"{x.parameters:.2g}" for x in (old, new) if x.parameters}
+    sizes = {x.size for x in (old, new) if x.size}
     unknown = ""
     if missing:
         unknown = f"the nodes of {' and '.join(missing)} are not known apart from others"
