@@ -376,8 +376,7 @@ def ledger_within(
 
     # What the window holds is held against what came before it as well.
     hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
-    parts = (*clipped(every, Window(since, window.start)), *clipped(every, window))
-    starts = batches(parts, hour_of)
+    starts = batches(clipped(every, Window(since, window.end)), hour_of)
     return [
         entry
         for entry in ledger(starts, reading.marks, cold)
