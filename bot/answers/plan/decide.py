@@ -333,7 +333,8 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
     try:
         nodes = [x.labels for x in ports.world.source.read(at).inventory.instances.values()]
         counts = Counter(x.instance_type for x in nodes if x.cluster == workload)
-        run = next((x for x in costed_runs(ports, at) if x.name == workload), None)
+        runs = costed_runs(ports, at)
+        run = next((x for x in runs if x.name == workload), None)
         counts = counts or Counter(run.instance_types if run else ())
         old = next(kinds[name] for name, _ in counts.most_common() if name in kinds)
 
@@ -344,7 +345,7 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         new = known_type(name, kinds) if name else default_target(old, kinds, claims)
         if old.has_neuron == new.has_neuron:
             return None
-        speeds = speeds_of(ports, at, old, new)
+        speeds = speeds_of(ports, runs, old, new, at.date())
         names = old.name, new.name
         verdict = Verdict(*names, speeds.voices, prices_alike(ports, at, names))
     except (TrnbotError, StopIteration):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from bot.answers.fleet.card import NodeRow
@@ -31,7 +32,7 @@ from bot.answers.plan.comparison import (
     state_counts,
 )
 from bot.answers.plan.fit import ANY, fit_blocks, fit_data, fit_of, measured
-from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of
+from bot.answers.runs.costed import VERDICT, Costed, costed_runs, prices_alike, speeds_of
 from bot.cards.card import (
     Button,
     Buttons,
@@ -389,7 +390,7 @@ def migrate(
 
     policy = ports.policy.at(Labels(cluster=cluster))
     offers = Offers(Pricing(ports).at(request.at))
-    migration = _compared(ports, request.at, standing, target)
+    migration = _compared(ports, request.at, standing, target, costed_runs(ports, request.at))
 
     # One node with the target's chip compiles, and the others load its artifacts from the cache.
     compilers = (x for x in types.values() if x.accelerator == target.accelerator and x.has_neuron)
@@ -421,7 +422,7 @@ def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequen
     Nobody asked for them: where anything speaks against a move, or its price or speed is not known
     well enough to judge it, there is none. May block.
     """
-    moves = []
+    moves, runs = [], cache(lambda: costed_runs(ports, reading.now))
     for cluster in sorted({row.instance.labels.cluster for row in rows} - {""}):
         least = ports.policy.at(Labels(cluster=cluster)).number("advice.least_utilization")
         # A type that nobody knows, or that none compares with, has no move to suggest.
@@ -431,18 +432,22 @@ def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequen
                 continue
             knowledge = ports.world.knowledge
             target = default_target(standing.type, knowledge.types(), knowledge.claims())
-            migration = _compared(ports, reading.now, standing, target)
+            migration = _compared(ports, reading.now, standing, target, runs())
             if _judged(migration)[2] is Tone.GOOD:
                 moves.append(migration)
     return moves
 
 
 def _compared(
-    ports: Ports, now: datetime, standing: ClusterStanding, target: InstanceType
+    ports: Ports,
+    now: datetime,
+    standing: ClusterStanding,
+    target: InstanceType,
+    runs: Sequence[Costed],
 ) -> Migration:
     """Weigh a cluster's move to a type by what is known of their speeds and prices."""
     today = standing.type
-    speeds = speeds_of(ports, now, today, target)
+    speeds = speeds_of(ports, runs, today, target, now.date())
     offers = Offers(Pricing(ports).at(now))
     quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
     names = today.name, target.name

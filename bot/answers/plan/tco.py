@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, usual_port
 from bot.answers.plan.comparison import SpeedRange
-from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of, stated_speed
+from bot.answers.runs.costed import VERDICT, costed_runs, prices_alike, speeds_of, stated_speed
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
@@ -293,7 +293,8 @@ def tco(
         raise WrongInput(f"{first.name} is named twice; name two types.")
 
     if speed is None:
-        speeds = speeds_of(ports, request.at, first, second)
+        runs = costed_runs(ports, request.at)
+        speeds = speeds_of(ports, runs, first, second, request.at.date())
     else:
         speeds = stated_speed(first, second, float(speed), request.at)
 

@@ -430,13 +430,15 @@ VERDICT = Columns[Verdict](
 )
 
 
-def speeds_of(ports: Ports, at: datetime, old: InstanceType, new: InstanceType) -> SpeedRange:
+def speeds_of(
+    ports: Ports, runs: Sequence[Costed], old: InstanceType, new: InstanceType, day: date
+) -> SpeedRange:
     """Return the work of a node of `new`, by the account's own runs, else as others state it.
 
-    May block. Raise `WrongInput` where nothing compares the two.
+    Raise `WrongInput` where nothing compares the two.
     """
     knowledge = ports.world.knowledge
-    own = measured_speeds(costed_runs(ports, at), old, new, at.date())
+    own = measured_speeds(runs, old, new, day)
     return speed_range(old, new, knowledge.types(), knowledge.claims(), own)
 
 
