@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +36,29 @@ FIXED = (
 @contextmanager
 def starved(scenario: str = "reference", until: str = STARVED) -> Iterator[Product]:
     """Serve the console at a time when 64 nodes starve, or another; it stands still there, in a database of its own."""
-    settings = {
+    with tempfile.TemporaryDirectory(dir=CACHE) as made:
+        folder = Path(made)
+        shutil.copytree(_watched(scenario, until).name, folder, dirs_exist_ok=True)
+        with product(folder, free_port(), _settings(scenario) | STILL) as bot:
+            yield bot
+
+
+def _settings(scenario: str) -> dict[str, str]:
+    return {
         "TRNBOT_SOURCE": f"recording:{recording(scenario)}",
         "TRNBOT_ROUTE": "web:alerts",
         "TRNBOT_LINES": "6000",
     }
-    with tempfile.TemporaryDirectory(dir=CACHE) as made:
-        folder = Path(made)
-        with product(folder, free_port(), settings | FAST) as bot:
-            while str(bot.health()["ticked_at"] or "") < until and not bot.health()["ended"]:
-                time.sleep(0.1)
-        with product(folder, free_port(), settings | STILL) as bot:
-            yield bot
+
+
+@cache
+def _watched(scenario: str, until: str) -> tempfile.TemporaryDirectory[str]:
+    """Watch a recording until a time, once in a process; return the folder of its database."""
+    made = tempfile.TemporaryDirectory(dir=CACHE)
+    with product(Path(made.name), free_port(), _settings(scenario) | FAST) as bot:
+        while str(bot.health()["ticked_at"] or "") < until and not bot.health()["ended"]:
+            time.sleep(0.1)
+    return made
 
 
 @asynccontextmanager

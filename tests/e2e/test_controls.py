@@ -1,4 +1,4 @@
-"""Press every control of every page of the product itself, at three widths, in light and dark: what the page says was done.
+"""Press every control of every page of the product itself, at three widths, light or dark: what the page says was done.
 
 `test_access.py` looks at the same pages by axe-core, and presses by keys.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -52,8 +53,7 @@ def bot() -> Iterator[Product]:
         yield served
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("device", WIDTHS)
+@pytest.mark.parametrize(("device", "theme"), list(zip(WIDTHS, cycle(THEMES), strict=False)))
 async def test_every_control_of_every_page_does_what_the_page_says(
     bot: Product, device: str, theme: str
 ) -> None:
