@@ -81,7 +81,7 @@ PAIRS = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(pairs=PAIRS, scope=st.sampled_from(["", " cluster=tiny", " cluster=other", " team=search"]))
 async def test_applying_gives_exactly_what_was_previewed(

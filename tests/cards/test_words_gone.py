@@ -5,6 +5,8 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.house.trees import nodes_of
+
 ROOT = Path(__file__).parents[2]
 PLACES = ("bot", "detectors", "adapters")
 
@@ -18,10 +20,10 @@ def gone() -> dict[str, str]:
 def sentences() -> Iterator[tuple[str, str]]:
     """Yield what people may read, with the file that it stands in."""
     for path in (path for place in PLACES for path in (ROOT / place).rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        written = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+        nodes = nodes_of(path)
+        written = [node.value for node in nodes if isinstance(node, ast.Expr)]
         documented = {id(value) for value in written if isinstance(value, ast.Constant)}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.JoinedStr):
                 parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
                 yield str(path), "{}".join(map(str, parts))

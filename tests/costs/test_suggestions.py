@@ -51,8 +51,10 @@ def derived_month(used: np.ndarray, start: datetime, prices: list[Decimal]) -> f
     table = duckdb.connect()
     table.execute("SET TimeZone = 'UTC'")
     table.execute("CREATE TABLE used (t TIMESTAMP, level DOUBLE, usd DOUBLE)")
-    table.executemany(
-        "INSERT INTO used VALUES (?, ?, ?)", [(at.replace(tzinfo=None), *x) for at, *x in rows]
+    times, levels, usd = zip(*rows, strict=True)
+    table.execute(
+        "INSERT INTO used SELECT unnest($1::TIMESTAMPTZ[])::TIMESTAMP, unnest($2), unnest($3)",
+        [list(times), list(levels), list(usd)],
     )
     (total,) = table.execute(
         """

@@ -54,3 +54,11 @@ def plain(store: str) -> dict[str, dict[str, Any]]:
 def workload(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the object that makes pods."""
     return next(x for x in found.values() if x["kind"] in ("StatefulSet", "Deployment"))
+
+
+def check_schema(found: Mapping[str, Any], version: str) -> None:
+    """Raise for an object that does not fit the schema of a version of Kubernetes, or of the newest known."""
+    import kubernetes_validate  # it compiles grammars for seconds, which each worker would pay
+
+    known = kubernetes_validate.latest_version() if version == "newest" else version
+    kubernetes_validate.validate(found, known, strict=True)

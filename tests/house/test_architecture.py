@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases import in_one_run
+from tests.house.trees import nodes_of
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
@@ -67,7 +68,7 @@ def module(path: Path) -> str:
 
 def imports(path: Path) -> Iterator[str]:
     """Yield every imported module's dotted name, hidden imports included."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -154,8 +155,8 @@ BOT = [
 @in_one_run
 @pytest.mark.parametrize("path", BOT, ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_bot_reads_no_clock_and_names_no_platform(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    nodes = nodes_of(path)
+    calls = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
     clocks = calls & {
         "datetime.now",
         "datetime.utcnow",
@@ -166,13 +167,11 @@ def test_the_bot_reads_no_clock_and_names_no_platform(path: Path) -> None:
     }
     assert not clocks
     docs = {
-        id(n.value)
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)
+        id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)
     }
     words = [
         n.value
-        for n in ast.walk(tree)
+        for n in nodes
         if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docs
     ]
     settings = within(module(path), "bot.settings")
@@ -184,7 +183,7 @@ def test_the_bot_reads_no_clock_and_names_no_platform(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_nothing_is_called_helper_or_manager(path: Path) -> None:
     vague = r"(Manager|Helper|Service|Util|Utils|Common)$"
-    classes = [n.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ClassDef)]
+    classes = [n.name for n in nodes_of(path) if isinstance(n, ast.ClassDef)]
     assert not [name for name in classes if re.search(vague, name)]
     assert path.stem not in {"utils", "util", "common", "helpers", "manager", "service"}
 
@@ -192,7 +191,7 @@ def test_nothing_is_called_helper_or_manager(path: Path) -> None:
 def test_ports_have_at_most_four_methods() -> None:
     files = sorted((ROOT / "bot/ports").glob("*.py"))
     assert files
-    for node in (node for path in files for node in ast.parse(path.read_text()).body):
+    for node in (node for path in files for node in nodes_of(path)):
         if isinstance(node, ast.ClassDef) and any(ast.unparse(b) == "Protocol" for b in node.bases):
             methods = [
                 n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
