@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from adapters.aws.api.policy import policy_text
+from adapters.aws.api.operations import policy_text
 from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manifest
 from bot.answers.all import ANSWERS
 from bot.grammar.registry import index_page

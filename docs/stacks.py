@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from adapters.aws.api.policy import statements
+from adapters.aws.api.operations import statements
 from adapters.billing.exports import CUR_NAMES
 
 _BESIDE = (

@@ -9,9 +9,8 @@ import botocore.session
 import pytest
 
 from adapters.aws.api.calls import TOKENS, Calls
-from adapters.aws.api.operations import Place, home_of, is_sold_in, operations, partition_of
+from adapters.aws.api.operations import Place, home_of, is_sold_in, operations, partition_of, policy
 from adapters.aws.api.outcomes import CallState, sentence
-from adapters.aws.api.policy import policy
 from adapters.aws.api.promql import SERVICES
 from adapters.aws.api.responses import instant_of
 from adapters.aws.config import ReadingConfig

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from adapters.aws.api.operations import Place, call_prices, grants, operations
-from adapters.aws.api.policy import policy_text
+from adapters.aws.api.operations import Place, call_prices, grants, operations, policy_text
 from adapters.aws.api.promql import MANAGED, OTEL_STORE, PrometheusServer
 from adapters.aws.bill.explorer import Explorer, ExplorerAnswers, OutlookPoller
 from adapters.aws.bill.exports import AthenaCopy, ExportCache

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from adapters.aws.api.policy import policy
+from adapters.aws.api.operations import policy
 from adapters.aws.live.record import record
 from bot.model.frame import MetricsSurface
 from bot.model.window import Window

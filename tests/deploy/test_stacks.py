@@ -15,7 +15,7 @@ from moto import mock_aws
 from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT_ID
 from moto.iam.policy_validation import IAMPolicyDocumentValidator
 
-from adapters.aws.api.policy import statements
+from adapters.aws.api.operations import statements
 from adapters.billing.exports import Columns, ExportForm
 from bot.settings.keys import KEYS
 from bot.settings.settings import read_settings

@@ -14,9 +14,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from adapters.aws.api.operations import Place, declared_as
+from adapters.aws.api.operations import Place, declared_as, statement
 from adapters.aws.api.outcomes import FAILURES, CallState, Standing, credentials_remedy
-from adapters.aws.api.policy import statement
 from adapters.aws.live.discovery import CLASSIC, heard, worth_reading
 from adapters.aws.live.promql import fetch, unqueried
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
