@@ -26,6 +26,7 @@ from bot.model.claims import (
     Pue,
     Question,
     SpeedUp,
+    TokenPrice,
     Transfer,
 )
 from bot.model.fleet import InstanceType, InstanceTypes
@@ -87,6 +88,7 @@ class KnowledgeFiles:
             tuple(_each("power.csv", noun_of(Power))),
             tuple(_each("grids.csv", noun_of(Grid))),
             tuple(_each("pue.csv", noun_of(Pue))),
+            tuple(_each("tokens.csv", noun_of(TokenPrice))),
             tuple(sorted(_each("regions.csv", lambda row: row["region"]))),
         )
 

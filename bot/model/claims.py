@@ -79,6 +79,16 @@ class Transfer(Sourced):
 
 
 @dataclass(frozen=True)
+class TokenPrice(Sourced):
+    """State USD of a million tokens of a model on Bedrock, read and written, on demand."""
+
+    model: str
+    usd_per_million_input: Decimal
+    usd_per_million_output: Decimal
+    region: str
+
+
+@dataclass(frozen=True)
 class Programme(Sourced):
     """State a programme of credits as others describe it: the amount, who may apply, and how."""
 
@@ -240,6 +250,7 @@ class Claims:
     powers: tuple[Power, ...] = ()
     grids: tuple[Grid, ...] = ()
     pues: tuple[Pue, ...] = ()
+    tokens: tuple[TokenPrice, ...] = ()
     regions: tuple[str, ...] = ()
     """The name of every region of the provider."""
 
@@ -261,6 +272,7 @@ OLDEST_DAYS: Mapping[type, int] = {
     Package: _YEAR,
     CodeSign: _YEAR,
     Transfer: _YEAR,
+    TokenPrice: 180,
     Programme: 180,
     Question: 2 * _YEAR,
     Effort: 2 * _YEAR,

@@ -51,7 +51,6 @@ from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
 from bot.costs.verdict import Verdict
 from bot.errors import WrongInput
-from bot.grammar.line import type_name
 from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, Waste
@@ -437,9 +436,7 @@ def refused() -> Card:
 
 
 def help_of(name: str) -> Card:
-    found = COMMANDS[name]
-    arguments = [(p.name, type_name(p), p.arg.default, p.arg.meaning) for p in found.parameters]
-    return command_card(found.name, found.summary, arguments, found.examples, found.who.value)
+    return command_card(COMMANDS[name])
 
 
 def help_brief() -> Card:

@@ -27,7 +27,15 @@ from bot.cards.card import (
 from bot.cards.words import period
 from bot.errors import Unavailable, WrongInput, nearest, shortened
 from bot.grammar.line import type_name
-from bot.grammar.registry import Needs, Topic, arg, command, command_index, find_command
+from bot.grammar.registry import (
+    Command,
+    Needs,
+    Topic,
+    arg,
+    command,
+    command_index,
+    find_command,
+)
 from bot.model.money import counted
 from bot.model.request import Request, Role
 from bot.model.window import BOUNDS, GRAMMAR, Window
@@ -37,9 +45,6 @@ if TYPE_CHECKING:  # `help` is answered without the world, and without what it t
     from bot.ports import Check, Ports
 
 _ALL = "all"
-HelpRow = tuple[str, str, str | None, str]
-
-
 _BRIEF = (
     ("on call", "alerts"),
     ("on call", "why"),
@@ -95,31 +100,27 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
     return Card("What you can type", Tone.INFO, tuple(blocks), data)
 
 
-def command_card(
-    name: str,
-    summary: str,
-    rows: Sequence[HelpRow],
-    examples: Sequence[str],
-    who: str,
-    notes: Sequence[str] = (),
-) -> Card:
-    """Explain one command by its arguments, notes on their types, and examples."""
+def command_card(explained: Command) -> Card:
+    """Explain one command by its arguments, a note on windows where it takes one, and examples."""
     columns = (Heading("argument"), Heading("type"), Heading("when left out"), Heading("meaning"))
     cells = []
-    for argument, kind, default, meaning in rows:
+    for parameter in explained.parameters:
+        default = parameter.arg.default
         left_out = "needed" if default is None else default or "–"
-        cells.append((argument, kind, left_out, meaning))
+        cells.append((parameter.word, type_name(parameter), left_out, parameter.arg.meaning))
 
+    who = explained.who.value
+    windowed = any(parameter.takes(Window) for parameter in explained.parameters)
     blocks = compose(
-        text(summary),
+        text(explained.summary),
         bool(cells) and Table(columns, tuple(cells)),
-        [quiet(note) for note in notes],
-        [text("For example ", Code(example)) for example in examples],
+        windowed and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
+        [text("For example ", Code(example)) for example in explained.examples],
         quiet(f"Who may use it: {who}."),
     )
-    data = {"name": name, "arguments": [row[0] for row in rows], "who": who}
+    data = {"name": explained.name, "arguments": [cell[0] for cell in cells], "who": who}
 
-    return Card(name, Tone.INFO, blocks, data)
+    return Card(explained.name, Tone.INFO, blocks, data)
 
 
 def about_card(
@@ -165,15 +166,7 @@ def help_about(name: str) -> Card:
                 meaning = load_glossary()[term]
                 return Card(term, Tone.INFO, (text(meaning),), {"term": term, "meaning": meaning})
             raise
-        rows, notes = [], []
-        for parameter in explained.parameters:
-            default, meaning = parameter.arg.default, parameter.arg.meaning
-            rows.append((parameter.word, type_name(parameter), default, meaning))
-            if parameter.takes(Window):
-                notes = [f"A window is {GRAMMAR}: {BOUNDS}."]
-        return command_card(
-            explained.name, explained.summary, rows, explained.examples, explained.who.value, notes
-        )
+        return command_card(explained)
 
     topics: dict[str, list[tuple[str, str, str]]] = {topic.value: [] for topic in Topic}
     entries = {entry.name: entry for entry in command_index().values() if not entry.hidden}

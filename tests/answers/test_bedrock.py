@@ -1,0 +1,58 @@
+"""Bedrock's tokens beside a cluster's hours: the arithmetic by hand, and what is not known."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from bot.app import App
+from bot.cards.card import Table
+from tests.answers.configuring import ask, refused
+
+LINE = "bedrock tiny model=llama-3.3-70b output=50"
+
+
+async def test_the_load_from_which_a_cluster_pays_is_its_hour_over_the_price(bot: App) -> None:
+    data = (await ask(bot, LINE)).data
+    (row,) = data["models"]
+    middle = (Decimal(row["usd_per_million_input"]) + Decimal(row["usd_per_million_output"])) / 2
+    assert row["usd_per_million"] == middle
+    tokens_per_hour = data["usd_per_hour"] / middle * 1_000_000
+    assert row["breakeven_tokens_per_second"] == pytest.approx(
+        float(tokens_per_hour) / 3600, rel=1e-3
+    )
+    assert row["source"]
+    assert row["asof"].year >= 2026
+
+
+@pytest.mark.parametrize(
+    ("times", "cheaper"), [(2, "tiny is cheaper"), (0.5, "Bedrock is cheaper")]
+)
+async def test_a_load_above_it_is_cheaper_here(bot: App, times: float, cheaper: str) -> None:
+    (row,) = (await ask(bot, LINE)).data["models"]
+    load = round(row["breakeven_tokens_per_second"] * times)
+    card = await ask(bot, f"{LINE} tokens={load}")
+    assert cheaper in card.title
+    assert card.data["usd_per_million"] == pytest.approx(row["usd_per_million"] / Decimal(times), abs=Decimal("0.01"))  # fmt: skip
+
+
+async def test_sources_that_disagree_stand_in_rows_of_their_own(bot: App) -> None:
+    card = await ask(bot, "bedrock model=llama-3.1-70b")
+    assert len({row["source"] for row in card.data["models"]}) == 2
+    table = next(block for block in card.blocks if isinstance(block, Table))
+    assert len(table.rows) == 2
+    assert len(table.columns) == 4, "no cluster, so no load from which it pays"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("bedrock tny", "No running cluster is called 'tny'"),
+        ("bedrock model=llama-3.3-70", "llama-3.3-70b"),
+        ("bedrock output=101", "0 to 100 percent"),
+        ("bedrock tokens=-1", "0 or more a second"),
+    ],
+)
+async def test_wrong_words_get_one_sentence(bot: App, line: str, says: str) -> None:
+    assert says in refused(await ask(bot, line))
