@@ -83,7 +83,14 @@ async def test_a_number_names_its_limit(bot: App, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["cost 0001-01", "cost 0001-01-01", "reconcile 0001-01", "cost 9998-12-31"]
+    "line",
+    [
+        "cost 0001-01",
+        "cost 0001-01-01",
+        "reconcile 0001-01",
+        "cost 9998-12-31",
+        "cost 2026-11-01..9998-12-31",
+    ],
 )
 async def test_a_window_names_the_years_it_may_lie_in(bot: App, line: str) -> None:
     assert "lies outside 1970 to 2199" in refused(await ask(bot, line))

@@ -17,17 +17,19 @@ from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.about.document import envelope, plain
 from bot.answers.all import ANSWERS
+from bot.answers.receipt.command import verification_card
 from bot.app import App
-from bot.cards.card import Tone
+from bot.cards.card import Table, Tone
 from bot.errors import WrongInput
 from bot.grammar.access import Access
 from bot.grammar.registry import COMMANDS
 from bot.grammar.turns import equal_of
 from bot.knowledge import load_knowledge
+from bot.model.codec import decode
 from bot.model.fleet import Market
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
-from bot.model.receipt import numbers, pointer
+from bot.model.receipt import AnswerReceipt, Difference, Verification, numbers, pointer
 from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Money, Spend
 from bot.wiring.build import terminal_app
@@ -67,6 +69,19 @@ class Lists:
         price = self.usd.get(instance_type)
         where = (Market.ON_DEMAND, Basis.LISTED, "us-east-1", date(2026, 11, 19), "AWS Price List")
         return [Price(instance_type, Decimal(price), *where)] if price else []
+
+    def spot_history(self, instance_type: str, now: datetime) -> list[tuple[datetime, Price]]:
+        where = (Market.SPOT, Basis.LISTED, "us-east-1", date(2026, 11, 19), "EC2")
+        changes = [("us-east-1a", "8.00"), ("us-east-1b", "9.00"), ("us-east-1a", "8.50")]
+        return [
+            (AT - (3 - n) * HOUR, Price(instance_type, Decimal(price), *where, zone=zone))
+            for n, (zone, price) in enumerate(changes)
+        ]
+
+    def interruptions(self, instance_type: str, now: datetime) -> list[Any]:
+        return []
+
+    placement = interruptions
 
     def read(self, now: datetime) -> Reading:
         return Reading(now)
@@ -465,3 +480,18 @@ def test_every_source_is_a_sentence_about_one_number() -> None:
     sources = [words for each in COMMANDS.values() for words in each.figures.values()]
     assert len(sources) > 300
     assert all(words.strip() for words in sources)
+
+
+async def test_the_receipt_of_spot_names_the_newest_price_of_each_zone(world: World) -> None:
+    card = await world.ask("receipt spot trn1.32xlarge")
+    asked = [each for each in card.data["questions"] if each["port"] == "spot prices"]
+    prices = {price["zone"]: price["usd_per_hour"] for each in asked for price in each["prices"]}
+    assert prices == {"us-east-1a": "8.50", "us-east-1b": "9.00"}
+
+
+async def test_differences_beyond_those_that_are_listed_are_counted(world: World) -> None:
+    receipt = decode(AnswerReceipt, (await world.ask("receipt cost 7d")).data)
+    wrong = tuple(Difference(f"row {n}", "1", "2") for n in range(20))
+    table = verification_card(receipt, Verification({}, wrong)).blocks[0]
+    assert isinstance(table, Table)
+    assert (len(table.rows), table.rest) == (15, "and 5 more differences")

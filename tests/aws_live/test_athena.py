@@ -171,6 +171,25 @@ def test_only_the_month_is_scanned(partitions, said):
     assert said in day_query("bills.cur", columns, partitions, date(2026, 3, 1))
 
 
+@pytest.mark.parametrize(
+    ("kind", "read"),
+    [("map<string,double>", '"discount"'), ("varchar", 'json_parse("discount")')],
+)
+def test_discounts_of_a_map_are_summed_with_those_of_columns(kind, read):
+    columns = [
+        ("bill_billing_period_start_date", "timestamp"),
+        ("line_item_usage_start_date", "timestamp"),
+        ("line_item_usage_end_date", "timestamp"),
+        ("line_item_unblended_cost", "double"),
+        ("discount_edp_discount", "double"),
+        ("discount", kind),
+    ]
+    query = day_query("bills.cur", columns, ["billing_period"], date(2026, 3, 1))
+    total = query.partition("MAP(ARRAY['total'], ARRAY[sum(")[2]
+    assert total.startswith('coalesce(CAST("discount_edp_discount" AS DECIMAL(38, 15)), 0) + ')
+    assert read in total.partition(")]) AS JSON")[0]
+
+
 def test_a_table_that_is_no_export_is_refused():
     with pytest.raises(WrongInput, match=r"bills\.other is not a CUR or FOCUS export"):
         day_query("bills.other", [("id", "string")], [], date(2026, 3, 1))

@@ -9,7 +9,7 @@ import pytest
 
 from bot.errors import WrongInput
 from bot.model.route import OwnerMap
-from bot.settings.routes import OwnersFile, read_mapping
+from bot.settings.routes import OwnersFile, read_mapping, read_text
 
 RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
 
@@ -97,3 +97,11 @@ def test_a_file_that_is_broken_from_the_start_says_so_and_stops_nothing(tmp_path
     assert owners() == OwnerMap()
     assert owners.problem.endswith("Until it is mended nobody is an owner by it.")
     assert (OwnersFile("")(), OwnersFile("").problem) == (OwnerMap(), "")
+
+
+def test_a_file_is_read_whole_up_to_its_limit_and_refused_beyond(tmp_path: Path) -> None:
+    file = tmp_path / "owners.toml"
+    file.write_text("#" * 10)
+    assert read_text(file, "The file", 10) == "#" * 10
+    with pytest.raises(WrongInput, match="has over 9 bytes"):
+        read_text(file, "The file", 9)

@@ -322,3 +322,9 @@ async def test_an_answer_whose_numbers_are_lists_is_shared_as_any_other(open_con
     )
     await console.post("alerts", card, "")
     assert "Preview: 6 alerts instead of 5" in await (await client.get("/")).text()
+
+
+async def test_an_empty_line_is_refused(open_console):
+    _, client = await open_console()
+    answer = await client.post("/ask", data={"line": "  "}, headers=SCRIPT)
+    assert (answer.status, "The line is empty" in await answer.text()) == (400, True)
