@@ -23,7 +23,7 @@ from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
 from bot.model.window import Window
 from detectors.arrays import Mask, Rows, runs_of
-from detectors.constants import duration, number
+from detectors.numbers import duration, number
 from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
 from detectors.view import View

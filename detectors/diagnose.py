@@ -35,9 +35,9 @@ import numpy as np
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
 from detectors.arrays import Mask, Numbers, narrowed
-from detectors.constants import count
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
+from detectors.numbers import count
 from detectors.rule import Rule, RuleMatch, anomalies_of
 from detectors.view import View
 

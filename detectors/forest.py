@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from bot.model.frame import Frame
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained
-from detectors.constants import count, duration, number
 from detectors.jobs import restarts
+from detectors.numbers import count, duration, number
 from detectors.roster import Roster
 from detectors.usual import (
     MEMORY,

@@ -17,7 +17,7 @@ from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.arrays import Floats, Mask, Numbers, Rows, middle_of
-from detectors.constants import duration, number
+from detectors.numbers import duration, number
 from detectors.readings import Readings
 from detectors.roster import Roster, scope_of
 from detectors.usual import (

@@ -18,7 +18,6 @@ from bot.model.frame import Frame
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Floats, Mask, Numbers, summed, sustained
 from detectors.bill.growth import HOUR, HOURS
-from detectors.constants import count, duration, number
 from detectors.forest import (
     COMBINED,
     JOB_HOURS,
@@ -33,6 +32,7 @@ from detectors.forest import (
     stops,
     usual_of_samples,
 )
+from detectors.numbers import count, duration, number
 from detectors.roster import Roster, scope_of
 from detectors.usual import Past, percentiles, worked_of
 

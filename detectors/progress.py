@@ -23,7 +23,7 @@ from detectors.arrays import (
     sustained,
     trailing,
 )
-from detectors.constants import count, duration, number
+from detectors.numbers import count, duration, number
 from detectors.rarity import stretches_of
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of

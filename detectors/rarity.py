@@ -16,7 +16,7 @@ from datetime import timedelta
 import numpy as np
 
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, runs_of
-from detectors.constants import number
+from detectors.numbers import number
 from detectors.roster import Roster
 
 WEEK = timedelta(weeks=1)

@@ -27,7 +27,7 @@ from detectors.arrays import (
     mean_where_read,
     trailing,
 )
-from detectors.constants import duration, number
+from detectors.numbers import duration, number
 from detectors.roster import Limits, Roster
 from detectors.usual import RESERVED, Usual, worked_of
 

@@ -14,7 +14,7 @@ from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.reading import Reading
 from detectors.arrays import Floats, Mask, Numbers, Rows, summed
-from detectors.constants import duration, number
+from detectors.numbers import duration, number
 from detectors.roster import Roster
 
 T = TypeVar("T")

@@ -29,8 +29,8 @@ from detectors.arrays import (
     sustained,
     trailing,
 )
-from detectors.constants import duration, number
 from detectors.jobs import AS_QUICK, FIRST, fellows, incidents
+from detectors.numbers import duration, lasted, number
 from detectors.rarity import Stretches, roles_of, stretches_of
 from detectors.readings import (
     LogStates,
@@ -54,7 +54,6 @@ from detectors.usual import (
     utilization_of,
     worked_of,
 )
-from detectors.words import lasted
 
 PAUSE = duration("view.PAUSE")
 KEPT = number("view.KEPT")

@@ -10,7 +10,7 @@ from bot.grammar.registry import Command, commands_by_name
 from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR, write_duration
 from bot.policy.schema import SETTINGS, Setting
-from detectors.constants import CONSTANTS
+from detectors.numbers import CONSTANTS
 from detectors.rule import SIGNS
 
 

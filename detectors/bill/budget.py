@@ -23,10 +23,9 @@ from bot.model.projection import Projection, is_seldom, project
 from bot.model.window import month_of
 from detectors.arrays import Numbers
 from detectors.bill.growth import DAY, BillLines, growth_score, lay_out
-from detectors.constants import duration
+from detectors.numbers import duration, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
-from detectors.words import percent
 
 KEY = "budget_burn.month_usd"
 _SOON = duration("budget.SOON")

@@ -31,10 +31,9 @@ from detectors.bill.growth import (
 )
 from detectors.bill.jumps import ROUTES
 from detectors.bill.use import nowcast
-from detectors.constants import number
+from detectors.numbers import number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
-from detectors.words import percent
 
 _TAGS = ("cluster", "team", "project")
 _LESS = number("finding.LESS")

@@ -14,8 +14,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Mask, Numbers, Rows
-from detectors.constants import count, number
-from detectors.words import percent
+from detectors.numbers import count, number, percent
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 LEAST_DAYS = count("growth.LEAST_DAYS")

@@ -20,11 +20,10 @@ from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.finding import BillFinding, Ledger, findings_of, told_before
 from detectors.bill.growth import DAY, LINE, Jump, growth_score, lay_out, settled_steps
 from detectors.bill.jumps import day_jumps, hour_jumps, is_fee, policy_of, usual_by_hour
-from detectors.constants import duration, number
+from detectors.numbers import duration, number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.usual import Memo, source_of
 from detectors.view import View
-from detectors.words import percent
 
 _LASTS = duration("judge.LASTS")
 _ROUNDED = number("judge.ROUNDED")

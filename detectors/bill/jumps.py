@@ -14,7 +14,7 @@ from bot.model.policy import Policy
 from detectors.arrays import Numbers, Rows, runs_of
 from detectors.bill.growth import CENT, DAY, HOURS, LEAST_DAYS, LOOKBACK, BillLines, Jump, Parts
 from detectors.bill.use import grew_with_use, used
-from detectors.constants import count
+from detectors.numbers import count
 from detectors.view import View
 
 ROUTES = (

@@ -14,7 +14,7 @@ from bot.model.causes import Cause
 from bot.model.labels import PLACE, Labels
 from detectors.arrays import Numbers
 from detectors.bill.growth import CENT, DAY, HOUR, HOURS, LOOKBACK, MOST, BillLines, Jump
-from detectors.constants import number
+from detectors.numbers import number
 from detectors.rule import Subject
 from detectors.usual import utilization_of
 from detectors.view import View

@@ -15,7 +15,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.arrays import Mask, Numbers, since_last
-from detectors.constants import count, duration
+from detectors.numbers import LISTED, NAMED, count, duration, lasted
 from detectors.progress import (
     AGE,
     RECENT,
@@ -29,7 +29,6 @@ from detectors.progress import (
 )
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import GAP, View
-from detectors.words import LISTED, NAMED, lasted
 
 LEARNT = duration("at_risk.LEARNT")
 _ENOUGH = count("at_risk.ENOUGH")

@@ -15,11 +15,10 @@ from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
 from detectors.arrays import Mask, Rows
 from detectors.compiles import Cold, cold_start, compiles
-from detectors.constants import count, duration
+from detectors.numbers import count, duration, lasted, percent
 from detectors.readings import COMPILING
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match
 from detectors.view import View
-from detectors.words import lasted, percent
 
 FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""

@@ -10,11 +10,10 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.money import counted
 from detectors.arrays import Counts, Floats, Mask, Rows, newest_of, trailing
-from detectors.constants import count, number
+from detectors.numbers import NAMED, count, lasted, number, percent, span
 from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View
-from detectors.words import NAMED, lasted, percent, span
 
 AS_QUICK = number("jobs.AS_QUICK")
 _NEWEST = count("cores.NEWEST")

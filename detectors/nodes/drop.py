@@ -18,7 +18,6 @@ from detectors.arrays import (
     share_before,
     trailing,
 )
-from detectors.constants import count, duration, number
 from detectors.nodes import cores, faults
 from detectors.nodes.drop_cause import (
     CPU_ABOVE,
@@ -31,6 +30,7 @@ from detectors.nodes.drop_cause import (
     middling,
     ratio_to,
 )
+from detectors.numbers import count, duration, number
 from detectors.progress import Pace, falls_short, pace_of_nodes
 from detectors.rule import Rule, RuleMatch
 from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, medians_where

@@ -8,12 +8,11 @@ from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
 from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
-from detectors.constants import count, duration, number
 from detectors.nodes import cores
+from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.view import LATELY, View
-from detectors.words import NAMED, lasted, percent, size
 
 STATUS = duration("faults.STATUS")
 BEHIND = number("faults.BEHIND")

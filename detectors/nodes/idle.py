@@ -7,13 +7,12 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from detectors.arrays import Mask, Rows, mean_of, middle_of, newest_of, share_before, since_last
-from detectors.constants import count, number
 from detectors.nodes import cores
+from detectors.numbers import count, lasted, number, percent, size
 from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import LATENCY, MEMORY, SENT, worked_of
 from detectors.view import GAP, LOOKBACK, View
-from detectors.words import lasted, percent, size
 
 _STILL_COMPILING = count("idle.STILL_COMPILING")
 LOOK_FIRST = (

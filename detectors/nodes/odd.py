@@ -12,7 +12,6 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
-from detectors.constants import duration, number
 from detectors.forest import (
     JOB_HOURS,
     METRICS,
@@ -26,11 +25,11 @@ from detectors.forest import (
     stops,
 )
 from detectors.jobs import AROUND
+from detectors.numbers import LISTED, duration, number, percent, rate, seconds, size
 from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import RESERVED, StrangeSpan, percentiles, strange_spans
 from detectors.view import View
-from detectors.words import LISTED, percent, rate, seconds, size
 
 REST = duration("odd.REST")
 SETTLED = duration("odd.SETTLED")

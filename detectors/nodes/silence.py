@@ -12,12 +12,11 @@ from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.arrays import Rows, since_last
-from detectors.constants import duration
+from detectors.numbers import duration, lasted
 from detectors.progress import reporting_scopes
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match
 from detectors.view import LATELY, LOOKBACK, View
-from detectors.words import lasted
 
 JOINING = duration("silence.JOINING")
 

@@ -22,12 +22,11 @@ from bot.model.reading import (
     throughput_of,
 )
 from detectors.arrays import Rows
-from detectors.constants import number
 from detectors.jobs import TOGETHER
+from detectors.numbers import lasted, number, percent, volume_rate
 from detectors.progress import READ
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
-from detectors.words import lasted, percent, volume_rate
 
 FILE_SYSTEM_SUGGESTIONS = (
     "Export what is worth keeping to S3 and delete the file system; a scratch copy is quick to make"

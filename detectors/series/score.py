@@ -13,7 +13,7 @@ from math import log2
 import numpy as np
 
 from detectors.arrays import Mask, Numbers
-from detectors.constants import count, number
+from detectors.numbers import count, number
 from detectors.series.signals import (
     SIGNALS,
     ScoredSeries,

@@ -13,7 +13,7 @@ from math import log
 import numpy as np
 
 from detectors.arrays import Mask, Numbers, Rows
-from detectors.constants import count, number
+from detectors.numbers import count, number
 
 
 @dataclass(frozen=True)

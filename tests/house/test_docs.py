@@ -20,7 +20,7 @@ from bot.policy.schema import SETTINGS
 from bot.settings.keys import KEYS, SettingKey
 from bot.settings.options import read_options, typed_line
 from bot.wiring.verbs import VERBS
-from detectors.constants import CONSTANTS
+from detectors.numbers import CONSTANTS
 from docs.generate import pages
 from docs.pages import FACTS_BEGIN
 from tests.cases import in_one_run
