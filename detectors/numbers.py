@@ -1,4 +1,4 @@
-"""Read the numbers that are neither settings nor learnt, `constants.csv`, and put numbers in words."""
+"""Read `constants.csv`, the numbers neither set nor learnt, and put numbers in words."""
 
 from __future__ import annotations
 

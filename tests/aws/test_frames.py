@@ -309,3 +309,13 @@ def test_threads_may_read_at_once(build, at):
     for minute, frame in zip(minutes, found, strict=True):
         assert frame.end == at(minute)
         assert frame.things == recording.read(at(minute)).frames["core"].things
+
+
+@pytest.mark.parametrize("period", [1, 5])
+def test_pods_that_wait_are_counted_once_however_many_others_report(build, at, period):
+    """The agent reports each pod once a minute, 1 where it is pending: what others report is 0."""
+    pods = {minute: 12 if minute < 30 else 6 for minute in range(0, 60, period)}
+    pending = {minute: (count * period, 3 * period) for minute, count in pods.items()}
+    build.add("pod_status_pending", {"ClusterName": "llama"}, pending)
+    found = series(build.open(), at(60), "pods_pending_count", "cluster")
+    assert set(found[2:]) == {3.0}

@@ -313,7 +313,7 @@ _KINDS: Mapping[Any, Schema] = {
 _SWITCH = {True: "on", False: "off"}
 
 
-_LISTED_PARAMETERS = 12
+_LISTED_PARAMETERS = 10
 
 ASK = Tool(
     "ask",

@@ -1,0 +1,226 @@
+"""Answer how long jobs waited for nodes: pods that launches no place, and launches that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from bot.cards.card import Block, Button, Buttons, Card, Tone, compose, quiet, text
+from bot.cards.columns import COUNT, DURATION, Column, Columns, Unit, datum
+from bot.cards.words import as_read, clock, period
+from bot.errors import WrongInput
+from bot.grammar.names import refuse_unseen
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.fleet import Refusal
+from bot.model.frame import Frame, runs_of
+from bot.model.money import counted
+from bot.model.request import Request
+from bot.model.window import Window, duration_text
+from bot.ports import Ports
+
+PENDING = "pods_pending_count"
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """State how long pods of a cluster waited for a place, as far as it was read."""
+
+    cluster: str
+    waits: tuple[Window, ...]
+    """The times in which a pod waited at one reading and at the next."""
+    pod_hours: float
+    most: int
+    """The most pods that waited at once."""
+    pending: int
+    """The pods that wait at the newest reading."""
+    read: timedelta
+
+    @property
+    def waited(self) -> timedelta:
+        """Return the length of all waits together."""
+        return sum((wait.length for wait in self.waits), timedelta())
+
+    @property
+    def longest(self) -> timedelta:
+        """Return the length of the longest wait."""
+        return max((wait.length for wait in self.waits), default=timedelta())
+
+
+@dataclass(frozen=True)
+class RefusedLaunches:
+    """Count the launches of a type that a zone refused for want of capacity, and when."""
+
+    instance_type: str
+    place: str
+    refused: int
+    spot: int
+    first: datetime
+    newest: datetime
+
+
+def queues_of(frame: Frame, window: Window) -> list[Queue]:
+    """Return the queue of each cluster whose pods are read, those that waited longest first.
+
+    A pod that waits at a single reading is starting, and counts as no wait.
+    """
+    cut = frame.until(window.end).since(window.start)
+    pods = np.nan_to_num(cut.of(PENDING))
+    read = ~np.isnan(cut.of(PENDING))
+    queues = []
+    for row in np.flatnonzero(read.any(axis=1)).tolist():
+        waiting = np.zeros_like(read[row])
+        waits = []
+        for _, first, last in zip(*runs_of(pods[[row]] >= 0.5), strict=True):
+            if last - first > 1:
+                waiting[first:last] = True
+                waits.append(Window(cut.start + first * cut.step, cut.start + last * cut.step))
+        newest = int(np.flatnonzero(read[row])[-1])
+        queues.append(
+            Queue(
+                cut.things[row].cluster,
+                tuple(waits),
+                float(pods[row, waiting].sum()) * (cut.step / _HOUR),
+                round(float(pods[row, waiting].max(initial=0.0))),
+                round(float(pods[row, newest])) if waiting[newest] else 0,
+                int(read[row].sum()) * cut.step,
+            )
+        )
+    return sorted(queues, key=lambda x: (-x.waited, x.cluster))
+
+
+def refused_launches(refusals: Iterable[Refusal], window: Window) -> list[RefusedLaunches]:
+    """Return the launches that were refused in a window by type and zone, the most refused first."""
+    by_place: dict[tuple[str, str], list[Refusal]] = {}
+    for refusal in refusals:
+        if refusal.at in window:
+            place = refusal.labels.zone or refusal.labels.region
+            by_place.setdefault((refusal.labels.instance_type, place), []).append(refusal)
+    counts = [
+        RefusedLaunches(
+            *place,
+            len(launches),
+            sum(x.spot for x in launches),
+            min(x.at for x in launches),
+            max(x.at for x in launches),
+        )
+        for place, launches in by_place.items()
+    ]
+    return sorted(counts, key=lambda x: (-x.refused, x.instance_type, x.place))
+
+
+_QUEUES = Columns[Queue](
+    Column("cluster", lambda x: x.cluster, key="cluster"),
+    Column(
+        "waited", lambda x: x.waited, DURATION, "waited_seconds", "sum of the lengths of its waits"
+    ),
+    Column("longest", lambda x: x.longest, DURATION, "longest_seconds", "its longest wait"),
+    Column(
+        "pod-hours",
+        lambda x: x.pod_hours,
+        Unit("{:,.1f}".format, store=lambda hours: round(hours, 2)),
+        "pod_hours",
+        "sum over its waits of pods waiting x hours",
+    ),
+    Column("at once", lambda x: x.most, COUNT, "most_pods", "most pods that waited at one reading"),
+    Column("now", lambda x: x.pending, COUNT, "pending_pods", "pods waiting at the newest reading"),
+    datum("waits", lambda x: list(x.waits)),
+    datum("read_seconds", lambda x: x.read, "readings x their step", DURATION),
+)
+_REFUSED = Columns[RefusedLaunches](
+    Column("type", lambda x: x.instance_type, key="instance_type"),
+    Column("zone", lambda x: x.place, key="zone"),
+    Column("refused", lambda x: x.refused, COUNT, "refused", "count of refused launches"),
+    Column("on spot", lambda x: x.spot, COUNT, "spot", "of them on spot"),
+    Column("first", lambda x: clock(x.first)),
+    Column("last", lambda x: clock(x.newest)),
+    datum("first", lambda x: x.first),
+    datum("newest", lambda x: x.newest),
+)
+
+
+def queue_card(
+    queues: Sequence[Queue], refused: Sequence[RefusedLaunches] | None, window: Window
+) -> Card:
+    """Draw the queues and the refusals; `refused` is None where nobody asked for them."""
+    waited = sum((x.waited for x in queues), timedelta())
+    launches = sum(x.refused for x in refused or ())
+    told: list[Block] = (
+        []
+        if queues
+        else [
+            text(
+                "No cluster tells how long its pods waited. Container Insights with enhanced "
+                "observability publishes it as pod_status_pending; the queue of Slurm is not read."
+            )
+        ]
+    )
+    if refused is None:
+        told.append(quiet("Refused launches are not read: CloudTrail tells them (docs/aws-reference.md)."))
+
+    tried = [x.instance_type for x in refused or () if x.instance_type][:1]
+    blocks = compose(
+        _QUEUES.table(queues) if queues else None,
+        _REFUSED.table(refused, caption="Refused for want of capacity") if refused else None,
+        told,
+        bool(queues)
+        and quiet(
+            "Pods of every kind count, those that need no accelerator too. A wait is seen at two "
+            "readings at least: at one alone, a pod is starting."
+        ),
+        Buttons(tuple(Button("Ways to capacity", f"capacity {name}") for name in tried))
+        if tried
+        else None,
+    )
+
+    title = f"No pod waited and no launch was refused in {period(window)}"
+    if not queues and not launches:
+        title = f"Nothing tells how long jobs waited in {period(window)}"
+    elif waited or launches:
+        parts = [f"pods waited {duration_text(waited)}"] if waited else []
+        parts += [f"{counted(launches, 'launch', 'launches')} refused"] if launches else []
+        title = f"{'; '.join(parts)} in {period(window)}"
+        title = title[0].upper() + title[1:]
+    data = {
+        "window": window,
+        "waited_seconds": waited.total_seconds(),
+        "clusters": _QUEUES.data(queues),
+        "refused": None if refused is None else _REFUSED.data(refused),
+    }
+    pending = any(x.pending for x in queues)
+    return Card(title, Tone.WARNING if pending else Tone.INFO, blocks, data)
+
+
+@command(
+    "queue",
+    "How long jobs waited for nodes: pods without a place by cluster, and refused launches.",
+    needs=Needs.METRICS,
+    topic=Topic.COSTS,
+    examples=("queue", "queue 14d", "queue 7d cluster=llama"),
+    rows=("clusters",),
+    figures={
+        "waited_seconds": "sum over the clusters",
+        **_QUEUES.sources("clusters"),
+        **_REFUSED.sources("refused"),
+    },
+)
+def queue(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("7d", "which days"),
+    cluster: str = arg("", "one cluster alone", keyword=True),
+) -> Card:
+    """Count hours, not dollars: what people cost who wait is nobody's reading."""
+    if window.start >= request.at:
+        raise WrongInput("Nothing has waited in a time to come; write a window that began.")
+    reading = ports.world.source.read(request.at)
+    refuse_unseen(cluster, reading)
+    frame = reading.frame("cluster")
+    queues = queues_of(frame, window) if frame else []
+    queues = [x for x in queues if cluster in ("", x.cluster)]
+    refused = None if reading.refusals is None else refused_launches(reading.refusals, window)
+    card = queue_card(queues, refused, window)
+    return as_read(card, "It is not known how long jobs waited", reading)
