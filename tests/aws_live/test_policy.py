@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from adapters.aws.api.operations import Place, call_prices, grants, operations, policy_text
+from adapters.aws.api.outcomes import refused_in
 from adapters.aws.api.promql import MANAGED, OTEL_STORE, PrometheusServer
 from adapters.aws.bill.explorer import Explorer, ExplorerAnswers, OutlookPoller
 from adapters.aws.bill.exports import AthenaCopy, ExportCache
@@ -66,3 +67,10 @@ def test_every_price_has_a_source_and_a_date():
     for price in call_prices().values():
         assert "pricing" in price.source
         assert price.asof >= "2026-11-01"
+
+
+def test_an_action_that_aws_names_is_told_where_the_policy_has_it():
+    says = "User: arn:aws:iam::1:user/bot is not authorized to perform: {} on resource: x"
+    assert refused_in(says.format("kms:Decrypt")) == "kms:Decrypt"
+    assert refused_in(says.format("iam:PassRole")) == ""
+    assert refused_in("Access Denied") == ""

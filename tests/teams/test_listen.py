@@ -217,6 +217,19 @@ async def test_a_short_answer_to_an_alert_is_only_told_to_who_pressed(
     assert connector.said() == []
 
 
+async def test_a_public_answer_is_posted_by_lines_that_share_and_by_no_other(
+    bot: Any, connector: Any
+) -> None:
+    async def public(request: Request) -> Card:
+        return Card("Acknowledged", public=True)
+
+    bot.answer = public
+    body = await bot.press({"line": "ack 7", "stands": True})
+    await bot.settled()
+    assert "Acknowledged" in str(body["value"])
+    assert (connector.said(), connector.cards()) == ([], [])
+
+
 async def test_a_line_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(
     bot: Any, connector: Any
 ) -> None:

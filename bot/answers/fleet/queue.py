@@ -1,4 +1,4 @@
-"""Answer how long jobs waited for nodes: pods that launches no place, and launches that were refused."""
+"""Answer how long jobs waited for nodes: pods without a place, and launches that were refused."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def queues_of(frame: Frame, window: Window) -> list[Queue]:
 
 
 def refused_launches(refusals: Iterable[Refusal], window: Window) -> list[RefusedLaunches]:
-    """Return the launches that were refused in a window by type and zone, the most refused first."""
+    """Return the refused launches of a window by type and zone, the most refused first."""
     by_place: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
         if refusal.at in window:
@@ -159,7 +159,9 @@ def queue_card(
         ]
     )
     if refused is None:
-        told.append(quiet("Refused launches are not read: CloudTrail tells them (docs/aws-reference.md)."))
+        told.append(
+            quiet("Refused launches are not read: CloudTrail tells them (docs/aws-reference.md).")
+        )
 
     tried = [x.instance_type for x in refused or () if x.instance_type][:1]
     blocks = compose(

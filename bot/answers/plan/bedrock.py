@@ -86,14 +86,14 @@ OFFERS = Columns[TokenOffer](
     Column("read", lambda x: x.price.usd_per_million_input, _LISTED, "usd_per_million_input"),
     Column("written", lambda x: x.price.usd_per_million_output, _LISTED, "usd_per_million_output"),
     Column(
-        "$ a million",
+        "together",
         lambda x: x.usd_per_million,
         USD_CENTS,
         "usd_per_million",
         "price of tokens read x (1 - output) + price of tokens written x output",
     ),
     Column(
-        "pays here from, tokens/s",
+        "cheaper here above, tokens/s",
         lambda x: x.breakeven_tokens_per_second,
         _COUNT,
         "breakeven_tokens_per_second",
@@ -116,8 +116,8 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
     measured = None
     if here and here.usd_per_million is None:
         measured = text(
-            "How many tokens it serves is not known: tokens=N says how many a second, and a trainer "
-            "or server may publish them (docs/recording.md)."
+            "How many tokens it serves is not known: tokens=N says how many a second, and a"
+            " trainer or server may publish them (docs/recording.md)."
         )
     elif here:
         amount = f"{usd(here.usd_per_million or 0, digits=2)} a million tokens"
@@ -126,7 +126,8 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
             "Bedrock serves them: compare the two only where this run serves."
         )
         hour = usd(here.usd_per_hour, digits=2)
-        measured = text(by_run if here.run else f"{amount} at {hour} an hour and your load.")
+        by_load = f"{here.cluster} costs {hour} an hour: {amount} at the load that you state."
+        measured = text(by_run if here.run else by_load)
 
     sources = dict.fromkeys(cited(x.price, today) for x in offers)
     blocks = compose(
@@ -134,8 +135,8 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
         text("Its hours are committed: they are paid either way.") if committed else None,
         Columns(*drawn).table(offers),
         quiet(
-            f"On demand, {ratio * 100:.0f} % of the tokens written (output= sets it). A model that"
-            " two sources price differently stands in two rows."
+            f"USD a million tokens, on demand; together, {ratio * 100:.0f} % of them are written"
+            " (output= sets it). A model that two sources price differently stands in two rows."
         ),
         quiet(f"Prices: {'; '.join(sources)}."),
         note_lines(notes, today),
