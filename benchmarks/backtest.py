@@ -1,6 +1,6 @@
-"""Measure a whole backtest: 200 nodes, 14 days, points of five minutes. Run.
+"""Measure a whole backtest: 200 nodes, 14 days, points of five minutes.
 
-Python -m benchmarks.backtest [RECORDING].
+Run: python -m benchmarks.backtest [RECORDING].
 
 Against it, in the same run: DuckDB merely reads all points of the same recording, and numpy takes
 the median of each series. Wall time is what a person waits; processor time says more while others

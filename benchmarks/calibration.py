@@ -1,6 +1,6 @@
-"""Hold the rate that is promised for rare stretches against the rate that is seen. Run.
+"""Hold the rate that is promised for rare stretches against the rate that is seen.
 
-Python -m benchmarks.calibration recording:DIR ... [--plot FILE.svg].
+Run: python -m benchmarks.calibration recording:DIR ... [--plot FILE.svg].
 
 Each recording must be without incidents. Every hour from the fifth day on those stretches of each
 state are counted that became longer than their role shows once in N weeks. Nothing else that an

@@ -1,6 +1,6 @@
-"""Measure growing the pooled forest and its scoring against scikit-learn's own. Run.
+"""Measure growing the pooled forest and its scoring against scikit-learn's own.
 
-Python -m benchmarks.forest.
+Run: python -m benchmarks.forest.
 
 With recordings (`python -m benchmarks.forest recording:DIR simulator:SEED/SCENARIO ...`, each with
 labels) it measures what the forest earns: each is replayed by the rules alone, and with what is odd

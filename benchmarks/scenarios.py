@@ -1,6 +1,6 @@
-"""Grade the watch over simulated recordings. Run.
+"""Grade the watch over simulated recordings.
 
-Python -m benchmarks.scenarios --seeds 201-210 [--processes 2] [--folder DIR].
+Run: python -m benchmarks.scenarios --seeds 201-210 [--processes 2] [--folder DIR].
 
 For each seed: `causes` (14 days, one incident or two of each cause), `calm` (14 days, five
 clusters, nothing wrong), `compiles` (three days of compiles) and, for the first seeds, `storm` (64

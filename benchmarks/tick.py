@@ -1,6 +1,6 @@
-"""Measure a tick of the detector over large fleets with 14 days behind it. Run.
+"""Measure a tick of the detector over large fleets with 14 days behind it.
 
-Python -m benchmarks.tick [NODES...].
+Run: python -m benchmarks.tick [NODES...].
 
 Against it: (a) robust features of the newest day computed anew in numpy, and scikit-learn's own
 `score_samples` on them; (b) medians over the whole history computed anew at each tick; (c) medians

@@ -1,6 +1,6 @@
-"""Grade the watch over another hand's recordings. Run.
+"""Grade the watch over another hand's recordings.
 
-Python -m benchmarks.worlds --seeds 1-4 [--world DIR] [--folder DIR].
+Run: python -m benchmarks.worlds --seeds 1-4 [--world DIR] [--folder DIR].
 
 The world is a folder beside the repository whose programs make recordings (`make_recording.py`) and
 grade a backtest of them (`grade.py`); whoever wrote it saw no detector, and no detector was written
