@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot.answers.fleet.queue import PENDING, queues_of, refused_launches
+from bot.answers.fleet.queue import PENDING, queue_card, queues_of, refused_launches
 from bot.app import App
 from bot.grammar.access import Access
 from bot.model.fleet import Refusal
@@ -102,6 +102,14 @@ async def test_the_card_says_hours_and_launches_and_no_dollars(bot: App) -> None
     assert (cluster["pod_hours"], cluster["pending_pods"]) == (1.0, 2)
     assert "$" not in str(card)
     assert (await ask(asked, "queue 1d cluster=tiny")).data["clusters"] == []
+
+
+def test_what_is_not_read_is_neither_zero_nor_said_to_be() -> None:
+    calm = queues_of(frame([0.0] * 12), DAY)
+    assert queue_card(calm, None, DAY).title.startswith("No pod waited in ")
+    assert queue_card(calm, [], DAY).title.startswith("No pod waited; no launch refused in ")
+    assert queue_card([], [], DAY).title.startswith("No launch refused in ")
+    assert "Read for 1 h." in str(queue_card(calm, [], DAY))
 
 
 async def test_what_is_not_read_is_said(bot: App) -> None:

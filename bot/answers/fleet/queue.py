@@ -148,44 +148,41 @@ def queue_card(
     """Draw the queues and the refusals; `refused` is None where nobody asked for them."""
     waited = sum((x.waited for x in queues), timedelta())
     launches = sum(x.refused for x in refused or ())
-    told: list[Block] = (
-        []
-        if queues
-        else [
+    unread: list[Block] = []
+    if not queues:
+        unread.append(
             text(
                 "No cluster tells how long its pods waited. Container Insights with enhanced "
                 "observability publishes it as pod_status_pending; the queue of Slurm is not read."
             )
-        ]
-    )
+        )
     if refused is None:
-        told.append(
+        unread.append(
             quiet("Refused launches are not read: CloudTrail tells them (docs/aws-reference.md).")
         )
 
     tried = [x.instance_type for x in refused or () if x.instance_type][:1]
+    read = duration_text(max((x.read for x in queues), default=timedelta()))
     blocks = compose(
         _QUEUES.table(queues) if queues else None,
         _REFUSED.table(refused, caption="Refused for want of capacity") if refused else None,
-        told,
+        unread,
         bool(queues)
         and quiet(
-            "Pods of every kind count, those that need no accelerator too. A wait is seen at two "
-            "readings at least: at one alone, a pod is starting."
+            f"Read for {read}. Pods of every kind count, those that need no accelerator too. A wait"
+            " is seen at two readings at least: at one alone, a pod is starting."
         ),
-        Buttons(tuple(Button("Ways to capacity", f"capacity {name}") for name in tried))
-        if tried
-        else None,
+        [Buttons((Button("Ways to capacity", f"capacity {name}"),)) for name in tried],
     )
 
-    title = f"No pod waited and no launch was refused in {period(window)}"
-    if not queues and not launches:
-        title = f"Nothing tells how long jobs waited in {period(window)}"
-    elif waited or launches:
-        parts = [f"pods waited {duration_text(waited)}"] if waited else []
-        parts += [f"{counted(launches, 'launch', 'launches')} refused"] if launches else []
-        title = f"{'; '.join(parts)} in {period(window)}"
-        title = title[0].upper() + title[1:]
+    # What is not read is neither zero nor said to be.
+    parts = [f"pods waited {duration_text(waited)}" if waited else "no pod waited"] * bool(queues)
+    if refused is not None:
+        parts.append(
+            f"{counted(launches, 'launch', 'launches') if launches else 'no launch'} refused"
+        )
+    title = "; ".join(parts) or "nothing tells how long jobs waited"
+    title = f"{title[0].upper()}{title[1:]} in {period(window)}"
     data = {
         "window": window,
         "waited_seconds": waited.total_seconds(),
