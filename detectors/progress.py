@@ -117,8 +117,8 @@ def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
 
     for run in np.flatnonzero(reports):
         place = frame.things[run]
-        rows = np.array(run_rows(view, place), dtype=np.intp)
-        by_name = bool(place.job) and any(view.roster.labels[i].job == place.job for i in rows)
+        rows = run_rows(view, place)
+        by_name = bool(place.job) and bool((view.roster.jobs[rows] == place.job).any())
         if not len(rows) or (runs[place.cluster] > 1 and not by_name):
             continue
         below = float(view.number("starved.below")[rows[0]])
@@ -126,7 +126,7 @@ def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
         if smooth[-1] < below and tokens[run]:
             members = view.rows_in(place)
             if by_name:
-                members = members[[view.roster.labels[i].job == place.job for i in members]]
+                members = members[view.roster.jobs[members] == place.job]
             rate[run] = _by_node(view, frame, rate[run], members)
             smooth = _rolling(rate[run], frame.steps(SMOOTH))
         slow = (smooth < below)[None, :]
@@ -147,7 +147,7 @@ def _by_node(view: View, frame: Frame, rate: Floats, members: Rows) -> Floats:
     A run that gives up nodes makes fewer tokens, and wastes none of the nodes that are left. A node
     is of the run while it reports, and has worked within the hour.
     """
-    level = utilization_of(view.whole.last(frame.n_steps * frame.step).pick(members))
+    level = utilization_of(view.whole.last(frame.n_steps * frame.step))[members]
     busy = level > view.number("idle.below")[members][:, None]
     ended = np.cumsum(np.pad(busy, ((0, 0), (frame.steps(_HOUR), 0))), axis=1)
     worked = ended[:, -busy.shape[1] :] > ended[:, : busy.shape[1]]
@@ -271,20 +271,22 @@ def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, .
 
     The nodes themselves where no run is known.
     """
-    rows = run_rows(view, run.labels) if run.row is not None else []
+    rows = run_rows(view, run.labels).tolist() if run.row is not None else []
     return tuple(sorted({*things, *(view.roster.ids[i] for i in rows)}))
 
 
-def run_rows(view: View, labels: Labels) -> list[int]:
+def run_rows(view: View, labels: Labels) -> Rows:
     """Return the rows of the running nodes of a run.
 
     Those that name its job, else all of its cluster.
     """
-    running = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
-    return [i for i in running if labels.job and view.roster.labels[i].job == labels.job] or running
+    rows = view.rows_in(labels)
+    running = rows[view.roster.running[rows]]
+    named = running[view.roster.jobs[running] == labels.job] if labels.job else running
+    return named if len(named) else running
 
 
-def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: float) -> float:
+def worked_seconds(view: View, frame: Frame, row: int, rows: Rows, age: float) -> float:
     """Return how much of the last `age` seconds the run made progress: only work can be lost.
 
     Not counted is when fewer than half of its nodes worked, or its step count stood still for
@@ -293,10 +295,10 @@ def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: flo
     steps = frame.last(timedelta(seconds=age)).of("run_step_count")[row]
     still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
     stuck = float(still.sum()) * frame.step.total_seconds()
-    if not rows:
+    if not len(rows):
         return age - stuck
-    part = view.whole.last(timedelta(seconds=age)).pick(rows)
-    level = utilization_of(part)
+    part = view.whole.last(timedelta(seconds=age))
+    level = utilization_of(part)[rows]
     reported = ~np.isnan(level)
     working = (level > view.number("idle.below")[rows][:, None]).sum(axis=0)
     idle = (working < 0.5 * np.maximum(reported.sum(axis=0), 1)) & reported.any(axis=0)

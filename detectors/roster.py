@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from bot.model.causes import CAUSES, About
 from bot.model.fleet import Instance, Inventory, Market, is_neuron, serves
@@ -57,6 +58,11 @@ class Roster:
     def row(self) -> Mapping[str, int]:
         """Return the row of each instance id."""
         return {name: i for i, name in enumerate(self.ids)}
+
+    @cached_property
+    def jobs(self) -> npt.NDArray[np.str_]:
+        """Return the job that each node names, "" where it names none, (n,)."""
+        return np.array([x.job for x in self.labels], dtype=np.str_)
 
     @cached_property
     def makeup(self) -> tuple[object, ...]:

@@ -224,11 +224,13 @@ def bill_coverage(
 def coverage_of(reading: Reading) -> Coverage:
     """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown."""
     inventory = reading.inventory
+    # By type and not by node: it is asked at each tick.
+    kinds = {node.labels.instance_type for node in inventory.instances.values()}
+    kinds = {kind for kind in kinds if is_neuron(kind) or kind in inventory.types}
     nodes = {
         name: node
         for name, node in inventory.instances.items()
-        if node.running
-        and (is_neuron(node.labels.instance_type) or node.labels.instance_type in inventory.types)
+        if node.labels.instance_type in kinds and node.running
     }
     frame, reporting = reading.frame("node"), set[str]()
     if frame is not None and frame.n_steps:

@@ -94,7 +94,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
 
         rows = run_rows(view, labels)
         limit = factor * interval + step
-        if age < limit or (rows and explained[rows].mean() >= 0.5):
+        if age < limit or (len(rows) and explained[rows].mean() >= 0.5):
             continue
         worked = worked_seconds(view, frame, row, rows, age)
         if worked < limit:
