@@ -109,7 +109,7 @@ def pace_of_nodes(view: View) -> Pace:
 
 def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
     """Write the pace of the runs in place."""
-    frame = frame.last(USUAL_PACE)
+    frame, smoothing = frame.last(USUAL_PACE), frame.steps(SMOOTH)
     rate, tokens = _rates(frame)
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
     reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
@@ -122,17 +122,22 @@ def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
         if not len(rows) or (runs[place.cluster] > 1 and not by_name):
             continue
         below = float(view.number("starved.below")[rows[0]])
-        smooth = _rolling(rate[run], frame.steps(SMOOTH))
-        if smooth[-1] < below and tokens[run]:
+        pace.by_tokens[rows], pace.counted[rows] = tokens[run], True
+        lately = _rolling(rate[run, -smoothing:], smoothing)[-1]
+        pace.newest[rows], pace.lately[rows] = rate[run, -1], lately
+        if lately >= below:
+            continue
+
+        # Of a run that is slow its past is asked, and whether it gave up nodes.
+        if lately < below and tokens[run]:
             members = view.rows_in(place)
             if by_name:
                 members = members[view.roster.jobs[members] == place.job]
             rate[run] = _by_node(view, frame, rate[run], members)
-            smooth = _rolling(rate[run], frame.steps(SMOOTH))
+        smooth = _rolling(rate[run], smoothing)
         slow = (smooth < below)[None, :]
         gap = np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
-        pace.by_tokens[rows], pace.counted[rows] = tokens[run], True
         pace.slow_steps[rows] = trailing(slow, gap)[0]
         if pace.slow_steps[rows[0]]:
             one_run = np.zeros(1, dtype=np.intp)
