@@ -6,9 +6,12 @@ from decimal import Decimal
 
 import pytest
 
+from bot.answers.plan.bedrock import TokenCost, TokenOffer, bedrock_card
 from bot.app import App
 from bot.cards.card import Table
+from bot.knowledge import load_knowledge
 from tests.answers.configuring import ask, refused
+from tests.builders import NOON
 
 LINE = "bedrock tiny model=llama-3.3-70b output=50"
 
@@ -35,6 +38,14 @@ async def test_a_load_above_it_is_cheaper_here(bot: App, times: float, cheaper: 
     card = await ask(bot, f"{LINE} tokens={load}")
     assert cheaper in card.title
     assert card.data["usd_per_million"] == pytest.approx(row["usd_per_million"] / Decimal(times), abs=Decimal("0.01"))  # fmt: skip
+
+
+def test_committed_hours_are_not_saved_by_leaving() -> None:
+    (price, *_) = load_knowledge().claims().tokens
+    here = TokenCost("llama", Decimal(800), committed=True, usd_per_million=Decimal(20))
+    card = bedrock_card([TokenOffer(price, Decimal("0.25"), here)], (), NOON.date())
+    assert card.title.endswith("Bedrock is cheaper once llama's commitment ends")
+    assert "they are paid either way" in str(card)
 
 
 async def test_sources_that_disagree_stand_in_rows_of_their_own(bot: App) -> None:

@@ -163,7 +163,9 @@ def _title(offers: Sequence[TokenOffer], here: TokenCost | None) -> str:
     if here.usd_per_million < prices[0]:
         verdict = f"{here.cluster} is cheaper"
     elif here.usd_per_million > prices[-1]:
-        verdict = "Bedrock is cheaper"
+        # What is paid for a term is paid whether anything runs there or not.
+        term = f" once {here.cluster}'s commitment ends" if here.committed else ""
+        verdict = f"Bedrock is cheaper{term}"
     return (
         f"{usd(here.usd_per_million, digits=2)} a million tokens here, {span} on Bedrock: {verdict}"
     )
