@@ -167,6 +167,7 @@ async def test_it_tells_what_was_saved_what_is_open_and_what_is_kept_quiet_by_wh
     made._watch._ports = made.ports
     await made.tick(MONDAY)
     (card,) = [card for card in chat.messages.values() if card.title.startswith("The week")]
+    assert card.public, "it is for all who read the channel"
     words = repr(card.blocks)
     assert (card.data["saved"]["alerts"], str(card.data["saved"]["usd_per_hour"])) == (1, "100")
     assert (card.data["open"]["alerts"], card.data["muted"]["alerts"]) == (["a2"], ["a3"])
