@@ -52,6 +52,8 @@ DURATION = Unit(rounded_duration, Align.LEFT, timedelta.total_seconds)
 """A span of time, in seconds in `data`."""
 NUMBER = Unit(str)
 COUNT = Unit("{:,}".format)
+HOURS = Unit("{:,.1f}".format, store=lambda hours: round(hours, 2))
+"""Node-hours and pod-hours."""
 MEGABYTES = Unit(_megabytes)
 """Bytes, written in millions."""
 SHARE = Unit(_share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -451,23 +451,32 @@ class Refusal:
 class Scarcity:
     """Count the requests of one type in one zone that were refused for want of capacity."""
 
+    instance_type: str
     zone: str
     """The zone, else the region."""
     refused: int
     spot: int
     """Of them on spot."""
+    first: datetime
     newest: datetime
 
 
-def scarcities(refusals: Sequence[Refusal], instance_type: str) -> tuple[Scarcity, ...]:
-    """Count the refusals of a type by zone, the zone refused most first."""
-    zones: dict[str, list[Refusal]] = {}
+def scarcities(refusals: Iterable[Refusal], instance_type: str = "") -> tuple[Scarcity, ...]:
+    """Count the refusals of a type, "" for every type, by zone, the zone refused most first."""
+    by_place: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
-        if refusal.labels.instance_type == instance_type:
-            zone = refusal.labels.zone or refusal.labels.region
-            zones.setdefault(zone, []).append(refusal)
+        labels = refusal.labels
+        if instance_type in ("", labels.instance_type):
+            place = labels.instance_type, labels.zone or labels.region
+            by_place.setdefault(place, []).append(refusal)
     counts = [
-        Scarcity(zone, len(refused), sum(r.spot for r in refused), max(r.at for r in refused))
-        for zone, refused in zones.items()
+        Scarcity(
+            *place,
+            len(refused),
+            sum(r.spot for r in refused),
+            min(r.at for r in refused),
+            max(r.at for r in refused),
+        )
+        for place, refused in by_place.items()
     ]
-    return tuple(sorted(counts, key=lambda count: (-count.refused, count.zone)))
+    return tuple(sorted(counts, key=lambda x: (-x.refused, x.instance_type, x.zone)))

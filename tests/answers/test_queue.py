@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bot.answers.fleet.queue import PENDING, queue_card, queues_of, refused_launches
+from bot.answers.fleet.queue import PENDING, queue_card, queues_of
 from bot.app import App
 from bot.grammar.access import Access
-from bot.model.fleet import Refusal
+from bot.model.fleet import Refusal, scarcities
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
@@ -69,10 +69,11 @@ def launch(n: int, at: datetime, zone: str = "us-west-2a", *, spot: bool = False
 def test_refusals_are_counted_by_place_and_in_the_window_alone() -> None:
     times = (NOON - 30 * HOUR, NOON - 3 * HOUR, NOON - HOUR)
     refusals = [launch(n, at, spot=n == 2) for n, at in enumerate(times)]
-    (place, region) = refused_launches([*refusals, launch(3, NOON - HOUR, "")], DAY)
-    assert (place.place, place.refused, place.spot) == ("us-west-2a", 2, 1)
+    refusals.append(launch(3, NOON - HOUR, ""))
+    (place, region) = scarcities(x for x in refusals if x.at in DAY)
+    assert (place.zone, place.refused, place.spot) == ("us-west-2a", 2, 1)
     assert (place.first, place.newest) == times[1:]
-    assert (region.place, region.refused) == ("us-west-2", 1)
+    assert (region.zone, region.refused) == ("us-west-2", 1)
 
 
 class Source:

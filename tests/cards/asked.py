@@ -225,8 +225,10 @@ def capacity() -> Card:
         price("6.02", Market.SPOT, Basis.SPOT),
     )
     zones = (
-        Scarcity("us-west-2b", 5, 2, NOON - timedelta(hours=2)),
-        Scarcity("us-west-2c", 1, 0, NOON - timedelta(days=3)),
+        Scarcity(
+            "trn1.32xlarge", "us-west-2b", 5, 2, NOON - timedelta(days=1), NOON - timedelta(hours=2)
+        ),
+        Scarcity("trn1.32xlarge", "us-west-2c", 1, 0, *(NOON - timedelta(days=3),) * 2),
     )
     ways = Ways(prices, Refused(KIND, zones, NOON), CLAIMS.of("blocks"))
     return capacity_card(

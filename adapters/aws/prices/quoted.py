@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -192,12 +193,12 @@ class QuotedPrices:
                 yield from answer
 
 
-class PriceSource:
+class PriceSource(ABC):
     """Implement `bot.ports.Prices` by the prices known at a time."""
 
+    @abstractmethod
     def quoted(self, now: datetime) -> QuotedPrices:
         """Return the prices that there are at `now`."""
-        raise NotImplementedError
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
         """Return the listed, spot and Capacity Block prices known at `now`.

@@ -12,7 +12,7 @@ import numpy as np
 
 from bot.answers.cost.goodput import node_time
 from bot.cards.card import Block, Button, Buttons, Card, Tone, compose, quiet, text
-from bot.cards.columns import COUNT, DURATION, USD_CENTS, Column, Columns, Unit, datum
+from bot.cards.columns import COUNT, DURATION, HOURS, USD_CENTS, Column, Columns, Unit, datum
 from bot.cards.lines import window_line
 from bot.cards.words import as_read, clock, period
 from bot.costs.compiling import HourOf
@@ -42,7 +42,6 @@ _RESTARTING = (
 """Classes of goodput on the way back to work; work thrown away is `GoodputClass.LOST`."""
 _OF_HARDWARE = (NoticeKind.RETIREMENT, NoticeKind.MAINTENANCE, NoticeKind.HEALTH)
 _MOST = 15
-_HOURS = Unit("{:,.1f}".format, store=lambda hours: round(hours, 2))
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ _NODES = Columns[FaultyNode](
     Column(
         "node-hours",
         lambda x: x.hours,
-        _HOURS,
+        HOURS,
         "node_hours",
         "sum over its faults of fault and restart / the nodes that broke in it",
     ),
@@ -220,7 +219,7 @@ _FAULTS = Columns[Fault](
     Column(
         "node-hours",
         lambda x: x.hours,
-        _HOURS,
+        HOURS,
         "node_hours",
         "node-hours that the alert counted, of all nodes that it held up",
     ),
@@ -228,7 +227,7 @@ _FAULTS = Columns[Fault](
     Column(
         "of the restart",
         lambda x: x.restart_hours,
-        _HOURS,
+        HOURS,
         "restart_node_hours",
         "node-hours of goodput's 'lost to restarts' that ended at the fault or after it, and of"
         " starting and compiling until two hours after it, less what an alert counted",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
 from bot.cards.card import Block, Button, Buttons, Card, Tone, compose, quiet, text
-from bot.cards.columns import COUNT, DURATION, Column, Columns, Unit, datum
+from bot.cards.columns import COUNT, DURATION, HOURS, Column, Columns, datum
 from bot.cards.words import as_read, clock, period
 from bot.errors import WrongInput
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.fleet import Refusal
+from bot.model.fleet import Scarcity, scarcities
 from bot.model.frame import Frame, runs_of
 from bot.model.money import counted
 from bot.model.request import Request
@@ -50,18 +50,6 @@ class Queue:
         return max((wait.length for wait in self.waits), default=timedelta())
 
 
-@dataclass(frozen=True)
-class RefusedLaunches:
-    """Count the launches of a type that a zone refused for want of capacity, and when."""
-
-    instance_type: str
-    place: str
-    refused: int
-    spot: int
-    first: datetime
-    newest: datetime
-
-
 def queues_of(frame: Frame, window: Window) -> list[Queue]:
     """Return the queue of each cluster whose pods are read, those that waited longest first.
 
@@ -92,26 +80,6 @@ def queues_of(frame: Frame, window: Window) -> list[Queue]:
     return sorted(queues, key=lambda x: (-x.waited, x.cluster))
 
 
-def refused_launches(refusals: Iterable[Refusal], window: Window) -> list[RefusedLaunches]:
-    """Return the refused launches of a window by type and zone, the most refused first."""
-    by_place: dict[tuple[str, str], list[Refusal]] = {}
-    for refusal in refusals:
-        if refusal.at in window:
-            place = refusal.labels.zone or refusal.labels.region
-            by_place.setdefault((refusal.labels.instance_type, place), []).append(refusal)
-    counts = [
-        RefusedLaunches(
-            *place,
-            len(launches),
-            sum(x.spot for x in launches),
-            min(x.at for x in launches),
-            max(x.at for x in launches),
-        )
-        for place, launches in by_place.items()
-    ]
-    return sorted(counts, key=lambda x: (-x.refused, x.instance_type, x.place))
-
-
 _QUEUES = Columns[Queue](
     Column("cluster", lambda x: x.cluster, key="cluster"),
     Column(
@@ -121,7 +89,7 @@ _QUEUES = Columns[Queue](
     Column(
         "pod-hours",
         lambda x: x.pod_hours,
-        Unit("{:,.1f}".format, store=lambda hours: round(hours, 2)),
+        HOURS,
         "pod_hours",
         "sum over its waits of pods waiting x hours",
     ),
@@ -130,11 +98,11 @@ _QUEUES = Columns[Queue](
     datum("waits", lambda x: list(x.waits)),
     datum("read_seconds", lambda x: x.read, "readings x their step", DURATION),
 )
-_REFUSED = Columns[RefusedLaunches](
+_REFUSED = Columns[Scarcity](
     Column("type", lambda x: x.instance_type, key="instance_type"),
-    Column("zone", lambda x: x.place, key="zone"),
+    Column("zone", lambda x: x.zone, key="zone"),
     Column("refused", lambda x: x.refused, COUNT, "refused", "count of refused launches"),
-    Column("on spot", lambda x: x.spot, COUNT, "spot", "of them on spot"),
+    Column("on spot", lambda x: x.spot, COUNT, "of_them_spot", "count of those on spot"),
     Column("first", lambda x: clock(x.first)),
     Column("last", lambda x: clock(x.newest)),
     datum("first", lambda x: x.first),
@@ -142,9 +110,7 @@ _REFUSED = Columns[RefusedLaunches](
 )
 
 
-def queue_card(
-    queues: Sequence[Queue], refused: Sequence[RefusedLaunches] | None, window: Window
-) -> Card:
+def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, window: Window) -> Card:
     """Draw the queues and the refusals; `refused` is None where nobody asked for them."""
     waited = sum((x.waited for x in queues), timedelta())
     launches = sum(x.refused for x in refused or ())
@@ -220,6 +186,8 @@ def queue(
     frame = reading.frame("cluster")
     queues = queues_of(frame, window) if frame else []
     queues = [x for x in queues if cluster in ("", x.cluster)]
-    refused = None if reading.refusals is None else refused_launches(reading.refusals, window)
+    refused = None
+    if reading.refusals is not None:
+        refused = scarcities(x for x in reading.refusals if x.at in window)
     card = queue_card(queues, refused, window)
     return as_read(card, "It is not known how long jobs waited", reading)

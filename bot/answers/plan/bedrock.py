@@ -9,8 +9,8 @@ from decimal import Decimal
 
 from bot.answers.plan.fit import ClusterUse, usages
 from bot.answers.runs.costed import costed_runs
-from bot.cards.card import Card, Tone, compose, quiet, text
-from bot.cards.columns import USD_CENTS, Column, Columns, Unit, datum
+from bot.cards.card import Block, Card, Tone, compose, quiet, text
+from bot.cards.columns import COUNT, USD_CENTS, Column, Columns, Unit, datum
 from bot.cards.words import cited, note_lines
 from bot.errors import WrongInput, nearest
 from bot.grammar.names import no_cluster
@@ -80,7 +80,7 @@ def _listed_usd(price: Decimal) -> str:
     return usd(price, digits=2 if price == cents(price) else 3)
 
 
-_LISTED, _COUNT = Unit(_listed_usd), Unit("{:,}".format)
+_LISTED = Unit(_listed_usd)
 OFFERS = Columns[TokenOffer](
     Column("model", lambda x: x.price.model, key="model"),
     Column("read", lambda x: x.price.usd_per_million_input, _LISTED, "usd_per_million_input"),
@@ -95,7 +95,7 @@ OFFERS = Columns[TokenOffer](
     Column(
         "cheaper here above, tokens/s",
         lambda x: x.breakeven_tokens_per_second,
-        _COUNT,
+        COUNT,
         "breakeven_tokens_per_second",
         "USD an hour of the cluster / USD a million tokens on Bedrock, a second",
         missing="",
@@ -110,29 +110,29 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
     """Draw Bedrock's prices beside the cluster's, if one is named; the cheapest first."""
     here, ratio = offers[0].here, offers[0].output_ratio
     drawn = OFFERS.drawn if here else OFFERS.drawn[:-1]
-    committed = here is not None and here.committed
-
-    # Tokens of a run are trained: nothing is concluded from them about serving.
-    measured = None
-    if here and here.usd_per_million is None:
-        measured = text(
-            "How many tokens it serves is not known: tokens=N says how many a second, and a"
-            " trainer or server may publish them (docs/recording.md)."
-        )
-    elif here:
+    measured: list[Block] = []
+    if here:
+        hour = f"{here.cluster} costs {usd(here.usd_per_hour, digits=2)} an hour"
         amount = f"{usd(here.usd_per_million or 0, digits=2)} a million tokens"
-        by_run = (
-            f"{amount} by run {here.run}, all that it lost included. A run trains its tokens and "
-            "Bedrock serves them: compare the two only where this run serves."
-        )
-        hour = usd(here.usd_per_hour, digits=2)
-        by_load = f"{here.cluster} costs {hour} an hour: {amount} at the load that you state."
-        measured = text(by_run if here.run else by_load)
+        words = f"{hour}: {amount} at the load that you state."
+        if here.usd_per_million is None:
+            words = (
+                "How many tokens it serves is not known: tokens=N says how many a second, and a"
+                " trainer or server may publish them (docs/recording.md)."
+            )
+        elif here.run:
+            # Tokens of a run are trained: nothing is concluded from them about serving.
+            words = (
+                f"{amount} by run {here.run}, all that it lost included. A run trains its tokens"
+                " and Bedrock serves them: compare the two only where this run serves."
+            )
+        measured.append(text(words))
+        if here.committed:
+            measured.append(text("Its hours are committed: they are paid either way."))
 
     sources = dict.fromkeys(cited(x.price, today) for x in offers)
     blocks = compose(
         measured,
-        text("Its hours are committed: they are paid either way.") if committed else None,
         Columns(*drawn).table(offers),
         quiet(
             f"USD a million tokens, on demand; together, {ratio * 100:.0f} % of them are written"
