@@ -365,10 +365,14 @@ def is_of_nodes(key: Mapping[str, str]) -> bool:
 
 
 class Split:
-    """Split rows of the bill by what their nodes did on each day, and by job where asked."""
+    """Split rows of the bill by what their nodes did on each day, and by job where asked.
 
-    def __init__(self, time: NodeTime, *, by_job: bool = False) -> None:
+    Of a day of which the bill's window holds a part, only that part counts.
+    """
+
+    def __init__(self, time: NodeTime, billed: Window, *, by_job: bool = False) -> None:
         self.time = time
+        self._billed = billed
         self._by_job = by_job
         self._days: dict[str, list[tuple[str, Doubles]]] = {}
 
@@ -412,7 +416,8 @@ class Split:
         """Return the hours of each class of each node on a UTC day, (n_nodes, n_classes), by job."""
         if day not in self._days:
             start = datetime.fromisoformat(f"{day[:10]}T00:00:00").replace(tzinfo=UTC)
-            time, steps = self.time, self.time.steps(Window(start, start + _DAY))
+            time = self.time
+            steps = time.steps(self._billed.overlap(Window(start, start + _DAY)))
             jobs: list[int] = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [ANY_JOB]
             names = dict(enumerate(time.job_names))
             found = [(names.get(job, ""), time.hours(steps, job)) for job in jobs]

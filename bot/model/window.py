@@ -287,6 +287,11 @@ class Window:
         """Return the length in hours."""
         return self.length.total_seconds() / 3600
 
+    def overlap(self, window: Window) -> Window:
+        """Return the time that both hold; of no length where they do not meet."""
+        start = max(self.start, window.start)
+        return Window(start, max(start, min(self.end, window.end)))
+
     def previous(self) -> Window:
         """Return the window before: the month before a whole month, else the same length."""
         if self == Window(_month(self.start), _next_month(self.start)):

@@ -27,6 +27,7 @@ from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 START = NOON.replace(hour=0)
 METRICS = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
+HOUR = Window(START, START + 12 * FIVE)
 NODE = Labels(cluster="llama", instance="i-llama000", instance_type="trn1.32xlarge")
 
 
@@ -136,17 +137,23 @@ def test_every_dollar_of_a_row_is_kept_and_what_was_not_read_is_not_seen():
     time = time_of([0.9] * 3 + [0.0] * 3)
     rows = [paid("10.01"), paid("0.03", line="commitment", resource="", instance_type="")]
     rows.append(paid("7.77", usage_type="UnusedBox:trn1.32xlarge", resource="cr-1", hours=0.0))
-    (row,) = goodput_of(rows, Split(time), ["cluster"])
+    (row,) = goodput_of(rows, Split(time, HOUR), ["cluster"])
     assert row.usd == Decimal("17.81")
     assert row.classes[GoodputClass.COMMITTED_UNUSED] == Decimal("7.80")
     assert row.classes[GoodputClass.NOT_SEEN] == Decimal("5.005000")
     assert grouped([row], ())[0].classes == row.classes
 
 
+def test_of_a_day_only_the_part_that_is_asked_for_counts():
+    time, half = time_of([0.9] * 6 + [0.0] * 6), Window(START, START + 6 * FIVE)
+    (row,) = goodput_of([paid(hours=0.5)], Split(time, half), ["cluster"])
+    assert row.classes == {GoodputClass.PRODUCTIVE: Decimal("24.000000")}
+
+
 def test_a_day_is_split_by_job_where_asked():
     time = time_of([0.9] * 12)
     time.run(runs([1, 2, 3, 4, 5, 6] + [np.nan] * 6), {0: ["i-llama000"]})
-    found = goodput_of([paid()], Split(time, by_job=True), ["job"])
+    found = goodput_of([paid()], Split(time, HOUR, by_job=True), ["job"])
     assert {row.key["job"]: row.usd for row in found} == {
         "llama-8b": Decimal("12.000000"),
         "": Decimal("12.000000"),
@@ -154,7 +161,7 @@ def test_a_day_is_split_by_job_where_asked():
 
 
 def test_a_row_that_names_no_node_is_split_as_the_nodes_of_its_cluster():
-    (row,) = goodput_of([paid(resource="")], Split(time_of([0.9] * 12)), ["cluster"])
+    (row,) = goodput_of([paid(resource="")], Split(time_of([0.9] * 12), HOUR), ["cluster"])
     assert row.goodput == 1.0
 
 
@@ -173,5 +180,5 @@ def test_a_plan_for_another_family_is_not_of_neuron_nodes(line, usage, of_nodes)
 
 
 def test_days_are_those_of_the_bill():
-    (row,) = goodput_of([paid(day="2026-11-25")], Split(time_of([0.9] * 12)), ["cluster"])
+    (row,) = goodput_of([paid(day="2026-11-25")], Split(time_of([0.9] * 12), HOUR), ["cluster"])
     assert row.classes == {GoodputClass.NOT_SEEN: Decimal("24.00")}

@@ -286,7 +286,10 @@ def goodput_within(
     refuse_unknown(allocation, ports.world.billing, tally, where)
     # The bill is asked and split once: rows, days and the total are sums of the same charges.
     columns = [asked.get(name, name) for name in by]
-    parts = goodput_of(tally.rows, Split(time, by_job=JOB in by), [*columns, _DAY])
+    through = max(window.start, tally.billed_through or window.end)
+    billed = window.overlap(Window(window.start, through))
+    split = Split(time, billed, by_job=JOB in by)
+    parts = goodput_of(tally.rows, split, [*columns, _DAY])
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
     named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
