@@ -90,6 +90,7 @@ class App:
     async def _judge(self, reading: Reading, started: float) -> TickResult:
         # It takes half of all answers, which a line of a terminal never asks.
         from bot.answers.about.digest import post_due
+        from bot.answers.plan.act import advance_due
 
         now, result = reading.now, await asyncio.to_thread(self._watch.judge, reading)
         if not self._knows_all(result.state):
@@ -103,6 +104,8 @@ class App:
         current = replace(result.state, alerts=alerts, ticked_at=now, seen=seen)
         periodicals = partial(post_due, ports, current, result.reading, now)
         self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
+        advance = partial(advance_due, ports, now)
+        self.health.undelivered += await self._aside.run("actions", advance) or ()
 
         ticked = StateUpdate(ticked_at=now, seen=seen)
         await asyncio.to_thread(self.ports.stores.alerts.save, ticked)
@@ -332,7 +335,13 @@ class App:
         """Put the notifications into words."""
         self._knows_all(state)
         self._ticked_at = state.ticked_at
-        draw = partial(_card, state=state, reading=reading, routes=self.ports.site.current_routes())
+        draw = partial(
+            _card,
+            state=state,
+            reading=reading,
+            routes=self.ports.site.current_routes(),
+            acts=self.ports.world.actions is not None,
+        )
         line = partial(
             thread_line, silences=(*state.silences, *state.slept), log=state.notification_log
         )
@@ -390,11 +399,13 @@ def error_card(error: TrnbotError) -> Card:
     return Card("That did not work", Tone.ERROR, (text(str(error), *advice),), data)
 
 
-def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:
+def _card(
+    notification: Notification, state: State, reading: Reading, routes: Routes, *, acts: bool
+) -> Card:
     dearest = max(leading(notification.alerts), key=worth)
     chart = alert_chart(dearest, reading.frames)
     reach = reach_of(routes, notification.channel)
-    return notification_card(notification, chart, state.silences, reach)
+    return notification_card(notification, chart, state.silences, reach, acts=acts)
 
 
 def _audit(

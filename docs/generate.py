@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from adapters.aws.api.operations import policy_text
+from adapters.aws.api.operations import ACTING, READING, policy_text
 from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manifest
 from bot.answers.all import ANSWERS
 from bot.grammar.registry import index_page
@@ -59,7 +59,8 @@ def stack_files() -> Mapping[str, str]:
     )
     made = {name: (ROOT / name).read_text(encoding="utf-8") for name in (bot, member, module)}
     return {
-        "deploy/iam-policy.json": policy_text(),
+        READING: policy_text(),
+        ACTING: policy_text(file=ACTING),
         bot: stacks.with_columns(stacks.with_permissions(made[bot], stacks.BOT), "- {}"),
         member: stacks.with_permissions(made[member], stacks.MEMBER),
         module: stacks.with_columns(made[module], '"{}",'),

@@ -44,6 +44,7 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote
 from bot.cards.words import clock, ended
+from bot.model.action import ActionKind
 from bot.model.alert import Alert, Silence, Waste, leading
 from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
@@ -116,8 +117,13 @@ def notification_card(
     chart: Chart | None = None,
     silences: Sequence[Silence] = (),
     reach: Reach = NOBODY,
+    *,
+    acts: bool = False,
 ) -> Card:
-    """Draw a notification; the message of its end is one quiet line and its facts."""
+    """Draw a notification; the message of its end is one quiet line and its facts.
+
+    Where the bot `acts`, what it may do about the alert is a button.
+    """
     firing = [alert for alert in leading(notification.alerts) if alert.firing]
     if not firing:
         return over_card(notification.alerts)
@@ -139,6 +145,7 @@ def notification_card(
         Button("Not an anomaly…", f"not-an-anomaly {worst.id}", opens=True),
         Button("Why", f"why {worst.id}"),
         Button("Tune…", settings, opens=True),
+        *([Button("Do it…", f"act {worst.id}")] if acts and _may_act(worst) else []),
     )
     blocks = (
         *_body(worst, firing, owner_words(worst, owner, reach.routed(worst.owner))),
@@ -155,6 +162,14 @@ def notification_card(
         mentions=mentions(owner, address),
         brief=_brief(worst, firing),
     )
+
+
+def _may_act(alert: Alert) -> bool:
+    """Return whether the bot may do something about it: of storage it deletes volumes alone."""
+    kind = alert.cause.facts.action
+    if kind is ActionKind.DELETE:
+        return any(thing.startswith("vol-") for thing in alert.things)
+    return kind is not None
 
 
 def _brief(worst: Alert, firing: Sequence[Alert]) -> str:

@@ -67,6 +67,8 @@ class Suggestion:
     """The line to type next."""
     steps: tuple[tuple[str, str], ...] = field(default=())
     """The arithmetic: what, and how much."""
+    act: str = ""
+    """The line by which the bot itself prepares it, "" where it cannot."""
 
     @property
     def id(self) -> str:
@@ -242,6 +244,7 @@ def checkpoints(job: str, lost: Decimal, saving: Decimal, window: Window) -> Sug
 def storage(amounts: Sequence[tuple[str, Decimal]], since: datetime, now: datetime) -> Suggestion:
     """Suggest to delete storage that nobody uses; `amounts` are ids with their USD a month."""
     total = sum((amount for _, amount in amounts), Decimal(0))
+    volumes = [name for name, _ in amounts if name.startswith("vol-")]
     return Suggestion(
         SuggestionKind.STORAGE,
         "storage",
@@ -253,6 +256,7 @@ def storage(amounts: Sequence[tuple[str, Decimal]], since: datetime, now: dateti
         "nobody comes back for them",
         "storage",
         tuple((name, f"{usd(amount, digits=2)} a month") for name, amount in amounts),
+        f"act delete {' '.join(volumes)}" if volumes else "",
     )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from bot.model.action import ActionKind
+
 UTILIZATION = "neuroncore_utilization_ratio"
 SPEND = "spend_amortised_usd"
 
@@ -160,6 +162,8 @@ class CauseFacts:
     """Why no faster chip is advised while it lasts; "" = it speaks for no chip and against none."""
     metric: str = UTILIZATION
     """The metric that its chart shows, unless the evidence names another; "" = no chart."""
+    action: ActionKind | None = None
+    """What the bot itself may do about it, once admins press."""
     suggestions: tuple[str, ...] = ()
     """Steps to try, the first first; a rule may know better ones by its evidence."""
 
@@ -205,7 +209,7 @@ _PROFILE = (
 # Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is
 # simulated and drawn, what to try.
 _ROWS = (
-    CauseFacts(Cause.IDLE, "report nodes that do nothing", lasts=_DAY,
+    CauseFacts(Cause.IDLE, "report nodes that do nothing", lasts=_DAY, action=ActionKind.STOP,
         precedence=5, explained_by=(*_SICK,
         *_COMPILES), works_nothing=True,
         kept_for_nothing=True,
@@ -313,7 +317,7 @@ _ROWS = (
             "Use the launcher that the Neuron documentation names (`torchrun`).")),
     CauseFacts(Cause.STRAGGLER, "report jobs in which all nodes wait for one",
         lasts=6 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
-        of_node=True, explained_by=_SICK,
+        of_node=True, explained_by=_SICK, action=ActionKind.CORDON,
         no_faster_chip="its nodes wait for a slow one: replace that first",
         suggestions=(
             "Restart the job from its last checkpoint without the slow node, or cordon and replace"
@@ -339,7 +343,7 @@ _ROWS = (
     CauseFacts(Cause.HARDWARE_FAULT,
         "report hardware errors, uncorrected ECC events and failed status checks",
         lasts=6 * _HOUR, severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True,
-        cores_differ=True, of_node=True,
+        cores_differ=True, of_node=True, action=ActionKind.CORDON,
         metric="neuron_execution_errors_count", part_of=_STALLS,
         suggestions=(
             "Cordon and replace the node; restart the job from its last checkpoint without it.",
@@ -364,6 +368,7 @@ _ROWS = (
             " two minutes before.")),
     CauseFacts(Cause.ORPHANED_STORAGE, "report volumes and file systems that nobody uses",
         lasts=90 * _DAY, about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
+        action=ActionKind.DELETE,
         suggestions=("Take a snapshot and delete the volume, or attach it where it is needed.",)),
     CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that stands empty",
         lasts=30 * _DAY, about=About.CAPACITY, metric="",

@@ -31,6 +31,7 @@ from bot.ports.stores import (
     Versions,
 )
 from bot.ports.world import (
+    Actions,
     Billing,
     Compiles,
     Detect,
@@ -53,6 +54,7 @@ from bot.ports.world import (
 __all__ = [
     "WORKING",
     "WORKING_AFTER_S",
+    "Actions",
     "AlertStore",
     "Answer",
     "Billing",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Protocol
 
 from bot.errors import WrongInput
+from bot.model.action import Action, Progress
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.claims import Claims
@@ -217,6 +219,25 @@ class NoOutlook:
         return ()
 
 
+class Actions(Protocol):
+    """Change the fleet, where a role of its own lets the bot; every call may block."""
+
+    def rehearse(self, action: Action, /) -> Sequence[str]:
+        """Return a sentence for each call that the action would make, and change nothing.
+
+        Raise `Unavailable` where the provider would refuse it, `WrongInput` where it makes no sense.
+        """
+        ...
+
+    def advance(self, action: Action, /) -> Progress:
+        """Take the next step that the things still need, and return how far they are.
+
+        Asked again, it goes on from what it finds: a step is never taken twice. Raise
+        `Unavailable` where the provider refuses or cannot be asked.
+        """
+        ...
+
+
 class Replays(Protocol):
     """Run the watch over recorded time: of other recordings, and of the source being watched."""
 
@@ -309,6 +330,8 @@ class World:
     replays: Replays
     outlook: Outlook = field(default_factory=NoOutlook)
     inbox: Inbox = field(default_factory=NoInbox)
+    actions: Actions | None = None
+    """What may change the fleet, None where nobody lets the bot."""
     billing_lag: timedelta = timedelta(hours=24)
     """How long after its usage a row of the bill is taken to have come."""
     compiles: Compiles = lambda *_: ()  # may block
@@ -348,6 +371,8 @@ class Site:
     """Who is in which group, by platform."""
     files: Files = field(default_factory=NoFiles)
     """What a person may name in the file system."""
+    second_usd: Decimal = Decimal(0)
+    """USD a month from which what is touched takes the presses of two admins."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
     checks: Callable[[bool], Sequence[Check]] = (

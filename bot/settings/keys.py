@@ -143,6 +143,14 @@ def roles(text: str) -> tuple[str, ...]:
     return tuple(map(_role, words(text)))
 
 
+def acting_roles(text: str) -> tuple[str, ...]:
+    """Read the ARNs of roles that may change something; raise `WrongInput` for `self` as well."""
+    arns = roles(text)
+    if "self" in arns:
+        raise WrongInput("What may change something has a role of its own; 'self' is the reader.")
+    return arns
+
+
 def role(text: str) -> str:
     """Read the ARN of one role, "" and `self` for none; raise `WrongInput` for another text."""
     arns = roles(text)
@@ -442,6 +450,11 @@ KEYS: tuple[SettingKey, ...] = (
     _key("aws.events",
         "URLs of SQS queues that EventBridge sends interruption notices and AWS Health events"
         " to (a comma list)", words),
+    _key("act.roles",
+        "ARNs of the roles under which the bot may change something once admins press for it, one"
+        " per account; none = it changes nothing", acting_roles),
+    _key("act.second_usd",
+        "USD a month of what is touched from which two admins have to press", usd, "20000"),
     _key("monitor.namespace", "CloudWatch namespace of neuron-monitor on plain EC2"),
     _key("monitor.metrics",
         "meaning of the metrics in that namespace, each NAME -> METRIC in UNIT",

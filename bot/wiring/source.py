@@ -37,6 +37,7 @@ from bot.wiring.kept import Once, content_of, kept, lazy
 
 if TYPE_CHECKING:
     from adapters.aws.config import ReadingConfig
+    from adapters.aws.live.acting import Actor
     from adapters.aws.live.source import Live
     from adapters.aws.recording.recording import Recording
     from detectors import Detector
@@ -147,6 +148,15 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
     )
 
 
+def open_actor(settings: Settings) -> Actor:
+    """Return what may change the fleet; its calls are counted apart from those that read."""
+    from adapters.aws.api.calls import Calls
+    from adapters.aws.live.acting import Actor
+
+    calls = Calls(wall_clock, external_id=settings["aws.external_id"])
+    return Actor(calls, settings["act.roles"])
+
+
 _MANY_BYTES = 32 << 20
 """Bytes of metrics that take longer to read than the forest's library to load."""
 
@@ -198,6 +208,8 @@ class OpenedSource:
         if self.live:
             account = lazy(self.account)
             world = replace(world, inbox=account, drill=account.drill)
+            if settings["act.roles"]:
+                world = replace(world, actions=lazy(Once(lambda: open_actor(settings))))
         else:
             world = replace(world, prepare=self._prepare)
 
@@ -208,6 +220,7 @@ class OpenedSource:
             routes=settings.routes,
             files=OfferedFiles(settings),
             owners=self.owners,
+            second_usd=settings["act.second_usd"],
         )
         return Ports(world, stores, site)
 

@@ -41,8 +41,8 @@ PARTS: Mapping[Needs, tuple[str, ...]] = {
 PRODUCT = sorted(
     {made.name for made in COMMANDS.values() if made.handler.__module__.startswith("bot.")}
 )
-REFUSED = {"backtest", "baseline keep", "config import", "preflight", "scaling"}
-"""Their examples name a recording, a run or a file that is not there."""
+REFUSED = {"act confirm", "backtest", "baseline keep", "config import", "preflight", "scaling"}
+"""Their examples name an action, a recording, a run or a file that is not there."""
 EXAMPLES = sorted({line for name in PRODUCT for line in COMMANDS[name].examples})
 
 

@@ -31,6 +31,7 @@ from adapters.aws.api.operations import (
     DETAIL_RANK,
     Operation,
     Place,
+    changing,
     declared_as,
     grants,
     home_of,
@@ -154,7 +155,7 @@ class Calls:
         `optional` says how soon the budget stops this one, where that is not as declared of the
         operation.
         """
-        declared = operations()[service, operation]
+        declared = operations().get((service, operation)) or changing()[service, operation]
         rank = declared.optional if optional is None else optional
         if not self.meter.leaves(rank):
             self.meter.count(CallCounts(stopped=Counter({declared.name: 1})))
@@ -316,23 +317,31 @@ class Calls:
             return client
 
         # Keys of a role are taken anew before they end; the process's own are boto3's to renew.
-        keys: dict[str, str] = {}
-        expires = None
-        if place.role:
-            session: dict[str, Any] = {"RoleArn": place.role, "RoleSessionName": "trnbot"}
-            if self._external_id:
-                session["ExternalId"] = self._external_id
-            assumed = self.call(Place(place.region), "sts", "assume_role", **session)["Credentials"]
-            expires = assumed["Expiration"]
-            keys = {
-                "aws_access_key_id": assumed["AccessKeyId"],
-                "aws_secret_access_key": assumed["SecretAccessKey"],
-                "aws_session_token": assumed["SessionToken"],
-            }
+        keys, expires = self._keys(place)
         with self._lock:
             client = self._opened(service, region, keys)
             self._clients[key] = (client, expires)
         return client
+
+    def _keys(self, place: Place) -> tuple[dict[str, str], datetime | None]:
+        """Return the keys of a place's role and their end; none for the process's own."""
+        if not place.role:
+            return {}, None
+        session: dict[str, Any] = {"RoleArn": place.role, "RoleSessionName": "trnbot"}
+        if self._external_id:
+            session["ExternalId"] = self._external_id
+        assumed = self.call(Place(place.region), "sts", "assume_role", **session)["Credentials"]
+        keys = {
+            "aws_access_key_id": assumed["AccessKeyId"],
+            "aws_secret_access_key": assumed["SecretAccessKey"],
+            "aws_session_token": assumed["SessionToken"],
+        }
+        return keys, assumed["Expiration"]
+
+    def credentials(self, place: Place) -> Any:
+        """Return botocore's credentials of a place, for requests that it does not send itself."""
+        keys, _ = self._keys(place)
+        return Credentials(*keys.values()) if keys else self._session.get_credentials()
 
     @cached_property
     def _session(self) -> boto3.Session:

@@ -1,6 +1,7 @@
 """Declare every AWS operation that a live account may be asked, its reason, price and place.
 
-`python -m adapters.aws.api.operations` writes the least IAM policy that allows them.
+`python -m adapters.aws.api.operations` writes the least IAM policy that allows what reads;
+`... aws deploy/iam-policy-act.json` the one of the role that may change something.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -87,6 +88,8 @@ The first to stop, as each series costs as much as any other.
 """
 
 
+READING, ACTING = "deploy/iam-policy.json", "deploy/iam-policy-act.json"
+"""The policies: of the role that reads, and of the one that may change something."""
 NO_ACTION = "NONE"
 """Stands for the resource of an operation that IAM has no action for.
 
@@ -112,6 +115,8 @@ class Operation:
     why: str
     page: tuple[str, int] | None = None
     """Parameter and size of a page; None where AWS cuts the pages itself."""
+    policy: str = READING
+    """The file that allows it."""
 
     @property
     def name(self) -> str:
@@ -133,14 +138,29 @@ class Operation:
 
 @cache
 def operations() -> Mapping[tuple[str, str], Operation]:
-    """Return every declared operation by (service, operation) as boto3 spells them."""
+    """Return every operation that reads, by (service, operation) as boto3 spells them."""
+    return _declared("operations.csv", READING)
+
+
+@cache
+def changing() -> Mapping[tuple[str, str], Operation]:
+    """Return what changes something, and what is read to see whether it worked.
+
+    A role of its own may do it, and nothing else.
+    """
+    return _declared("actions.csv", ACTING)
+
+
+def _declared(name: str, policy: str) -> Mapping[tuple[str, str], Operation]:
     declared = {}
-    for row in table(__package__, "operations.csv"):
+    for row in table(__package__, name):
         # A page is written as `MaxResults=100`.
         name, _, size = row.pop("page").partition("=")
         page = (name, int(size)) if name else None
         optional = int(row.pop("optional"))
-        declared[row["service"], row["operation"]] = Operation(**row, optional=optional, page=page)
+        declared[row["service"], row["operation"]] = Operation(
+            **row, optional=optional, page=page, policy=policy
+        )
     return declared
 
 
@@ -228,6 +248,12 @@ _RESOURCES: dict[str, str | list[str]] = {
     "LOGS": "arn:aws:logs:YOUR-REGION:YOUR-ACCOUNT:log-group:YOUR-LOG-GROUP:*",
     "KEYS": "arn:aws:kms:YOUR-REGION:YOUR-ACCOUNT:key/YOUR-BUCKETS-KEY",
     "QUEUES": "arn:aws:sqs:YOUR-REGION:YOUR-ACCOUNT:YOUR-EVENT-QUEUE",
+    "INSTANCES": "arn:aws:ec2:*:YOUR-ACCOUNT:instance/*",
+    "VOLUMES": "arn:aws:ec2:*:YOUR-ACCOUNT:volume/*",
+    "SNAPSHOTS": ["arn:aws:ec2:*:YOUR-ACCOUNT:volume/*", "arn:aws:ec2:*::snapshot/*"],
+    "CLUSTERS": "arn:aws:eks:*:YOUR-ACCOUNT:cluster/*",
+    "NODEGROUPS": "arn:aws:eks:*:YOUR-ACCOUNT:nodegroup/*",
+    "NOTEBOOKS": "arn:aws:sagemaker:*:YOUR-ACCOUNT:notebook-instance/*",
     "WORKSPACE": "arn:aws:aps:YOUR-REGION:YOUR-ACCOUNT:workspace/YOUR-PROMETHEUS-WORKSPACE",
     "ROLES": [
         "arn:aws:iam::YOUR-FIRST-ACCOUNT:role/trnbot-reader",
@@ -240,13 +266,15 @@ All other actions have no resource to narrow them to.
 """
 
 
-def statements() -> list[tuple[str, dict[str, Any]]]:
-    """Return the statements of the policy, one for each service and resource.
+def statements(file: str = READING) -> list[tuple[str, dict[str, Any]]]:
+    """Return the statements of a policy, one for each service and resource.
 
     Each beside the word of the table for its resource: "*", or a key of what the reader fills in.
     """
+    allowed: Iterable[Operation | Grant] = changing().values()
+    if file == READING:
+        allowed = [*operations().values(), *grants()]
     actions_of: dict[tuple[str, str], set[str]] = defaultdict(set)
-    allowed: list[Operation | Grant] = [*operations().values(), *grants()]
     for declared in allowed:
         if declared.resource != NO_ACTION:
             service = declared.action.partition(":")[0]
@@ -282,21 +310,22 @@ def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict
     return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
 
 
-def policy(partition: str = "aws") -> dict[str, Any]:
-    """Return the policy document, its ARNs of a partition."""
-    whole = {"Version": "2012-10-17", "Statement": [statement for _, statement in statements()]}
+def policy(partition: str = "aws", file: str = READING) -> dict[str, Any]:
+    """Return the document of a policy, its ARNs of a partition."""
+    listed = [statement for _, statement in statements(file)]
+    whole = {"Version": "2012-10-17", "Statement": listed}
     document = json.dumps(whole)
     translated: dict[str, Any] = json.loads(document.replace("arn:aws:", f"arn:{partition}:"))
     return translated
 
 
-def policy_text(partition: str = "aws") -> str:
-    """Return the policy as the file in `deploy/` holds it.
+def policy_text(partition: str = "aws", file: str = READING) -> str:
+    """Return a policy as its file in `deploy/` holds it.
 
     `aws-us-gov` and `aws-cn` are other partitions.
     """
-    return json.dumps(policy(partition), indent=2) + "\n"
+    return json.dumps(policy(partition, file), indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(policy_text(*sys.argv[1:2]))
+    sys.stdout.write(policy_text(*sys.argv[1:3]))

@@ -58,7 +58,7 @@ class CallState(StrEnum):
 
 
 _STATES = {
-    CallState.WELL: ("DataUnavailable",),
+    CallState.WELL: ("DataUnavailable", "DryRunOperation"),
     CallState.DENIED: (
         "AccessDenied",
         "KMS.",
@@ -185,7 +185,7 @@ def sentence(
     )
     actions = refused or " and ".join(declared.allowed) or "the bot there"
     remedy = {
-        CallState.DENIED: f"allow {actions} (deploy/iam-policy.json) to {declared.why}{sealed}",
+        CallState.DENIED: f"allow {actions} ({declared.policy}) to {declared.why}{sealed}",
         CallState.EXPIRED: credentials_remedy(code),
         CallState.THROTTLED: f"it is read again {again}",
     }.get(state, f"it is tried again {again}")

@@ -365,7 +365,8 @@ def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     notification = Notification("", channel, Reason.FIRST, request.at, alerts)
     reach = reach_of(ports.site.current_routes(), channel)
     chart = chart_of(ports, request, target)
-    card = notification_card(notification, chart, memory.silences, reach)
+    acts = ports.world.actions is not None
+    card = notification_card(notification, chart, memory.silences, reach, acts=acts)
     # Whoever looks at an alert notifies nobody.
     return replace(card, mentions=())
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -115,6 +115,8 @@ def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
     least = ports.policy.usd("advice.least_usd_per_month")
     worth = [suggestion for suggestion in weighed if suggestion.usd_per_month >= least]
     worth.sort(key=lambda suggestion: (-suggestion.usd_per_month, suggestion.id))
+    if ports.world.actions is None:
+        worth = [replace(suggestion, act="") for suggestion in worth]
     return Suggestions(worth, verdicts)
 
 
@@ -353,6 +355,7 @@ def _buttons(suggestion: Suggestion) -> Buttons:
     name = suggestion.id
     return Buttons(
         (
+            *([Button("Do it…", suggestion.act)] if suggestion.act else []),
             Button("Calculate", f"suggestions show {name}"),
             Button("Try", suggestion.line),
             Button("Done", f"suggestions done {name}"),

@@ -1,0 +1,354 @@
+"""Change the fleet: EC2, EKS, SageMaker and the Kubernetes API, under roles of their own."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import orjson
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+
+from adapters.aws.api.calls import Calls, NoData
+from adapters.aws.api.operations import Place, partition_of
+from bot.errors import Unavailable, WrongInput
+from bot.model.action import Action, ActionKind, ActionState, Progress
+from bot.model.money import counted
+
+_TOKEN_S = 60
+"""How long the address that proves who asks the Kubernetes API is good for (EKS allows 15 min)."""
+_PATCH = "application/strategic-merge-patch+json"
+_TIMEOUT_S = 30
+_RUNNING = ("pending", "running")
+_PAGE = 500
+"""Nodes asked for at once, as kubectl does."""
+
+
+class Actor:
+    """Implement `bot.ports.Actions`; `roles` are ARNs, one an account.
+
+    Where a role of an account is missing it does nothing there.
+    """
+
+    def __init__(self, calls: Calls, roles: Sequence[str]) -> None:
+        self._calls = calls
+        self._roles = {role.split(":")[4]: role for role in roles}
+
+    def rehearse(self, action: Action) -> Sequence[str]:
+        """Return a sentence for each call that the action would make, and change nothing."""
+        task = self._task(action)
+        return list(task.rehearse())
+
+    def advance(self, action: Action) -> Progress:
+        """Take the next step that is still needed, and return how far it is."""
+        return self._task(action).advance()
+
+    def _task(self, action: Action) -> Task:
+        account, region = action.place.account, action.place.region
+        role = self._roles.get(account) or ("" if account else next(iter(self._roles.values()), ""))
+        if not role:
+            raise Unavailable(
+                f"No role may change anything in account {account}; TRNBOT_ACT_ROLES names those"
+                " that may."
+            )
+        return _TASKS[action.kind](self._calls, Place(region, role, account), action)
+
+
+class Task:
+    """Carry one action out, from whatever the provider says of its things now."""
+
+    def __init__(self, calls: Calls, place: Place, action: Action) -> None:
+        self._calls, self._place, self._action = calls, place, action
+
+    def rehearse(self) -> Iterator[str]:
+        """Yield a sentence for each call that would be made."""
+        raise NotImplementedError
+
+    def advance(self) -> Progress:
+        """Take the next step."""
+        raise NotImplementedError
+
+    def ask(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        """Return one answer; raise `Unavailable`."""
+        return self._calls.call(self._place, service, operation, **parameters)
+
+    def dry(self, operation: str, **parameters: Any) -> None:
+        """Have EC2 say whether it would do it; raise `Unavailable` where it would not."""
+        # It answers a dry run that is allowed with an error of its own.
+        with suppress(NoData):
+            self.ask("ec2", operation, DryRun=True, **parameters)
+
+    def instances(self, wanted: Mapping[str, Sequence[str]]) -> list[Mapping[str, Any]]:
+        """Return the instances that pass EC2's filters."""
+        filters = [{"Name": name, "Values": list(values)} for name, values in wanted.items()]
+        pages = self._calls.pages(self._place, "ec2", "describe_instances", Filters=filters)
+        reservations = [reservation for page in pages for reservation in page["Reservations"]]
+        return [instance for reservation in reservations for instance in reservation["Instances"]]
+
+
+class StopTask(Task):
+    """Stop instances."""
+
+    def rehearse(self) -> Iterator[str]:
+        """Have EC2 say whether it would stop them."""
+        self.dry("stop_instances", InstanceIds=list(self._action.targets))
+        yield f"EC2 would stop {', '.join(self._action.targets)}."
+
+    def advance(self) -> Progress:
+        """Stop those that run; it worked once none does."""
+        described = self.instances({"instance-id": self._action.targets})
+        states = {x["InstanceId"]: x["State"]["Name"] for x in described}
+        running = [name for name, state in states.items() if state in _RUNNING]
+        if running:
+            self.ask("ec2", "stop_instances", InstanceIds=running)
+            return Progress(ActionState.UNDER_WAY, f"EC2 was asked to stop {', '.join(running)}.")
+        stopping = [name for name, state in states.items() if state.endswith("ing")]
+        if stopping:
+            return Progress(ActionState.UNDER_WAY, f"{', '.join(stopping)}: still stopping.")
+        count = counted(len(states), "instance is", "instances are")
+        return Progress(ActionState.WORKED, f"{count} stopped, EC2 says.")
+
+
+class ScaleTask(Task):
+    """Give a managed node group another number of nodes."""
+
+    def rehearse(self) -> Iterator[str]:
+        """Say the number now and then; raise `WrongInput` where the group's limits forbid it."""
+        scaling, size = self._group()["scalingConfig"], self._action.size
+        least, most = scaling["minSize"], scaling["maxSize"]
+        if size is None or not least <= size <= most:
+            raise WrongInput(
+                f"The group {self._action.targets[0]} may have {least} to {most} nodes; change its"
+                " limits first.",
+                "nodes",
+            )
+        yield f"EKS would change its desired size from {scaling['desiredSize']} to {size}."
+
+    def advance(self) -> Progress:
+        """Set the number where it is another; it worked once so many nodes run."""
+        group, size = self._group(), self._action.size
+        if group["scalingConfig"]["desiredSize"] != size:
+            cluster, name = self._names
+            scaling = {"desiredSize": size}
+            self.ask(
+                "eks",
+                "update_nodegroup_config",
+                clusterName=cluster,
+                nodegroupName=name,
+                scalingConfig=scaling,
+            )
+            return Progress(
+                ActionState.UNDER_WAY, f"EKS was asked for {counted(size or 0, 'node')}."
+            )
+
+        cluster, name = self._names
+        wanted = {"tag:eks:cluster-name": [cluster], "tag:eks:nodegroup-name": [name]}
+        running = [x for x in self.instances(wanted) if x["State"]["Name"] in _RUNNING]
+        words = f"The group has {counted(len(running), 'running node')}, {size} wanted."
+        done = len(running) == size
+        return Progress(ActionState.WORKED if done else ActionState.UNDER_WAY, words)
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        cluster, _, name = self._action.targets[0].rpartition("/")
+        return cluster, name
+
+    def _group(self) -> Mapping[str, Any]:
+        cluster, name = self._names
+        answer = self.ask("eks", "describe_nodegroup", clusterName=cluster, nodegroupName=name)
+        group: Mapping[str, Any] = answer["nodegroup"]
+        return group
+
+
+class DeleteTask(Task):
+    """Delete volumes, each once a snapshot of it is whole."""
+
+    def rehearse(self) -> Iterator[str]:
+        """Have EC2 say whether it would snapshot and delete them."""
+        for volume in self._action.targets:
+            self.dry("create_snapshot", VolumeId=volume)
+            self.dry("delete_volume", VolumeId=volume)
+            yield f"EC2 would make a snapshot of {volume}, and delete it once that is whole."
+
+    def advance(self) -> Progress:
+        """Take each volume a step further; it worked once all are gone."""
+        filters = [{"Name": "volume-id", "Values": list(self._action.targets)}]
+        volumes = self.ask("ec2", "describe_volumes", Filters=filters)["Volumes"]
+        attached = [x["VolumeId"] for x in volumes if x["State"] == "in-use"]
+        if attached:
+            words = f"{', '.join(attached)} is attached again: it is not deleted."
+            return Progress(ActionState.FAILED, words)
+        if not volumes:
+            count = counted(len(self._action.targets), "volume is", "volumes are")
+            return Progress(ActionState.WORKED, f"{count} deleted; the snapshots stay.")
+        return Progress(ActionState.UNDER_WAY, " ".join(map(self._step, volumes)))
+
+    def _step(self, volume: Mapping[str, Any]) -> str:
+        """Snapshot a volume, wait for the snapshot, or delete the volume."""
+        name = volume["VolumeId"]
+        # A snapshot that was begun before is known by its text.
+        note = f"trnbot {self._action.id}: before {name} is deleted"
+        filters = [{"Name": "description", "Values": [note]}]
+        answer = self.ask("ec2", "describe_snapshots", OwnerIds=["self"], Filters=filters)
+        snapshots = [x for x in answer["Snapshots"] if x["State"] != "error"]
+        if not snapshots:
+            self.ask("ec2", "create_snapshot", VolumeId=name, Description=note)
+            return f"A snapshot of {name} is made."
+        if not any(x["State"] == "completed" for x in snapshots):
+            return f"The snapshot of {name} is at {snapshots[0].get('Progress') or '0%'}."
+        if volume["State"] == "available":
+            self.ask("ec2", "delete_volume", VolumeId=name)
+        return f"{name} is being deleted."
+
+
+class NotebookTask(Task):
+    """Stop a notebook instance."""
+
+    def rehearse(self) -> Iterator[str]:
+        """Say what the notebook is now; raise `WrongInput` where it does not run."""
+        name, status = self._action.targets[0], self._status()
+        if status != "InService":
+            raise WrongInput(f"The notebook {name} does not run: SageMaker says {status}.")
+        yield f"SageMaker would stop the notebook {name}; its volume stays."
+
+    def advance(self) -> Progress:
+        """Stop it where it runs; it worked once it is stopped."""
+        name, status = self._action.targets[0], self._status()
+        if status == "InService":
+            self.ask("sagemaker", "stop_notebook_instance", NotebookInstanceName=name)
+            return Progress(ActionState.UNDER_WAY, f"SageMaker was asked to stop {name}.")
+        done = status in ("Stopped", "Failed", "Deleting")
+        state = ActionState.WORKED if done else ActionState.UNDER_WAY
+        return Progress(state, f"SageMaker says {status} of {name}.")
+
+    def _status(self) -> str:
+        name = self._action.targets[0]
+        answer = self.ask("sagemaker", "describe_notebook_instance", NotebookInstanceName=name)
+        return str(answer["NotebookInstanceStatus"])
+
+
+class CordonTask(Task):
+    """Keep new pods from nodes of an EKS cluster."""
+
+    def rehearse(self) -> Iterator[str]:
+        """Have the Kubernetes API say whether it would cordon them."""
+        api = self._api()
+        for instance, node in self._nodes(api).items():
+            name = node["metadata"]["name"]
+            api.patch(f"/api/v1/nodes/{name}?dryRun=All", {"spec": {"unschedulable": True}})
+            yield f"Kubernetes would place no new pod on {name} ({instance}); those there go on."
+
+    def advance(self) -> Progress:
+        """Cordon those that still take pods; it worked once none does."""
+        api = self._api()
+        nodes = self._nodes(api).values()
+        taking = [
+            x["metadata"]["name"] for x in nodes if not x.get("spec", {}).get("unschedulable")
+        ]
+        for name in taking:
+            api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+        if taking:
+            return Progress(
+                ActionState.UNDER_WAY, f"Kubernetes was asked to cordon {', '.join(taking)}."
+            )
+        count = counted(len(nodes), "node takes", "nodes take")
+        return Progress(ActionState.WORKED, f"{count} no new pod.")
+
+    def _api(self) -> KubernetesApi:
+        name = self._action.place.cluster
+        cluster = self.ask("eks", "describe_cluster", name=name)["cluster"]
+        token = cluster_token(self._calls, self._place, name)
+        return KubernetesApi(
+            cluster["endpoint"], cluster.get("certificateAuthority", {}).get("data", ""), token
+        )
+
+    def _nodes(self, api: KubernetesApi) -> dict[str, Mapping[str, Any]]:
+        """Return the Kubernetes node of each target; raise `WrongInput` where one has none."""
+        nodes = {
+            target: node
+            for node in api.nodes()
+            for target in self._action.targets
+            if str(node.get("spec", {}).get("providerID", "")).endswith(f"/{target}")
+        }
+        missing = [target for target in self._action.targets if target not in nodes]
+        if missing:
+            raise WrongInput(
+                f"{self._action.place.cluster} has no Kubernetes node for {', '.join(missing)}."
+            )
+        return nodes
+
+
+def cluster_token(calls: Calls, place: Place, cluster: str) -> str:
+    """Return the token by which a role proves itself to a cluster of EKS.
+
+    An address of STS signed with the cluster's name, as `aws eks get-token` makes it (EKS User
+    Guide, cluster authentication).
+    """
+    end = ".cn" if partition_of(place.region) == "aws-cn" else ""
+    request = AWSRequest(
+        "GET",
+        f"https://sts.{place.region}.amazonaws.com{end}/",
+        headers={"x-k8s-aws-id": cluster},
+        params={"Action": "GetCallerIdentity", "Version": "2011-06-15"},
+    )
+    signer = SigV4QueryAuth(calls.credentials(place), "sts", place.region, expires=_TOKEN_S)
+    signer.add_auth(request)
+    address = base64.urlsafe_b64encode(str(request.prepare().url).encode()).decode()
+    return f"k8s-aws-v1.{address.rstrip('=')}"
+
+
+class KubernetesApi:
+    """Ask the Kubernetes API of one cluster; `authority` is its certificate, base64 as EKS says it."""
+
+    def __init__(self, url: str, authority: str, token: str) -> None:
+        self._url, self._token = url.rstrip("/"), token
+        certificate = base64.b64decode(authority).decode() or None
+        self._context = ssl.create_default_context(cadata=certificate)
+
+    def nodes(self) -> Iterator[Mapping[str, Any]]:
+        """Yield every node, page by page."""
+        token = ""
+        while True:
+            page = self._ask("GET", f"/api/v1/nodes?limit={_PAGE}&continue={quote(token)}")
+            yield from page.get("items", ())
+            token = str(page.get("metadata", {}).get("continue", ""))
+            if not token:
+                return
+
+    def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Change an object; raise `Unavailable` where that is refused."""
+        self._ask("PATCH", path, orjson.dumps(change))
+
+    def _ask(self, method: str, path: str, body: bytes = b"") -> Mapping[str, Any]:
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        if body:
+            headers["Content-Type"] = _PATCH
+        request = Request(self._url + path, body or None, headers, method=method)  # noqa: S310
+        try:
+            with urlopen(request, timeout=_TIMEOUT_S, context=self._context) as response:  # noqa: S310
+                answer: Mapping[str, Any] = orjson.loads(response.read())
+        except HTTPError as error:
+            raise Unavailable(
+                f"The Kubernetes API refused it (HTTP {error.code}); give the acting role an access"
+                " entry that may get, list and patch nodes."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise Unavailable(
+                f"The Kubernetes API of the cluster gave no answer ({type(error).__name__})."
+            ) from None
+        return answer
+
+
+_TASKS: Mapping[ActionKind, Callable[[Calls, Place, Action], Task]] = {
+    ActionKind.STOP: StopTask,
+    ActionKind.SCALE: ScaleTask,
+    ActionKind.DELETE: DeleteTask,
+    ActionKind.CORDON: CordonTask,
+    ActionKind.NOTEBOOK: NotebookTask,
+}

@@ -1,0 +1,103 @@
+"""State what the bot may do to the fleet once admins press for it, and how far that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+from bot.model.labels import Labels
+from bot.model.money import counted
+from bot.model.request import SignedBy
+
+
+class ActionKind(StrEnum):
+    """Name the kinds of action; each leaves the fleet as asked however often it is begun."""
+
+    STOP = "stop"
+    """Stop instances that no group would start anew; their volumes stay."""
+    SCALE = "scale"
+    """Give a managed node group of EKS another number of nodes."""
+    DELETE = "delete"
+    """Delete volumes that are attached to nothing, each once a snapshot of it is whole."""
+    CORDON = "cordon"
+    """Let Kubernetes place no new pod on nodes; the pods that run there go on."""
+    NOTEBOOK = "notebook"
+    """Stop a notebook instance of SageMaker; its volume stays."""
+
+    @property
+    def patience(self) -> timedelta:
+        """Return how long it may take until it has not worked."""
+        return _PATIENCE.get(self, timedelta(hours=1))
+
+
+_PATIENCE: Mapping[ActionKind, timedelta] = {ActionKind.DELETE: timedelta(hours=12)}
+"""A snapshot of many TiB takes hours."""
+
+
+class ActionState(StrEnum):
+    """Name how far an action is."""
+
+    PREPARED = "prepared"
+    CONFIRMED = "waits for a second admin"
+    UNDER_WAY = "under way"
+    WORKED = "worked"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def waits(self) -> bool:
+        """Return whether a press decides what comes of it."""
+        return self in (ActionState.PREPARED, ActionState.CONFIRMED)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State how far the provider is with an action, in a sentence."""
+
+    state: ActionState
+    words: str
+
+
+@dataclass(frozen=True)
+class Action(SignedBy):
+    """State one action: what is done to which things, what they cost, and who pressed for it."""
+
+    id: str
+    kind: ActionKind
+    targets: tuple[str, ...]
+    """Ids of instances or volumes, `CLUSTER/GROUP` of a node group, the name of a notebook."""
+    place: Labels
+    """Account and region, and the cluster that the targets are of."""
+    size: int | None
+    """Nodes that a group is to have."""
+    usd_per_hour: Decimal
+    """What an hour of all that is touched costs."""
+    saved_usd_per_hour: Decimal
+    """What is no longer billed once it worked: commitments are billed all the same."""
+    at: datetime
+    by: str
+    by_name: str
+    channel: str = ""
+    thread: str = ""
+    confirmed_by: tuple[str, ...] = ()
+    """Names of the admins who pressed, in their order; their addresses are in `pressed`."""
+    pressed: tuple[str, ...] = ()
+    state: ActionState = ActionState.PREPARED
+    began_at: datetime | None = None
+    words: str = ""
+    """The provider's side of the story, in the newest sentence."""
+
+    @property
+    def title(self) -> str:
+        """Read as `Stop i-0abc and 2 more of llama`."""
+        first, more = self.targets[0], len(self.targets) - 1
+        things = f"{first} and {more} more" if more else first
+        if self.kind is ActionKind.SCALE:
+            return f"Scale {first} to {counted(self.size or 0, 'node')}"
+        noun = "notebook " if self.kind is ActionKind.NOTEBOOK else ""
+        verb = "stop" if noun else self.kind.value
+        of = f" of {self.place.cluster}" if self.place.cluster else ""
+        return f"{verb.capitalize()} {noun}{things}{of}"

@@ -1,0 +1,244 @@
+"""Acting on moto's EC2 and SageMaker, and on a Kubernetes API that answers on the loopback."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.credentials import Credentials
+from botocore.session import get_session
+from botocore.validate import validate_parameters
+
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import ACTING, Place, changing, policy, policy_text
+from adapters.aws.live.acting import Actor, cluster_token
+from bot.errors import Unavailable, WrongInput
+from bot.model.action import Action, ActionKind, ActionState
+from bot.model.labels import Labels
+from tests.aws_live.test_moto import ec2, run
+from tests.builders import NOON
+
+assert ec2, "a fixture"
+ROOT = Path(__file__).parents[2]
+ACCOUNT = "123456789012"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/trnbot-acting"
+UNDER_WAY, WORKED = ActionState.UNDER_WAY, ActionState.WORKED
+
+
+def action(kind: ActionKind, *targets: str, size: int | None = None) -> Action:
+    place = Labels(account=ACCOUNT, region="us-east-1", cluster="llama")
+    zero = Decimal(0)
+    return Action("x1", kind, targets, place, size, zero, zero, NOON, "chat:U1", "dana")
+
+
+@pytest.fixture
+def actor() -> Actor:
+    return Actor(Calls(lambda: datetime.now(UTC)), [ROLE])
+
+
+def test_nodes_are_stopped_once_and_it_is_seen_that_they_did(ec2: Any, actor: Actor) -> None:
+    node = run(ec2, "trn1.2xlarge", "search")
+    stop = action(ActionKind.STOP, node)
+    assert actor.rehearse(stop) == [f"EC2 would stop {node}."]
+    assert state(ec2, node) == "running"
+    assert actor.advance(stop).state is UNDER_WAY
+    assert state(ec2, node) == "stopped"
+    assert actor.advance(stop).state is WORKED
+
+
+def state(ec2: Any, node: str) -> str:
+    (reservation,) = ec2.describe_instances(InstanceIds=[node])["Reservations"]
+    return str(reservation["Instances"][0]["State"]["Name"])
+
+
+def test_a_volume_goes_once_its_snapshot_is_whole_and_one_attached_again_stays(
+    ec2: Any, actor: Actor
+) -> None:
+    volume = ec2.create_volume(Size=10, AvailabilityZone="us-east-1a")["VolumeId"]
+    delete = action(ActionKind.DELETE, volume)
+    assert len(actor.rehearse(delete)) == 1
+    assert not ours(ec2)
+    assert actor.advance(delete).words == f"A snapshot of {volume} is made."
+    # Begun again, as after a kill, it finds its snapshot and makes no second one.
+    assert actor.advance(delete).words == f"{volume} is being deleted."
+    assert len(ours(ec2)) == 1
+    assert actor.advance(delete).state is WORKED
+
+    used = ec2.create_volume(Size=10, AvailabilityZone="us-east-1a")["VolumeId"]
+    node = run(ec2, "trn1.2xlarge", "search")
+    ec2.attach_volume(VolumeId=used, InstanceId=node, Device="/dev/sdf")
+    progress = actor.advance(action(ActionKind.DELETE, used))
+    assert (progress.state, len(ours(ec2))) == (ActionState.FAILED, 1)
+
+
+def ours(ec2: Any) -> list[Any]:
+    snapshots = ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]
+    return [x for x in snapshots if x["Description"].startswith("trnbot ")]
+
+
+def test_a_notebook_is_stopped(ec2: Any, actor: Actor) -> None:
+    sagemaker = boto3.client("sagemaker", region_name="us-east-1")
+    role = f"arn:aws:iam::{ACCOUNT}:role/notebook"
+    sagemaker.create_notebook_instance(
+        NotebookInstanceName="trial", InstanceType="ml.m5.xlarge", RoleArn=role
+    )
+    stop = action(ActionKind.NOTEBOOK, "trial")
+    assert "would stop the notebook trial" in actor.rehearse(stop)[0]
+    assert actor.advance(stop).state is UNDER_WAY
+    assert actor.advance(stop).state is WORKED
+    with pytest.raises(WrongInput, match="does not run: SageMaker says Stopped"):
+        actor.rehearse(stop)
+    sagemaker.close()
+
+
+def test_without_a_role_of_the_account_nothing_is_asked(actor: Actor) -> None:
+    place = Labels(account="444455556666", region="us-east-1")
+    zero = Decimal(0)
+    other = Action("x1", ActionKind.STOP, ("i-1",), place, None, zero, zero, NOON, "U1", "")
+    with pytest.raises(Unavailable, match="No role may change anything in account 444455556666"):
+        actor.rehearse(other)
+
+
+class Answers:
+    """Answer calls by name, each request checked against botocore's model of it."""
+
+    def __init__(self, **answers: Mapping[str, Any]) -> None:
+        self.answers, self.asked = answers, list[tuple[str, dict[str, Any]]]()
+        self.loader = get_session()
+
+    def call(self, _: Place, service: str, operation: str, **given: Any) -> Mapping[str, Any]:
+        model = self.loader.get_service_model(service)
+        name = "".join(map(str.capitalize, operation.split("_")))
+        shapes = {x.lower(): model.operation_model(x) for x in model.operation_names}
+        validate_parameters(given, shapes[name.lower()].input_shape)
+        self.asked.append((operation, given))
+        return self.answers[operation]
+
+    def pages(self, *named: Any, **given: Any) -> Iterator[Mapping[str, Any]]:
+        yield self.call(*named, **given)
+
+    def credentials(self, _: Place) -> Credentials:
+        return Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "token")
+
+
+def group(desired: int, running: int) -> Answers:
+    nodes = [{"State": {"Name": "running"}} for _ in range(running)]
+    scaling = {"minSize": 1, "maxSize": 8, "desiredSize": desired}
+    return Answers(
+        describe_nodegroup={"nodegroup": {"scalingConfig": scaling}},
+        update_nodegroup_config={"update": {}},
+        describe_instances={"Reservations": [{"Instances": nodes}]},
+    )
+
+
+def test_a_group_is_scaled_within_its_limits_and_has_worked_once_so_many_run() -> None:
+    scale = action(ActionKind.SCALE, "llama/trn", size=4)
+    answers = group(8, 8)
+    assert Actor(answers, [ROLE]).rehearse(scale) == [  # type: ignore[arg-type]
+        "EKS would change its desired size from 8 to 4."
+    ]
+    assert Actor(answers, [ROLE]).advance(scale).state is UNDER_WAY  # type: ignore[arg-type]
+    names = {"clusterName": "llama", "nodegroupName": "trn"}
+    changed = {**names, "scalingConfig": {"desiredSize": 4}}
+    assert answers.asked[-1] == ("update_nodegroup_config", changed)
+    for running, expected in ((6, UNDER_WAY), (4, WORKED)):
+        answers = group(4, running)
+        assert Actor(answers, [ROLE]).advance(scale).state is expected  # type: ignore[arg-type]
+        assert "update_nodegroup_config" not in dict(answers.asked)
+    too_many = action(ActionKind.SCALE, "llama/trn", size=9)
+    with pytest.raises(WrongInput, match="may have 1 to 8 nodes"):
+        Actor(group(8, 8), [ROLE]).rehearse(too_many)  # type: ignore[arg-type]
+
+
+class Kubernetes(BaseHTTPRequestHandler):
+    """Answer as a Kubernetes API of two nodes, one a page; dry runs change nothing."""
+
+    cordoned: dict[str, bool]
+    heard: list[tuple[str, str]]
+
+    def do_GET(self) -> None:
+        query = urllib.parse.parse_qs(self.path.partition("?")[2])
+        names = ["ip-1", "ip-2"]
+        name = query.get("continue", names)[0]
+        node = {
+            "metadata": {"name": name},
+            "spec": {"providerID": f"aws:///us-east-1a/i-{name[-1]}"},
+        }
+        if self.cordoned.get(name):
+            node["spec"]["unschedulable"] = True  # type: ignore[assignment]
+        following = "ip-2" if name == "ip-1" else ""
+        self.answer({"items": [node], "metadata": {"continue": following}})
+
+    def do_PATCH(self) -> None:
+        self.heard.append((self.path, self.headers["Authorization"]))
+        change = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "dryRun" not in self.path:
+            self.cordoned[self.path.rpartition("/")[2]] = change["spec"]["unschedulable"]
+        self.answer({})
+
+    def answer(self, body: Mapping[str, Any]) -> None:
+        allowed = self.headers["Authorization"].startswith("Bearer k8s-aws-v1.")
+        self.send_response(200 if allowed else 401)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Write nothing."""
+
+
+@pytest.fixture
+def kubernetes() -> Iterator[tuple[type[Kubernetes], Answers]]:
+    heard = type("Heard", (Kubernetes,), {"cordoned": {}, "heard": []})
+    server = HTTPServer(("127.0.0.1", 0), heard)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    yield heard, Answers(describe_cluster={"cluster": {"endpoint": endpoint}})
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_lemon_is_cordoned_and_its_neighbour_is_not(
+    kubernetes: tuple[type[Kubernetes], Answers],
+) -> None:
+    api, answers = kubernetes
+    actor = Actor(answers, [ROLE])  # type: ignore[arg-type]
+    cordon = action(ActionKind.CORDON, "i-2")
+    assert "no new pod on ip-2 (i-2)" in actor.rehearse(cordon)[0]
+    assert api.cordoned == {}
+    assert actor.advance(cordon).state is UNDER_WAY
+    assert api.cordoned == {"ip-2": True}
+    assert actor.advance(cordon).state is WORKED
+    assert len(api.heard) == 2
+    with pytest.raises(WrongInput, match="no Kubernetes node for i-9"):
+        actor.rehearse(action(ActionKind.CORDON, "i-9"))
+
+
+def test_the_token_is_a_signed_address_that_names_the_cluster() -> None:
+    answers: Any = Answers()
+    token = cluster_token(answers, Place("us-east-1", ROLE, ACCOUNT), "llama")
+    text = token.removeprefix("k8s-aws-v1.")
+    address = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    query = urllib.parse.parse_qs(urllib.parse.urlsplit(address).query)
+    assert address.startswith("https://sts.us-east-1.amazonaws.com/?")
+    assert query["X-Amz-SignedHeaders"] == ["host;x-k8s-aws-id"]
+    assert (query["Action"], query["X-Amz-Expires"]) == (["GetCallerIdentity"], ["60"])
+
+
+def test_the_role_that_acts_has_a_policy_file_of_its_own_and_reads_no_bill() -> None:
+    assert ACTING == "deploy/iam-policy-act.json"
+    assert (ROOT / ACTING).read_text() == policy_text(file=ACTING)
+    allowed = {name for x in policy(file=ACTING)["Statement"] for name in x["Action"]}
+    assert allowed == {declared.action for declared in changing().values()}
+    assert not [name for name in allowed if name.startswith(("ce:", "s3:", "athena:", "iam:"))]
