@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from bot.answers.plan.bedrock import TokenCost, TokenOffer, bedrock_card
+from bot.answers.plan.roadmap import managed_words
 from bot.app import App
 from bot.cards.card import Table
 from bot.knowledge import load_knowledge
@@ -67,3 +68,15 @@ async def test_sources_that_disagree_stand_in_rows_of_their_own(bot: App) -> Non
 )
 async def test_wrong_words_get_one_sentence(bot: App, line: str, says: str) -> None:
     assert says in refused(await ask(bot, line))
+
+
+def test_a_price_stands_beside_what_sagemaker_asks_for_the_same_node() -> None:
+    """The managed price is a row with source and date; a type without a row says nothing."""
+    prices = load_knowledge().fallback_prices()
+    managed = [x for x in prices if x.instance_type == "ml.trn1.32xlarge"]
+    plain = [x for x in prices if x.instance_type == "trn1.32xlarge"]
+    words = managed_words(managed, plain)
+    assert "$24.73 an hour in us-east-1 for ml.trn1.32xlarge, 15 % more than EC2's $21.50" in words
+    assert str(managed[0].asof) in words
+    elsewhere = [x for x in plain if x.region != "us-east-1"]
+    assert managed_words(managed, elsewhere) == managed_words([], plain) == ""

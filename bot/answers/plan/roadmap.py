@@ -11,7 +11,7 @@ from itertools import groupby
 from bot.answers.runs.costed import VERDICT
 from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit
-from bot.cards.words import PriceAge, cited, note_lines, notes_data
+from bot.cards.words import PriceAge, cited, growth, note_lines, notes_data
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.costs.verdict import Verdict
 from bot.errors import Unavailable, WrongInput
@@ -313,11 +313,34 @@ def price(
     if not prices:
         raise Unavailable(f"No price of {kind.name} is known{f' in {region}' if region else ''}.")
     stale_days = ports.policy.at(Labels()).number("advice.stale_days")
+    dated = ports.world.knowledge.fallback_prices()
+    managed = [x for x in dated if x.instance_type == f"ml.{kind.name}"]
 
-    return price_card(kind, prices, PriceAge(request.at.date(), stale_days))
+    return price_card(kind, prices, PriceAge(request.at.date(), stale_days), managed)
 
 
-def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Card:
+def managed_words(managed: Sequence[Price], prices: Sequence[Price]) -> str:
+    """Say what SageMaker asks for the same node beside plain EC2, "" where that is not known."""
+    pairs = [
+        (price, plain)
+        for price in managed
+        for plain in prices
+        if (plain.market, plain.region) == (price.market, price.region)
+    ]
+    if not pairs:
+        return ""
+    price, plain = pairs[0]
+    more = growth(price.usd_per_hour / plain.usd_per_hour - 1)
+    return (
+        f"SageMaker asks {usd(price.usd_per_hour, digits=2)} an hour in {price.region} for"
+        f" {price.instance_type}, {more} more than EC2's {usd(plain.usd_per_hour, digits=2)}"
+        f" ({price.asof}, {price.source}); HyperPod's list is not known here, its billed hours are."
+    )
+
+
+def price_card(
+    kind: InstanceType, prices: Sequence[Price], age: PriceAge, managed: Sequence[Price] = ()
+) -> Card:
     """Draw the prices; `data` holds every one, the table the first."""
     columns = Columns[Price](
         Column("", lambda price: price.market.value, key="market"),
@@ -358,12 +381,13 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
     cost = f"{usd(first.usd_per_hour)} an hour"
     title = f"{kind.name}: {cost}, {_WORDS[first.market]}, {first.region}"
 
-    blocks = (
+    blocks = compose(
         table,
         quiet(
             f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours;"
             " without tax, storage and transfer."
         ),
+        quiet(words) if (words := managed_words(managed, prices)) else None,
         Buttons(
             (
                 Button("Spot", f"spot {kind.name}"),
@@ -372,6 +396,10 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
             )
         ),
     )
-    data = {"instance_type": kind.name, "prices": columns.data(prices)}
+    data = {
+        "instance_type": kind.name,
+        "prices": columns.data(prices),
+        "sagemaker": columns.data(managed),
+    }
 
     return Card(title, Tone.INFO, blocks, data)
