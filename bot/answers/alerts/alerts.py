@@ -49,7 +49,7 @@ LENGTH = re.compile(r"\d{1,5}(min|[mhdw])")
 
 
 def find_alert(ports: Ports, request: Request, name: str) -> Alert:
-    """Find the alert that `name` means: id or key first, else the newest of a cluster or node.
+    """Find the alert that `name` means: id or key first, else the newest of a cluster, run or node.
 
     "" means the thread's. May block.
     """
@@ -71,7 +71,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     concerned = [
         alert
         for alert in history
-        if name == alert.anomaly.labels.cluster or name in alert.anomaly.things
+        if name in {alert.anomaly.labels.cluster, alert.anomaly.labels.job, *alert.anomaly.things}
     ]
     # A cluster may have had several alerts: one that fires is meant before one that is over.
     matches = exact or sorted(concerned, key=lambda alert: not alert.firing)
@@ -126,7 +126,7 @@ def _alerts_of(entry: NotificationLogEntry, memory: State) -> tuple[Alert, ...]:
 
 WHICH = arg(
     "",
-    "the alert's id or key, a cluster or a node; in an alert's thread, that alert",
+    "the alert's id or key, a cluster, a run or a node; in an alert's thread, that alert",
     finds=lambda ports, request, name: asyncio.to_thread(find_alert, ports, request, name),
 )
 """The argument of every command that is about one alert."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from bot.grammar.plain.senses import Sense, normalized
 
-_RUNS = (2, 3, 4)
+_RUNS = (3, 4)
 """Letters of the runs that tell a word with a slip from another word."""
 _SMOOTHING = 0.05
 """What each feature is taken to have been seen of every command: the best of six for other lines."""
