@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 
 from bot.cards.lines import quote
 from bot.errors import WrongInput
@@ -25,6 +23,7 @@ from bot.grammar.plain.senses import (
     term_of,
 )
 from bot.grammar.registry import COMMANDS, command_index, find_command
+from bot.model.codec import table
 from bot.model.fleet import is_neuron
 from bot.model.spend import Filter
 from bot.model.window import Window, month_of
@@ -98,9 +97,8 @@ class _Row:
 
 @cache
 def _rows() -> tuple[_Row, ...]:
-    text = (files("bot.grammar.plain") / "readings.csv").read_text(encoding="utf-8")
     rows = []
-    for row in csv.DictReader(text.splitlines(), delimiter=";"):
+    for row in table("bot.grammar.plain", "readings.csv", delimiter=";"):
         needs = tuple(frozenset(need.split("/")) for need in _concepts(row["needs"]))
         slots = {name for name, _ in _SLOT.findall(row["line"])}
         if "type" in slots:
@@ -230,8 +228,7 @@ def followed(line: str, last: str, names: Names, now: datetime) -> str:
         Filter(name, tuple(dict.fromkeys(texts)), negated)
         for (name, negated), texts in _Question(senses, names, now).conditions.items()
     ]
-    understood = len(values) + len(filters)
-    return amended(last, values, filters) if understood else ""
+    return amended(last, values, filters) if values or filters else ""
 
 
 def means_something(line: str, now: datetime) -> bool:
