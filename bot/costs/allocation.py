@@ -179,8 +179,7 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
     # compared.
     exact = [float(total) / float(QUANTUM) * (weight / whole) for weight in weights]
     quanta = [math.floor(x) for x in exact]
-    remainder = total - QUANTUM * sum(quanta)
-    spare = max(0, int(remainder / QUANTUM))
+    spare = max(0, int((total - QUANTUM * sum(quanta)) / QUANTUM))
     for n in sorted(range(len(quanta)), key=lambda n: (quanta[n] - exact[n], n))[:spare]:
         quanta[n] += 1
 
@@ -238,9 +237,13 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
     """Return `rows` of pods that carry no team as changes that give them a derived one."""
     changes = []
     for row in rows:
-        cluster = row.key.get("cluster", "")
-        pod = Labels(cluster=cluster, namespace=row.key["namespace"], pod=row.key["pod"])
-        owner, way = derived_owner(pod)
+        owner, way = derived_owner(
+            Labels(
+                cluster=row.key.get("cluster", ""),
+                namespace=row.key["namespace"],
+                pod=row.key["pod"],
+            )
+        )
         if owner:
             derived = Derived(row.money.amortised, owners=((owner, way),))
             owned = replace(row, key={**row.key, "team": owner}, derived=derived)
@@ -249,15 +252,13 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
 
 
 def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> Tally:
-    """Return the tally with changes that pass the filters; rows of nothing fall away."""
+    """Return the tally with changes that pass the filters; rows of nothing fall away.
+
+    The bill has applied every filter that is not on an owner.
+    """
     rows: dict[RowKey, Spend] = {tuple(row.key.values()): row for row in tally.rows}
-    # The bill has applied every filter that is not on an owner.
-    conditions = [condition for condition in where if condition.dimension in OWNERS]
     for change in changes:
-        if any(
-            (change.key[condition.dimension] in condition.values) is condition.negated
-            for condition in conditions
-        ):
+        if not all(condition.keeps(change.key) for condition in where):
             continue
         key = {name: change.key[name] for name in tally.by}
         row = rows.get(tuple(key.values()))
@@ -271,8 +272,10 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
         estimated = row.estimated or change.estimated
         rows[tuple(key.values())] = Spend(row.key, row.money + change.money, estimated, derived)
 
-    remaining = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
-    remaining.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
+    remaining = sorted(
+        (row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised),
+        key=lambda row: (-row.money.net, tuple(row.key.values())),
+    )
     total = sum((row.money for row in remaining), Money())
     return replace(tally, rows=tuple(remaining), total=total)
 
@@ -315,8 +318,7 @@ def _split(pool: _Pool) -> Iterator[Spend]:
         if not team:
             team, way = derived_owner(pod)
         key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": team}
-        owners = ((team, way),) if way else ()
-        derived = Derived(money.amortised, _rounded(lost[n]), owners=owners)
+        derived = Derived(money.amortised, _rounded(lost[n]), owners=((team, way),) if way else ())
         yield Spend(key, money, pool.estimated, derived)
 
 

@@ -17,7 +17,8 @@ from enum import StrEnum
 from itertools import product
 from typing import NamedTuple
 
-from bot.model.money import cents
+from bot.model.codec import by_key
+from bot.model.money import cents, summed
 from bot.model.spend import Filter, Spend
 
 PLACE = ("region", "account", "cluster", "team")
@@ -216,7 +217,7 @@ def drivers_of(
                 span, way = (pair.then, pair.now)[side], row.key["purchase"]
                 span.usd[way] += used
                 span.hours[way] += _decimal(row.hours)
-            if not _passes(row.key, where):
+            if not all(condition.keeps(row.key) for condition in where):
                 continue
 
             bases[DriverKind.TAX][side] += row.money.gross + row.money.discounts
@@ -236,9 +237,8 @@ def drivers_of(
     drivers += _of_usage({k: x for k, x in usage.items() if _at(k[1], where)}, alone, sums)
     drivers += [_of_sum(key, total, bases) for key, total in sums.items()]
     # What moved at the price that it had is told, though it changes nothing.
-    changed = [x for x in drivers if x.net or x.amortised or x.kind is DriverKind.MOVED]
-    changed.sort(key=lambda x: (-abs(x.net), -abs(x.amortised), x.kind, x.what))
-    return tuple(changed)
+    changed = (x for x in drivers if x.net or x.amortised or x.kind is DriverKind.MOVED)
+    return tuple(sorted(changed, key=lambda x: (-abs(x.net), -abs(x.amortised), x.kind, x.what)))
 
 
 def _values(rows: Iterable[Spend], name: str) -> set[str]:
@@ -246,12 +246,8 @@ def _values(rows: Iterable[Spend], name: str) -> set[str]:
     return set(used) - {""}
 
 
-def _passes(key: Mapping[str, str], where: Iterable[Filter]) -> bool:
-    return all((key[x.dimension] in x.values) is not x.negated for x in where)
-
-
 def _at(place: _Place, where: Iterable[Filter]) -> bool:
-    return _passes(place._asdict(), where)
+    return all(condition.keeps(place._asdict()) for condition in where)
 
 
 def _keeping(key: Mapping[str, str], *names: str) -> tuple[Filter, ...]:
@@ -275,13 +271,9 @@ _Part = tuple[_Key, Decimal, Decimal, tuple[Filter, ...]]
 
 def _discount_shares(rows: Iterable[Spend]) -> Mapping[str, Decimal]:
     """Return the share that was taken off the fees of commitments, by way of buying."""
-    discounts: defaultdict[str, Decimal] = defaultdict(Decimal)
-    fees: defaultdict[str, Decimal] = defaultdict(Decimal)
-    for row in rows:
-        way = row.key["purchase"]
-        if way in _WAYS and row.money.gross > 0:
-            discounts[way] -= row.money.discounts
-            fees[way] += row.money.gross
+    charged = [row for row in rows if row.key["purchase"] in _WAYS and row.money.gross > 0]
+    discounts = summed((row.key["purchase"], -row.money.discounts) for row in charged)
+    fees = summed((row.key["purchase"], row.money.gross) for row in charged)
     return {way: discounts[way] / fees[way] for way in fees if discounts[way] < fees[way]}
 
 
@@ -440,9 +432,9 @@ def _paths(usage: _Usage) -> Iterator[tuple[str, _NodesAt, _NodesAt]]:
     """Yield each dimension with the two places between which nodes may have moved along it."""
     nodes = [key for key in usage if key[0].instance_type]
     for name in PLACE:
-        peers: defaultdict[tuple[_Thing, _Place], list[_NodesAt]] = defaultdict(list)
-        for thing, place in nodes:
-            peers[thing, place._replace(**{name: ""})].append((thing, place))
+        peers = by_key(
+            ((thing, place._replace(**{name: ""})), (thing, place)) for thing, place in nodes
+        )
         for group in peers.values():
             ranked = sorted(group, key=lambda key: (usage[key].rise, key))
             for source, target in product(ranked, reversed(ranked)):

@@ -17,6 +17,7 @@ from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.fleet import is_neuron
 from bot.model.frame import Doubles, Floats, Frame, Mask, runs_of
+from bot.model.money import summed_apart
 from bot.model.run import Compile, Ending
 from bot.model.spend import Spend
 from bot.model.window import Window
@@ -133,9 +134,8 @@ class NodeTime:
         for compilation in sorted(compiles, key=lambda x: x.window.start):
             # A compile that was cut off leaves nothing behind to be found again.
             place = (compilation.instance, str(compilation.scope))
-            kind = GoodputClass.COMPILING_FIRST
-            if place in known:
-                kind = GoodputClass.COMPILING_AGAIN
+            again = place in known
+            kind = GoodputClass.COMPILING_AGAIN if again else GoodputClass.COMPILING_FIRST
             if compilation.ending is not Ending.CUT:
                 known.add(place)
             row = self.rows.get(compilation.instance)
@@ -187,8 +187,7 @@ class NodeTime:
                 _stood_and_lost(runs.of("run_step_count")[row].astype(np.float64)),
                 strict=True,
             ):
-                steps = np.flatnonzero(_moved(marked, grid))
-                block = np.ix_(rows, steps)
+                block = np.ix_(rows, np.flatnonzero(_moved(marked, grid)))
                 theirs = (self.jobs[block] == row) & (
                     self.base[block] == _CODE[GoodputClass.PRODUCTIVE]
                 )
@@ -449,12 +448,12 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
 
 def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
     """Return rows summed by some of their dimensions, by none into one, the dearest first."""
-    sums: dict[tuple[str, ...], Amounts] = {}
-    for row in rows:
-        classes = sums.setdefault(tuple(row.key[name] for name in by), {})
-        for kind, usd in row.classes.items():
-            classes[kind] = classes.get(kind, Decimal(0)) + usd
-    return _rows(sums, by)
+    amounts = (
+        (tuple(row.key[name] for name in by), kind, usd)
+        for row in rows
+        for kind, usd in row.classes.items()
+    )
+    return _rows(summed_apart(amounts), by)
 
 
 def _rows(sums: Mapping[tuple[str, ...], Amounts], by: Sequence[str]) -> list[GoodputRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -20,7 +20,7 @@ from bot.errors import WrongInput
 from bot.model.fleet import Instance, Market, Reservation
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
-from bot.model.money import cents
+from bot.model.money import cents, cents_of, summed, summed_apart
 from bot.model.price import Price
 from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
 from bot.model.reading import Reading
@@ -75,11 +75,7 @@ class MonthBill:
     @cached_property
     def daily(self) -> Daily:
         """Return the recurring cost by day."""
-        daily: defaultdict[date, Decimal] = defaultdict(Decimal)
-        for amounts in self.lines.values():
-            for day, usd in amounts.items():
-                daily[day] += usd
-        return dict(daily)
+        return summed(pair for amounts in self.lines.values() for pair in amounts.items())
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,7 @@ def month_end(
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
-    counted += _usd(seen[:, len(days) :].sum()) + _sum(bill.ahead, whole, end)
+    counted += cents_of(seen[:, len(days) :].sum()) + _sum(bill.ahead, whole, end)
     lapses = {
         day: cents(usd * (end - day).days)
         for day, usd in bill.lapsing.items()
@@ -156,7 +152,7 @@ def month_end(
     assert projection
 
     def ended(usd: float) -> Decimal:
-        besides = counted + _usd(usd)
+        besides = counted + cents_of(usd)
         return besides + due + cents((besides - fees) * share)
 
     negative = min(bill.daily[day] for day in days) < 0
@@ -171,7 +167,7 @@ def month_end(
         high=max(least, ended(projection.high)),
         held=projection.held,
         days_used=sum(day < until for day in days),
-        fees=fees + due + cents((counted + _usd(projection.middle) - fees) * share),
+        fees=fees + due + cents((counted + cents_of(projection.middle) - fees) * share),
         running_since=whole if since else None,
         runs=cents(run_usd),
         lapses=lapses,
@@ -196,10 +192,6 @@ def _days_on_end(daily: Daily, whole: date) -> list[date]:
 def _sum(daily: Daily, start: date, end: date) -> Decimal:
     """Return the sum of the days from `start` until before `end`."""
     return sum((usd for day, usd in daily.items() if start <= day < end), _NONE)
-
-
-def _usd(amount: float) -> Decimal:
-    return cents(Decimal(repr(float(amount))))
 
 
 Running = Mapping[Line, Daily]
@@ -304,9 +296,9 @@ def blocks_by_day(
         )
         if usd <= 0 or block.ends_at is None:
             continue
-        rate = usd / Decimal(str(Window(block.starts_at, block.ends_at).hours))
-        start, end = max(block.starts_at, month.start), min(block.ends_at, month.end)
-        for day in Window(start, end).days() if start < end else ():
+        lasts = Window(block.starts_at, block.ends_at)
+        rate = usd / Decimal(str(lasts.hours))
+        for day in lasts.within(month).days():
             daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
     # A block that ended costs nothing more, which is known as well.
     return {month.start.date(): _NONE, **daily} if any(row.money.net > 0 for row in rows) else {}
@@ -327,33 +319,26 @@ def month_bill(
     settled = settled_by(tally, at)
     if settled is None:
         return MonthBill({}), None
-    charged: defaultdict[Line, defaultdict[date, Decimal]] = defaultdict(
-        lambda: defaultdict(Decimal)
-    )
-    lines: defaultdict[Line, defaultdict[date, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for row in tally.rows:
-        day = date.fromisoformat(row.key["day"])
-        charged[_charged_as(row.key)][day] += amount(row.money)
-        lines[_line(row.key)][day] += amount(row.money)
+    rows = [(row.key, date.fromisoformat(row.key["day"]), amount(row.money)) for row in tally.rows]
+    charged = summed_apart((_charged_as(key), day, usd) for key, day, usd in rows)
     until, start = settled.date(), month.start.date()
     lumps = _lumps(billing, charged, until, where)
 
     # What recurs is parted from what is charged at once, of which some comes each month.
-    fees: defaultdict[date, Decimal] = defaultdict(Decimal)
-    for row in tally.rows:
-        day = date.fromisoformat(row.key["day"])
-        if day in lumps.get(_charged_as(row.key), {}):
-            fees[day] += amount(row.money)
-            lines[_line(row.key)][day] -= amount(row.money)
-    monthly: defaultdict[date, Decimal] = defaultdict(Decimal)
-    for amounts in lines.values():
-        for day, usd in amounts.items():
-            monthly[day.replace(day=1)] += usd
+    at_once = [day in lumps.get(_charged_as(key), {}) for key, day, _ in rows]
+    fees = summed((day, usd) for (_, day, usd), lump in zip(rows, at_once, strict=True) if lump)
+    lines = summed_apart(
+        (_line(key), day, _NONE if lump else usd)
+        for (key, day, usd), lump in zip(rows, at_once, strict=True)
+    )
+    monthly = summed(
+        (day.replace(day=1), usd) for amounts in lines.values() for day, usd in amounts.items()
+    )
     first = min((day for amounts in charged.values() for day in amounts), default=start)
     due = tuple(
         fee for amounts in lumps.values() for fee in fees_again(amounts, start, first, monthly)
     )
-    billed = _sum(fees, start, month.end.date()) + monthly[start]
+    billed = _sum(fees, start, month.end.date()) + monthly.get(start, _NONE)
     whole = _whole(charged, min(tally.billed_through or at, at), until)
     bill = MonthBill(lines, fees, due, billed, whole=whole, currency=tally.currency)
     return bill, settled
@@ -381,8 +366,7 @@ def _line(key: Mapping[str, str]) -> Line:
     """
     if key.get("purchase") == Market.CAPACITY_BLOCK:
         return _BLOCKS
-    usage = _RUNS_INSTANCE.search(key.get("usage_type", ""))
-    if usage:
+    if usage := _RUNS_INSTANCE.search(key.get("usage_type", "")):
         return usage[1], key.get("cluster", "")
     return *_charged_as(key), key.get("cluster", "")
 
@@ -398,12 +382,11 @@ def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
 
     That is after the settled days where services have been billed beyond them.
     """
-    services: defaultdict[str, defaultdict[date, Decimal]] = defaultdict(
-        lambda: defaultdict(Decimal)
+    services = summed_apart(
+        (service, day, usd)
+        for (service, *_), amounts in lines.items()
+        for day, usd in amounts.items()
     )
-    for (service, *_), amounts in lines.items():
-        for day, usd in amounts.items():
-            services[service][day] += usd
     whole = through.astimezone(UTC).date()
     newest_days = [until - n * _DAY for n in range(1, _ALIKE + 1)]
     spent = sum(_sum(amounts, newest_days[-1], until) for amounts in services.values())
@@ -441,9 +424,9 @@ def _lumps(
         # A bill by days: what came on one day and on none of those after it was no usage that
         # goes on.
         return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - _DAY}
-    hours: defaultdict[tuple[Line, date], int] = defaultdict(int)
-    for row in rows:
-        hours[_charged_as(row.key), date.fromisoformat(row.key["hour"][:10])] += 1
+    hours = Counter(
+        (_charged_as(row.key), date.fromisoformat(row.key["hour"][:10])) for row in rows
+    )
     return {
         line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1}
         for line, amounts in seldom.items()
@@ -494,26 +477,24 @@ def running_cost(
     first = max(midnight - back, frame.start.astimezone(UTC) + _DAY).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
-    days = [day.start.date() for day in Window(min(first, midnight), midnight).days()]
+    whole = Window(min(first, midnight), midnight)
+    days = [day.start.date() for day in whole.days()]
     costs: dict[Line, dict[date, Decimal]] = {}
     reserved = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
     for instance, span in _spans(reading, frame):
-        start, end = max(first, span.start), min(midnight, span.end)
         if _kind(instance.labels) in reserved:
             continue
         price = price_of(instance)
         if price and price.market not in _PREPAID:
             kind = costs.setdefault(_billed_as(instance), dict.fromkeys(days, _NONE))
-            for day in Window(start, end).days() if start < end else ():
+            for day in span.within(whole).days():
                 kind[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
     return costs
 
 
 def _billed_as(instance: Instance) -> Line:
     """Return the line of a bill that a node's hours stand in, as `_line` names it."""
-    usage = "Box"
-    if instance.market is Market.SPOT:
-        usage = "Spot"
+    usage = "Spot" if instance.market is Market.SPOT else "Box"
     return f"{usage}Usage:{instance.labels.instance_type}", instance.labels.cluster
 
 

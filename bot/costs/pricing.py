@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache, partial
 
 from bot.errors import TrnbotError
 from bot.model.fleet import (
@@ -222,14 +223,10 @@ class Pricing:
         if instance:
             return self.instance(instance)
 
-        storage: tuple[Volume | FileSystem, ...] = (*inventory.volumes, *inventory.file_systems)
-        for stored in storage:
-            if stored.labels.resource == thing:
-                return self._stored(stored)
-        for reservation in inventory.reservations:
-            if reservation.labels.resource == thing:
-                return self._reserved(reservation)
-        return None
+        resource = inventory.resource(thing)
+        if isinstance(resource, Reservation):
+            return self._reserved(resource)
+        return self._stored(resource) if resource else None
 
     def instance(self, instance: Instance) -> Price | None:
         """Return the price of one hour of the instance.
@@ -354,14 +351,8 @@ class Offers:
     """Offer hours of a type as of one day, from every price known of it in any region."""
 
     def __init__(self, pricing: Pricing) -> None:
-        self._pricing = pricing
-        self._quotes: dict[str, Sequence[Price]] = {}
-
-    def quotes(self, instance_type: str) -> Sequence[Price]:
-        """Return every price known of a type, in all regions."""
-        if instance_type not in self._quotes:
-            self._quotes[instance_type] = self._pricing.quotes(instance_type, "")
-        return self._quotes[instance_type]
+        self.quotes: Callable[[str], Sequence[Price]] = cache(partial(pricing.quotes, region=""))
+        """Returns every price known of a type, in all regions."""
 
     def of(self, instance_type: str, market: Market, region: str = "") -> Price | None:
         """Return the price of a market, of the region where there is one."""

@@ -7,7 +7,7 @@ never a charge to a team.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
@@ -15,8 +15,10 @@ from decimal import Decimal
 from functools import cached_property
 
 from bot.errors import TrnbotError
+from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Volume
 from bot.model.labels import Labels
+from bot.model.money import summed_apart
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -344,11 +346,12 @@ def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | N
         rows = billing.tally(week, ("resource", "line"), where).rows
     except TrnbotError:
         return None
-    costs: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for row in rows:
-        costs[row.key["resource"].rpartition(":")[2]][row.key["line"]] += row.money.amortised
+    costs = summed_apart(
+        (row.key["resource"].rpartition(":")[2], row.key["line"], row.money.amortised)
+        for row in rows
+    )
     buckets = (
-        Bucket(name, lines[KEPT], lines[REQUESTS])
+        Bucket(name, lines.get(KEPT, Decimal(0)), lines.get(REQUESTS, Decimal(0)))
         for name, lines in costs.items()
         if any(lines.values())
     )
@@ -382,9 +385,6 @@ def derived_owner(pod: Labels) -> tuple[str, str]:
     return (job, "job") if job else ("", "")
 
 
-_NONE = ""
-
-
 @dataclass(frozen=True)
 class OwnerHint:
     """State the likely owner of some untagged cost: `owner` is "" where nothing names one.
@@ -403,10 +403,9 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
 
     Rows of one hint are one.
     """
-    teams: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for instance in inventory.instances.values():
-        if instance.labels.cluster and instance.labels.team:
-            teams[instance.labels.cluster][instance.labels.team] += 1
+    places = (instance.labels for instance in inventory.instances.values())
+    nodes = by_key((x.cluster, x.team) for x in places if x.cluster and x.team)
+    teams = {cluster: Counter(of_cluster) for cluster, of_cluster in nodes.items()}
 
     names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
     sums: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
@@ -449,11 +448,11 @@ def _hint(
 
     if key["namespace"]:
         return key["namespace"], "namespace"
-    cluster = key["cluster"] or (instance.labels.cluster if instance else _NONE)
+    cluster = key["cluster"] or (instance.labels.cluster if instance else "")
     if neighbours := teams.get(cluster):
         team, n = neighbours.most_common(1)[0]
         return team, f"team of {n} other node{'s' if n > 1 else ''} of {cluster}"
-    return (str(launcher), "launched it") if launcher else (_NONE, _NONE)
+    return (str(launcher), "launched it") if launcher else ("", "")
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from statistics import mean, variance
 import numpy as np
 
 from bot.model.frame import Doubles, Frame, Mask
-from bot.model.money import cents
+from bot.model.money import cents, cents_of
 from bot.model.run import Run
 
 Losses = tuple[tuple[float, Decimal, float], ...]
@@ -153,7 +153,7 @@ def run_cost(
     )
     sharing = np.ones(cut.n_steps) if among is None else among[span]
     node_hours, spent, billed = _spent(cut, nodes, sharing)
-    total = _usd(spent[-1])
+    total = cents_of(spent[-1])
 
     epochs = _line(cut, "run_epoch_count")
     whole = span.start > 0 and (epochs is None or bool(epochs[0] < 0.5))
@@ -163,7 +163,7 @@ def run_cost(
         finished = _epochs(epochs, spent, cut.step, whole)
         partial = float(epochs[-1] % 1)
         if finished:
-            after = total - _usd(_at(epochs, spent, math.floor(epochs[-1])))
+            after = total - cents_of(_at(epochs, spent, math.floor(epochs[-1])))
 
     # Of a run that was seen from its start on, every token was gained meanwhile.
     reached = _line(cut, "run_tokens_count")
@@ -213,14 +213,13 @@ def _line(cut: Frame, metric: str) -> Doubles | None:
     if np.isnan(values).all():
         return None
     reached: Doubles = np.fmax.accumulate(values)
-    begin = reached[~np.isnan(reached)][0]
-    return np.where(np.isnan(reached), begin, reached)
+    return np.where(np.isnan(reached), reached[~np.isnan(reached)][0], reached)
 
 
 def _epochs(line: Doubles, spent: Doubles, step: timedelta, whole: bool) -> tuple[Epoch, ...]:
     """Return the epochs between whole numbers of a line; a run that is seen whole begins at 0."""
     ends = range(0 if whole else math.ceil(line[0]), math.floor(line[-1]) + 1)
-    usd = [_usd(_at(line, spent, n)) for n in ends]
+    usd = [cents_of(_at(line, spent, n)) for n in ends]
     hours = [_when(line, n) * (step / timedelta(hours=1)) for n in ends]
     if whole:
         usd[:1], hours[:1] = [Decimal(0)], [0.0]
@@ -274,12 +273,10 @@ def _losses(cut: Frame, spent: Doubles) -> Losses:
         mean = float(sums[i] / counts[i])
         if mean < lowest:
             lowest = mean
-            losses.append((mean, _usd(spent[i + 1]), int(i + 1) * (cut.step / timedelta(hours=1))))
+            losses.append(
+                (mean, cents_of(spent[i + 1]), int(i + 1) * (cut.step / timedelta(hours=1)))
+            )
     return tuple(losses)
-
-
-def _usd(amount: float) -> Decimal:
-    return cents(Decimal(repr(float(amount))))
 
 
 def _over(usd: Decimal, count: Decimal) -> Decimal:

@@ -54,6 +54,10 @@ class Filter:
     values: tuple[str, ...]
     negated: bool = False
 
+    def keeps(self, key: Mapping[str, str]) -> bool:
+        """Return whether a row of this key passes; a dimension that it lacks has no value."""
+        return (key.get(self.dimension, "") in self.values) is not self.negated
+
     def __str__(self) -> str:
         """Read as it is typed."""
         return f"{self.dimension}{'!=' if self.negated else '='}{','.join(self.values)}"

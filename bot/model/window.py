@@ -294,6 +294,11 @@ class Window:
             return Window(_month(self.start - timedelta(days=1)), self.start)
         return Window(self.start - self.length, self.start)
 
+    def within(self, bounds: Window) -> Window:
+        """Return the part that lies within another window, an empty one where none does."""
+        start = max(self.start, bounds.start)
+        return Window(start, max(start, min(self.end, bounds.end)))
+
     def days(self) -> Iterator[Window]:
         """Yield the UTC days this window touches, clipped to it."""
         at = self.start
