@@ -174,10 +174,12 @@ def record_account(options: Options) -> int:
     usd = f"${live.calls.meter.today().usd:.2f}"
 
     answers = done.answers + billed
-    print(f"{done.points} points and {answers} answers in {folder}; the calls cost about {usd}.")
-    print(done.kept())
-    for sentence in missing:
-        print(f"missing: {sentence}")
+    print(
+        f"{done.points} points and {answers} answers in {folder}; the calls cost about {usd}.",
+        done.kept(),
+        *(f"missing: {sentence}" for sentence in missing),
+        sep="\n",
+    )
     if missing:
         raise Unavailable("The recording is not whole; see above.")
     return 0
