@@ -124,12 +124,14 @@ def names_of(
     """Return the names of a fleet, of every instance type, and `more` kinds of others."""
     instances = list(inventory.instances.values())
     kinds = {
-        kind: {instance.labels.get(kind) for instance in instances}
-        for kind in ("cluster", "team", "region", "zone", "account", "project")
+        **{
+            kind: {instance.labels.get(kind) for instance in instances}
+            for kind in ("cluster", "team", "region", "zone", "account", "project")
+        },
+        "owner": {instance.owner for instance in instances},
+        "run": {run.labels.job for run in runs},
+        "type": set(types),
     }
-    kinds["owner"] = {instance.owner for instance in instances}
-    kinds["run"] = {run.labels.job for run in runs}
-    kinds["type"] = set(types)
     kinds |= {kind: kinds.get(kind, set()) | set(names) for kind, names in more.items()}
     by_kind = {kind: tuple(sorted(names - {""})) for kind, names in kinds.items()}
 
@@ -171,7 +173,10 @@ _SHORT = (
     (r"\s&\s", " and "),
     (r"(?<=[a-z])/(?=(?:day|hour|team|cluster|service|month|node|run|region|account|token|epoch"
      r"|request)\b)", " per "),
+    (r"[?!;:\"“”„(){}\[\]]+(?=\s|$)|(?<!\w)[\"“”„(){}\[\]]+", " "),
+    (r",(?=\s|$)", " "), (r"[\u3001\u3002\uff1f\uff01\u00bf\u00a1]", " "),
 )  # fmt: skip
+"""Short forms with the words that they stand for, and signs that stand for none."""
 _AMOUNTS = (
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:b|bn|billion)(?:\s+parameters?)?", "params", "{}B"),
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:m|million)\s+parameters?", "params", "{}M"),
@@ -325,9 +330,6 @@ def normalized(line: str) -> str:
     text = folded(line)
     for pattern, long in _SHORT:
         text = re.sub(pattern, long, text)
-    text = re.sub(r"[?!;:\"“”„(){}\[\]]+(?=\s|$)|(?<!\w)[\"“”„(){}\[\]]+", " ", text)
-    text = re.sub(r",(?=\s|$)", " ", text)
-    text = re.sub(r"[\u3001\u3002\uff1f\uff01\u00bf\u00a1]", " ", text)
     text = in_english(text)
     return " ".join(re.sub(r"(?<=[a-z])\.(?=\s|$)", " ", text).split())
 
@@ -414,13 +416,9 @@ def _sense_of(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
 
 
 def _known(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
+    tables = {"family": names.families, "by": lexicon.dimensions, "service": lexicon.services}
     fills = dict(names.folded.get(phrase, ()))
-    if phrase in names.families:
-        fills["family"] = names.families[phrase]
-    if phrase in lexicon.dimensions:
-        fills["by"] = lexicon.dimensions[phrase]
-    if phrase in lexicon.services:
-        fills["service"] = lexicon.services[phrase]
+    fills |= {kind: entries[phrase] for kind, entries in tables.items() if phrase in entries}
     means = lexicon.means.get(phrase, frozenset())
     weak = not fills and (not means or means <= WEAK)
     return Sense(start, phrase, means, fills, weak)
