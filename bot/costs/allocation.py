@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
 
@@ -21,10 +21,8 @@ from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.reading import Reading, reaches
 from bot.model.spend import Derived, Filter, Money, Spend, Tally
-from bot.model.window import Window
+from bot.model.window import DAY, HOUR, Window, midnight
 from bot.ports import Ports
-
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,8 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
     busy, ratio = pods.of("neuroncore_busy_count"), pods.of("neuroncore_utilization_ratio")
     busy = np.where(np.isnan(busy), cores * ratio, busy)
 
-    start = pods.start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    n_hours = -(-(pods.end - start) // _DAY) * 24
+    start = midnight(pods.start)
+    n_hours = -(-(pods.end - start) // DAY) * 24
     offered: dict[str, Doubles] = {}
     reserved: dict[str, Doubles] = {}
     if nodes:
@@ -146,13 +144,13 @@ def _hours(
     seconds = (frame.start - start).total_seconds() + np.arange(
         frame.n_steps
     ) * frame.step.total_seconds()
-    hour = (seconds // _HOUR.total_seconds()).astype(np.intp)
+    hour = (seconds // HOUR.total_seconds()).astype(np.intp)
     amounts = np.zeros((len(frame.things), n_hours))
     inside = (hour >= 0) & (hour < n_hours)
     first = np.flatnonzero(np.diff(hour[inside], prepend=-1))
     if len(first):
         sums = np.add.reduceat(levels[:, inside].astype(np.float64), first, axis=1)
-        amounts[:, hour[inside][first]] = sums * (frame.step / _HOUR)
+        amounts[:, hour[inside][first]] = sums * (frame.step / HOUR)
     return amounts
 
 
@@ -192,7 +190,7 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
 RowKey = tuple[str, ...]
 OWNERS = ("pod", "namespace", "team")
 """The dimensions that a pod determines."""
-_STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+_STEPS = {"hour": HOUR, "day": DAY}
 
 
 @dataclass

@@ -14,11 +14,12 @@ import numpy as np
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.money import cents, cents_of
 from bot.model.run import Run
+from bot.model.window import HOUR
 
 Losses = tuple[tuple[float, Decimal, float], ...]
 """Each new lowest loss, with the USD and the hours until it was reached."""
 _BILLION = Decimal(10**9)
-_SMOOTH = timedelta(hours=1)
+_SMOOTH = HOUR
 _LATER = timedelta(seconds=60)
 
 
@@ -175,7 +176,7 @@ def run_cost(
         since=cut.start,
         until=cut.end,
         whole=whole,
-        nodes=node_hours / (cut.n_steps * (cut.step / timedelta(hours=1))),
+        nodes=node_hours / (cut.n_steps * (cut.step / HOUR)),
         usd=total,
         epochs=finished,
         partial_epoch=partial,
@@ -220,7 +221,7 @@ def _epochs(line: Doubles, spent: Doubles, step: timedelta, whole: bool) -> tupl
     """Return the epochs between whole numbers of a line; a run that is seen whole begins at 0."""
     ends = range(0 if whole else math.ceil(line[0]), math.floor(line[-1]) + 1)
     usd = [cents_of(_at(line, spent, n)) for n in ends]
-    hours = [_when(line, n) * (step / timedelta(hours=1)) for n in ends]
+    hours = [_when(line, n) * (step / HOUR) for n in ends]
     if whole:
         usd[:1], hours[:1] = [Decimal(0)], [0.0]
     return tuple(
@@ -273,9 +274,7 @@ def _losses(cut: Frame, spent: Doubles) -> Losses:
         mean = float(sums[i] / counts[i])
         if mean < lowest:
             lowest = mean
-            losses.append(
-                (mean, cents_of(spent[i + 1]), int(i + 1) * (cut.step / timedelta(hours=1)))
-            )
+            losses.append((mean, cents_of(spent[i + 1]), int(i + 1) * (cut.step / HOUR)))
     return tuple(losses)
 
 
@@ -415,7 +414,7 @@ def equal_loss(a: Sample, b: Sample) -> EqualLoss | None:
 
     # A loss is a mean of an hour: what took less than that on either side is not measured.
     first, second = (_between(side.losses, high, low) for side in (a, b))
-    if min(first[1], second[1]) < _SMOOTH / timedelta(hours=1):
+    if min(first[1], second[1]) < _SMOOTH / HOUR:
         return None
     return EqualLoss(high, low, first, second)
 

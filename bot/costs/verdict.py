@@ -81,16 +81,14 @@ class Verdict:
 
         low, high = self.ratios
         basis = _BASES.get(self.yardstick or ClaimKind.CLAIM, _STATED)
+        span, dearer = percents(low, high), self.old
         if self.cheaper == self.old:
-            span = percents(1 / high, 1 / low)
-            judged = f"{self.old} costs less for the same work: {span} of {self.new}'s cost"
-        elif self.cheaper == self.new:
-            span = percents(low, high)
-            judged = f"{self.new} costs less for the same work: {span} of {self.old}'s cost"
-        else:
+            span, dearer = percents(1 / high, 1 / low), self.new
+        judged = f"{self.cheaper} costs less for the same work: {span} of {dearer}'s cost"
+        if self.cheaper is None:
             judged = (
                 "It depends on the speed that your model gets: the same work on"
-                f" {self.new} costs {percents(low, high)} of {self.old}'s cost"
+                f" {self.new} costs {span} of {self.old}'s cost"
             )
         old, new = self.prices
         way = old.market.replace("-", " ")

@@ -8,6 +8,8 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TypeVar
 
 CENT = Decimal("0.01")
+MILLIONTH = Decimal("0.000001")
+"""Of USD: an hour of a GiB costs hardly more, and parts of an amount still add up."""
 Key = TypeVar("Key")
 Part = TypeVar("Part")
 

@@ -80,13 +80,12 @@ class Derived:
 
     def __add__(self, other: Derived) -> Derived:
         """Add amounts, join the ways."""
-        # The same owner derived twice is one, in the order of the first.
-        owners = tuple(dict.fromkeys((*self.owners, *other.owners)))
         return Derived(
             self.amortised + other.amortised,
             self.unused + other.unused,
             self.idle + other.idle,
-            owners,
+            # The same owner derived twice is one, in the order of the first.
+            tuple(dict.fromkeys((*self.owners, *other.owners))),
         )
 
 

@@ -22,7 +22,7 @@ from bot.model.money import CENT, cents, summed
 from bot.model.policy import Policy
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
-from bot.model.window import Window, month_of
+from bot.model.window import HOUR, Window, month_of
 from bot.watch.route import claims_of, launcher_of
 
 
@@ -63,8 +63,8 @@ def track(
     before = {alert.key: alert for alert in sorted(ended, key=lambda alert: alert.opened)}
     again = [key for key in anomalies if key in before]
     tracked += [_seen_again(before[key], anomalies.pop(key), reading) for key in again]
-    for anomaly in anomalies.values():
-        opened = Alert(
+    opened = [
+        Alert(
             id=alert_id(anomaly.key, reading.now),
             anomaly=anomaly,
             opened=reading.now,
@@ -73,8 +73,9 @@ def track(
             things_at_peak=len(anomaly.things),
             launched_by=launcher_of(anomaly.things, reading),
         )
-        tracked.append(opened)
-    return tracked
+        for anomaly in anomalies.values()
+    ]
+    return tracked + opened
 
 
 def recent(alerts: Iterable[Alert], now: datetime, reopen_within: timedelta) -> list[Alert]:
@@ -209,7 +210,7 @@ class Lengths:
         age = float(_hours(alert.anomaly.window.start, alert.seen))
         known = self.hours.get(alert.cause, ())
         longer = [(hours - age, ended) for hours, ended in known if hours > age]
-        usual = alert.cause.facts.lasts / timedelta(hours=1) + age
+        usual = alert.cause.facts.lasts / HOUR + age
         scale = usual + sum(hours for hours, _ in longer)
         # As many as have ended, the usual, and the one that is asked about.
         shape = 2 + sum(ended for _, ended in longer)
@@ -250,9 +251,8 @@ def value(
         alert = replace(alert, at_risk_usd=_at_risk(anomaly, price))
     priced = _per_hour(anomaly, anomaly.wasted_shares, price)
     if priced is None or alert.seen != now:
-        if not (alert.closed and earlier):
-            return replace(alert, waste=earlier)
-        return replace(alert, waste=_at_its_end(anomaly, earlier))
+        ended = alert.closed and earlier
+        return replace(alert, waste=_at_its_end(anomaly, ended) if ended else earlier)
 
     # From when on its waste is not counted yet.
     since = before.seen if before and earlier else anomaly.window.start

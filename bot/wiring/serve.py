@@ -33,7 +33,7 @@ from bot.app import App
 from bot.costs.tally import as_of
 from bot.errors import Standby, TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted
-from bot.model.window import Window, age_text, duration_text
+from bot.model.window import WEEK, Window, age_text, duration_text
 from bot.ports import Clock, Listener
 from bot.ports.work import LANE, Lane, leading
 from bot.settings.options import Options
@@ -554,7 +554,7 @@ class GoodputRounds(Background):
                 log.warning("goodput is not known: %s", error)
 
     def _classes(self, now: datetime) -> Mapping[str, ClassShare]:
-        ports, week = as_of(self._app.ports, now), Window(now - timedelta(days=7), now)
+        ports, week = as_of(self._app.ports, now), Window(now - WEEK, now)
         total = goodput_total(ports, ports.world.source.read(now), week)
         return {x.kind.value: x for x in class_shares(total)} if total else {}
 
