@@ -94,9 +94,12 @@ def decide(
             line = replace(line_of(notification, before, card), data={})
             lines.append(Line(key, entry.id, entry.channel, entry.at, encode(line)))
 
-    waiting = {line.notification: Parcel(line.channel, line.notification) for line in state.lines}
-    unchanged = [parcel for name, parcel in waiting.items() if name not in parcels]
-    return Decided(entries, lines, [*parcels.values(), *unchanged])
+    unchanged = {
+        line.notification: Parcel(line.channel, line.notification)
+        for line in state.lines
+        if line.notification not in parcels
+    }
+    return Decided(entries, lines, [*parcels.values(), *unchanged.values()])
 
 
 def _threaded(notification: Notification, before: NotificationLogEntry) -> bool:
