@@ -255,9 +255,8 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
     The bill has applied every filter that is not on an owner.
     """
     rows: dict[RowKey, Spend] = {tuple(row.key.values()): row for row in tally.rows}
-    for change in changes:
-        if not all(condition.keeps(change.key) for condition in where):
-            continue
+    passing = (x for x in changes if all(condition.keeps(x.key) for condition in where))
+    for change in passing:
         key = {name: change.key[name] for name in tally.by}
         row = rows.get(tuple(key.values()))
         if row is None:

@@ -7,7 +7,7 @@ from bisect import insort
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bot.errors import OutOfTime, OverBudget, Unanswered, WrongInput
 from bot.grammar.line import attempted, read_line
@@ -342,8 +342,7 @@ class Turns:
                 raise
             if not ahead.cancelled() and not isinstance(ahead.exception(), OutOfTime | OverBudget):
                 self._shares.end(line.person, line.lane, 0)
-                answer: T = ahead.result()
-                return answer
+                return cast("T", ahead.result())
 
         if line.equal is None:
             return await self._work(line, job)
