@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
 
@@ -21,10 +21,8 @@ from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.reading import Reading, reaches
 from bot.model.spend import Derived, Filter, Money, Spend, Tally
-from bot.model.window import Window
+from bot.model.window import DAY, HOUR, Window, midnight
 from bot.ports import Ports
-
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,8 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
     busy, ratio = pods.of("neuroncore_busy_count"), pods.of("neuroncore_utilization_ratio")
     busy = np.where(np.isnan(busy), cores * ratio, busy)
 
-    start = pods.start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    n_hours = -(-(pods.end - start) // _DAY) * 24
+    start = midnight(pods.start)
+    n_hours = -(-(pods.end - start) // DAY) * 24
     offered: dict[str, Doubles] = {}
     reserved: dict[str, Doubles] = {}
     if nodes:
@@ -146,13 +144,13 @@ def _hours(
     seconds = (frame.start - start).total_seconds() + np.arange(
         frame.n_steps
     ) * frame.step.total_seconds()
-    hour = (seconds // _HOUR.total_seconds()).astype(np.intp)
+    hour = (seconds // HOUR.total_seconds()).astype(np.intp)
     amounts = np.zeros((len(frame.things), n_hours))
     inside = (hour >= 0) & (hour < n_hours)
     first = np.flatnonzero(np.diff(hour[inside], prepend=-1))
     if len(first):
         sums = np.add.reduceat(levels[:, inside].astype(np.float64), first, axis=1)
-        amounts[:, hour[inside][first]] = sums * (frame.step / _HOUR)
+        amounts[:, hour[inside][first]] = sums * (frame.step / HOUR)
     return amounts
 
 
@@ -179,8 +177,7 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
     # compared.
     exact = [float(total) / float(QUANTUM) * (weight / whole) for weight in weights]
     quanta = [math.floor(x) for x in exact]
-    remainder = total - QUANTUM * sum(quanta)
-    spare = max(0, int(remainder / QUANTUM))
+    spare = max(0, int((total - QUANTUM * sum(quanta)) / QUANTUM))
     for n in sorted(range(len(quanta)), key=lambda n: (quanta[n] - exact[n], n))[:spare]:
         quanta[n] += 1
 
@@ -193,7 +190,7 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
 RowKey = tuple[str, ...]
 OWNERS = ("pod", "namespace", "team")
 """The dimensions that a pod determines."""
-_STEPS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+_STEPS = {"hour": HOUR, "day": DAY}
 
 
 @dataclass
@@ -238,9 +235,13 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
     """Return `rows` of pods that carry no team as changes that give them a derived one."""
     changes = []
     for row in rows:
-        cluster = row.key.get("cluster", "")
-        pod = Labels(cluster=cluster, namespace=row.key["namespace"], pod=row.key["pod"])
-        owner, way = derived_owner(pod)
+        owner, way = derived_owner(
+            Labels(
+                cluster=row.key.get("cluster", ""),
+                namespace=row.key["namespace"],
+                pod=row.key["pod"],
+            )
+        )
         if owner:
             derived = Derived(row.money.amortised, owners=((owner, way),))
             owned = replace(row, key={**row.key, "team": owner}, derived=derived)
@@ -249,16 +250,13 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
 
 
 def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> Tally:
-    """Return the tally with changes that pass the filters; rows of nothing fall away."""
+    """Return the tally with changes that pass the filters; rows of nothing fall away.
+
+    The bill has applied every filter that is not on an owner.
+    """
     rows: dict[RowKey, Spend] = {tuple(row.key.values()): row for row in tally.rows}
-    # The bill has applied every filter that is not on an owner.
-    conditions = [condition for condition in where if condition.dimension in OWNERS]
-    for change in changes:
-        if any(
-            (change.key[condition.dimension] in condition.values) is condition.negated
-            for condition in conditions
-        ):
-            continue
+    passing = (x for x in changes if all(condition.keeps(x.key) for condition in where))
+    for change in passing:
         key = {name: change.key[name] for name in tally.by}
         row = rows.get(tuple(key.values()))
         if row is None:
@@ -271,8 +269,10 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
         estimated = row.estimated or change.estimated
         rows[tuple(key.values())] = Spend(row.key, row.money + change.money, estimated, derived)
 
-    remaining = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
-    remaining.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
+    remaining = sorted(
+        (row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised),
+        key=lambda row: (-row.money.net, tuple(row.key.values())),
+    )
     total = sum((row.money for row in remaining), Money())
     return replace(tally, rows=tuple(remaining), total=total)
 
@@ -315,8 +315,7 @@ def _split(pool: _Pool) -> Iterator[Spend]:
         if not team:
             team, way = derived_owner(pod)
         key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": team}
-        owners = ((team, way),) if way else ()
-        derived = Derived(money.amortised, _rounded(lost[n]), owners=owners)
+        derived = Derived(money.amortised, _rounded(lost[n]), owners=((team, way),) if way else ())
         yield Spend(key, money, pool.estimated, derived)
 
 

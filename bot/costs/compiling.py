@@ -12,6 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from bot.costs.pricing import Pricing, hours_of
+from bot.model.codec import by_key
 from bot.model.money import cents
 from bot.model.reading import Reading, reaches
 from bot.model.run import Compile, CompileMark, Ending, Mark
@@ -57,6 +58,13 @@ class Batch:
         """Return the node-hours of the compiles."""
         return sum(compilation.hours for compilation in self.compiles)
 
+    def graphs(self, marks: Iterable[CompileMark]) -> dict[str, set[str]]:
+        """Return each graph that its nodes began to compile by the log, and which nodes did."""
+        nodes = {compilation.instance for compilation in self.compiles}
+        begun = (x for x in marks if x.mark is Mark.BEGUN and x.module and x.at in self.window)
+        graphs = by_key((x.module, x.instance) for x in begun if x.instance in nodes)
+        return {module: set(instances) for module, instances in graphs.items()}
+
 
 @dataclass(frozen=True)
 class CompileBill:
@@ -100,14 +108,8 @@ def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
 
 def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
     """Return how many of the batch's nodes compile, by the log, a graph that others compile too."""
-    nodes: dict[str, set[str]] = {}
-    for mark in marks:
-        if mark.mark is Mark.BEGUN and mark.module and mark.at in batch.window:
-            nodes.setdefault(mark.module, set()).add(mark.instance)
-
-    compiling = {compilation.instance for compilation in batch.compiles}
-    shared = [names & compiling for names in nodes.values()]
-    return len({name for names in shared if len(names) > 1 for name in names})
+    shared = (nodes for nodes in batch.graphs(marks).values() if len(nodes) > 1)
+    return len(set().union(*shared))
 
 
 class CacheMiss(StrEnum):
@@ -163,16 +165,11 @@ def ledger(
 
     `cold` says whether an alert told that a start's job had compiled before.
     """
-    begun_at = [mark for mark in marks if mark.mark is Mark.BEGUN and mark.module]
-    compiled: dict[str, set[str]] = {}
+    compiled: set[str] = set()
     modules: dict[tuple[str, str], set[str]] = {}
     entries = []
     for batch in sorted(starts, key=lambda x: x.window):
-        scope, nodes = str(batch.compiles[0].scope), {x.instance for x in batch.compiles}
-        begun: dict[str, set[str]] = {}
-        for mark in begun_at:
-            if mark.instance in nodes and mark.at in batch.window:
-                begun.setdefault(mark.module, set()).add(mark.instance)
+        scope, begun = str(batch.compiles[0].scope), batch.graphs(marks)
         before = {module: who for (place, module), who in modules.items() if place == scope}
 
         miss = CacheMiss.UNKNOWN
@@ -180,12 +177,12 @@ def ledger(
             miss = _missed(begun, before)
         elif cold(batch):
             miss = CacheMiss.COLD
-        elif not compiled.get(scope):
+        elif scope not in compiled:
             miss = CacheMiss.FIRST
         entries.append(LedgerEntry(batch, miss))
         # A compile that was cut off leaves nothing in the cache.
         if batch.ending is not Ending.CUT:
-            compiled.setdefault(scope, set()).update(nodes)
+            compiled.add(scope)
             for module, who in begun.items():
                 modules.setdefault((scope, module), set()).update(who)
     return entries[::-1]
@@ -203,13 +200,8 @@ def _missed(begun: Mapping[str, set[str]], before: Mapping[str, set[str]]) -> Ca
 
 def clipped(compiles: Iterable[Compile], window: Window) -> list[Compile]:
     """Return the parts of compiles that lie within the window."""
-    parts = []
-    for compilation in compiles:
-        start = max(compilation.window.start, window.start)
-        end = min(compilation.window.end, window.end)
-        if start < end:
-            parts.append(replace(compilation, window=Window(start, end)))
-    return parts
+    parts = (replace(x, window=x.window.within(window)) for x in compiles)
+    return [part for part in parts if part.window.length]
 
 
 def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
@@ -253,11 +245,7 @@ def compiling_within(
         node = reading.inventory.instances.get(compilation.instance)
         # A node unknown to the inventory is kept where there is no filter.
         labels = dict(node.labels) | {"project": node.project} if node else {}
-        passes = all(
-            (labels.get(condition.dimension, "") in condition.values) is not condition.negated
-            for condition in where
-        )
-        if passes and (node or not where):
+        if all(condition.keeps(labels) for condition in where) and (node or not where):
             compiles.append(compilation)
     bill = bill_of(compiles, overlap, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     return bill if bill.compiles else None

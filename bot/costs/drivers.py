@@ -17,8 +17,9 @@ from enum import StrEnum
 from itertools import product
 from typing import NamedTuple
 
-from bot.model.money import cents
-from bot.model.spend import Filter, Spend
+from bot.model.codec import by_key
+from bot.model.money import cents, summed
+from bot.model.spend import ZERO, Filter, Spend
 
 PLACE = ("region", "account", "cluster", "team")
 """The dimensions along which usage moves, with all else as it was."""
@@ -27,7 +28,6 @@ DRIVEN_BY = ("service", "usage_type", "instance_type", "purchase", "line", *PLAC
 _WAYS = {"savings-plan": "Savings Plans", "reserved": "reserved instances"}
 _BLOCK = "capacity-block"
 _COMMITTED = {*_WAYS, _BLOCK}
-_NONE = Decimal(0)
 _EXACT = Decimal("1e-9")
 _SLIGHT = 0.001
 """A share of the hours that tells of no other way of buying."""
@@ -113,26 +113,26 @@ class _Span:
 
     @property
     def cost(self) -> Decimal:
-        return sum(self.usd.values(), _NONE)
+        return sum(self.usd.values(), ZERO)
 
     @property
     def total(self) -> Decimal:
-        return sum(self.hours.values(), _NONE)
+        return sum(self.hours.values(), ZERO)
 
     @property
     def rate(self) -> Decimal:
         return self.cost / self.total
 
     def share(self, way: str) -> Decimal:
-        return self.hours.get(way, _NONE) / self.total
+        return self.hours.get(way, ZERO) / self.total
 
     def rate_of(self, way: str) -> Decimal | None:
-        hours = self.hours.get(way, _NONE)
-        return self.usd.get(way, _NONE) / hours if hours else None
+        hours = self.hours.get(way, ZERO)
+        return self.usd.get(way, ZERO) / hours if hours else None
 
     @property
     def covered(self) -> float:
-        return float(sum((self.share(way) for way in self.hours if way in _COMMITTED), _NONE))
+        return float(sum((self.share(way) for way in self.hours if way in _COMMITTED), ZERO))
 
 
 @dataclass
@@ -177,8 +177,8 @@ _Usage = defaultdict[tuple[_Thing, _Place], _Pair]
 class _Sum:
     """Add up the money of one driver, net and amortised, before and now."""
 
-    net: list[Decimal] = field(default_factory=lambda: [_NONE, _NONE])
-    amortised: list[Decimal] = field(default_factory=lambda: [_NONE, _NONE])
+    net: list[Decimal] = field(default_factory=lambda: [ZERO, ZERO])
+    amortised: list[Decimal] = field(default_factory=lambda: [ZERO, ZERO])
     where: tuple[Filter, ...] = ()
 
 
@@ -204,7 +204,7 @@ def drivers_of(
     alone = {name: _values(sides[0], name) ^ _values(sides[1], name) for name in _WHOLE}
     sums: defaultdict[_Key, _Sum] = defaultdict(_Sum)
     usage: _Usage = defaultdict(_Pair)
-    bases = {DriverKind.TAX: [_NONE, _NONE], DriverKind.DISCOUNTS: [_NONE, _NONE]}
+    bases = {DriverKind.TAX: [ZERO, ZERO], DriverKind.DISCOUNTS: [ZERO, ZERO]}
     for side, rows in enumerate(sides):
         shares = _discount_shares(rows)
         for row in rows:
@@ -216,7 +216,7 @@ def drivers_of(
                 span, way = (pair.then, pair.now)[side], row.key["purchase"]
                 span.usd[way] += used
                 span.hours[way] += _decimal(row.hours)
-            if not _passes(row.key, where):
+            if not all(condition.keeps(row.key) for condition in where):
                 continue
 
             bases[DriverKind.TAX][side] += row.money.gross + row.money.discounts
@@ -236,9 +236,8 @@ def drivers_of(
     drivers += _of_usage({k: x for k, x in usage.items() if _at(k[1], where)}, alone, sums)
     drivers += [_of_sum(key, total, bases) for key, total in sums.items()]
     # What moved at the price that it had is told, though it changes nothing.
-    changed = [x for x in drivers if x.net or x.amortised or x.kind is DriverKind.MOVED]
-    changed.sort(key=lambda x: (-abs(x.net), -abs(x.amortised), x.kind, x.what))
-    return tuple(changed)
+    changed = (x for x in drivers if x.net or x.amortised or x.kind is DriverKind.MOVED)
+    return tuple(sorted(changed, key=lambda x: (-abs(x.net), -abs(x.amortised), x.kind, x.what)))
 
 
 def _values(rows: Iterable[Spend], name: str) -> set[str]:
@@ -246,12 +245,8 @@ def _values(rows: Iterable[Spend], name: str) -> set[str]:
     return set(used) - {""}
 
 
-def _passes(key: Mapping[str, str], where: Iterable[Filter]) -> bool:
-    return all((key[x.dimension] in x.values) is not x.negated for x in where)
-
-
 def _at(place: _Place, where: Iterable[Filter]) -> bool:
-    return _passes(place._asdict(), where)
+    return all(condition.keeps(place._asdict()) for condition in where)
 
 
 def _keeping(key: Mapping[str, str], *names: str) -> tuple[Filter, ...]:
@@ -275,13 +270,9 @@ _Part = tuple[_Key, Decimal, Decimal, tuple[Filter, ...]]
 
 def _discount_shares(rows: Iterable[Spend]) -> Mapping[str, Decimal]:
     """Return the share that was taken off the fees of commitments, by way of buying."""
-    discounts: defaultdict[str, Decimal] = defaultdict(Decimal)
-    fees: defaultdict[str, Decimal] = defaultdict(Decimal)
-    for row in rows:
-        way = row.key["purchase"]
-        if way in _WAYS and row.money.gross > 0:
-            discounts[way] -= row.money.discounts
-            fees[way] += row.money.gross
+    charged = [row for row in rows if row.key["purchase"] in _WAYS and row.money.gross > 0]
+    discounts = summed((row.key["purchase"], -row.money.discounts) for row in charged)
+    fees = summed((row.key["purchase"], row.money.gross) for row in charged)
     return {way: discounts[way] / fees[way] for way in fees if discounts[way] < fees[way]}
 
 
@@ -294,7 +285,7 @@ def _rebate(row: Spend, shares: Mapping[str, Decimal]) -> Decimal:
     if way not in _WAYS:
         return row.money.discounts
     share = shares.get(way)
-    return amortised - (amortised / (1 - share)).quantize(_EXACT) if share else _NONE
+    return amortised - (amortised / (1 - share)).quantize(_EXACT) if share else ZERO
 
 
 def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> Iterator[_Part]:
@@ -304,11 +295,11 @@ def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> Iterator[_
         refunded = Charged(key["service"], key["usage_type"], credited=True) in once
         if refunded:
             what = _Key(key["service"], DriverKind.REFUND)
-            yield what, money.credits, _NONE, _keeping(key, "service", "usage_type")
+            yield what, money.credits, ZERO, _keeping(key, "service", "usage_type")
         else:
-            yield _Key("credits", DriverKind.CREDITS), money.credits, _NONE, ()
+            yield _Key("credits", DriverKind.CREDITS), money.credits, ZERO, ()
     if money.tax:
-        yield _Key("tax", DriverKind.TAX), money.tax, _NONE, ()
+        yield _Key("tax", DriverKind.TAX), money.tax, ZERO, ()
     if rebate:
         yield _Key("discounts", DriverKind.DISCOUNTS), rebate, rebate, ()
 
@@ -319,7 +310,7 @@ def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> Iterator[_
             _Key(_WAYS.get(key["purchase"], "other fees"), DriverKind.PREPAID),
             _keeping(key, "purchase"),
         )
-        yield what, ahead, _NONE, where
+        yield what, ahead, ZERO, where
 
 
 def _block(row: Spend) -> tuple[_Key, tuple[Filter, ...]] | None:
@@ -373,10 +364,10 @@ class _Move:
     """Add up what moved from one place to another: nodes, and the lines that went with them."""
 
     kinds: set[str] = field(default_factory=set)
-    hours: Decimal = _NONE
-    left: Decimal = _NONE
+    hours: Decimal = ZERO
+    left: Decimal = ZERO
     """What it cost where it was; nothing where those rows do not count."""
-    joined: Decimal = _NONE
+    joined: Decimal = ZERO
 
 
 def _moves(usage: _Usage, where: Sequence[Filter]) -> Iterator[Driver]:
@@ -412,8 +403,8 @@ def _moves(usage: _Usage, where: Sequence[Filter]) -> Iterator[Driver]:
 
         move.kinds.add(thing.instance_type)
         move.hours += hours
-        move.left += sum((x for x, _ in parts), _NONE) if _at(source, where) else _NONE
-        move.joined += sum((x for _, x in parts), _NONE) if _at(target, where) else _NONE
+        move.left += sum((x for x, _ in parts), ZERO) if _at(source, where) else ZERO
+        move.joined += sum((x for _, x in parts), ZERO) if _at(target, where) else ZERO
 
     for (name, old, new, subject), move in moves.items():
         if not (move.left or move.joined):
@@ -440,9 +431,9 @@ def _paths(usage: _Usage) -> Iterator[tuple[str, _NodesAt, _NodesAt]]:
     """Yield each dimension with the two places between which nodes may have moved along it."""
     nodes = [key for key in usage if key[0].instance_type]
     for name in PLACE:
-        peers: defaultdict[tuple[_Thing, _Place], list[_NodesAt]] = defaultdict(list)
-        for thing, place in nodes:
-            peers[thing, place._replace(**{name: ""})].append((thing, place))
+        peers = by_key(
+            ((thing, place._replace(**{name: ""})), (thing, place)) for thing, place in nodes
+        )
         for group in peers.values():
             ranked = sorted(group, key=lambda key: (usage[key].rise, key))
             for source, target in product(ranked, reversed(ranked)):
@@ -500,7 +491,7 @@ def _of_kind(kind: Kind, clusters: Mapping[str, _Pair]) -> Iterator[Driver]:
     More hours at the old rate, then other ways of buying, then other prices.
     """
     name = ", ".join(filter(None, kind))
-    bought = priced = _NONE
+    bought = priced = ZERO
     first, last = _Span(), _Span()
     for cluster, pair in sorted(clusters.items()):
         before, after = pair.then, pair.now
@@ -521,11 +512,11 @@ def _of_kind(kind: Kind, clusters: Mapping[str, _Pair]) -> Iterator[Driver]:
 
         # The change of the mean rate that other ways of buying make, each at its old rate; a way
         # that is new has no old rate.
-        change = _NONE
+        change = ZERO
         for way_bought in sorted({*before.hours, *after.hours}):
             rate = before.rate_of(way_bought)
             if rate is None:
-                rate = after.rate_of(way_bought) or _NONE
+                rate = after.rate_of(way_bought) or ZERO
             change += (after.share(way_bought) - before.share(way_bought)) * rate
         mixed = cents(after.total * change)
         bought += mixed

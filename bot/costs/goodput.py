@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 
@@ -17,11 +17,10 @@ from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.fleet import is_neuron
 from bot.model.frame import Doubles, Floats, Frame, Mask, runs_of
+from bot.model.money import MILLIONTH, summed_apart
 from bot.model.run import Compile, Ending
 from bot.model.spend import Spend
-from bot.model.window import Window
-
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+from bot.model.window import HOUR, Window
 
 
 class GoodputClass(StrEnum):
@@ -91,7 +90,7 @@ NO_JOB, ANY_JOB = -1, -2
 _FAMILY = re.compile(r"[a-z]+\d")
 _COMPILES = (_CODE[GoodputClass.COMPILING_FIRST], _CODE[GoodputClass.COMPILING_AGAIN])
 DAY, RESOURCE, TYPE, USAGE, LINE = "day", "resource", "instance_type", "usage_type", "line"
-JOB, _MILLIONTH = "job", Decimal("0.000001")
+JOB = "job"
 KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE)
 """Dimensions by which the bill is asked, beside those that the answer is grouped by."""
 
@@ -133,9 +132,8 @@ class NodeTime:
         for compilation in sorted(compiles, key=lambda x: x.window.start):
             # A compile that was cut off leaves nothing behind to be found again.
             place = (compilation.instance, str(compilation.scope))
-            kind = GoodputClass.COMPILING_FIRST
-            if place in known:
-                kind = GoodputClass.COMPILING_AGAIN
+            again = place in known
+            kind = GoodputClass.COMPILING_AGAIN if again else GoodputClass.COMPILING_FIRST
             if compilation.ending is not Ending.CUT:
                 known.add(place)
             row = self.rows.get(compilation.instance)
@@ -187,8 +185,7 @@ class NodeTime:
                 _stood_and_lost(runs.of("run_step_count")[row].astype(np.float64)),
                 strict=True,
             ):
-                steps = np.flatnonzero(_moved(marked, grid))
-                block = np.ix_(rows, steps)
+                block = np.ix_(rows, np.flatnonzero(_moved(marked, grid)))
                 theirs = (self.jobs[block] == row) & (
                     self.base[block] == _CODE[GoodputClass.PRODUCTIVE]
                 )
@@ -218,7 +215,7 @@ class NodeTime:
             hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
             # Of an alert that began before the frame, the hours within it are lost here.
             inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
-            steps = hours * min(1.0, inside) / (self.nodes.step / _HOUR)
+            steps = hours * min(1.0, inside) / (self.nodes.step / HOUR)
             usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
             lost = spread(self.levels[block], self.seen[block], sum(usual) / 2, steps)
             # One fault may have several alerts: its dollars count once.
@@ -252,7 +249,7 @@ class NodeTime:
         for code in range(len(CLASSES)):
             of_class = (base == code) * (1.0 - share) + (lost_to == code) * share
             hours[:, code] = (of_class * of_job).sum(axis=1)
-        return hours * (self.nodes.step / _HOUR)
+        return hours * (self.nodes.step / HOUR)
 
 
 def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:
@@ -417,7 +414,7 @@ class Split:
         if day not in self._days:
             start = datetime.fromisoformat(f"{day[:10]}T00:00:00").replace(tzinfo=UTC)
             time = self.time
-            steps = time.steps(self._billed.overlap(Window(start, start + _DAY)))
+            steps = time.steps(self._billed.within(Window(start, start + 24 * HOUR)))
             jobs: list[int] = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [ANY_JOB]
             names = dict(enumerate(time.job_names))
             found = [(names.get(job, ""), time.hours(steps, job)) for job in jobs]
@@ -444,7 +441,7 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
                 tuple(job if name == JOB else row.key[name] for name in by), {}
             )
             for code in np.flatnonzero(shares):
-                part = (usd * Decimal(repr(float(shares[code])))).quantize(_MILLIONTH)
+                part = (usd * Decimal(repr(float(shares[code])))).quantize(MILLIONTH)
                 classes[CLASSES[code]] = classes.get(CLASSES[code], Decimal(0)) + part
                 left -= part
         # What rounding leaves goes to the last class that was given something.
@@ -454,21 +451,21 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
 
 def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
     """Return rows summed by some of their dimensions, by none into one, the dearest first."""
-    sums: dict[tuple[str, ...], Amounts] = {}
-    for row in rows:
-        classes = sums.setdefault(tuple(row.key[name] for name in by), {})
-        for kind, usd in row.classes.items():
-            classes[kind] = classes.get(kind, Decimal(0)) + usd
-    return _rows(sums, by)
+    amounts = (
+        (tuple(row.key[name] for name in by), kind, usd)
+        for row in rows
+        for kind, usd in row.classes.items()
+    )
+    return _rows(summed_apart(amounts), by)
 
 
 def _rows(sums: Mapping[tuple[str, ...], Amounts], by: Sequence[str]) -> list[GoodputRow]:
     """Return rows with their classes in the order of `CLASSES`, the dearest first."""
-    found = [
+    rows = (
         GoodputRow(
             dict(zip(by, key, strict=True)),
             {kind: classes[kind] for kind in CLASSES if kind in classes},
         )
         for key, classes in sums.items()
-    ]
-    return sorted(found, key=lambda row: (-row.usd, tuple(row.key.values())))
+    )
+    return sorted(rows, key=lambda row: (-row.usd, tuple(row.key.values())))

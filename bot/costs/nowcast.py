@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -20,16 +20,13 @@ from bot.errors import WrongInput
 from bot.model.fleet import Instance, Market, Reservation
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
-from bot.model.money import cents
+from bot.model.money import cents, cents_of, summed, summed_apart
 from bot.model.price import Price
 from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
 from bot.model.reading import Reading
-from bot.model.spend import Filter, Forecast, Money, Tally
-from bot.model.window import Window, month_of
+from bot.model.spend import ZERO, Filter, Forecast, Money, Tally
+from bot.model.window import DAY, Window, midnight, month_of
 from bot.ports import Ports
-
-_DAY = timedelta(days=1)
-_NONE = Decimal(0)
 
 
 class Tallies(Protocol):
@@ -62,7 +59,7 @@ class MonthBill:
     fees: Daily = field(default_factory=dict)
     due: Sequence[Due] = ()
     """Fees that are expected again in this month."""
-    billed: Decimal = _NONE
+    billed: Decimal = ZERO
     """All of the month that was billed by now, unsettled days included."""
     ahead: Daily = field(default_factory=dict)
     """What Capacity Blocks cost by day, up to their known ends; empty where none is known."""
@@ -75,11 +72,7 @@ class MonthBill:
     @cached_property
     def daily(self) -> Daily:
         """Return the recurring cost by day."""
-        daily: defaultdict[date, Decimal] = defaultdict(Decimal)
-        for amounts in self.lines.values():
-            for day, usd in amounts.items():
-                daily[day] += usd
-        return dict(daily)
+        return summed(pair for amounts in self.lines.values() for pair in amounts.items())
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ def month_end(
 
     # What runs once a month is expected once; what goes on is projected line by line.
     series = {
-        line: [amounts.get(day, _NONE) for day in days] for line, amounts in bill.lines.items()
+        line: [amounts.get(day, ZERO) for day in days] for line, amounts in bill.lines.items()
     }
     runs = {line: run for line, usd in series.items() if (run := monthly_run(usd, days, end))}
     if bill.ahead:
@@ -137,26 +130,26 @@ def month_end(
         if any(usd) and line not in runs and not (bill.ahead and line == _BLOCKS)
     }
     seen, since = _with_running(going, days, running or {}, end)
-    coming = (end - max(days[-1] + _DAY, start)).days
-    run_usd = sum((run.coming for run in runs.values()), _NONE)
-    unsure = _RUN_SPREAD * float(sum((run.whole for run in runs.values() if run.coming), _NONE))
+    coming = (end - max(days[-1] + DAY, start)).days
+    run_usd = sum((run.coming for run in runs.values()), ZERO)
+    unsure = _RUN_SPREAD * float(sum((run.whole for run in runs.values() if run.coming), ZERO))
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
-    counted += _usd(seen[:, len(days) :].sum()) + _sum(bill.ahead, whole, end)
+    counted += cents_of(seen[:, len(days) :].sum()) + _sum(bill.ahead, whole, end)
     lapses = {
         day: cents(usd * (end - day).days)
         for day, usd in bill.lapsing.items()
         if whole <= day < end
     }
-    counted += sum(lapses.values(), _NONE)
-    due = sum((fee.usd for fee in bill.due), _NONE)
-    share = sum((fee.share for fee in bill.due), _NONE)
+    counted += sum(lapses.values(), ZERO)
+    due = sum((fee.usd for fee in bill.due), ZERO)
+    share = sum((fee.share for fee in bill.due), ZERO)
     projection = project(seen, max(0, coming - since), unsure, float(counted + due))
     assert projection
 
     def ended(usd: float) -> Decimal:
-        besides = counted + _usd(usd)
+        besides = counted + cents_of(usd)
         return besides + due + cents((besides - fees) * share)
 
     negative = min(bill.daily[day] for day in days) < 0
@@ -171,7 +164,7 @@ def month_end(
         high=max(least, ended(projection.high)),
         held=projection.held,
         days_used=sum(day < until for day in days),
-        fees=fees + due + cents((counted + _usd(projection.middle) - fees) * share),
+        fees=fees + due + cents((counted + cents_of(projection.middle) - fees) * share),
         running_since=whole if since else None,
         runs=cents(run_usd),
         lapses=lapses,
@@ -187,7 +180,7 @@ def _days_on_end(daily: Daily, whole: date) -> list[date]:
     """Return the newest days before `whole` that follow each other without a gap."""
     days: list[date] = []
     for day in sorted((day for day in daily if day < whole), reverse=True)[:MOST]:
-        if days and days[0] - day > _DAY:
+        if days and days[0] - day > DAY:
             break  # days before a gap tell of another time
         days.insert(0, day)
     return days
@@ -195,11 +188,7 @@ def _days_on_end(daily: Daily, whole: date) -> list[date]:
 
 def _sum(daily: Daily, start: date, end: date) -> Decimal:
     """Return the sum of the days from `start` until before `end`."""
-    return sum((usd for day, usd in daily.items() if start <= day < end), _NONE)
-
-
-def _usd(amount: float) -> Decimal:
-    return cents(Decimal(repr(float(amount))))
+    return sum((usd for day, usd in daily.items() if start <= day < end), ZERO)
 
 
 Running = Mapping[Line, Daily]
@@ -219,16 +208,16 @@ def _with_running(
     rows = {line: [float(usd) for usd in amounts] for line, amounts in lines.items()}
     known = {day for amounts in running.values() for day in amounts}
     since: list[date] = []
-    while (day := days[-1] + (len(since) + 1) * _DAY) in known and day < end:
+    while (day := days[-1] + (len(since) + 1) * DAY) in known and day < end:
         since.append(day)
     newest = list(days[-_ALIKE:])
     ran: dict[Line, list[float]] = {}
     for kind, amounts in running.items():
         billed = sum(rows.get(kind, [])[-_ALIKE:])
-        cost = float(sum((amounts.get(day, _NONE) for day in newest), _NONE))
+        cost = float(sum((amounts.get(day, ZERO) for day in newest), ZERO))
         if abs(billed - cost) <= _NEAR * max(billed, cost) and known.issuperset(newest):
             scale = billed / cost if cost else 1.0
-            ran[kind] = [scale * float(amounts.get(day, _NONE)) for day in since]
+            ran[kind] = [scale * float(amounts.get(day, ZERO)) for day in since]
             rows.setdefault(kind, [0.0] * len(days))
 
     table = np.array(list(rows.values())).reshape(-1, len(days))
@@ -300,16 +289,16 @@ def blocks_by_day(
     daily: defaultdict[date, Decimal] = defaultdict(Decimal)
     for block in blocks:
         usd = sum(
-            (row.money.net for row in rows if block.labels.resource in row.key["resource"]), _NONE
+            (row.money.net for row in rows if block.labels.resource in row.key["resource"]), ZERO
         )
         if usd <= 0 or block.ends_at is None:
             continue
-        rate = usd / Decimal(str(Window(block.starts_at, block.ends_at).hours))
-        start, end = max(block.starts_at, month.start), min(block.ends_at, month.end)
-        for day in Window(start, end).days() if start < end else ():
+        lasts = Window(block.starts_at, block.ends_at)
+        rate = usd / Decimal(str(lasts.hours))
+        for day in lasts.within(month).days():
             daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
     # A block that ended costs nothing more, which is known as well.
-    return {month.start.date(): _NONE, **daily} if any(row.money.net > 0 for row in rows) else {}
+    return {month.start.date(): ZERO, **daily} if any(row.money.net > 0 for row in rows) else {}
 
 
 def month_bill(
@@ -327,36 +316,28 @@ def month_bill(
     settled = settled_by(tally, at)
     if settled is None:
         return MonthBill({}), None
-    charged: defaultdict[Line, defaultdict[date, Decimal]] = defaultdict(
-        lambda: defaultdict(Decimal)
-    )
-    lines: defaultdict[Line, defaultdict[date, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for row in tally.rows:
-        day = date.fromisoformat(row.key["day"])
-        charged[_charged_as(row.key)][day] += amount(row.money)
-        lines[_line(row.key)][day] += amount(row.money)
+    rows = [(row.key, date.fromisoformat(row.key["day"]), amount(row.money)) for row in tally.rows]
+    charged = summed_apart((_charged_as(key), day, usd) for key, day, usd in rows)
     until, start = settled.date(), month.start.date()
     lumps = _lumps(billing, charged, until, where)
 
     # What recurs is parted from what is charged at once, of which some comes each month.
-    fees: defaultdict[date, Decimal] = defaultdict(Decimal)
-    for row in tally.rows:
-        day = date.fromisoformat(row.key["day"])
-        if day in lumps.get(_charged_as(row.key), {}):
-            fees[day] += amount(row.money)
-            lines[_line(row.key)][day] -= amount(row.money)
-    monthly: defaultdict[date, Decimal] = defaultdict(Decimal)
-    for amounts in lines.values():
-        for day, usd in amounts.items():
-            monthly[day.replace(day=1)] += usd
+    at_once = [day in lumps.get(_charged_as(key), {}) for key, day, _ in rows]
+    fees = summed((day, usd) for (_, day, usd), lump in zip(rows, at_once, strict=True) if lump)
+    lines = summed_apart(
+        (_line(key), day, ZERO if lump else usd)
+        for (key, day, usd), lump in zip(rows, at_once, strict=True)
+    )
+    monthly = summed(
+        (day.replace(day=1), usd) for amounts in lines.values() for day, usd in amounts.items()
+    )
     first = min((day for amounts in charged.values() for day in amounts), default=start)
     due = tuple(
         fee for amounts in lumps.values() for fee in fees_again(amounts, start, first, monthly)
     )
-    billed = _sum(fees, start, month.end.date()) + monthly[start]
+    billed = _sum(fees, start, month.end.date()) + monthly.get(start, ZERO)
     whole = _whole(charged, min(tally.billed_through or at, at), until)
-    bill = MonthBill(lines, fees, due, billed, whole=whole, currency=tally.currency)
-    return bill, settled
+    return MonthBill(lines, fees, due, billed, whole=whole, currency=tally.currency), settled
 
 
 def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally:
@@ -381,8 +362,7 @@ def _line(key: Mapping[str, str]) -> Line:
     """
     if key.get("purchase") == Market.CAPACITY_BLOCK:
         return _BLOCKS
-    usage = _RUNS_INSTANCE.search(key.get("usage_type", ""))
-    if usage:
+    if usage := _RUNS_INSTANCE.search(key.get("usage_type", "")):
         return usage[1], key.get("cluster", "")
     return *_charged_as(key), key.get("cluster", "")
 
@@ -398,22 +378,21 @@ def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
 
     That is after the settled days where services have been billed beyond them.
     """
-    services: defaultdict[str, defaultdict[date, Decimal]] = defaultdict(
-        lambda: defaultdict(Decimal)
+    services = summed_apart(
+        (service, day, usd)
+        for (service, *_), amounts in lines.items()
+        for day, usd in amounts.items()
     )
-    for (service, *_), amounts in lines.items():
-        for day, usd in amounts.items():
-            services[service][day] += usd
     whole = through.astimezone(UTC).date()
-    newest_days = [until - n * _DAY for n in range(1, _ALIKE + 1)]
+    newest_days = [until - n * DAY for n in range(1, _ALIKE + 1)]
     spent = sum(_sum(amounts, newest_days[-1], until) for amounts in services.values())
     for amounts in services.values():
-        usual = [amounts.get(day, _NONE) for day in newest_days]
+        usual = [amounts.get(day, ZERO) for day in newest_days]
         if not all(usual) or sum(usual) < _SLIGHT * spent:
             continue
         newest = max(amounts)
         if amounts[newest] >= _LATEST * sum(usual) / _ALIKE:
-            newest += _DAY
+            newest += DAY
         whole = min(whole, newest)
     return max(whole, until)
 
@@ -433,25 +412,22 @@ def _lumps(
     if not seldom:
         return {}
     days = sorted(day for amounts in seldom.values() for day in amounts)
-    window = Window(_midnight(days[0]), _midnight(days[-1] + _DAY))
+    begin, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
+    window = Window(begin, end + DAY)
     try:
         usage_types = Filter("usage_type", tuple(sorted({line[-1] for line in seldom})))
         rows = billing.tally(window, ("hour", "service", "usage_type"), [*where, usage_types]).rows
     except WrongInput:
         # A bill by days: what came on one day and on none of those after it was no usage that
         # goes on.
-        return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - _DAY}
-    hours: defaultdict[tuple[Line, date], int] = defaultdict(int)
-    for row in rows:
-        hours[_charged_as(row.key), date.fromisoformat(row.key["hour"][:10])] += 1
+        return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - DAY}
+    hours = Counter(
+        (_charged_as(row.key), date.fromisoformat(row.key["hour"][:10])) for row in rows
+    )
     return {
         line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1}
         for line, amounts in seldom.items()
     }
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -489,31 +465,27 @@ def running_cost(
     frame = reading.frame("node")
     if frame is None or not frame.n_steps:
         return {}
-    midnight = reading.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    today = midnight(reading.now)
     # The frame's first day is cut off.
-    first = max(midnight - back, frame.start.astimezone(UTC) + _DAY).replace(
-        hour=0, minute=0, second=0, microsecond=0
-    )
-    days = [day.start.date() for day in Window(min(first, midnight), midnight).days()]
+    first = midnight(max(today - back, frame.start + DAY))
+    whole = Window(min(first, today), today)
+    days = [day.start.date() for day in whole.days()]
     costs: dict[Line, dict[date, Decimal]] = {}
     reserved = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
     for instance, span in _spans(reading, frame):
-        start, end = max(first, span.start), min(midnight, span.end)
         if _kind(instance.labels) in reserved:
             continue
         price = price_of(instance)
         if price and price.market not in _PREPAID:
-            kind = costs.setdefault(_billed_as(instance), dict.fromkeys(days, _NONE))
-            for day in Window(start, end).days() if start < end else ():
+            kind = costs.setdefault(_billed_as(instance), dict.fromkeys(days, ZERO))
+            for day in span.within(whole).days():
                 kind[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
     return costs
 
 
 def _billed_as(instance: Instance) -> Line:
     """Return the line of a bill that a node's hours stand in, as `_line` names it."""
-    usage = "Box"
-    if instance.market is Market.SPOT:
-        usage = "Spot"
+    usage = "Spot" if instance.market is Market.SPOT else "Box"
     return f"{usage}Usage:{instance.labels.instance_type}", instance.labels.cluster
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache, partial
 
 from bot.errors import TrnbotError
 from bot.model.fleet import (
@@ -17,15 +18,14 @@ from bot.model.fleet import (
     Volume,
     hardware_of,
 )
+from bot.model.money import MILLIONTH
 from bot.model.price import AccountRates, Basis, Price, StoragePrice, Whose
 from bot.model.spend import Filter
-from bot.model.window import Window
+from bot.model.window import WEEK, Window, midnight
 from bot.ports import Billing, Ports
 
 HOURS_A_MONTH = 730
 _ORDER = list(Basis)
-_QUANTUM = Decimal("0.000001")
-"""Of USD an hour: prices of a GiB are small."""
 _ONE_RATE = {Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED}
 
 
@@ -52,8 +52,11 @@ def blended(quotes: Iterable[Price], region: str) -> Price | None:
 
     None without hours.
     """
-    billed = [price for price in quotes if price.basis is Basis.BILLED and price.region == region]
-    return _mean_of(price for price in billed if price.market in _ONE_RATE)
+    return _mean_of(
+        price
+        for price in quotes
+        if price.basis is Basis.BILLED and price.region == region and price.market in _ONE_RATE
+    )
 
 
 def _mean_of(rates: Iterable[Price]) -> Price | None:
@@ -73,7 +76,7 @@ def _mean_of(rates: Iterable[Price]) -> Price | None:
     most = max(used, key=lambda rate: rate.hours)
     return replace(
         most,
-        usd_per_hour=(cost / hours).quantize(_QUANTUM),
+        usd_per_hour=(cost / hours).quantize(MILLIONTH),
         hours=float(hours),
         on_demand_share=1 - committed / cost if cost else None,
         lapses=max((rate.lapses for rate in used if rate.lapses), default=None),
@@ -136,7 +139,7 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
     )
     if price is None:
         return None
-    usd = (price.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(_QUANTUM)
+    usd = (price.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(MILLIONTH)
     return Price(
         kind, usd, Market.ON_DEMAND, Basis.FALLBACK, price.region, price.asof, price.source
     )
@@ -154,7 +157,7 @@ def _rank(price: Price, market: Market, region: str) -> tuple[bool, bool, int, b
     )
 
 
-_SETTLED, _WEEK = timedelta(days=2), timedelta(days=7)
+_SETTLED = timedelta(days=2)
 
 
 def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal | None]:
@@ -209,7 +212,7 @@ class Pricing:
 
         Answers remembered from another day are forgotten.
         """
-        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        day = midnight(now)
         if day != self._day:
             self._day, self._chosen, self._nodes, self._resources = day, {}, {}, None
             self.rates = self._ports.world.billing.rates(now)
@@ -222,14 +225,10 @@ class Pricing:
         if instance:
             return self.instance(instance)
 
-        storage: tuple[Volume | FileSystem, ...] = (*inventory.volumes, *inventory.file_systems)
-        for stored in storage:
-            if stored.labels.resource == thing:
-                return self._stored(stored)
-        for reservation in inventory.reservations:
-            if reservation.labels.resource == thing:
-                return self._reserved(reservation)
-        return None
+        resource = inventory.resource(thing)
+        if isinstance(resource, Reservation):
+            return self._reserved(resource)
+        return self._stored(resource) if resource else None
 
     def instance(self, instance: Instance) -> Price | None:
         """Return the price of one hour of the instance.
@@ -317,7 +316,7 @@ class Pricing:
         """
         assert self._day
         week, region = (
-            Window(self._day - _SETTLED - _WEEK, self._day - _SETTLED),
+            Window(self._day - _SETTLED - WEEK, self._day - _SETTLED),
             thing.labels.region,
         )
         billed = self._billed(week).get(thing.labels.resource)
@@ -333,7 +332,7 @@ class Pricing:
         world = self._ports.world
         for price in reversed(list(world.prices.quotes(kind, region, self._now))):
             if price.instance_type == kind:
-                return replace(price, usd_per_hour=(price.usd_per_hour * gib).quantize(_QUANTUM))
+                return replace(price, usd_per_hour=(price.usd_per_hour * gib).quantize(MILLIONTH))
         return storage_price(kind, gib, region, world.knowledge.storage_prices())
 
     def _billed(self, week: Window) -> Mapping[str, Decimal]:
@@ -354,14 +353,8 @@ class Offers:
     """Offer hours of a type as of one day, from every price known of it in any region."""
 
     def __init__(self, pricing: Pricing) -> None:
-        self._pricing = pricing
-        self._quotes: dict[str, Sequence[Price]] = {}
-
-    def quotes(self, instance_type: str) -> Sequence[Price]:
-        """Return every price known of a type, in all regions."""
-        if instance_type not in self._quotes:
-            self._quotes[instance_type] = self._pricing.quotes(instance_type, "")
-        return self._quotes[instance_type]
+        self.quotes: Callable[[str], Sequence[Price]] = cache(partial(pricing.quotes, region=""))
+        """Returns every price known of a type, in all regions."""
 
     def of(self, instance_type: str, market: Market, region: str = "") -> Price | None:
         """Return the price of a market, of the region where there is one."""
@@ -374,8 +367,7 @@ class Offers:
 
     def each(self, instance_type: str, region: str) -> tuple[Price, ...]:
         """Return one price for every market that has any."""
-        prices = (self.of(instance_type, market, region) for market in Market)
-        return tuple(filter(None, prices))
+        return tuple(filter(None, (self.of(instance_type, market, region) for market in Market)))
 
     def plain(self, instance_type: str, region: str = "") -> Price | None:
         """Return what an hour costs without a commitment: on demand, else in a Capacity Block."""

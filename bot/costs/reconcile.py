@@ -198,12 +198,11 @@ def _reconciled(
     """Set the estimate that was made nearest to a month's middle against its bill."""
     tally = billing.tally(month, ("day",))
     middle = month.start + MIDDLE
-    of_month = [
-        estimate
-        for estimate in estimates
-        if month.start <= estimate.at < month.end and estimate.at <= now
-    ]
-    remembered = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
+    remembered = min(
+        (estimate for estimate in estimates if estimate.at in month and estimate.at <= now),
+        key=lambda estimate: abs(estimate.at - middle),
+        default=None,
+    )
     estimate = remembered or estimated(billing, month, now)
 
     through = tally.billed_through

@@ -9,17 +9,18 @@ from datetime import date, timedelta
 from decimal import Decimal
 from itertools import pairwise
 
+from bot.model.spend import ZERO
+from bot.model.window import DAY
+
 Daily = Mapping[date, Decimal]
-_DAY = timedelta(days=1)
-_NONE = Decimal(0)
 
 
 @dataclass(frozen=True)
 class Due:
     """State a fee that is expected again: in USD, or as a share of what the rest of a month costs."""
 
-    usd: Decimal = _NONE
-    share: Decimal = _NONE
+    usd: Decimal = ZERO
+    share: Decimal = ZERO
 
 
 def fees_again(lumps: Daily, month: date, first: date, monthly: Daily) -> Iterator[Due]:
@@ -51,7 +52,7 @@ def fees_again(lumps: Daily, month: date, first: date, monthly: Daily) -> Iterat
 
 def month_before(month: date) -> date:
     """Return the first day of the month before that of a date."""
-    return (month.replace(day=1) - _DAY).replace(day=1)
+    return (month.replace(day=1) - DAY).replace(day=1)
 
 
 _RARE = 0.4
@@ -83,21 +84,21 @@ def monthly_run(series: Sequence[Decimal], days: Sequence[date], end: date) -> R
     starts = [days[start] for start, _ in spans]
     apart = [(later - day).days for day, later in pairwise(starts)]
     running = spans[-1][1] == len(series)
-    whole_month = month_before(days[-1] + _DAY) >= days[0]
+    whole_month = month_before(days[-1] + DAY) >= days[0]
     if any(n not in _APART for n in apart) or not whole_month:
         return None
     # One run alone is a monthly one where the days before it are too few for another.
     if len(spans) == 1 and (running or (starts[0] - days[0]).days >= _APART.stop):
         return None
 
-    costs = [sum(series[start:stop], _NONE) for start, stop in spans]
+    costs = [sum(series[start:stop], ZERO) for start, stop in spans]
     if running:
-        return Run(max(_NONE, costs[-2] - costs[-1]), costs[-2])
+        return Run(max(ZERO, costs[-2] - costs[-1]), costs[-2])
     due = _next_month(starts[-1])
     if due + _LATE < days[-1]:
         return None
     length = spans[-1][1] - spans[-1][0]
-    inside = (end - max(due, days[-1] + _DAY)).days
+    inside = (end - max(due, days[-1] + DAY)).days
     part = Decimal(min(max(inside, 0), length)) / length
     return Run(costs[-1] * part, costs[-1])
 
@@ -116,5 +117,5 @@ def _spans(series: Sequence[Decimal]) -> list[tuple[int, int]]:
 
 
 def _next_month(day: date) -> date:
-    following = (day.replace(day=28) + 4 * _DAY).replace(day=1)
+    following = (day.replace(day=28) + 4 * DAY).replace(day=1)
     return following.replace(day=min(day.day, monthrange(following.year, following.month)[1]))

@@ -7,7 +7,7 @@ never a charge to a team.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
@@ -15,12 +15,14 @@ from decimal import Decimal
 from functools import cached_property
 
 from bot.errors import TrnbotError
+from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Volume
 from bot.model.labels import Labels
+from bot.model.money import summed_apart
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Money, Spend, Tally
-from bot.model.window import EVER, NO_TIME, Window, month_of
+from bot.model.window import DAY, EVER, NO_TIME, WEEK, Window, midnight, month_of
 from bot.ports import Billing, Ports
 
 SETTLE = timedelta(days=2)
@@ -28,7 +30,6 @@ SETTLE = timedelta(days=2)
 
 Figures younger than this behind its end are not compared.
 """
-_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Unknown:
 
 def settled_until(billed_through: datetime) -> datetime:
     """Return the last midnight before which the bill has come to rest."""
-    return (billed_through - SETTLE).replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight(billed_through - SETTLE)
 
 
 def settled_by(tally: Tally, at: datetime) -> datetime | None:
@@ -68,7 +69,7 @@ def settled_by(tally: Tally, at: datetime) -> datetime | None:
     if tally.billed_through is None:
         return None
     if tally.seen:
-        return tally.seen.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight(tally.seen)
     return settled_until(min(tally.billed_through, at))
 
 
@@ -80,8 +81,8 @@ def billed_part(days: Tally) -> Window:
     held = {row.key["day"] for row in days.rows}
     newest = max(held, default="")
     start = datetime.fromisoformat(f"{newest}T00:00:00+00:00") if held else days.window.start
-    while f"{start - _DAY:%Y-%m-%d}" in held:
-        start -= _DAY
+    while f"{start - DAY:%Y-%m-%d}" in held:
+        start -= DAY
     return replace(days.window, start=max(days.window.start, start))
 
 
@@ -106,7 +107,7 @@ def comparable(window: Window, billed_through: datetime | None) -> tuple[Window,
     if end > billed_through - SETTLE:
         end = min(end, settled_until(billed_through))
     length = min(end - window.start, previous.length)
-    if length < min(_DAY, window.length) or not length:
+    if length < min(DAY, window.length) or not length:
         return None
     start, before = window.start, previous.start
     return Window(start, start + length), Window(before, before + length)
@@ -146,8 +147,7 @@ def top(rows: Sequence[Spend], most: int) -> tuple[tuple[Spend, ...], Money, int
     """
     if len(rows) <= most + 1:
         return tuple(rows), Money(), 0
-    folded = sum((row.money for row in rows[most:]), Money())
-    return tuple(rows[:most]), folded, len(rows) - most
+    return tuple(rows[:most]), sum((row.money for row in rows[most:]), Money()), len(rows) - most
 
 
 def share(part: Decimal, whole: Decimal) -> Decimal | None:
@@ -292,7 +292,6 @@ def as_of(ports: Ports, at: datetime) -> Ports:
 
 KEPT, REQUESTS = "S3", "S3-requests"
 """The lines of the bill that a bucket's cost stands in."""
-_WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -338,17 +337,18 @@ def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | N
         settled = settled_by(billing.tally(NO_TIME, ()), at)
         if settled is None:
             return None
-        week, where = Window(settled - _WEEK, settled), [Filter("line", (KEPT, REQUESTS))]
+        week, where = Window(settled - WEEK, settled), [Filter("line", (KEPT, REQUESTS))]
         if cluster:
             where.append(Filter("cluster", (cluster,)))
         rows = billing.tally(week, ("resource", "line"), where).rows
     except TrnbotError:
         return None
-    costs: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for row in rows:
-        costs[row.key["resource"].rpartition(":")[2]][row.key["line"]] += row.money.amortised
+    costs = summed_apart(
+        (row.key["resource"].rpartition(":")[2], row.key["line"], row.money.amortised)
+        for row in rows
+    )
     buckets = (
-        Bucket(name, lines[KEPT], lines[REQUESTS])
+        Bucket(name, lines.get(KEPT, Decimal(0)), lines.get(REQUESTS, Decimal(0)))
         for name, lines in costs.items()
         if any(lines.values())
     )
@@ -382,9 +382,6 @@ def derived_owner(pod: Labels) -> tuple[str, str]:
     return (job, "job") if job else ("", "")
 
 
-_NONE = ""
-
-
 @dataclass(frozen=True)
 class OwnerHint:
     """State the likely owner of some untagged cost: `owner` is "" where nothing names one.
@@ -403,10 +400,9 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
 
     Rows of one hint are one.
     """
-    teams: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for instance in inventory.instances.values():
-        if instance.labels.cluster and instance.labels.team:
-            teams[instance.labels.cluster][instance.labels.team] += 1
+    places = (instance.labels for instance in inventory.instances.values())
+    nodes = by_key((x.cluster, x.team) for x in places if x.cluster and x.team)
+    teams = {cluster: Counter(of_cluster) for cluster, of_cluster in nodes.items()}
 
     names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
     sums: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
@@ -417,7 +413,7 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
         if resource and resource not in things:
             things = (*things, resource)
         sums[hint] = amount + row.money.amortised, things
-    hints = [OwnerHint(owner, by, amount, things) for (owner, by), (amount, things) in sums.items()]
+    hints = (OwnerHint(*hint, amount, things) for hint, (amount, things) in sums.items())
     return sorted(hints, key=lambda hint: (not hint.owner, -hint.amortised, hint.owner))
 
 
@@ -449,11 +445,11 @@ def _hint(
 
     if key["namespace"]:
         return key["namespace"], "namespace"
-    cluster = key["cluster"] or (instance.labels.cluster if instance else _NONE)
+    cluster = key["cluster"] or (instance.labels.cluster if instance else "")
     if neighbours := teams.get(cluster):
         team, n = neighbours.most_common(1)[0]
         return team, f"team of {n} other node{'s' if n > 1 else ''} of {cluster}"
-    return (str(launcher), "launched it") if launcher else (_NONE, _NONE)
+    return (str(launcher), "launched it") if launcher else ("", "")
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -12,13 +12,14 @@ from statistics import mean, variance
 import numpy as np
 
 from bot.model.frame import Doubles, Frame, Mask
-from bot.model.money import cents
+from bot.model.money import cents, cents_of
 from bot.model.run import Run
+from bot.model.window import HOUR
 
 Losses = tuple[tuple[float, Decimal, float], ...]
 """Each new lowest loss, with the USD and the hours until it was reached."""
 _BILLION = Decimal(10**9)
-_SMOOTH = timedelta(hours=1)
+_SMOOTH = HOUR
 _LATER = timedelta(seconds=60)
 
 
@@ -153,7 +154,7 @@ def run_cost(
     )
     sharing = np.ones(cut.n_steps) if among is None else among[span]
     node_hours, spent, billed = _spent(cut, nodes, sharing)
-    total = _usd(spent[-1])
+    total = cents_of(spent[-1])
 
     epochs = _line(cut, "run_epoch_count")
     whole = span.start > 0 and (epochs is None or bool(epochs[0] < 0.5))
@@ -163,7 +164,7 @@ def run_cost(
         finished = _epochs(epochs, spent, cut.step, whole)
         partial = float(epochs[-1] % 1)
         if finished:
-            after = total - _usd(_at(epochs, spent, math.floor(epochs[-1])))
+            after = total - cents_of(_at(epochs, spent, math.floor(epochs[-1])))
 
     # Of a run that was seen from its start on, every token was gained meanwhile.
     reached = _line(cut, "run_tokens_count")
@@ -175,7 +176,7 @@ def run_cost(
         since=cut.start,
         until=cut.end,
         whole=whole,
-        nodes=node_hours / (cut.n_steps * (cut.step / timedelta(hours=1))),
+        nodes=node_hours / (cut.n_steps * (cut.step / HOUR)),
         usd=total,
         epochs=finished,
         partial_epoch=partial,
@@ -213,15 +214,14 @@ def _line(cut: Frame, metric: str) -> Doubles | None:
     if np.isnan(values).all():
         return None
     reached: Doubles = np.fmax.accumulate(values)
-    begin = reached[~np.isnan(reached)][0]
-    return np.where(np.isnan(reached), begin, reached)
+    return np.where(np.isnan(reached), reached[~np.isnan(reached)][0], reached)
 
 
 def _epochs(line: Doubles, spent: Doubles, step: timedelta, whole: bool) -> tuple[Epoch, ...]:
     """Return the epochs between whole numbers of a line; a run that is seen whole begins at 0."""
     ends = range(0 if whole else math.ceil(line[0]), math.floor(line[-1]) + 1)
-    usd = [_usd(_at(line, spent, n)) for n in ends]
-    hours = [_when(line, n) * (step / timedelta(hours=1)) for n in ends]
+    usd = [cents_of(_at(line, spent, n)) for n in ends]
+    hours = [_when(line, n) * (step / HOUR) for n in ends]
     if whole:
         usd[:1], hours[:1] = [Decimal(0)], [0.0]
     return tuple(
@@ -274,12 +274,8 @@ def _losses(cut: Frame, spent: Doubles) -> Losses:
         mean = float(sums[i] / counts[i])
         if mean < lowest:
             lowest = mean
-            losses.append((mean, _usd(spent[i + 1]), int(i + 1) * (cut.step / timedelta(hours=1))))
+            losses.append((mean, cents_of(spent[i + 1]), int(i + 1) * (cut.step / HOUR)))
     return tuple(losses)
-
-
-def _usd(amount: float) -> Decimal:
-    return cents(Decimal(repr(float(amount))))
 
 
 def _over(usd: Decimal, count: Decimal) -> Decimal:
@@ -418,7 +414,7 @@ def equal_loss(a: Sample, b: Sample) -> EqualLoss | None:
 
     # A loss is a mean of an hour: what took less than that on either side is not measured.
     first, second = (_between(side.losses, high, low) for side in (a, b))
-    if min(first[1], second[1]) < _SMOOTH / timedelta(hours=1):
+    if min(first[1], second[1]) < _SMOOTH / HOUR:
         return None
     return EqualLoss(high, low, first, second)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
 from itertools import product
 
 from bot.costs.pricing import listed_price
@@ -72,15 +71,7 @@ class Verdict:
         if self.ratios is None:
             return "which costs less is not known"
         pays = {self.new: "costs less", self.old: "costs more", None: "depends on the speed"}
-        percent = percents(*self.ratios)
-        return f"{pays[self.cheaper]}: {percent} of the cost for the same work"
-
-    def usd_of(self, old_usd: Decimal) -> tuple[Decimal, Decimal] | None:
-        """Return the lowest and highest USD on `new` of work that costs `old_usd` on `old`."""
-        if self.ratios is None:
-            return None
-        low, high = (old_usd * Decimal(str(ratio)) for ratio in self.ratios)
-        return low, high
+        return f"{pays[self.cheaper]}: {percents(*self.ratios)} of the cost for the same work"
 
     def __str__(self) -> str:
         """Say which costs less, by what it is measured and at which prices."""
@@ -90,16 +81,14 @@ class Verdict:
 
         low, high = self.ratios
         basis = _BASES.get(self.yardstick or ClaimKind.CLAIM, _STATED)
+        span, dearer = percents(low, high), self.old
         if self.cheaper == self.old:
-            span = percents(1 / high, 1 / low)
-            judged = f"{self.old} costs less for the same work: {span} of {self.new}'s cost"
-        elif self.cheaper == self.new:
-            span = percents(low, high)
-            judged = f"{self.new} costs less for the same work: {span} of {self.old}'s cost"
-        else:
+            span, dearer = percents(1 / high, 1 / low), self.new
+        judged = f"{self.cheaper} costs less for the same work: {span} of {dearer}'s cost"
+        if self.cheaper is None:
             judged = (
                 "It depends on the speed that your model gets: the same work on"
-                f" {self.new} costs {percents(low, high)} of {self.old}'s cost"
+                f" {self.new} costs {span} of {self.old}'s cost"
             )
         old, new = self.prices
         way = old.market.replace("-", " ")

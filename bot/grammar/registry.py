@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from functools import cache, wraps
 from importlib import import_module
-from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any, cast
 
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
+from bot.model.codec import table
 from bot.model.request import Request, Role
 
 CommandHandler = Callable[..., Awaitable[Card]]
@@ -174,9 +174,8 @@ class IndexEntry:
 @cache
 def command_index() -> Mapping[str, IndexEntry]:
     """Return every command by its name and its aliases, from the table that `make docs` writes."""
-    text = files(__package__).joinpath("commands.csv").read_text(encoding="utf-8")
-    entries = {}
-    for row in csv.DictReader(text.splitlines()):
+    entries: dict[str, IndexEntry] = {}
+    for row in table("bot.grammar", "commands.csv"):
         entry = IndexEntry(
             row["name"],
             row["module"],
@@ -185,8 +184,7 @@ def command_index() -> Mapping[str, IndexEntry]:
             row["summary"],
             row["hidden"] == "yes",
         )
-        for word in (entry.name, *row["aliases"].split()):
-            entries[word] = entry
+        entries |= dict.fromkeys((entry.name, *row["aliases"].split()), entry)
     return entries
 
 
@@ -286,9 +284,7 @@ def commands_by_name(*, hidden: bool = False) -> tuple[Command, ...]:
     return tuple(by_name[name] for name in sorted(by_name))
 
 
-def find_command(
-    words: list[str], commands: Mapping[str, Command] | None = None
-) -> tuple[Command, list[str]]:
+def find_command(words: list[str]) -> tuple[Command, list[str]]:
     """Return the command with the longest name that `words` begin with, and the words after it.
 
     Raises `WrongInput` with the nearest name.
@@ -297,15 +293,13 @@ def find_command(
         name = " ".join(words[:n])
         if name.isascii():  # `K` (Kelvin) is no k, though its lower case is
             name = name.lower()
-        if commands is None and name not in COMMANDS and name in command_index():
+        if name not in COMMANDS and name in command_index():
             import_module(command_index()[name].module)
-        table = COMMANDS if commands is None else commands
-        if name in table:
-            return table[name], words[n:]
+        if name in COMMANDS:
+            return COMMANDS[name], words[n:]
 
-    names = {entry.name for entry in (commands or COMMANDS).values() if not entry.hidden}
-    if commands is None:
-        names |= {entry.name for entry in command_index().values() if not entry.hidden}
+    names = {entry.name for entry in command_index().values() if not entry.hidden}
+    names |= {entry.name for entry in COMMANDS.values() if not entry.hidden}
     typed = " ".join(words[:1])
     hint = nearest(typed, sorted(names), most=0)
     raise WrongInput(f"'{typed}' is not a command{hint}; type 'help' for all of them.")

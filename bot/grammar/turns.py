@@ -7,7 +7,7 @@ from bisect import insort
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bot.errors import OutOfTime, OverBudget, Unanswered, WrongInput
 from bot.grammar.line import attempted, read_line
@@ -118,10 +118,6 @@ class Share:
     work: Bucket
     at_once: dict[Lane, int] = field(default_factory=dict)
 
-    def used(self, now: float, size: float) -> float:
-        """Return the seconds of work that were used lately."""
-        return size - self.work.left(now)
-
 
 class Shares:
     """Count what each person and each surface uses; `seconds` is a clock that never goes back."""
@@ -160,7 +156,7 @@ class Shares:
             those = "A long line of yours is" if most == 1 else f"{most} lines of yours are"
             raise OverBudget(f"{those} still worked on; wait for the answer, then ask.")
         share.at_once[lane] = running + 1
-        return share.used(now, limits.work)
+        return limits.work - share.work.left(now)
 
     def end(self, person: str, lane: Lane, seconds: float) -> None:
         """Count a line that has ended, and the seconds that it worked."""
@@ -346,8 +342,7 @@ class Turns:
                 raise
             if not ahead.cancelled() and not isinstance(ahead.exception(), OutOfTime | OverBudget):
                 self._shares.end(line.person, line.lane, 0)
-                answer: T = ahead.result()
-                return answer
+                return cast("T", ahead.result())
 
         if line.equal is None:
             return await self._work(line, job)
@@ -399,5 +394,11 @@ def equal_of(request: Request) -> Hashable | None:
     commands = [part.runs for part in (line, line.carried) if part]
     if any(command.who is not Role.ANYONE or command.audited for command in commands):
         return None
-    asked = line.text, line.detailed
-    return *asked, request.surface, request.channel, request.belonging, request.manner
+    return (
+        line.text,
+        line.detailed,
+        request.surface,
+        request.channel,
+        request.belonging,
+        request.manner,
+    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from datetime import date
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
 from typing import Any, TypeVar, get_type_hints
 
 from bot.model.claims import (
@@ -29,6 +27,7 @@ from bot.model.claims import (
     TokenPrice,
     Transfer,
 )
+from bot.model.codec import table
 from bot.model.fleet import InstanceType, InstanceTypes
 from bot.model.price import Basis, Price, StoragePrice
 
@@ -49,12 +48,13 @@ class KnowledgeFiles:
     @cache
     def types() -> Mapping[str, InstanceType]:
         """Return the specification of every known instance type, by name."""
-        reader = noun_of(InstanceType)
-
-        def typed(row: Row) -> InstanceType:
-            return reader({**row, "family": row["name"].partition(".")[0]})
-
-        return InstanceTypes(_each("instance_types.csv", typed))
+        read = noun_of(InstanceType)
+        return InstanceTypes(
+            _each(
+                "instance_types.csv",
+                lambda row: read({**row, "family": row["name"].partition(".")[0]}),
+            )
+        )
 
     @staticmethod
     @cache
@@ -89,14 +89,14 @@ class KnowledgeFiles:
             tuple(_each("grids.csv", noun_of(Grid))),
             tuple(_each("pue.csv", noun_of(Pue))),
             tuple(_each("tokens.csv", noun_of(TokenPrice))),
-            tuple(sorted(_each("regions.csv", lambda row: row["region"]))),
+            tuple(sorted(row["region"] for row in table("bot.knowledge", "regions.csv"))),
         )
 
     @staticmethod
     @cache
     def services() -> Mapping[str, str]:
         """Return the product code of each service by the name that AWS's cost tools show."""
-        return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
+        return {row["said"]: row["code"] for row in table("bot.knowledge", "services.csv")}
 
 
 def noun_of(kind: type[T]) -> Callable[[Row], T]:
@@ -116,8 +116,7 @@ def noun_of(kind: type[T]) -> Callable[[Row], T]:
 
 def _each(name: str, read: Callable[[Row], T]) -> Iterator[T]:
     """Yield the noun of each row; raise `ValueError` naming the file and line that does not fit."""
-    text = (files("bot.knowledge") / name).read_text(encoding="utf-8")
-    for line, row in enumerate(csv.DictReader(text.splitlines()), 2):
+    for line, row in enumerate(table("bot.knowledge", name), 2):
         try:
             yield read(row)
         except (ValueError, ArithmeticError, KeyError, TypeError) as error:

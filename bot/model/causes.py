@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from bot.model.action import ActionKind
+from bot.model.window import DAY, HOUR
 
 UTILIZATION = "neuroncore_utilization_ratio"
 SPEND = "spend_amortised_usd"
@@ -190,8 +191,7 @@ _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
 _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
 _DROPS = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER)
 _STALLS = (Cause.HUNG, *_DROPS)
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
-_BILLED = timedelta(days=1)
+_BILLED = DAY
 """How long the bill may take to tell of an hour.
 
 What it tells anew within it is the same growth still.
@@ -209,7 +209,7 @@ _PROFILE = (
 # Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is
 # simulated and drawn, what to try.
 _ROWS = (
-    CauseFacts(Cause.IDLE, "report nodes that do nothing", lasts=_DAY, action=ActionKind.STOP,
+    CauseFacts(Cause.IDLE, "report nodes that do nothing", lasts=DAY, action=ActionKind.STOP,
         precedence=5, explained_by=(*_SICK,
         *_COMPILES), works_nothing=True,
         kept_for_nothing=True,
@@ -221,7 +221,7 @@ _ROWS = (
             "Let the autoscaler remove nodes without Neuron pods.")),
     CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes that a runtime or a pod holds for nothing",
         "allocated, unused",
-        lasts=_DAY, precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
+        lasts=DAY, precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
         kept_for_nothing=True,
         if_committed=_USE_COMMITTED,
         no_faster_chip="cores are held and not used: release them first",
@@ -230,7 +230,7 @@ _ROWS = (
             " the nodes down.",
             "Set an idle timeout on notebooks and interactive pods.")),
     CauseFacts(Cause.HUNG, "report jobs that stopped amid their work with the runtime loaded",
-        lasts=4 * _HOUR, severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True,
+        lasts=4 * HOUR, severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True,
         cores_differ=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.NO_DATA), part_of=_DROPS,
         no_faster_chip="it hangs: restart the run first",
@@ -239,7 +239,7 @@ _ROWS = (
             " checkpoint.",
             "Set a timeout on collectives so that a hang ends the job instead of holding the"
             " fleet.")),
-    CauseFacts(Cause.NO_DATA, "report running nodes that stopped reporting", lasts=6 * _HOUR,
+    CauseFacts(Cause.NO_DATA, "report running nodes that stopped reporting", lasts=6 * HOUR,
         however_small=True,
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         no_faster_chip="its metrics stopped, so nothing can be said of its work",
@@ -248,10 +248,10 @@ _ROWS = (
             " panic, is the disk full?",
             "If the node was stopped on purpose, the next inventory will say so and this ends by"
             " itself.")),
-    CauseFacts(Cause.COMPILING, "tell compiling from idling", lasts=_HOUR, is_state=True,
+    CauseFacts(Cause.COMPILING, "tell compiling from idling", lasts=HOUR, is_state=True,
         no_faster_chip="it compiles: judge it by its training"),
     CauseFacts(Cause.LONG_COMPILE, "report compiles past the grace",
-        lasts=_HOUR, family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,),
+        lasts=HOUR, family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,),
         works_nothing=True,
         passes=True,
         no_faster_chip="it compiles: judge it by its training",
@@ -262,8 +262,8 @@ _ROWS = (
             "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read"
             " and write.")),
     CauseFacts(Cause.COLD_CACHE, "report jobs that ran before and compile again at each start",
-        lasts=_HOUR, family=Family.COMPILE, precedence=2, works_nothing=True, passes=True,
-        returns=timedelta(days=3),
+        lasts=HOUR, family=Family.COMPILE, precedence=2, works_nothing=True, passes=True,
+        returns=3 * DAY,
         no_faster_chip="it compiles what was compiled before: mend the cache first",
         suggestions=(
             "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in"
@@ -273,7 +273,7 @@ _ROWS = (
             "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.")),
     CauseFacts(Cause.KILLED_COMPILE, "report compiles that were cut off before anything executed",
         "compile cut off",
-        lasts=_HOUR, scenario="compiles",
+        lasts=HOUR, scenario="compiles",
         suggestions=(
             "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron"
             " caches an interrupted compile as"
@@ -285,7 +285,7 @@ _ROWS = (
             " hour.",
             "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost:"
             " launch the job.")),
-    CauseFacts(Cause.STARVED, "report nodes that wait for data", lasts=6 * _HOUR,
+    CauseFacts(Cause.STARVED, "report nodes that wait for data", lasts=6 * HOUR,
         family=Family.DROP, precedence=8,
         of_job=True, cores_differ=True,
         explained_by=(
@@ -298,7 +298,7 @@ _ROWS = (
             "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training"
             " loop.")),
     CauseFacts(Cause.NETWORK_BOUND, "report nodes held up by the network",
-        lasts=6 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
+        lasts=6 * HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
         explained_by=_SICK,
         no_faster_chip="the network limits it, not the chip",
         suggestions=(
@@ -307,7 +307,7 @@ _ROWS = (
             _PROFILE)),
     CauseFacts(Cause.COLLECTIVE_PATH,
         "report traffic that seems to take the wrong path between devices",
-        lasts=12 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
+        lasts=12 * HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
         explained_by=_SICK,
         no_faster_chip="its collectives seem to take the wrong path: mend that first",
         suggestions=(
@@ -316,7 +316,7 @@ _ROWS = (
             _PROFILE,
             "Use the launcher that the Neuron documentation names (`torchrun`).")),
     CauseFacts(Cause.STRAGGLER, "report jobs in which all nodes wait for one",
-        lasts=6 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
+        lasts=6 * HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
         of_node=True, explained_by=_SICK, action=ActionKind.CORDON,
         no_faster_chip="its nodes wait for a slow one: replace that first",
         suggestions=(
@@ -324,14 +324,14 @@ _ROWS = (
             " it.",
             "Look at what else runs on its host and at its loader before you blame the device.")),
     CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
-        lasts=12 * _HOUR, precedence=7, of_job=True, however_small=True, cores_differ=True,
+        lasts=12 * HOUR, precedence=7, of_job=True, however_small=True, cores_differ=True,
         metric="neuroncore_memory_used_bytes",
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         suggestions=(
             "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation"
             " checkpointing.",
             "More nodes or a type with more device memory if it is to grow further.")),
-    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", lasts=3 * _HOUR,
+    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", lasts=3 * HOUR,
         precedence=6, of_job=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.MEMORY_PRESSURE), part_of=_STALLS,
         however_small=True, cores_differ=True,
@@ -342,14 +342,14 @@ _ROWS = (
             "If transient errors stay on one node, replace it.")),
     CauseFacts(Cause.HARDWARE_FAULT,
         "report hardware errors, uncorrected ECC events and failed status checks",
-        lasts=6 * _HOUR, severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True,
+        lasts=6 * HOUR, severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True,
         cores_differ=True, of_node=True, action=ActionKind.CORDON,
         metric="neuron_execution_errors_count", part_of=_STALLS,
         suggestions=(
             "Cordon and replace the node; restart the job from its last checkpoint without it.",
             "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.")),
     CauseFacts(Cause.CHECKPOINT_AT_RISK, "report runs whose checkpoints stopped",
-        lasts=6 * _HOUR, about=About.RUN, explained_by=_SICK, part_of=_DROPS, however_small=True,
+        lasts=6 * HOUR, about=About.RUN, explained_by=_SICK, part_of=_DROPS, however_small=True,
         metric="run_checkpoint_age_seconds",
         suggestions=(
             "Look at the checkpoint writer: is the file system full, did an asynchronous save"
@@ -358,7 +358,7 @@ _ROWS = (
             "Save one now by hand if the trainer allows it.")),
     CauseFacts(Cause.INTERRUPTION_NOTICE,
         "report nodes that AWS says it will take away, and the work at risk on them",
-        however_small=True, lasts=_HOUR, scenario="",
+        however_small=True, lasts=HOUR, scenario="",
         no_faster_chip="its nodes are about to be taken away: save the work first",
         suggestions=(
             "Save a checkpoint now, if the trainer can be told to.",
@@ -367,41 +367,41 @@ _ROWS = (
             "Have the trainer save by itself when it is told to stop (SIGTERM): the notice comes"
             " two minutes before.")),
     CauseFacts(Cause.ORPHANED_STORAGE, "report volumes and file systems that nobody uses",
-        lasts=90 * _DAY, about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
+        lasts=90 * DAY, about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
         action=ActionKind.DELETE,
         suggestions=("Take a snapshot and delete the volume, or attach it where it is needed.",)),
     CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that stands empty",
-        lasts=30 * _DAY, about=About.CAPACITY, metric="",
+        lasts=30 * DAY, about=About.CAPACITY, metric="",
         suggestions=(
             "Launch into the reservation, share it with another account, or cancel it (a Capacity"
             " Block cannot be cancelled).",
             "Move nodes of this type that run on demand elsewhere into it.")),
     CauseFacts(Cause.SPEND_JUMP, "report services that suddenly cost more",
-        lasts=30 * _DAY, about=About.MONEY, returns=_BILLED, buys_hours=True, grows=True,
+        lasts=30 * DAY, about=About.MONEY, returns=_BILLED, buys_hours=True, grows=True,
         metric=SPEND,
         suggestions=("Open `cost 7d by usage_type` for this service; compare with what was"
                      " launched that day.",)),
     CauseFacts(Cause.SPEND_NEW, "report usage that was never billed before",
-        lasts=30 * _DAY, about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,),
+        lasts=30 * DAY, about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,),
         buys_hours=True,
         grows=True, metric=SPEND,
         suggestions=("Ask the owner whether this usage is meant; `cost 7d by resource` names what"
                      " it is.",)),
     CauseFacts(Cause.COMMITMENT_UNUSED, "report commitment that usage no longer covers",
-        lasts=60 * _DAY, about=About.MONEY, returns=_BILLED, metric=SPEND,
+        lasts=60 * DAY, about=About.MONEY, returns=_BILLED, metric=SPEND,
         suggestions=(
             "Move nodes that run on demand under the plan, or let it run out instead of renewing"
             " it.",
             "See what it still covers: `cost 7d by purchase,instance_type`.")),
     CauseFacts(Cause.BUDGET_BURN, "report budgets that will be used up before their month ends",
-        lasts=15 * _DAY, about=About.MONEY, returns=_BILLED, however_small=True,
+        lasts=15 * DAY, about=About.MONEY, returns=_BILLED, however_small=True,
         needs_setting=True, metric=SPEND,
         suggestions=(
             "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next"
             " month.",
             "If the spending is meant, raise the budget: `config budget_burn`.")),
     CauseFacts(Cause.TRANSFER_ROUTE, "report data transfer that takes a costly route",
-        lasts=90 * _DAY, about=About.MONEY, returns=_BILLED, grows=True, metric=SPEND,
+        lasts=90 * DAY, about=About.MONEY, returns=_BILLED, grows=True, metric=SPEND,
         suggestions=(
             "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of"
             " charge.",
@@ -410,7 +410,7 @@ _ROWS = (
             "Keep a copy of the data in the region where it is read, instead of reading it from"
             " another.")),
     CauseFacts(Cause.ODD, "report combinations of metrics that no rule knows (isolation forest)",
-        lasts=_DAY, severity=Severity.INFO,
+        lasts=DAY, severity=Severity.INFO,
         explained_by=tuple(cause for cause in Cause if cause is not Cause.ODD), however_small=True,
         cores_differ=True,
         suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",)),

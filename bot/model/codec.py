@@ -1,4 +1,4 @@
-"""Turn nouns into JSON documents and back, by their type hints alone.
+"""Turn nouns into JSON documents and back, by their type hints alone; read and group rows.
 
 A document is made of dict, list, str, int, float, bool and None. Times are ISO 8601 in UTC, money
 is a decimal string, a length of time is seconds, a number that JSON cannot hold (nan, inf) is a
@@ -10,19 +10,37 @@ stay. One whose metadata say `optional` is not written where it is empty: None, 
 
 from __future__ import annotations
 
+import csv
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
+from importlib.resources import files
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+Key = TypeVar("Key")
 _TAG = "class"
+
+
+def table(package: str, name: str, delimiter: str = ",") -> Iterator[dict[str, str]]:
+    """Return the rows of a CSV file that lies in a package, each by the names of its columns."""
+    text = (files(package) / name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines(), delimiter=delimiter)
+
+
+def by_key(pairs: Iterable[tuple[Key, T]]) -> dict[Key, list[T]]:
+    """Return the values of each key together, in the order in which they come."""
+    values: defaultdict[Key, list[T]] = defaultdict(list)
+    for key, value in pairs:
+        values[key].append(value)
+    return dict(values)
 
 
 def encode(value: Any) -> Any:

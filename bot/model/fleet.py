@@ -9,6 +9,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
+from bot.model.codec import by_key
 from bot.model.labels import Labels
 
 
@@ -463,12 +464,11 @@ class Scarcity:
 
 def scarcities(refusals: Iterable[Refusal], instance_type: str = "") -> tuple[Scarcity, ...]:
     """Count the refusals of a type, "" for every type, by zone, the zone refused most first."""
-    by_place: dict[tuple[str, str], list[Refusal]] = {}
-    for refusal in refusals:
-        labels = refusal.labels
-        if instance_type in ("", labels.instance_type):
-            place = labels.instance_type, labels.zone or labels.region
-            by_place.setdefault(place, []).append(refusal)
+    by_place = by_key(
+        ((refusal.labels.instance_type, refusal.labels.zone or refusal.labels.region), refusal)
+        for refusal in refusals
+        if instance_type in ("", refusal.labels.instance_type)
+    )
     counts = [
         Scarcity(
             *place,

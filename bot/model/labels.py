@@ -55,8 +55,7 @@ class Labels:
         """
         if name not in NAMES:
             raise WrongInput(f"'{name}' is not a label{nearest(name, NAMES)}.")
-        value: str = getattr(self, name)
-        return value
+        return str(getattr(self, name))
 
     def only(self, names: Iterable[str]) -> Labels:
         """Keep just the named labels."""

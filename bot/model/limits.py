@@ -79,8 +79,7 @@ def unpacked_limit(packed: int) -> int:
 
 def too_much(noun: str, packed: int) -> str:
     """Return the sentence about a file that unpacks to more than that."""
-    limit = unpacked_limit(packed)
     return (
-        f"{noun} has {packed:,} bytes and unpacks to over {limit:,};"
+        f"{noun} has {packed:,} bytes and unpacks to over {unpacked_limit(packed):,};"
         " unpack it yourself, or have it exported anew"
     )

@@ -248,7 +248,7 @@ def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> 
     rng = np.random.default_rng(0)
     level = max(float(np.abs(forecasts.days(1)).sum()), float(np.abs(total[-_WEEK:]).mean()))
     off, moved = forecasts.moves(total)
-    days, steps = _steps(total)
+    days, steps = steps_of(total)
     steps_drawn = moves_of(steps, len(total), ahead) * level
 
     # A habit is found out within a week; what a step did is drawn apart.
@@ -316,16 +316,11 @@ def moves_of(steps: Doubles, days: int, ahead: int) -> Doubles:
     return np.where(rng.random(shape) < rate[:, None], sizes, 0.0)
 
 
-def steps_of(series: Doubles) -> Doubles:
-    """Return the steps of a daily series, each as a share of the level before it.
+def steps_of(series: Doubles) -> tuple[list[int], Doubles]:
+    """Return the day from which each step of a daily series holds, and the steps.
 
-    Weekdays are no steps.
+    A step is a share of the level before it. Weekdays are no steps.
     """
-    return _steps(series)[1]
-
-
-def _steps(series: Doubles) -> tuple[list[int], Doubles]:
-    """Return the day from which each step holds, and the steps."""
     if len(series) < 2 * _SIDE:
         return [], np.zeros(0)
     # A weekday's rise is no step, and a single odd day moves no median of three.

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume, is_neuron
 from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
@@ -298,13 +299,15 @@ def scattered(reading: Reading) -> tuple[Scattered, ...]:
         for cluster in {labels.cluster for labels in nodes} - tagged
         if cluster
     }
-    zones: dict[tuple[str, str], Counter[str]] = {}
-    for labels in nodes:
-        if job := labels.job or alone.get(labels.cluster, ""):
-            zones.setdefault((labels.cluster, job), Counter())[labels.zone] += 1
+    zones = by_key(
+        ((labels.cluster, job), labels.zone)
+        for labels in nodes
+        if (job := labels.job or alone.get(labels.cluster, ""))
+    )
+    counted_zones = ((place, Counter(of_job)) for place, of_job in sorted(zones.items()))
     return tuple(
         Scattered(cluster, job, tuple(sorted(counts.items(), key=lambda x: (-x[1], x[0]))))
-        for (cluster, job), counts in sorted(zones.items())
+        for (cluster, job), counts in counted_zones
         if len(counts) > 1
     )
 

@@ -12,6 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from bot.model.money import MILLIONTH
 from bot.model.price import Price
 from bot.model.spend import Filter, Money
 from bot.model.window import Window
@@ -166,7 +167,7 @@ def pointer(path: Path) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-_HALF_A_CENT, _MILLIONTH = Decimal("0.005001"), Decimal("0.000001")
+_HALF_A_CENT = Decimal("0.005001")
 
 
 def agree(one: Decimal, other: Decimal) -> bool:
@@ -180,4 +181,4 @@ def agree(one: Decimal, other: Decimal) -> bool:
     if not (one.is_finite() and other.is_finite()):
         return str(one) == str(other)
     cents = max(abs(one), abs(other)) >= 1 or one.as_tuple().exponent == -2
-    return abs(one - other) <= (_HALF_A_CENT if cents else _MILLIONTH)
+    return abs(one - other) <= (_HALF_A_CENT if cents else MILLIONTH)

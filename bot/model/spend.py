@@ -54,6 +54,10 @@ class Filter:
     values: tuple[str, ...]
     negated: bool = False
 
+    def keeps(self, key: Mapping[str, str]) -> bool:
+        """Return whether a row of this key passes; a dimension that it lacks has no value."""
+        return (key.get(self.dimension, "") in self.values) is not self.negated
+
     def __str__(self) -> str:
         """Read as it is typed."""
         return f"{self.dimension}{'!=' if self.negated else '='}{','.join(self.values)}"
@@ -76,13 +80,12 @@ class Derived:
 
     def __add__(self, other: Derived) -> Derived:
         """Add amounts, join the ways."""
-        # The same owner derived twice is one, in the order of the first.
-        owners = tuple(dict.fromkeys((*self.owners, *other.owners)))
         return Derived(
             self.amortised + other.amortised,
             self.unused + other.unused,
             self.idle + other.idle,
-            owners,
+            # The same owner derived twice is one, in the order of the first.
+            tuple(dict.fromkeys((*self.owners, *other.owners))),
         )
 
 

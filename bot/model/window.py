@@ -15,8 +15,8 @@ from bot.model.limits import YEARS
 from bot.model.money import counted
 
 DURATION_UNITS = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_DAY = 1440
-"""Minutes of a day."""
+DAY, HOUR, WEEK = timedelta(days=1), timedelta(hours=1), timedelta(weeks=1)
+_DAY_MINUTES = 1440
 
 
 def parse_duration(text: str) -> timedelta:
@@ -30,8 +30,8 @@ def parse_duration(text: str) -> timedelta:
 def write_duration(value: timedelta) -> str:
     """Write a length of time in its largest whole unit: `90m`, `2h`, `3d`."""
     minutes = int(value.total_seconds() // 60)
-    if minutes and minutes % 1440 == 0:
-        return f"{minutes // 1440}d"
+    if minutes and minutes % _DAY_MINUTES == 0:
+        return f"{minutes // _DAY_MINUTES}d"
     if minutes and minutes % 60 == 0:
         return f"{minutes // 60}h"
     return f"{minutes}m"
@@ -52,19 +52,19 @@ def duration_text(length: timedelta, days: Days = Days.AND_HOURS) -> str:
     `25 min`, `1 h 10 min`, and days as `days` says.
     """
     minutes = max(0, int(length.total_seconds() // 60))
-    if days is Days.WHOLE and minutes >= 2 * _DAY:
-        return f"{minutes // _DAY} days"
+    if days is Days.WHOLE and minutes >= 2 * _DAY_MINUTES:
+        return f"{minutes // _DAY_MINUTES} days"
     parts = {"h": minutes // 60, "min": minutes % 60}
-    if days is Days.AND_HOURS and minutes >= _DAY:
-        parts = {"d": minutes // _DAY, "h": minutes % _DAY // 60}
+    if days is Days.AND_HOURS and minutes >= _DAY_MINUTES:
+        parts = {"d": minutes // _DAY_MINUTES, "h": minutes % _DAY_MINUTES // 60}
     return " ".join(f"{n} {unit}" for unit, n in parts.items() if n) or "0 min"
 
 
 def rounded_duration(length: timedelta) -> str:
     """Write a span of time rounded to days where it is longer than one: `7 days`, `24 hours`."""
-    if length > timedelta(days=1):
-        return counted(round(length / timedelta(days=1)), "day")
-    return counted(round(length / timedelta(hours=1)), "hour")
+    if length > DAY:
+        return counted(round(length / DAY), "day")
+    return counted(round(length / HOUR), "hour")
 
 
 def age_text(seconds: float) -> str:
@@ -271,8 +271,8 @@ class Window:
 
     def __str__(self) -> str:
         """Read as dates where both ends are midnights, the last day counted, else to the minute."""
-        if _midnight(self.start) == self.start and _midnight(self.end) == self.end:
-            last = self.end - timedelta(days=1)
+        if midnight(self.start) == self.start and midnight(self.end) == self.end:
+            last = self.end - DAY
             until = f"..{last:%Y-%m-%d}" if last > self.start else ""
             return f"{self.start:%Y-%m-%d}{until}"
         return f"{self.start:%Y-%m-%d %H:%M}..{self.end:%Y-%m-%d %H:%M} UTC"
@@ -287,24 +287,24 @@ class Window:
         """Return the length in hours."""
         return self.length.total_seconds() / 3600
 
-    def overlap(self, window: Window) -> Window:
-        """Return the time that both hold; of no length where they do not meet."""
-        start = max(self.start, window.start)
-        return Window(start, max(start, min(self.end, window.end)))
-
     def previous(self) -> Window:
         """Return the window before: the month before a whole month, else the same length."""
         if self == Window(_month(self.start), _next_month(self.start)):
             # Months differ in length: the month before, and not as many days.
-            return Window(_month(self.start - timedelta(days=1)), self.start)
+            return Window(_month(self.start - DAY), self.start)
         return Window(self.start - self.length, self.start)
+
+    def within(self, bounds: Window) -> Window:
+        """Return the part that lies within another window, an empty one where none does."""
+        start = max(self.start, bounds.start)
+        return Window(start, max(start, min(self.end, bounds.end)))
 
     def days(self) -> Iterator[Window]:
         """Yield the UTC days this window touches, clipped to it."""
         at = self.start
         while at < self.end:
             # Days are UTC's, as the bill's are.
-            end = min(self.end, _midnight(at) + timedelta(days=1))
+            end = min(self.end, midnight(at) + DAY)
             yield Window(at, end)
             at = end
 
@@ -322,16 +322,16 @@ class Window:
                 raise WrongInput(f"'{word}' is an empty window; write 1{match[2]} or more.")
             return Window(now - length, now)
 
-        day, month = _midnight(now), _month(now)
-        tomorrow, week = day + timedelta(days=1), day - timedelta(days=day.weekday())
+        day, month = midnight(now), _month(now)
+        tomorrow, week = day + DAY, day - timedelta(days=day.weekday())
         named = {
             "today": (day, tomorrow),
-            "yesterday": (day - timedelta(days=1), day),
-            "this-week": (week, week + timedelta(days=7)),
-            "last-week": (week - timedelta(days=7), week),
+            "yesterday": (day - DAY, day),
+            "this-week": (week, week + WEEK),
+            "last-week": (week - WEEK, week),
             "this-month": (month, _next_month(month)),
             "mtd": (month, tomorrow),
-            "last-month": (_month(month - timedelta(days=1)), month),
+            "last-month": (_month(month - DAY), month),
             "this-year": (month.replace(month=1), month.replace(year=month.year + 1, month=1)),
         }
         if span := named.get(word.replace("_", "-").replace("lastmonth", "last-month")):
@@ -358,7 +358,7 @@ def _span(text: str) -> tuple[datetime, datetime] | None:
             return month, _next_month(month)
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
             day = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
-            return day, day + timedelta(days=1)
+            return day, day + DAY
         at = parse_instant(text)
     except (ValueError, OverflowError):
         return None
@@ -371,12 +371,13 @@ def parse_instant(text: str) -> datetime:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
-def _midnight(at: datetime) -> datetime:
+def midnight(at: datetime) -> datetime:
+    """Return the midnight with which the UTC day of an instant begins."""
     return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _month(at: datetime) -> datetime:
-    return _midnight(at).replace(day=1)
+    return midnight(at).replace(day=1)
 
 
 def _next_month(at: datetime) -> datetime:

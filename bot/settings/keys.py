@@ -20,7 +20,7 @@ from bot.model.frame import UNITS, Meaning, MetricsSurface
 from bot.model.labels import CLUSTER_TAGS
 from bot.model.reading import NODE_METRICS
 from bot.model.request import Role, RoleRule
-from bot.model.window import parse_duration, read_weekly
+from bot.model.window import DAY, HOUR, parse_duration, read_weekly
 from bot.ports.work import LINES_A_MINUTE
 from bot.settings.routes import addresses, causes, read_owners, read_routes, words
 
@@ -291,7 +291,7 @@ def speed(text: str) -> float:
 def interval(text: str) -> timedelta:
     """Read a length of time that divides a day; raise `WrongInput`."""
     length = parse_duration(text)
-    if not timedelta(minutes=1) <= length <= timedelta(hours=1) or timedelta(days=1) % length:
+    if not timedelta(minutes=1) <= length <= HOUR or DAY % length:
         raise WrongInput(
             f"'{text}' does not divide a day evenly; write 1m, 5m, 10m, 15m, 30m or 1h."
         )

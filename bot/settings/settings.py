@@ -254,9 +254,11 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
             raise WrongInput("'policy' is a table; write [policy.idle].")
         policy = policy_of(table, placed(toml_text or "", file, "policy"))
 
-    texts = {key.name: (key.default, key.name) for key in KEYS}
-    texts |= _from_file(document, placed(toml_text or "", file), mistakes)
-    texts |= _from_environment(environ, mistakes)
+    texts = {
+        **{key.name: (key.default, key.name) for key in KEYS},
+        **_from_file(document, placed(toml_text or "", file), mistakes),
+        **_from_environment(environ, mistakes),
+    }
     values = {}
     for key in KEYS:
         text, where = texts[key.name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +12,7 @@ from itertools import pairwise
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Waste
 from bot.model.policy import Policy
-from bot.model.window import Window
+from bot.model.window import WEEK, Window
 from bot.watch.mute import counted_with
 from bot.watch.notify import group_key
 from bot.watch.preview import spent
@@ -23,7 +22,6 @@ MOST = "alert.most_per_week"
 LEAST = "alert.least_caught"
 SURE = 0.8
 """A promise holds in four weeks of five, if weeks go on as those that were replayed."""
-WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,7 @@ class Frontier:
         # Between two worths every floor sends the same: the middle is the surest.
         between = (_rounded((low * high).sqrt(), high) for low, high in pairwise(steps))
         floors = {Decimal(0), *between, *(_rounded(x * 2, x * 3) for x in steps[-1:])}
-        points = (self.at(floor) for floor in sorted(floors, reverse=True))
-        fewest = {point.messages: point for point in points}
+        fewest = {point.messages: point for point in map(self.at, sorted(floors, reverse=True))}
         return tuple(fewest[messages] for messages in sorted(fewest))
 
     @cached_property

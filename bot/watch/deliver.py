@@ -94,9 +94,12 @@ def decide(
             line = replace(line_of(notification, before, card), data={})
             lines.append(Line(key, entry.id, entry.channel, entry.at, encode(line)))
 
-    waiting = {line.notification: Parcel(line.channel, line.notification) for line in state.lines}
-    unchanged = [parcel for name, parcel in waiting.items() if name not in parcels]
-    return Decided(entries, lines, [*parcels.values(), *unchanged])
+    unchanged = {
+        line.notification: Parcel(line.channel, line.notification)
+        for line in state.lines
+        if line.notification not in parcels
+    }
+    return Decided(entries, lines, [*parcels.values(), *unchanged.values()])
 
 
 def _threaded(notification: Notification, before: NotificationLogEntry) -> bool:
@@ -219,11 +222,12 @@ class Delivery:
 
         entries, failed, silent = list[NotificationLogEntry](), list[str](), {}
         results = {channel: p.result() for channel, p in passes.items() if p.done()}
+        unfinished = _Pass(failures=[Unanswered("Messages are still being sent.")])
         for result in results.values():
             if result.broken:
                 raise result.broken
         for channel in passes:
-            result = results.get(channel, _Pass(failures=[Unfinished()]))
+            result = results.get(channel, unfinished)
             errors = [*result.failures, *result.limits]
             failed += [f"{channel}: {error}" for error in errors]
             entries += result.entries
@@ -425,22 +429,11 @@ def _decision(entry: NotificationLogEntry) -> tuple[object, ...]:
 def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, str]:
     """Return the surface and the bare channel of `slack:C02FIN`.
 
-    Raise `Undeliverable` when nothing serves it.
+    Raise `Refused` when nothing serves it.
     """
     name, _, channel = address.partition(":")
     if name not in surfaces:
-        raise Undeliverable(
+        raise Refused(
             f"no surface here is called '{name}', so {address} is not notified; check TRNBOT_ROUTE"
         )
     return surfaces[name], channel
-
-
-class Undeliverable(Refused):
-    """Mean that a channel has no surface."""
-
-
-class Unfinished(Unanswered):
-    """Mean that a channel's messages are still being sent when the tick goes on."""
-
-    def __init__(self) -> None:
-        super().__init__("Messages are still being sent.")

@@ -203,6 +203,7 @@ class Health:
     ticks: int = 0
     failures: int = 0
     missed: int = 0
+    """Ticks that did not run in time."""
     last_tick: datetime | None = None
     last_error: str = ""
     tick_seconds: float = 0.0
@@ -339,8 +340,7 @@ class Health:
     def failed(self, sentence: str) -> None:
         """Note a tick that failed."""
         self.failures += 1
-        self.failed_in_a_row += 1
-        self.last_error = sentence
+        self.hindered(sentence)
 
     def hindered(self, sentence: str) -> None:
         """Note that the lead could not be asked for, so that no tick was tried."""
@@ -350,10 +350,6 @@ class Health:
     def recovered(self) -> None:
         """Note that the watch works again."""
         self.last_error, self.failed_in_a_row = "", 0
-
-    def missed_ticks(self, count: int) -> None:
-        """Note ticks that did not run."""
-        self.missed += count
 
     def leads(self, interval_s: float | None) -> None:
         """Note that this process watches from now on, every so many seconds.
@@ -491,10 +487,8 @@ class Watchdog(Background):
     and go, are told once an hour.
     """
 
-    def __init__(
-        self, health: Health, tell: Callable[[str], Awaitable[None]], every_s: float = 1.0
-    ) -> None:
-        super().__init__("watchdog", every_s)
+    def __init__(self, health: Health, tell: Callable[[str], Awaitable[None]]) -> None:
+        super().__init__("watchdog", 1.0)
         self._health, self._tell = health, tell
         self._failures_before = 0
         self._told = self._told_blind = False

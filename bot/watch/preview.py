@@ -16,6 +16,7 @@ from typing import Any
 
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Silence, leading
+from bot.model.codec import by_key
 from bot.model.notification import Reason, ReplayResult, StateUpdate
 from bot.model.policy import Draft, Override, Policy, VersionKind
 from bot.model.reading import coverage_of
@@ -194,9 +195,7 @@ def summary(comparison: PolicyComparison) -> dict[str, Any]:
 
 def _without(alerts: Sequence[Alert], others: Sequence[Alert]) -> tuple[Alert, ...]:
     """Return the alerts that overlap none of the others of the same key."""
-    spans: dict[str, list[tuple[datetime, datetime]]] = {}
-    for alert in others:
-        spans.setdefault(alert.key, []).append(_span(alert))
+    spans = by_key((alert.key, _span(alert)) for alert in others)
     return tuple(
         alert
         for alert in alerts

@@ -17,6 +17,7 @@ from bot.model.policy import Policy
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.route import Routes
+from bot.model.window import DAY, HOUR
 from bot.ports import Ports
 from bot.settings.routes import routes_now
 from bot.watch.mute import mute
@@ -24,7 +25,6 @@ from bot.watch.notify import Incident, group, notification_of, too_late
 from bot.watch.route import audience, listeners, with_owner
 from bot.watch.track import Lengths, PriceOf, at_peak, escalated, recent, track, value
 
-_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LEVELS = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
 
 
@@ -37,11 +37,11 @@ def learning(reading: Reading, policy: Policy) -> str:
     if nodes:
         # How long ago the first reading is, to the hour: a frame may begin with steps that nobody
         # has read.
-        hourly = nodes.steps(_HOUR)
+        hourly = nodes.steps(HOUR)
         levels = [nodes.of(name)[:, ::hourly] for name in _LEVELS if nodes.has(name)]
         unread = [np.isnan(level).all(axis=0) for level in levels]
         first = np.flatnonzero(~np.logical_and.reduce(unread)).tolist() if levels else []
-        history = (nodes.n_steps - first[0] * hourly) * nodes.step / _DAY if first else 0.0
+        history = (nodes.n_steps - first[0] * hourly) * nodes.step / DAY if first else 0.0
 
         days, waits = policy.number("alert.usual_days"), policy.number("odd.silent_days")
         later = ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
@@ -17,12 +16,13 @@ from functools import cache
 from bot.model.alert import Alert, Peak, Waste, WastedHours
 from bot.model.anomaly import Anomaly, BilledExcess, Detection, NodeState
 from bot.model.causes import Cause
+from bot.model.codec import by_key
 from bot.model.fleet import Inventory
-from bot.model.money import CENT, cents
+from bot.model.money import CENT, cents, summed
 from bot.model.policy import Policy
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
-from bot.model.window import Window, month_of
+from bot.model.window import HOUR, Window, month_of
 from bot.watch.route import claims_of, launcher_of
 
 
@@ -63,8 +63,8 @@ def track(
     before = {alert.key: alert for alert in sorted(ended, key=lambda alert: alert.opened)}
     again = [key for key in anomalies if key in before]
     tracked += [_seen_again(before[key], anomalies.pop(key), reading) for key in again]
-    for anomaly in anomalies.values():
-        opened = Alert(
+    opened = [
+        Alert(
             id=alert_id(anomaly.key, reading.now),
             anomaly=anomaly,
             opened=reading.now,
@@ -73,8 +73,9 @@ def track(
             things_at_peak=len(anomaly.things),
             launched_by=launcher_of(anomaly.things, reading),
         )
-        tracked.append(opened)
-    return tracked
+        for anomaly in anomalies.values()
+    ]
+    return tracked + opened
 
 
 def recent(alerts: Iterable[Alert], now: datetime, reopen_within: timedelta) -> list[Alert]:
@@ -107,7 +108,6 @@ def alert_id(key: str, opened: datetime) -> str:
 def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
     start = min(alert.anomaly.window.start, anomaly.window.start)
     launcher = alert.launched_by or launcher_of(anomaly.things, reading)
-    same = launcher == alert.launched_by
     return replace(
         alert,
         anomaly=replace(anomaly, window=Window(start, anomaly.window.end)),
@@ -115,7 +115,7 @@ def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
         closed=None,
         things_at_peak=max(alert.things_at_peak, len(anomaly.things)),
         launched_by=launcher,
-        claims=alert.claims if same else claims_of(anomaly, reading),
+        claims=alert.claims if launcher == alert.launched_by else claims_of(anomaly, reading),
     )
 
 
@@ -195,12 +195,8 @@ class Lengths:
     @classmethod
     def of(cls, alerts: Iterable[Alert]) -> Lengths:
         """Return the lengths of some alerts."""
-        hours: defaultdict[Cause, list[tuple[float, bool]]] = defaultdict(list)
-        for alert in alerts:
-            hours[alert.cause].append(
-                (float(_hours(alert.anomaly.window.start, alert.seen)), bool(alert.closed))
-            )
-        return cls(hours)
+        spans = ((x, _hours(x.anomaly.window.start, x.seen)) for x in alerts)
+        return cls(by_key((x.cause, (float(hours), bool(x.closed))) for x, hours in spans))
 
     def left(self, alert: Alert, most: Decimal) -> HoursLeft:
         """Return how many more hours an open alert goes on, `most` at most.
@@ -214,7 +210,7 @@ class Lengths:
         age = float(_hours(alert.anomaly.window.start, alert.seen))
         known = self.hours.get(alert.cause, ())
         longer = [(hours - age, ended) for hours, ended in known if hours > age]
-        usual = alert.cause.facts.lasts / timedelta(hours=1) + age
+        usual = alert.cause.facts.lasts / HOUR + age
         scale = usual + sum(hours for hours, _ in longer)
         # As many as have ended, the usual, and the one that is asked about.
         shape = 2 + sum(ended for _, ended in longer)
@@ -255,9 +251,8 @@ def value(
         alert = replace(alert, at_risk_usd=_at_risk(anomaly, price))
     priced = _per_hour(anomaly, anomaly.wasted_shares, price)
     if priced is None or alert.seen != now:
-        if not (alert.closed and earlier):
-            return replace(alert, waste=earlier)
-        return replace(alert, waste=_at_its_end(anomaly, earlier))
+        ended = alert.closed and earlier
+        return replace(alert, waste=_at_its_end(anomaly, ended) if ended else earlier)
 
     # From when on its waste is not counted yet.
     since = before.seen if before and earlier else anomaly.window.start
@@ -318,30 +313,31 @@ def _committed(
     anomaly: Anomaly, per_hour: Decimal, price_of: PriceOfThing
 ) -> tuple[Decimal, date | None]:
     """Return the share of an hour's waste that commitments bill either way, and their last day."""
-    prices = [price_of(thing) for thing in anomaly.things]
-    usd = sum(
-        (
-            price.committed_usd_per_hour * Decimal(str(round(share, 6)))
-            for price, share in zip(prices, anomaly.wasted_shares, strict=False)
-            if price
-        ),
-        Decimal(0),
-    )
-    lapses = max((price.lapses for price in prices if price and price.lapses), default=None)
+    priced = _priced(anomaly, anomaly.wasted_shares, price_of)
+    usd = sum((price.committed_usd_per_hour * share for price, share in priced), Decimal(0))
+    prices = filter(None, map(price_of, anomaly.things))
+    lapses = max((price.lapses for price in prices if price.lapses), default=None)
     share = (usd / per_hour).quantize(Decimal("0.0001")) if per_hour else Decimal(0)
     return share, lapses
+
+
+def _priced(
+    anomaly: Anomaly, shares: Sequence[float], price_of: PriceOfThing
+) -> list[tuple[Price, Decimal]]:
+    """Return the price of each thing that has one, with the thing's share."""
+    return [
+        (price, Decimal(str(round(share, 6))))
+        for thing, share in zip(anomaly.things, shares, strict=False)
+        if (price := price_of(thing))
+    ]
 
 
 def _shares(
     anomaly: Anomaly, shares: Sequence[float], price_of: PriceOfThing
 ) -> dict[Decimal, Decimal]:
     """Return the sum of the things' shares by their price."""
-    sums: dict[Decimal, Decimal] = {}
-    for thing, share in zip(anomaly.things, shares, strict=False):
-        if price := price_of(thing):
-            usd = price.usd_per_hour
-            sums[usd] = sums.get(usd, Decimal(0)) + Decimal(str(round(share, 6)))
-    return sums
+    priced = _priced(anomaly, shares, price_of)
+    return summed((price.usd_per_hour, share) for price, share in priced)
 
 
 def _hours_by_price(
@@ -353,9 +349,9 @@ def _hours_by_price(
     """
     if earlier and earlier.so_far and not earlier.hours:
         return {}
-    hours = {wasted.usd_per_hour: wasted.hours for wasted in (earlier.hours if earlier else ())}
-    for usd, share in shares.items():
-        hours[usd] = hours.get(usd, Decimal(0)) + (share * length).quantize(_BILLIONTH)
+    before = [(wasted.usd_per_hour, wasted.hours) for wasted in (earlier.hours if earlier else ())]
+    since = [(usd, (share * length).quantize(_BILLIONTH)) for usd, share in shares.items()]
+    hours = summed([*before, *since])
     return hours if len(hours) <= _MOST_PRICES else {}
 
 
@@ -405,16 +401,10 @@ def _per_hour(
     """
     if anomaly.usd_per_hour is not None:
         return anomaly.usd_per_hour, None, 0
-    priced = [
-        (price, share)
-        for thing, share in zip(anomaly.things, shares, strict=False)
-        if (price := price_of(thing))
-    ]
+    priced = _priced(anomaly, shares, price_of)
     if not priced:
         return None
-    usd = sum(
-        (price.usd_per_hour * Decimal(str(round(share, 6))) for price, share in priced), Decimal(0)
-    )
+    usd = sum((price.usd_per_hour * share for price, share in priced), Decimal(0))
     weakest = max((price for price, _ in priced), key=lambda p: list(Basis).index(p.basis))
     return usd, weakest, min(len(anomaly.things), len(shares)) - len(priced)
 

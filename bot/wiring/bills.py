@@ -6,13 +6,14 @@ A part of `build`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
+from adapters.aws.api.operations import Place, price_of
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Reservation
@@ -27,7 +28,6 @@ from bot.wiring.environment import SCRATCH, STATE, wall_clock
 from bot.wiring.kept import AtMostEvery, Once, place_of
 
 if TYPE_CHECKING:
-    from adapters.aws.api.operations import Place
     from adapters.aws.bill.explorer import ExplorerAnswers
     from adapters.aws.live.source import Live
     from adapters.billing.bill import BillOptions
@@ -120,8 +120,6 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
 
 def _payer(settings: Settings, live: Live) -> Place:
     """Return where the bill is read: often by a role of the account that pays for the others."""
-    from adapters.aws.api.operations import Place
-
     return Place(live.home, settings["aws.billing_role"])
 
 
@@ -129,9 +127,11 @@ def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> Explo
     """Return the keeper of Cost Explorer's answers, for the bill and for AWS's own outlook."""
     from adapters.aws.bill.explorer import ExplorerAnswers
 
-    place = _payer(settings, live)
     return ExplorerAnswers(
-        live.calls, folder / "cost-explorer", place, settings["aws.explorer_calls"]
+        live.calls,
+        folder / "cost-explorer",
+        _payer(settings, live),
+        settings["aws.explorer_calls"],
     )
 
 
@@ -177,21 +177,19 @@ class AskingCost:
         return _explorer_price(self.outlook_calls)
 
 
-def asking_cost(settings: Settings, live: Live, folder: Path = FOLDER) -> AskingCost:
+def asking_cost(settings: Settings, live: Live) -> AskingCost:
     """Return what a look at the bill would take now: nothing where all answers are fresh."""
     from adapters.aws.bill.explorer import Explorer, OutlookPoller
 
     scans = bool(settings["aws.athena"])
     if not settings["aws.explorer_calls"]:
         return AskingCost(scans=scans)
-    answers = open_answers(settings, live, folder)
+    answers = open_answers(settings, live)
     bill_calls = 0 if scans or settings["aws.billing"] else Explorer(answers).due()
     return AskingCost(bill_calls, OutlookPoller(answers).due(wall_clock()), scans)
 
 
 def _explorer_price(calls: int) -> str:
-    from adapters.aws.api.operations import price_of
-
     usd = price_of("ce", "get_cost_and_usage", calls)
     return f"up to {counted(calls, 'call')} to Cost Explorer (${usd:.2f})" if calls else ""
 
@@ -225,11 +223,6 @@ def record_bill(
     return len(files) + copied, [*missing, *outlook.problems()]
 
 
-def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:
-    """Return which tags name an owner of costs."""
-    return {name: settings.tags()[name] for name in ("team", "project", "cluster")}
-
-
 def _bill_options(settings: Settings) -> BillOptions:
     """Return the options of every bill.
 
@@ -237,7 +230,8 @@ def _bill_options(settings: Settings) -> BillOptions:
     """
     from adapters.billing.bill import BillOptions
 
-    tags, services = tag_names(settings), load_knowledge().services()
+    tags = {name: settings.tags()[name] for name in ("team", "project", "cluster")}
+    services = load_knowledge().services()
     return BillOptions(settings["billing.lag"], tags, services, SCRATCH, place_of("bill"))
 
 

@@ -86,7 +86,7 @@ def site_of(site: Site, settings: Settings, opened: OpenedSource, console: str) 
     """Return the site with its facts, its checks, and its addresses at a console."""
     return replace(
         site,
-        facts=facts(settings),
+        facts={"version": product_version(), **settings.facts()},
         checks=lambda paid: checks(settings, opened, paid=paid),
         self_cost=opened.self_cost,
         permalink=partial(at_console, console, address),
@@ -136,7 +136,7 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
 
     Alerts are asked of a replay, which runs when they are first asked for.
     """
-    stores, replayed = memory_stores(), memory_stores()
+    replayed = memory_stores()
 
     def ticked(now: datetime) -> AlertStore:
         replay(opened.ports(replayed, settings.policy), CONSOLE, now)
@@ -147,7 +147,7 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
         vars(replayed.alerts).update(vars(filled))
 
     alerts = ReplayedStore(replayed.alerts, fill)
-    return replace(stores, alerts=alerts, outbox=replayed.outbox, persistent=False)
+    return replace(memory_stores(), alerts=alerts, outbox=replayed.outbox, persistent=False)
 
 
 def stores_in(store: SqlStore) -> Stores:
@@ -292,27 +292,21 @@ def known_people(settings: Settings) -> Known:
                 "TRNBOT_OIDC_ISSUER needs a package more;"
                 " install it with: pip install 'trnbot[oidc]'."
             )
-        config = OidcConfig(
-            settings["oidc.issuer"],
-            settings["oidc.client_id"],
-            settings.text("oidc.client_secret"),
-            settings["oidc.claim"],
-            settings["oidc.groups"],
+        provider = OidcProvider(
+            OidcConfig(
+                settings["oidc.issuer"],
+                settings["oidc.client_id"],
+                settings.text("oidc.client_secret"),
+                settings["oidc.claim"],
+                settings["oidc.groups"],
+            )
         )
-        provider = OidcProvider(config)
     proxy = None
     if settings["web.proxies"]:
-        headers = settings["web.proxy_user"], settings["web.proxy_groups"]
-        proxy = Proxy(settings["web.proxies"], *headers)
+        proxy = Proxy(
+            settings["web.proxies"], settings["web.proxy_user"], settings["web.proxy_groups"]
+        )
     return Known(roles, proxy, provider, settings.text("oidc.client_secret").encode())
-
-
-def facts(settings: Settings) -> dict[str, str]:
-    """Return the facts of this installation that an answer may show."""
-    return {
-        "version": product_version(),
-        **{name: str(value) for name, value in settings.facts().items()},
-    }
 
 
 def health(app: App, settings: Settings, clock: Clock, speed: float) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from adapters.aws.api.operations import Place, partition_of
 from bot.costs.tally import BilledBy
 from bot.errors import TrnbotError, WrongInput
 from bot.model.money import counted
@@ -15,12 +15,8 @@ from bot.settings.settings import Settings
 from bot.wiring.bills import AskingCost, asking_cost
 from bot.wiring.environment import wall_clock
 from bot.wiring.programs import installed
+from bot.wiring.source import OpenedSource
 from bot.wiring.surfaces import teams_config
-
-if TYPE_CHECKING:
-    from adapters.aws.api.operations import Place
-    from bot.wiring.source import OpenedSource
-
 
 _ADDRESSES: Mapping[str, Check] = {
     "route": Check(
@@ -51,6 +47,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
 
     What AWS bills by the call is asked only where `paid`.
     """
+    cost = AskingCost()
     if opened.live:
         from adapters.aws.live.doctor import examine as examine_account
 
@@ -60,7 +57,6 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
             remedy = "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them."
             checks = [Check("AWS", False, str(error), remedy)]
         checks += _roles(settings)
-        cost = AskingCost()
         if not paid:
             with suppress(TrnbotError):  # told by the account's own check
                 cost = asking_cost(settings, opened.account())
@@ -73,7 +69,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
             missing="Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.",
             partial="'about' names what could not be read; fetch it again.",
         )
-        checks, cost = [metrics], AskingCost()
+        checks = [metrics]
         export = "Put a CUR or FOCUS export under billing/ of it."
 
     def billed() -> str:
@@ -105,9 +101,9 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
     owners = []
     if settings["owners_file"]:
         rules = f"{counted(len(opened.owners().rules), 'rule')} of {settings['owners_file']}"
-        remedy = "Mend the file; it is read anew when it changes."
         owners = [Check("owners", True, rules)]
         if problem := opened.owners.problem:
+            remedy = "Mend the file; it is read anew when it changes."
             owners = [Check("owners", False, problem, remedy)]
     unservable = [
         Check("serve", False, sentence, "Until then only single commands are answered.")
@@ -143,8 +139,6 @@ def _failures(settings: Settings, opened: OpenedSource, *, paid: bool) -> Sequen
 
 def arns_of(settings: Settings, home: Place) -> Mapping[str, Sequence[str]]:
     """Return the ARNs of what the settings name, by the words of the policy for them."""
-    from adapters.aws.api.operations import partition_of
-
     arn, where = f"arn:{partition_of(home.region)}", f"{home.region}:{home.account}"
     buckets = [
         f"{arn}:s3:::{address.removeprefix('s3://').partition('/')[0]}"

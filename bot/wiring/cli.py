@@ -174,10 +174,12 @@ def record_account(options: Options) -> int:
     usd = f"${live.calls.meter.today().usd:.2f}"
 
     answers = done.answers + billed
-    print(f"{done.points} points and {answers} answers in {folder}; the calls cost about {usd}.")
-    print(done.kept())
-    for sentence in missing:
-        print(f"missing: {sentence}")
+    print(
+        f"{done.points} points and {answers} answers in {folder}; the calls cost about {usd}.",
+        done.kept(),
+        *(f"missing: {sentence}" for sentence in missing),
+        sep="\n",
+    )
     if missing:
         raise Unavailable("The recording is not whole; see above.")
     return 0
@@ -187,10 +189,8 @@ def back_up(options: Options) -> int:
     """Write the database into a new file, while it is used: `trnbot backup FILE`."""
     from adapters.store import backup
 
-    file = _one_file(options, "backup")
-    settings = settings_of(options.values)
-    audit_to(settings["audit"])
-    copied = backup.back_up(settings.text("database_url"), file)
+    file, url = _file_and_database(options, "backup")
+    copied = backup.back_up(url, file)
     audit("backup", "done", User(terminal_user()), file=str(file))
     print(f"{file}: {counted(copied.rows, 'row')}, step {copied.step} of the schema.")
     return 0
@@ -200,10 +200,7 @@ def restore(options: Options) -> int:
     """Put a backup in the place of the database: `trnbot restore FILE [--replace]`."""
     from adapters.store import backup
 
-    file = _one_file(options, "restore")
-    settings = settings_of(options.values)
-    audit_to(settings["audit"])
-    url = settings.text("database_url")
+    file, url = _file_and_database(options, "restore")
     copied = backup.restore(file, url, replace="replace" in options.switches)
     audit("restore", "done", User(terminal_user()), file=str(file))
     print(
@@ -213,10 +210,13 @@ def restore(options: Options) -> int:
     return 0
 
 
-def _one_file(options: Options, verb: str) -> Path:
+def _file_and_database(options: Options, verb: str) -> tuple[Path, str]:
+    """Return the file of a verb and the address of the database; what is done is audited."""
     if len(options.words) != 2:
         raise WrongInput(f"'{verb}' takes one file: trnbot {verb} FILE.")
-    return Path(options.words[1])
+    settings = settings_of(options.values)
+    audit_to(settings["audit"])
+    return Path(options.words[1]), settings.text("database_url")
 
 
 def upgrade(options: Options) -> int:

@@ -13,8 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
+from adapters.aws.api.calls import bucket_and_prefix, own_region
+from adapters.aws.api.operations import Place, price_of
+from adapters.aws.live.doctor import billing_exports, examine, failures, stack_outputs
+from adapters.aws.live.source import Live
+from adapters.charts.png import draw
+from adapters.chat.manifest import TeamsApp, build_package, new_app_link
+from adapters.chat.slack.client import SlackSetup
+from adapters.http import Port
+from adapters.store.open import open_store
 from adapters.terminal.prompt import ProgressBar, Prompt
 from bot.answers.config.routes import SEEN, seen_card, trial_card
 from bot.cards.card import Card, Tone, quiet
@@ -27,11 +35,10 @@ from bot.model.window import duration_text, parse_duration
 from bot.ports import ChatPorts
 from bot.settings.options import Options
 from bot.settings.settings import Settings
+from bot.wiring.checks import arns_of
 from bot.wiring.environment import HOME, Drafts, settings_of, wall_clock
-from bot.wiring.surfaces import chats, command_hints
-
-if TYPE_CHECKING:
-    from adapters.aws.live.source import Live
+from bot.wiring.source import open_account
+from bot.wiring.surfaces import chats, command_hints, teams_config
 
 _WAIT = timedelta(minutes=2)
 """How long a test waits for somebody who sees it."""
@@ -69,6 +76,10 @@ class Connecting:
         for line in lines:
             self.prompt.say(line)
 
+    def secret(self, question: str, before: str) -> str:
+        """Return the secret that is typed, else the one that was set before."""
+        return self.prompt.secret(question, known=bool(before)) or before
+
 
 def connect(options: Options) -> int:
     """Take every step, or the one that is named; return the exit code."""
@@ -93,25 +104,20 @@ def run(connecting: Connecting, names: Iterable[str]) -> int:
     files = [path for path in (drafts.settings_path, drafts.secrets_path) if path.exists()]
     config = drafts.settings_path
     named = "" if config == Path("trnbot.toml") else f" --config {shlex.quote(str(config))}"
-    connecting.say("", f"Written: {', '.join(map(str, files)) or 'nothing'}.")
-    connecting.say(f"Next: trnbot serve{named}")
+    written = ", ".join(map(str, files)) or "nothing"
+    connecting.say("", f"Written: {written}.", f"Next: trnbot serve{named}")
     if len(steps) == len(STEPS):
-        connecting.say("What it knows after")
-        connecting.say(*(f"  {f'{time}:':<11}{what}" for time, what in FIRST_DAYS.items()))
         connecting.say(
+            "What it knows after",
+            *(f"  {f'{time}:':<11}{what}" for time, what in FIRST_DAYS.items()),
             "To leave: 'Leave' in docs/aws-reference.md of trnbot's folder says what stays, and how"
-            " to remove it."
+            " to remove it.",
         )
     return 0
 
 
 def connect_account(connecting: Connecting) -> None:
     """Find region and credentials, and look at what they open."""
-    from adapters.aws.api.calls import own_region
-    from adapters.aws.live.doctor import examine, failures
-    from bot.wiring.checks import arns_of
-    from bot.wiring.source import open_account
-
     regions = ", ".join(connecting.settings["aws.regions"]) or own_region()
     typed = connecting.prompt.ask("Regions of the fleet, such as us-west-2, us-east-1", regions)
     named = [region.strip() for region in typed.split(",") if region.strip()]
@@ -143,8 +149,6 @@ def connect_account(connecting: Connecting) -> None:
 
 def metrics_cost(live: Live, interval: timedelta) -> str:
     """Say what reading the metrics costs a month, before the first of them is read."""
-    from adapters.aws.api.operations import price_of
-
     series = 0
     for place in live.places():
         with suppress(Unavailable):  # what is denied was said already
@@ -184,9 +188,6 @@ def offer_permissions(connecting: Connecting) -> None:
 
 def connect_bill(connecting: Connecting) -> None:
     """Find where the bill is delivered, and the queue and the stream that the stack made."""
-    from adapters.aws.api.operations import price_of
-    from adapters.aws.live.doctor import billing_exports, stack_outputs
-
     settings = connecting.settings
     bar = ProgressBar(sys.stderr)
     bar("Looking for an export of the bill", 0, 0)
@@ -197,11 +198,10 @@ def connect_bill(connecting: Connecting) -> None:
     made = {"aws.events": [outputs.events], "aws.stream": [outputs.stream]}
     connecting.drafts.set({key: value for key, value in made.items() if value != [""]})
 
-    choices = [(address, address) for address in found]
-    choices.append(("", "none: Cost Explorer, by day, which bills $0.01 a call"))
-    address = choices[0][0]
     if found:
-        address = connecting.prompt.choose("Where the bill is delivered", choices, address)
+        choices = [(address, address) for address in found]
+        choices.append(("", "none: Cost Explorer, by day, which bills $0.01 a call"))
+        address = connecting.prompt.choose("Where the bill is delivered", choices, found[0])
     else:
         address = connecting.prompt.ask("Where the bill is delivered (s3://…, empty: none)")
     if not address:
@@ -213,33 +213,24 @@ def connect_bill(connecting: Connecting) -> None:
         )
         return
     connecting.drafts.set({"aws.billing": address})
-    with_files = _delivered(connecting.settings, address)
-    connecting.say(f"  {address}: {with_files}")
+    connecting.say(f"  {address}: {_delivered(connecting.settings, address)}")
 
 
 def _delivered(settings: Settings, address: str) -> str:
     """Return how the place of an export stands; raise `WrongInput` for what is no address."""
-    from adapters.aws.api.calls import bucket_and_prefix
-    from adapters.aws.api.operations import Place
-    from bot.wiring.source import open_account
-
     bucket, prefix = bucket_and_prefix(address, "a billing export")
-    live: Live = open_account(settings, load_knowledge().types())
+    live = open_account(settings, load_knowledge().types())
     where = Place(live.home, settings["aws.billing_role"])
     try:
         page = live.calls.call(where, "s3", "list_objects_v2", Bucket=bucket, Prefix=prefix)
     except Unavailable as error:
         return str(error)
-    if page["KeyCount"]:
-        return "files are there"
-    return "nothing is delivered yet; AWS takes up to a day for the first files"
+    nothing = "nothing is delivered yet; AWS takes up to a day for the first files"
+    return "files are there" if page["KeyCount"] else nothing
 
 
 def connect_slack(connecting: Connecting) -> None:
     """Make the app, take its tokens, and pick the channel."""
-    from adapters.chat.manifest import new_app_link
-    from adapters.chat.slack.client import SlackSetup
-
     settings, prompt = connecting.settings, connecting.prompt
     if not settings.slack and prompt.ask("Connect Slack? (yes, no)", "yes").lower() != "yes":
         return
@@ -251,18 +242,14 @@ def connect_slack(connecting: Connecting) -> None:
         )
         connecting.browse(link)
 
-    set_before = settings.text("slack.bot_token")
-    token = (
-        prompt.secret("Bot token, OAuth & Permissions (xoxb-…)", known=bool(set_before))
-        or set_before
-    )
+    question = "Bot token, OAuth & Permissions (xoxb-…)"
+    token = connecting.secret(question, settings.text("slack.bot_token"))
     workspace = asyncio.run(slack.workspace(token))
     connecting.drafts.keep_secret({"SLACK_BOT_TOKEN": token})
     connecting.say(f"  the bot is in the workspace {workspace}")
 
-    set_before = settings.text("slack.app_token")
     question = "App token, Basic Information, scope connections:write (xapp-…)"
-    app_token = prompt.secret(question, known=bool(set_before)) or set_before
+    app_token = connecting.secret(question, settings.text("slack.app_token"))
     asyncio.run(slack.check_app(app_token))
     connecting.drafts.keep_secret({"SLACK_APP_TOKEN": app_token})
 
@@ -282,16 +269,12 @@ def connect_slack(connecting: Connecting) -> None:
 
 def connect_teams(connecting: Connecting) -> None:
     """Take the registration of the bot, and write the package to upload."""
-    from adapters.chat.manifest import TeamsApp, build_package
-    from bot.wiring.surfaces import teams_config
-
     settings, prompt = connecting.settings, connecting.prompt
     answer = "yes" if settings.teams else "no"
     if prompt.ask("Connect Teams? (yes, no)", answer).lower() != "yes":
         return
     app = prompt.ask("Application (client) id of the Azure Bot", settings.text("teams.app_id"))
-    set_before = settings.text("teams.app_password")
-    password = prompt.secret("Its client secret", known=bool(set_before)) or set_before
+    password = connecting.secret("Its client secret", settings.text("teams.app_password"))
     tenant = prompt.ask("Directory (tenant) id", settings.text("teams.tenant_id"))
     connecting.drafts.keep_secret(
         {"MicrosoftAppId": app, "MicrosoftAppPassword": password, "MicrosoftAppTenantId": tenant}
@@ -432,9 +415,6 @@ async def send_trial(
     Without an address it goes to the first channel where somebody speaks to the bot. What is learnt
     of that channel is kept in the database, for Teams lets a bot speak only where it was heard.
     """
-    from adapters.charts.png import draw
-    from adapters.http import Port
-    from adapters.store.open import open_store
 
     async def untold(_: str) -> None:
         """Tell nobody: who connects sees what happens."""

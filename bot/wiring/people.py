@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from contextlib import closing, contextmanager
+from datetime import timedelta
 
+from adapters.store.open import open_store
+from adapters.store.sql import SqlStore
 from adapters.web.people import TOKENS, ProgramToken, make_token
+from bot.answers.about.document import as_json
 from bot.errors import WrongInput, nearest
 from bot.model.money import counted
 from bot.model.request import User
@@ -16,9 +18,6 @@ from bot.ports.work import audit
 from bot.settings.options import Options
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
 from bot.wiring.logs import audit_to
-
-if TYPE_CHECKING:
-    from adapters.store.sql import SqlStore
 
 _LASTS = "90d"
 _LONGEST = timedelta(days=366)
@@ -29,15 +28,10 @@ _TOKENS_MOST = 1_000
 @contextmanager
 def opened_store(options: Options) -> Iterator[SqlStore]:
     """Open the database of the settings, also while a bot serves with it."""
-    from adapters.store.open import open_store
-
     settings = settings_of(options.values)
     audit_to(settings["audit"])
-    store = open_store(settings.text("database_url"))
-    try:
+    with closing(open_store(settings.text("database_url"))) as store:
         yield store
-    finally:
-        store.close()
 
 
 def manage_tokens(options: Options) -> int:
@@ -83,16 +77,13 @@ def _revoke(store: SqlStore, _: Options, name: str) -> None:
 
 
 def _list(store: SqlStore, _: Options) -> None:
-    now: datetime = wall_clock()
     for name, token in TOKENS.newest(store, _TOKENS_MOST):
-        over = "over" if token.until < now else f"until {token.until:%Y-%m-%d}"
+        over = "over" if token.until < wall_clock() else f"until {token.until:%Y-%m-%d}"
         print(f"{name}  {token.scope}  {token.lines} lines a minute  {over}  made by {token.by}")
 
 
 def manage_people(options: Options) -> int:
     """Print what is kept of a person as JSON, or erase the person; return the exit code."""
-    from bot.answers.about.document import as_json
-
     word = options.words[1].lower() if len(options.words) > 1 else ""
     if word not in ("export", "erase") or len(options.words) != 3:
         raise WrongInput(

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from adapters.chat.config import INSTALLATIONS
+from adapters.store.open import open_store
+from adapters.store.sealing import (
+    KEY,
+    Cipher,
+    Inventory,
+    SealedDocuments,
+    fresh_key,
+    require_open,
+    seal,
+)
+from adapters.store.sql import SqlStore
 from bot.errors import WrongInput, nearest
 from bot.model.money import counted
 from bot.ports import DocumentStore
@@ -18,8 +29,6 @@ from bot.wiring.environment import settings_of
 
 if TYPE_CHECKING:
     from adapters.aws.kms import DataKeys
-    from adapters.store.sealing import Cipher, Inventory
-    from adapters.store.sql import SqlStore
 
 SECRET = (INSTALLATIONS,)
 """The collections whose documents are secrets.
@@ -38,8 +47,6 @@ def cipher_of(settings: Settings) -> Cipher | None:
     keys = words(settings.text("secrets.key"))
     if not keys:
         return None
-    from adapters.store.sealing import Cipher
-
     if any(key.startswith(_KMS) for key in keys):
         wrapped = _data_keys(settings)
         keys = tuple(
@@ -62,8 +69,6 @@ def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
 
     Raises `Unavailable`, with what to do, where a stored secret is sealed with none of the keys.
     """
-    from adapters.store.sealing import SealedDocuments, require_open, seal
-
     cipher = cipher_of(settings)
     if cipher:
         before = seal(store, cipher, SECRET, older=False)
@@ -94,16 +99,12 @@ def print_key(options: Options) -> int:
     if name:
         print(f"{_KMS}{_data_keys(settings_of(options.values)).fresh(name)}")
     else:
-        from adapters.store.sealing import fresh_key
-
         print(fresh_key())
     return 0
 
 
 def rotate(options: Options) -> int:
     """Seal every stored secret with the first key, and say what is left to do."""
-    from adapters.store.sealing import require_open
-
     settings = settings_of(options.values)
     with _resealed(settings) as (store, before):
         store.scrub()  # what was overwritten would stay in SQLite's file
@@ -134,16 +135,10 @@ def forget(options: Options) -> int:
 @contextmanager
 def _resealed(settings: Settings) -> Iterator[tuple[SqlStore, Inventory]]:
     """Seal everything with the first key; give the database, and how its secrets were kept."""
-    from adapters.store.open import open_store
-    from adapters.store.sealing import KEY, seal
-
     cipher = cipher_of(settings)
     if cipher is None:
         raise WrongInput(
             f"There is no key to seal with: set {KEY} to one that 'trnbot secrets key' prints."
         )
-    store = open_store(settings.text("database_url"))
-    try:
+    with closing(open_store(settings.text("database_url"))) as store:
         yield store, seal(store, cipher, SECRET, older=True)
-    finally:
-        store.close()

@@ -33,7 +33,7 @@ from bot.app import App
 from bot.costs.tally import as_of
 from bot.errors import Standby, TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted
-from bot.model.window import Window, age_text, duration_text
+from bot.model.window import WEEK, Window, age_text, duration_text
 from bot.ports import Clock, Listener
 from bot.ports.work import LANE, Lane, leading
 from bot.settings.options import Options
@@ -133,8 +133,10 @@ class WatchServer(ABC):
     It renews the lead for as long as it has it, and asks for it while another has.
     """
 
+    app: App
+    """The bot that ticks; it is built by the clock of this server, and named before the start."""
+
     def __init__(self, store: Leading, lease_s: float = LEASE_S) -> None:
-        self.app: App | None = None
         self._store, self._lease_s = store, lease_s
         self._reported = Reported()
         self._epoch = 0
@@ -152,19 +154,16 @@ class WatchServer(ABC):
 
     async def stop(self) -> None:
         """Let the messages under way be finished, and give the lead to who waits for it."""
-        if self.app:
-            self.app.leave()
+        self.app.leave()
         if self._task:
             self._task.cancel()
         if self._timer:
             await self._timer.stop()
-        if self.app:
-            await self.app.settle()
+        await self.app.settle()
         await asyncio.to_thread(self._store.release_lead)
 
     async def tick(self, at: datetime) -> TickResult | None:
         """Tick while leading; raise `Standby` once another process has taken over."""
-        assert self.app
         with self.app.health.noting():
             epoch = await asyncio.to_thread(self._store.acquire_lead)
         try:
@@ -230,7 +229,6 @@ class WatchServer(ABC):
 
         It may have it for want of a word from this one, which stood still or lost the database.
         """
-        assert self.app
         while True:
             await asyncio.sleep(self._renewal_s)
             epoch, _ = await self._ask()
@@ -251,7 +249,6 @@ class WatchServer(ABC):
 
         None where that cannot be told now.
         """
-        assert self.app
         try:
             epoch = await asyncio.to_thread(self._store.acquire_lead)
             ticked_at = await asyncio.to_thread(self._store.ticked_at)
@@ -263,7 +260,6 @@ class WatchServer(ABC):
         return epoch, ticked_at
 
     def _failed(self, error: Exception) -> None:
-        assert self.app
         self.app.health.hindered(sentence_of(error))
         self._reported.failed(error)
 
@@ -293,14 +289,12 @@ class ReplayServer(WatchServer):
         return self._replay() if self._replay else self._at
 
     async def _stand_by(self, ticked_at: datetime | None) -> None:
-        assert self.app
         self.app.health.awaited.discard(FIRST_LOOK)
         self._at = ticked_at or self._at
         ended = ticked_at is not None and ticked_at >= self._extent.end
         self.app.health.stands_by(ticked_at, None if ended else self._tempo.interval_s)
 
     async def _watch(self, since: datetime | None) -> None:
-        assert self.app
         health, tempo, end = self.app.health, self._tempo, self._extent.end
         health.leads(tempo.interval_s)
         self._at = since or self._at
@@ -363,19 +357,16 @@ class LiveServer(WatchServer):
         if self._newest and self._newest - at >= self._interval:
             self._again()
         result = await super().tick(at)
-        assert self.app
         self._newest = at
         self.app.health.awaited.discard(FIRST_LOOK)
         return result
 
     async def _stand_by(self, ticked_at: datetime | None) -> None:
-        assert self.app
         self.app.health.awaited.discard(FIRST_LOOK)
         age = (self.clock() - ticked_at).total_seconds() if ticked_at else 0.0
         self.app.health.stands_by(ticked_at, self._interval.total_seconds(), age)
 
     async def _watch(self, since: datetime | None) -> None:
-        assert self.app
         self._newest = None
         self.app.health.leads(self._interval.total_seconds())
         self._timer = timer = Timer(self.tick, self.clock, self._interval, self._missed, since)
@@ -383,9 +374,8 @@ class LiveServer(WatchServer):
         await self._lost.wait()
 
     def _missed(self, count: int, sentence: str) -> None:
-        assert self.app
         logging.getLogger("trnbot.watch").warning(sentence)
-        self.app.health.missed_ticks(count)
+        self.app.health.missed += count
 
     def _jumped(self, jump: timedelta) -> None:
         way, lasts = ("ahead" if jump > timedelta(0) else "back"), duration_text(self._interval)
@@ -459,7 +449,8 @@ async def _serve_until_signal(
         if wall_clock().timestamp() - left.stat().st_mtime > _SCRATCH_LASTS_S:
             shutil.rmtree(left, ignore_errors=True)
     tighten([STATE, *STATE.rglob("*")])
-    lease_s = min(LEASE_S, max(SHORTEST_LEASE_S, _tempo(settings, demo=demo).interval_s))
+    tempo = _tempo(settings, demo=demo)
+    lease_s = min(LEASE_S, max(SHORTEST_LEASE_S, tempo.interval_s))
     store = await asyncio.to_thread(open_store, url, lease_s, boot_seconds)
     # Of several processes on PostgreSQL one leads; SQLite's file is for one alone.
     if not url.startswith("postgres") and not store.acquire_lead():
@@ -474,16 +465,14 @@ async def _serve_until_signal(
 
     is_story = demo and tells(settings.source)
     story = StoryTeller(again if url == _DEMO_DATABASE else None) if is_story else None
-    speed = 0.0
     play: ReplayServer | LiveServer
     if extent:
-        tempo = _tempo(settings, demo=demo)
-        speed = tempo.speed
         play = ReplayServer(extent, tempo, store, lease_s)
         play.story = story
     else:
         play = LiveServer(settings["interval"], wall_clock, store, again, lease_s)
-    bot = running_bot(settings, Database(store, documents), opened, Shown(play.clock, speed, story))
+    shown = Shown(play.clock, tempo.speed if extent else 0, story)
+    bot = running_bot(settings, Database(store, documents), opened, shown)
     play.app = bot.app
 
     def ready(address: str) -> None:
@@ -493,9 +482,13 @@ async def _serve_until_signal(
 
     # From here on what blocks runs in the lane of who asked for it.
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
-    watchdog = Watchdog(bot.app.health, bot.tell)
-    rounds = [watchdog, retention_of(settings, store), GoodputRounds(bot.app, play.clock)]
-    listeners = [*bot.listeners, play, *rounds]
+    listeners = [
+        *bot.listeners,
+        play,
+        Watchdog(bot.app.health, bot.tell),
+        retention_of(settings, store),
+        GoodputRounds(bot.app, play.clock),
+    ]
 
     # People are answered once the chats are connected and the fleet was looked at.
     awaited = {id(x): type(x).__name__.removesuffix("Surface") for x in bot.listeners}
@@ -561,9 +554,8 @@ class GoodputRounds(Background):
                 log.warning("goodput is not known: %s", error)
 
     def _classes(self, now: datetime) -> Mapping[str, ClassShare]:
-        ports = as_of(self._app.ports, now)
-        reading = ports.world.source.read(now)
-        total = goodput_total(ports, reading, Window(now - timedelta(days=7), now))
+        ports, week = as_of(self._app.ports, now), Window(now - WEEK, now)
+        total = goodput_total(ports, ports.world.source.read(now), week)
         return {x.kind.value: x for x in class_shares(total)} if total else {}
 
 

@@ -17,6 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from adapters.aws.config import ReadingConfig
+from adapters.aws.inventory.ownership import TagNames
 from bot.errors import TrnbotError, Unavailable, WrongInput, nearest, shortened
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
@@ -36,7 +38,6 @@ from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.kept import Once, content_of, kept, lazy
 
 if TYPE_CHECKING:
-    from adapters.aws.config import ReadingConfig
     from adapters.aws.live.acting import Actor
     from adapters.aws.live.source import Live
     from adapters.aws.recording.recording import Recording
@@ -109,9 +110,6 @@ def _simulator_digest() -> str:
 
 def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> ReadingConfig:
     """Return how metrics and inventory are read by these settings."""
-    from adapters.aws.config import ReadingConfig
-    from adapters.aws.inventory.ownership import TagNames
-
     return ReadingConfig(
         interval=settings["interval"],
         types=types,
@@ -276,9 +274,7 @@ class OpenedSource:
 
     def _place(self) -> tuple[Live | None, Path]:
         """Return the account, None for a recording, and the folder of what it answered."""
-        if self.live:
-            return self.account(), FOLDER
-        return None, self._folder()
+        return (self.account(), FOLDER) if self.live else (None, self._folder())
 
     def _open_recording(self) -> Recording:
         from adapters.aws.recording.recording import open_recording

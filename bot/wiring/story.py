@@ -41,11 +41,13 @@ def tells(source: str) -> bool:
 class StoryTeller:
     """Follow the ticks of a story, and act for its people as a surface acts for its own."""
 
+    app: App
+    surface: Surface
+    """Where everyone reads; both are named before the first tick."""
+
     def __init__(self, again: Callable[[], None] | None) -> None:
-        self.app: App | None = None
-        self.surface: Surface | None = None
         self.again = again
-        self._seen: Seen | None = None
+        self._seen = NOTHING_SEEN
         self._typing: asyncio.Task[None] | None = None
         self._typed: set[str] = set()
         self._end = False
@@ -54,16 +56,15 @@ class StoryTeller:
         """Return the story as it stands."""
         return Story(
             MADE_UP,
-            (self._seen or NOTHING_SEEN).chapters(),
-            self._seen is not None,
+            self._seen.chapters(),
+            self._seen is not NOTHING_SEEN,
             self._end,
             self.again is not None,
         )
 
     async def ticked(self, result: TickResult, *, last: bool) -> None:
         """Note what a tick has seen, and let a person act on it, one line at a time."""
-        assert self.app
-        if self._seen is None:
+        if self._seen is NOTHING_SEEN:
             grace = self.app.ports.site.base.duration("compiling.grace")
             self._seen = Seen(result.reading.now, result.reading.now, grace)
         self._seen = self._seen.after(result)
@@ -75,9 +76,6 @@ class StoryTeller:
 
     async def _type(self, line: Line) -> None:
         """Have a line answered as the console does, and show the answer where everyone reads it."""
-        assert self.app
-        assert self.surface
-        assert self._seen
         request = Request(line.text, line.by, self._seen.now, "web", LOCAL, f"web:{_CHANNEL}")
         try:
             card = await self.app.answer(request)

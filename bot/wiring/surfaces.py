@@ -73,26 +73,24 @@ def teams_config(settings: Settings) -> TeamsConfig:
 
 def command_hints() -> tuple[CommandHint, ...]:
     """Return every command that people type, for hints and manifests."""
-    hints = []
-    for command in commands_by_name():
-        # Outside of an alert's thread the alert must be named.
-        needed = any(
-            parameter.arg.default is None or parameter.arg.meaning == WHICH.meaning
-            for parameter in command.parameters
-        )
-        hint = CommandHint(
+    return tuple(
+        CommandHint(
             command.name,
             command.summary,
             command.examples[0],
             command.changes,
             command.topic.value,
             list(Topic).index(command.topic),
-            needed,
-            command.examples,
-            tuple(arguments_of(command)),
+            # Outside of an alert's thread the alert must be named.
+            needed=any(
+                parameter.arg.default is None or parameter.arg.meaning == WHICH.meaning
+                for parameter in command.parameters
+            ),
+            examples=command.examples,
+            arguments=tuple(arguments_of(command)),
         )
-        hints.append(hint)
-    return tuple(hints)
+        for command in commands_by_name()
+    )
 
 
 def arguments_of(command: Command) -> list[tuple[str, str]]:
@@ -104,13 +102,11 @@ def arguments_of(command: Command) -> list[tuple[str, str]]:
     named: dict[str, str] = {}
     for parameter in command.parameters:
         described = parameter.arg
-        words = filter(None, described.choices)
         if not described.keyword:
-            choices += [(word, described.meaning) for word in words]
+            choices += [(word, described.meaning) for word in filter(None, described.choices)]
         if not described.rest and not parameter.takes(Filter):
-            values = described.choices if described.keyword else ()
-            for value in values or ("",):
-                named[f"{parameter.word}={value}"] = described.meaning
+            values = (described.choices if described.keyword else ()) or ("",)
+            named |= {f"{parameter.word}={value}": described.meaning for value in values}
     return [*choices, *named.items()]
 
 

@@ -134,8 +134,8 @@ def test_a_name_may_have_two_words_and_rest_takes_all() -> None:
 @pytest.mark.parametrize("text", ["note down a1", "/trn note down a1", "Note Down a1"])
 def test_the_longest_name_is_meant(text: str) -> None:
     assert understand(text, NOW).command.name == "note down"
-    assert registry.find_command(["config", "set", "idle.below"], PRODUCT)[0].name == "config set"
-    assert registry.find_command(["config", "idle"], PRODUCT)[0].name == "config"
+    assert registry.find_command(["config", "set", "idle.below"])[0].name == "config set"
+    assert registry.find_command(["config", "idle"])[0].name == "config"
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from bot.model.projection import moves_of, steps_of
 
 
 def test_a_level_that_changes_is_one_step_of_its_share():
-    assert steps_of(np.array([100.0] * 14 + [130.0] * 10)) == pytest.approx([0.3])
+    _, steps = steps_of(np.array([100.0] * 14 + [130.0] * 10))
+    assert steps == pytest.approx([0.3])
 
 
 def test_steps_up_and_down_are_found_each():
-    assert sorted(steps_of(np.array([100.0] * 10 + [150.0] * 10 + [75.0] * 10))) == pytest.approx(
-        [-0.5, 0.5]
-    )
+    _, steps = steps_of(np.array([100.0] * 10 + [150.0] * 10 + [75.0] * 10))
+    assert sorted(steps) == pytest.approx([-0.5, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ def test_steps_up_and_down_are_found_each():
     ids=["flat", "weekends", "growth", "noise", "one day", "too short", "nothing"],
 )
 def test_what_is_no_step(series):
-    assert len(steps_of(np.array(series))) == 0
+    days, steps = steps_of(np.array(series))
+    assert len(days) == len(steps) == 0
 
 
 def test_a_week_hides_no_step():
     week = [100.0, 100.0, 100.0, 100.0, 100.0, 20.0, 20.0]
-    assert steps_of(np.array(week * 3 + [day + 50 for day in week * 2])) == pytest.approx(
-        [0.5], abs=0.25
-    )
+    _, steps = steps_of(np.array(week * 3 + [day + 50 for day in week * 2]))
+    assert steps == pytest.approx([0.5], abs=0.25)
 
 
 def test_most_days_of_a_calm_fleet_change_nothing_and_an_old_one_is_the_calmer():

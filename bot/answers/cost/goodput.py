@@ -287,7 +287,7 @@ def goodput_within(
     # The bill is asked and split once: rows, days and the total are sums of the same charges.
     columns = [asked.get(name, name) for name in by]
     through = max(window.start, tally.billed_through or window.end)
-    billed = window.overlap(Window(window.start, through))
+    billed = window.within(Window(window.start, through))
     split = Split(time, billed, by_job=JOB in by)
     parts = goodput_of(tally.rows, split, [*columns, _DAY])
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])

@@ -7,16 +7,15 @@ words and runs of letters (Rennie et al., Tackling the Poor Assumptions of Naive
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import pairwise
 from typing import NamedTuple
 
 from bot.grammar.plain.senses import Sense, normalized
+from bot.model.codec import table
 
 _RUNS = (3, 4)
 """Letters of the runs that tell a word with a slip from another word."""
@@ -85,10 +84,9 @@ class Ranker:
 
     def rank(self, text: str) -> Sequence[Ranked]:
         """Return every command for a masked text, the likeliest first; none where no word is known."""
-        features = Counter(_features(text))
         if not self.knows(text):
             return ()
-        weighted = self._weighted(features)
+        weighted = self._weighted(Counter(_features(text)))
         length = sum(weighted.values())
         scores = {command: length * unseen for command, unseen in self._unseen.items()}
         for feature, weight in weighted.items():
@@ -132,8 +130,7 @@ def masked(line: str, senses: Sequence[Sense]) -> str:
     """Return a line in which names and times stand as the slots that they fill."""
     text = normalized(line)
     for sense in sorted(senses, key=lambda sense: -sense.start):
-        slot = next((slot for slot in _MASKED if slot in sense.fills), "")
-        if slot:
+        if slot := next((slot for slot in _MASKED if slot in sense.fills), ""):
             slot = {"family": "type", "window": "when"}.get(slot, slot)
             text = f"{text[: sense.start]}{{{slot}}}{text[sense.end :]}"
     return text
@@ -150,20 +147,18 @@ class CommandExamples(NamedTuple):
 @cache
 def load_examples() -> Mapping[str, CommandExamples]:
     """Read the table of examples, by command."""
-    text = (files("bot.grammar.plain") / "examples.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
     return {
         row["command"]: CommandExamples(
             tuple(row["lines"].split("|")), tuple(row["said"].split("|"))
         )
-        for row in rows
+        for row in table("bot.grammar.plain", "examples.csv")
     }
 
 
 @lru_cache(maxsize=2)
 def load_ranker(learnt: tuple[Example, ...] = ()) -> Ranker:
     """Return a ranker of the table's examples and of those that an installation has learnt."""
-    table = (
+    written = (
         Example(text, command) for command, entry in load_examples().items() for text in entry.texts
     )
-    return Ranker((*table, *learnt))
+    return Ranker((*written, *learnt))

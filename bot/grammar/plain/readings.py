@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 
 from bot.cards.lines import quote
 from bot.errors import WrongInput
@@ -25,6 +23,7 @@ from bot.grammar.plain.senses import (
     term_of,
 )
 from bot.grammar.registry import COMMANDS, command_index, find_command
+from bot.model.codec import table
 from bot.model.fleet import is_neuron
 from bot.model.spend import Filter
 from bot.model.window import Window, month_of
@@ -98,9 +97,8 @@ class _Row:
 
 @cache
 def _rows() -> tuple[_Row, ...]:
-    text = (files("bot.grammar.plain") / "readings.csv").read_text(encoding="utf-8")
     rows = []
-    for row in csv.DictReader(text.splitlines(), delimiter=";"):
+    for row in table("bot.grammar.plain", "readings.csv", delimiter=";"):
         needs = tuple(frozenset(need.split("/")) for need in _concepts(row["needs"]))
         slots = {name for name, _ in _SLOT.findall(row["line"])}
         if "type" in slots:
@@ -230,8 +228,7 @@ def followed(line: str, last: str, names: Names, now: datetime) -> str:
         Filter(name, tuple(dict.fromkeys(texts)), negated)
         for (name, negated), texts in _Question(senses, names, now).conditions.items()
     ]
-    understood = len(values) + len(filters)
-    return amended(last, values, filters) if understood else ""
+    return amended(last, values, filters) if values or filters else ""
 
 
 def means_something(line: str, now: datetime) -> bool:
@@ -265,8 +262,7 @@ class _Question:
         # A name that is said twice is one name.
         self._runs = [*dict.fromkeys(s.fills["run"] for s in senses if "run" in s.fills)]
         typed = [s.fills for s in senses if {"type", "family"} & set(s.fills)]
-        types = dict.fromkeys(fills.get("type") or fills["family"] for fills in typed)
-        self._types = [*types]
+        self._types = [*dict.fromkeys(fills.get("type") or fills["family"] for fills in typed)]
         """The instance types of the line, in its order."""
         self._target = next((s.fills["unknown"] for s in senses[-1:] if "unknown" in s.fills), "")
         """The last word of the line, where nobody knows it."""
@@ -331,65 +327,59 @@ class _Question:
 
     def _kinds_of(self, sense: Sense) -> set[str]:
         """Return the slots that a piece can fill, as rows name them."""
-        if sense.fills.get("by") == "week":
-            kinds = {"week"}
-        else:
-            kinds = set(sense.fills)
-            if kinds & set(_DIMENSIONS) or "untagged" in sense.means:
-                kinds.add("where")
-        if "window" in kinds:
-            month = month_of(self._now)
-            window = Window.parse(sense.fills["window"], self._now)
-            if month.start <= window.start < month.end and window.end <= month.end:
-                kinds.add("thismonth")
-        if {"type", "family"} & kinds and len(self._types) == 2:
-            kinds |= {"two", "old", "new"}
-        if "run" in kinds and len(self._runs) == 2:
-            kinds.add("run2")
-        if sense.means & self._commands:
-            kinds.add("command")
-        if sense.means & self._rules:
-            kinds.add("rule")
-        if self._target and sense.fills.get("unknown") == self._target:
-            kinds.add("as")
-        return kinds
+        weekly = sense.fills.get("by") == "week"
+        kinds = {"week"} if weekly else set(sense.fills)
+        named = not kinds.isdisjoint(_DIMENSIONS) or "untagged" in sense.means
+        of_two = not kinds.isdisjoint(("type", "family")) and len(self._types) == 2
+        month = month_of(self._now)
+        window = Window.parse(sense.fills["window"], self._now) if "window" in kinds else None
+        can_fill = {
+            "where": named and not weekly,
+            "thismonth": window and window.start in month and window.end <= month.end,
+            "two": of_two,
+            "old": of_two,
+            "new": of_two,
+            "run2": "run" in kinds and len(self._runs) == 2,
+            "command": sense.means & self._commands,
+            "rule": sense.means & self._rules,
+            "as": self._target and sense.fills.get("unknown") == self._target,
+        }
+        return kinds.union(kind for kind, fills in can_fill.items() if fills)
 
     def _filled(self) -> dict[str, str]:
         """Return the text of each slot."""
-        fills: dict[str, str] = {}
+        named: dict[str, str] = {}
         for sense in reversed(self._senses):
-            fills.update(sense.fills)
+            named.update(sense.fills)
         names, types, runs = self._names, self._types, self._runs
-        fills["type"] = types[0] if types else ""
-        if len(types) == 2:
-            # The one with GPUs is left behind.
-            fills["old"], fills["new"] = sorted(types, key=is_neuron)
-        if len(runs) == 2:
-            fills["run2"] = fills["twin"] = runs[1]
-        elif runs:
-            fills["twin"] = names.twin(runs[0])
-
-        # The fleet itself fills these: its main type, and a run that has a twin on GPUs.
+        # The one with GPUs is left behind.
+        old, new = sorted(types, key=is_neuron) if len(types) == 2 else ("", "")
+        second, twin = runs[1] if len(runs) == 2 else "", names.twin(runs[0]) if runs else ""
         gpu_run = next((run for run in names.of("run") if "gpu" in run and names.twin(run)), "")
-        fills["mytype"] = names.main_type or "trn1.32xlarge"
-        fills["gputype"] = (
-            "p5.48xlarge" if any(kind.startswith("p5.") for kind in names.of("type")) else ""
-        )
-        fills["gpurun"] = gpu_run
-        fills["chiprun"] = names.twin(gpu_run) if gpu_run else ""
-        fills["maincluster"] = names.main_cluster
-
+        gpus = any(kind.startswith("p5.") for kind in names.of("type"))
         by = [s.fills["by"] for s in self._senses if s.fills.get("by", "week") != "week"]
-        fills["by"] = ",".join(dict.fromkeys(by))
-        fills["where"] = " ".join(
-            f"{name}{'!=' if negated else '='}{quote(','.join(values)) if any(values) else ''}"
-            for (name, negated), values in self.conditions.items()
-        )
-        fills["command"] = self._first_meaning(self._commands - {"help"})
-        fills["rule"] = self._first_meaning(self._rules)
-        fills["as"] = self._target
-        if "until" in fills:
-            fills["until"] = f'"{fills["until"][:3]} 09:00"'
+        fills = named | {
+            "type": types[0] if types else "",
+            "old": old,
+            "new": new,
+            "run2": second,
+            "twin": second or twin,
+            # The fleet itself fills these: its main type, and a run that has a twin on GPUs.
+            "mytype": names.main_type or "trn1.32xlarge",
+            "gputype": "p5.48xlarge" if gpus else "",
+            "gpurun": gpu_run,
+            "chiprun": names.twin(gpu_run) if gpu_run else "",
+            "maincluster": names.main_cluster,
+            "by": ",".join(dict.fromkeys(by)),
+            "where": " ".join(
+                f"{name}{'!=' if negated else '='}{quote(','.join(values)) if any(values) else ''}"
+                for (name, negated), values in self.conditions.items()
+            ),
+            "command": self._first_meaning(self._commands - {"help"}),
+            "rule": self._first_meaning(self._rules),
+            "as": self._target,
+            "until": f'"{named["until"][:3]} 09:00"' if "until" in named else "",
+        }
         return {kind: value for kind, value in fills.items() if value}
 
     def _first_meaning(self, words: set[str]) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import unicodedata
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
-from importlib.resources import files
 
 from bot.grammar.plain.times import find_times
+from bot.model.codec import by_key, table
 from bot.model.fleet import InstanceType, Inventory
 from bot.model.run import Run
 
@@ -51,10 +50,9 @@ class Names:
     @cached_property
     def folded(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """Return the kinds and names by their folded text."""
-        pairs: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-        for kind, names in self.kinds.items():
-            for name in names:
-                pairs[folded(name)].append((kind, name))
+        pairs = by_key(
+            (folded(name), (kind, name)) for kind, names in self.kinds.items() for name in names
+        )
         return {text: tuple(of_text) for text, of_text in pairs.items()}
 
     @cached_property
@@ -75,12 +73,9 @@ class Names:
 
 def slips_of(words: Iterable[str]) -> Mapping[str, frozenset[str]]:
     """Return words by each text that leaving out one of their letters makes."""
-    slips: defaultdict[str, set[str]] = defaultdict(set)
-    for word in words:
-        if len(word) >= _LEAST and " " not in word:
-            for text in _shorter(word):
-                slips[text].add(word)
-    return {text: frozenset(words) for text, words in slips.items()}
+    long = (word for word in words if len(word) >= _LEAST and " " not in word)
+    slips = by_key((text, word) for word in long for text in _shorter(word))
+    return {text: frozenset(of_text) for text, of_text in slips.items()}
 
 
 def misspelt(word: str, words: Iterable[str], slips: Mapping[str, frozenset[str]]) -> Iterator[str]:
@@ -116,10 +111,8 @@ def _is_one_slip(word: str, candidate: str) -> bool:
     if len(word) != len(candidate):
         return True
     apart = [n for n, (a, b) in enumerate(zip(word, candidate, strict=True)) if a != b]
-    if len(apart) == 1:
-        return True
     neighbours = len(apart) == 2 and apart[1] == apart[0] + 1
-    return neighbours and sorted(word) == sorted(candidate)
+    return len(apart) == 1 or (neighbours and sorted(word) == sorted(candidate))
 
 
 def names_of(
@@ -131,14 +124,15 @@ def names_of(
     """Return the names of a fleet, of every instance type, and `more` kinds of others."""
     instances = list(inventory.instances.values())
     kinds = {
-        kind: {instance.labels.get(kind) for instance in instances}
-        for kind in ("cluster", "team", "region", "zone", "account", "project")
+        **{
+            kind: {instance.labels.get(kind) for instance in instances}
+            for kind in ("cluster", "team", "region", "zone", "account", "project")
+        },
+        "owner": {instance.owner for instance in instances},
+        "run": {run.labels.job for run in runs},
+        "type": set(types),
     }
-    kinds["owner"] = {instance.owner for instance in instances}
-    kinds["run"] = {run.labels.job for run in runs}
-    kinds["type"] = set(types)
-    for kind, names in more.items():
-        kinds[kind] = kinds.get(kind, set()) | set(names)
+    kinds |= {kind: kinds.get(kind, set()) | set(names) for kind, names in more.items()}
     by_kind = {kind: tuple(sorted(names - {""})) for kind, names in kinds.items()}
 
     nodes: Counter[str] = Counter()
@@ -179,7 +173,10 @@ _SHORT = (
     (r"\s&\s", " and "),
     (r"(?<=[a-z])/(?=(?:day|hour|team|cluster|service|month|node|run|region|account|token|epoch"
      r"|request)\b)", " per "),
+    (r"[?!;:\"“”„(){}\[\]]+(?=\s|$)|(?<!\w)[\"“”„(){}\[\]]+", " "),
+    (r",(?=\s|$)", " "), (r"[\u3001\u3002\uff1f\uff01\u00bf\u00a1]", " "),
 )  # fmt: skip
+"""Short forms with the words that they stand for, and signs that stand for none."""
 _AMOUNTS = (
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:b|bn|billion)(?:\s+parameters?)?", "params", "{}B"),
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:m|million)\s+parameters?", "params", "{}M"),
@@ -233,9 +230,7 @@ class Lexicon:
 @cache
 def load_lexicon() -> Lexicon:
     """Read the tables beside this module, once."""
-    means: defaultdict[str, set[str]] = defaultdict(set)
-    for meaning, phrase in _table("words.csv", "means"):
-        means[phrase].add(meaning)
+    means = by_key((phrase, meaning) for meaning, phrase in _table("words.csv", "means"))
     dimensions = {phrase: name for name, phrase in _table("dimensions.csv", "dimension")}
     services = {phrase: code for code, phrase in _table("services.csv", "code")}
     fillers = frozenset(phrase for _, phrase in _table("fillers.csv", "language"))
@@ -247,25 +242,23 @@ def load_lexicon() -> Lexicon:
 
 
 def _table(name: str, first: str, said: str = "said") -> Iterator[tuple[str, str]]:
-    text = (files(_PACKAGE) / name).read_text(encoding="utf-8")
-    for row in csv.DictReader(text.splitlines()):
+    for row in table(_PACKAGE, name):
         yield from ((row[first], folded(phrase)) for phrase in row[said].split("|") if phrase)
 
 
 @cache
 def load_glossary() -> Mapping[str, str]:
     """Return the meaning of each term that trnbot's answers and AWS's pages use."""
-    text = (files(_PACKAGE) / "glossary.csv").read_text(encoding="utf-8")
-    return {row["term"]: row["meaning"] for row in csv.DictReader(text.splitlines())}
+    return {row["term"]: row["meaning"] for row in table(_PACKAGE, "glossary.csv")}
 
 
 def term_of(words: str) -> str | None:
     """Return the term of the glossary that words name, in the singular or the plural."""
     wanted = words.casefold().strip()
-    for term in load_glossary():
-        if wanted in (term.casefold(), f"{term}s".casefold()):
-            return term
-    return None
+    return next(
+        (term for term in load_glossary() if wanted in (term.casefold(), f"{term}s".casefold())),
+        None,
+    )
 
 
 _ELIDED = re.compile(
@@ -337,9 +330,6 @@ def normalized(line: str) -> str:
     text = folded(line)
     for pattern, long in _SHORT:
         text = re.sub(pattern, long, text)
-    text = re.sub(r"[?!;:\"“”„(){}\[\]]+(?=\s|$)|(?<!\w)[\"“”„(){}\[\]]+", " ", text)
-    text = re.sub(r",(?=\s|$)", " ", text)
-    text = re.sub(r"[\u3001\u3002\uff1f\uff01\u00bf\u00a1]", " ", text)
     text = in_english(text)
     return " ".join(re.sub(r"(?<=[a-z])\.(?=\s|$)", " ", text).split())
 
@@ -426,13 +416,9 @@ def _sense_of(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
 
 
 def _known(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
+    tables = {"family": names.families, "by": lexicon.dimensions, "service": lexicon.services}
     fills = dict(names.folded.get(phrase, ()))
-    if phrase in names.families:
-        fills["family"] = names.families[phrase]
-    if phrase in lexicon.dimensions:
-        fills["by"] = lexicon.dimensions[phrase]
-    if phrase in lexicon.services:
-        fills["service"] = lexicon.services[phrase]
+    fills |= {kind: entries[phrase] for kind, entries in tables.items() if phrase in entries}
     means = lexicon.means.get(phrase, frozenset())
     weak = not fills and (not means or means <= WEAK)
     return Sense(start, phrase, means, fills, weak)

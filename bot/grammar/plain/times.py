@@ -9,9 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from bot.cards.lines import window_line
 from bot.errors import WrongInput
-from bot.model.window import Window
+from bot.model.window import DAY, Window
 
-_DAY = timedelta(days=1)
 MONTHS = (
     "january|jan|januar", "february|feb|februar", "march|mar|maerz|mrz", "april|apr", "may|mai",
     "june|jun|juni", "july|jul|juli", "august|aug", "september|sept|sep", "october|oct|oktober|okt",
@@ -109,7 +108,7 @@ class Calendar:
         return read(words)
 
     def _before(self, _: str) -> dict[str, str]:
-        return {"window": self._text(*[self._today - 2 * _DAY] * 2)}
+        return {"window": self._text(*[self._today - 2 * DAY] * 2)}
 
     def _monthyear(self, words: str) -> dict[str, str]:
         if "-" in words:
@@ -133,12 +132,12 @@ class Calendar:
     def _relquarter(self, words: str) -> dict[str, str]:
         start = _quarter_start(self._today)
         if not re.match(THIS, words):
-            start = _quarter_start(start - _DAY)
+            start = _quarter_start(start - DAY)
         return {"window": self._quarter_text(start)}
 
     def _quarter_text(self, start: date) -> str:
         after = (start.replace(day=1) + timedelta(days=95)).replace(day=1)
-        return self._text(start, after - _DAY)
+        return self._text(start, after - DAY)
 
     def _rolling(self, words: str) -> dict[str, str]:
         return self._length(
@@ -158,7 +157,7 @@ class Calendar:
 
     def _week(self, _: str) -> dict[str, str]:
         monday = self._today - timedelta(days=self._today.weekday() + 14)
-        return {"window": self._text(monday, monday + 6 * _DAY)}
+        return {"window": self._text(monday, monday + 6 * DAY)}
 
     def _relative(self, words: str) -> dict[str, str]:
         is_this = re.match(rf"(?:the\s+)?(?:{THIS})\b", words) is not None
@@ -184,7 +183,7 @@ class Calendar:
 
     def _weekend(self, _: str) -> dict[str, str]:
         saturday = self._today - timedelta(days=(self._today.weekday() - 5) % 7)
-        return {"window": self._text(saturday, saturday + _DAY)}
+        return {"window": self._text(saturday, saturday + DAY)}
 
     def _grammar(self, words: str) -> dict[str, str]:
         days = {"days": words[:-1]} if words.endswith("d") and words[:-1].isdigit() else {}
@@ -208,7 +207,7 @@ class Calendar:
         if "ago" in words or words.startswith("vor "):
             match = re.search(rf"({NUMBER})\s+(day|week|tag|woche)", words)
             assert match
-            unit = _DAY if match[2] in ("day", "tag") else 7 * _DAY
+            unit = DAY if match[2] in ("day", "tag") else 7 * DAY
             return self._today - _count(match[1]) * unit
         if match := re.search(rf"\b({MONTH})\b", words):
             number, year = re.search(r"(?<!\d)\d{1,2}(?!\d)", words), re.search(r"20\d\d", words)
@@ -218,9 +217,9 @@ class Calendar:
 
     def _named_day(self, words: str) -> date:
         if "before" in words or words == "vorgestern":
-            return self._today - 2 * _DAY
+            return self._today - 2 * DAY
         if words in ("yesterday", "gestern", "last night", "letzte nacht"):
-            return self._today - _DAY
+            return self._today - DAY
         if words in TODAY:
             return self._today
         if match := re.fullmatch(r"(?:on )?the (\d\d?)\w\w", words):
@@ -241,7 +240,7 @@ class Calendar:
         """Return the newest day of that number; raise `ValueError` where neither month has it."""
         if day <= self._today.day:
             return self._today.replace(day=day)
-        return (self._today.replace(day=1) - _DAY).replace(day=day)
+        return (self._today.replace(day=1) - DAY).replace(day=day)
 
     def _past(self, day: int, month: int) -> date:
         """Return the newest such day that is not ahead."""
@@ -252,7 +251,7 @@ class Calendar:
         """Write a span of whole days; a span that has begun ends today."""
         last = min(last, self._today) if first <= self._today else last
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last))
-        return window_line(Window(start, end + _DAY))
+        return window_line(Window(start, end + DAY))
 
 
 def _kind(match: re.Match[str]) -> tuple[str, str]:
