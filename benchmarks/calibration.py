@@ -29,7 +29,8 @@ from detectors import Detector
 from detectors.arrays import trailing
 from detectors.nodes.drop import troubled, under
 from detectors.nodes.idle import standing_still
-from detectors.rarity import WEEK, roles_of
+from detectors.numbers import WEEK
+from detectors.rarity import roles_of
 from detectors.usual import MEMORY
 from detectors.view import State, View
 

@@ -98,9 +98,7 @@ def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
     """
     n_steps = holds.shape[1]
     lasted: Counts = np.zeros(len(holds), dtype=np.intp)
-    if not n_steps:
-        return lasted
-    may_hold = holds[:, -1] if unknown is None else holds[:, -1] | unknown[:, -1]
+    may_hold = holds[:, -1:] if unknown is None else holds[:, -1:] | unknown[:, -1:]
     rows = may_hold.nonzero()[0]
     if not len(rows):
         return lasted
@@ -157,8 +155,7 @@ def since_last(holds: Mask) -> Counts:
     n_steps = holds.shape[1]
     if not n_steps:
         return np.zeros(holds.shape[0], dtype=np.intp)
-    ago: Counts = np.where(holds.any(axis=1), holds[:, ::-1].argmax(axis=1), n_steps)
-    return ago
+    return np.asarray(np.where(holds.any(axis=1), holds[:, ::-1].argmax(axis=1), n_steps))
 
 
 def close_gaps(holds: Mask) -> Mask:
@@ -196,7 +193,4 @@ def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> Number
     start, step = (holds.shape[1] - steps)[:, None], np.arange(holds.shape[1])
     before = (step < start) & (step >= start - length) & known
     count = before.sum(axis=1)
-    share: Numbers = np.where(
-        count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan
-    )
-    return share
+    return np.where(count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan)

@@ -207,22 +207,16 @@ def starts(view: View, scope: int, least: timedelta) -> list[Start]:
         else:
             together.append([compile_])
 
-    runs, place = view.reading.frame("run"), view.roster.scopes[scope]
-    if runs is not None and runs.has("run_step_count"):
-        runs = runs.pick([i for i, x in enumerate(runs.things) if scope_of(x) == place])
-        steps = runs.of("run_step_count")[:, :, None]
-        runs = replace(runs, metrics=("run_step_count",), values=steps)
-    else:
-        runs = None
+    runs, place = view.frame("run"), view.roster.scopes[scope]
+    runs = runs.pick([i for i, x in enumerate(runs.things) if scope_of(x) == place])
     groups = (Start(tuple(group)) for group in together)
     return [_with_job(start, past, runs) for start in groups if start.window.length >= least]
 
 
-def _with_job(start: Start, past: View, runs: Frame | None) -> Start:
+def _with_job(start: Start, past: View, runs: Frame) -> Start:
     """Return the start with the signs of its job, and whether it ran before."""
-    rows = np.array(past.roster.rows_of(sorted(start.instances)), dtype=np.intp)
-    jobs = (past.roster.labels[row].job for row in rows)
-    tags = frozenset(job_of(job) for job in jobs if job)
+    rows = past.roster.rows_of(sorted(start.instances))
+    tags = frozenset(job_of(job) for job in past.roster.jobs[rows].tolist() if job)
     if start.goes_on:
         return replace(start, names=tags)
     frame, window = past.window, start.window
@@ -234,8 +228,8 @@ def _with_job(start: Start, past: View, runs: Frame | None) -> Start:
     levels = levels[levels > 0]
     memory = float(np.median(levels)) if len(levels) else _NONE
 
-    names = _went_on(runs, window) if runs else frozenset()
-    if runs and names:
+    names = _went_on(runs, window)
+    if names:
         same = [i for i, x in enumerate(runs.things) if job_of(x.job) in names]
         reported = ~np.isnan(runs.of("run_step_count")[same, : _step(runs, window.start)])
         again = bool(reported.sum() >= runs.steps(RAN))

@@ -26,8 +26,10 @@ from detectors.nodes import drop, odd
 from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
 from detectors.nodes.compile import cold_anomalies, killed_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
+from detectors.numbers import DAY, HOUR
 from detectors.odd_model import Grow, Nodes, OddModel, known_costs
 from detectors.odd_model import learn as learn_oddness
+from detectors.readings import frame_of
 from detectors.roster import Limits, Roster, build_roster
 from detectors.usual import (
     NOTHING,
@@ -41,17 +43,6 @@ from detectors.usual import (
     strange_spans,
 )
 from detectors.view import LOOKBACK, JobPast, View
-
-_DAY = timedelta(days=1)
-_HOUR = timedelta(hours=1)
-_EMPTY = Frame(
-    "node",
-    (),
-    datetime.fromisoformat("2000-01-01T00:00:00+00:00"),
-    timedelta(minutes=5),
-    (),
-    np.zeros((0, 1, 0), np.float32),
-)
 
 
 class Detector:
@@ -100,8 +91,7 @@ class Detector:
 
     def view(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
         """Return the states of the nodes at `reading.now`, with what is usual for their jobs."""
-        whole = reading.frame("node")
-        whole = whole if whole and whole.n_steps else _EMPTY
+        whole = frame_of(reading, "node")
         limits = self._limits_of(whole, reading, policy)
         window = whole.last(limits.longest + LOOKBACK)
         still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
@@ -118,12 +108,10 @@ class Detector:
 
     def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
         """Return every compile that went on at `since` or later, as far as the reading goes."""
-        whole = reading.frame("node")
-        if not whole or not whole.n_steps:
-            return ()
+        whole = frame_of(reading, "node")
         limits = Limits(policy, build_roster(whole.things, reading.inventory))
         # A compile that began before is seen from its beginning, if it took no longer than a day.
-        part = whole.since(since - _DAY)
+        part = whole.since(since - DAY)
         view = View(reading, policy, limits, NOTHING, part, part, {})
         with np.errstate(invalid="ignore", divide="ignore"):
             return tuple(x for x in compiles(view) if x.window.end > since)
@@ -132,8 +120,8 @@ class Detector:
         """Return the thresholds of the nodes, made anew where the nodes or the policy changed."""
         listed, roster, limits = reading.inventory, self._roster, self._limits
         last = self._listed
-        alike = listed.instances is last.instances and listed.types is last.types
-        alike &= listed.reservations == last.reservations
+        same_nodes = listed.instances is last.instances and listed.types is last.types
+        alike = same_nodes and listed.reservations == last.reservations
         if roster is None or not alike or roster[0] != whole.things:
             self._listed = listed
             roster = self._roster = (whole.things, build_roster(whole.things, listed))
@@ -154,9 +142,9 @@ class Detector:
             return learn(part, roster, floor, past.strange, whole=every)
 
         def young() -> Usual:
-            hour = anchor_of(now, whole, _HOUR)
+            hour = anchor_of(now, whole, HOUR)
             strange = strange_spans(alerts, hour)
-            newest = Past(hour, YOUNG_JOB / _DAY, strange, past.source)
+            newest = Past(hour, YOUNG_JOB / DAY, strange, past.source)
 
             def learnt() -> Usual:
                 part = history(whole, hour, newest.days, whole.step)
@@ -164,10 +152,8 @@ class Detector:
 
             return self._young.get((newest, *nodes), learnt)
 
-        dropped = np.zeros(len(whole.things), dtype=bool)
-        for alert in alerts:
-            if alert.firing and alert.anomaly.rule in Family.DROP.rules:
-                dropped[roster.rows_of(alert.anomaly.things)] = True
+        drops = [a for a in alerts if a.firing and a.anomaly.rule in Family.DROP.rules]
+        dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
         known = self._usual.get((past, *nodes), learnt)
         return current(known, whole, roster, floor, dropped, young)
 
@@ -175,7 +161,7 @@ class Detector:
         """Return the odd combinations of nodes that no rule explains."""
         midnight = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
         silent = timedelta(days=view.policy.number("odd.silent_days"))
-        if midnight - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
+        if view.now - view.whole.start < silent or not view.limits.on("odd.on").any():
             return ()
         floor = view.number("idle.below")
         source = source_of(view.whole, view.reading, view.roster)
@@ -190,7 +176,7 @@ class Detector:
         if not model:
             return ()
 
-        hour = anchor_of(view.now, view.whole, _HOUR)
+        hour = anchor_of(view.now, view.whole, HOUR)
         strange_now = strange_spans(view.alerts, hour)
         usual = self._job_usual.get(
             (hour, strange_now, source, floor.tobytes()),
@@ -203,7 +189,7 @@ class Detector:
         end = spend.end if spend else view.now
         costs = self._costs.get(
             (end, source),
-            lambda: known_costs(spend, view.whole, view.roster, end, _HOUR),
+            lambda: known_costs(spend, view.whole, view.roster, end, HOUR),
             spend,
         )
         costs_far = np.zeros_like(model.costs.middle)

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -38,7 +38,7 @@ from detectors.arrays import Mask, Numbers, narrowed
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
 from detectors.numbers import count
-from detectors.rule import Rule, RuleMatch, anomalies_of
+from detectors.rule import Rule, RuleMatch, anomalies_of, rules_of
 from detectors.view import View
 
 _SPREADING = {cause for facts in CAUSES.values() for cause in facts.part_of}
@@ -49,10 +49,10 @@ _STATES: Sequence[NodeState] = tuple(NodeState)
 
 def _rules() -> tuple[Rule, ...]:
     """Return every rule that a module of `detectors.nodes` defines, the strongest first."""
-    folder = Path(__file__).with_name("nodes")
-    names = [module.name for module in iter_modules([str(folder)])]
-    modules = [import_module(f"detectors.nodes.{name}") for name in names]
-    rules = {rule for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
+    package = import_module("detectors.nodes")
+    modules = iter_modules(package.__path__, f"{package.__name__}.")
+    values = (value for x in modules for value in vars(import_module(x.name)).values())
+    rules = {value for value in values if isinstance(value, Rule)}
     return tuple(sorted(rules, key=lambda rule: rule.cause.facts.precedence or 0))
 
 
@@ -87,19 +87,14 @@ def diagnose(view: View) -> Diagnosis:
         for anomaly in anomalies_of(view, rule.cause, match, rule.explain)
     ]
 
-    silent = silence.find_silent(view)
-    silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
+    silent = silence.find_silent(view).within(~view.held_open(Cause.HARDWARE_FAULT.value))
     silences = anomalies_of(view, Cause.NO_DATA, silent, silence.explain_silent)
     anomalies += silence.with_mute(view, list(silences))
 
     # Full memory, errors or a drop explain no checkpoint that is missing, doing no work does.
-    stopped = view.nobody()
-    for rule, match in matches.items():
-        if rule.cause.facts.works_nothing:
-            stopped |= match.hit
-    faulty = _failing(fault, view)
-    if faulty.any():
-        stopped |= np.isin(view.roster.scope, view.roster.scope[faulty])
+    faulty = view.roster.scope[_failing(fault, view)]
+    idle = (match.hit for rule, match in matches.items() if rule.cause.facts.works_nothing)
+    stopped = np.logical_or.reduce([np.isin(view.roster.scope, faulty), *idle])
     starved = settled[drop.DROP].hit if drop.DROP in settled else view.nobody()
 
     # The node that all wait for is part of their alert, though it works as ever.
@@ -121,8 +116,7 @@ def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, R
     for rule, match in matches.items():
         if not match.hit.any():
             continue
-        unexplained = replace(match, hit=match.hit & ~explained)
-        plain, folded = _fold(unexplained, settled.values(), view)
+        plain, folded = _fold(match.within(~explained), settled.values(), view)
         if rule.cause in _SPREADING:
             staying = _kept(rule, match, plain.hit, settled, view)
             plain = _with_kept(plain, staying, view) if staying.any() else plain
@@ -130,12 +124,12 @@ def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, R
             # Collectives of a broken device's peers fail with it: their errors are its effect.
             fault = matches[faults.HARDWARE_FAULT]
             failing = _failing(fault, view)
-            since = _since(replace(fault, hit=fault.hit & failing), view)
+            since = _since(fault.within(failing), view)
             open_fault = failing & view.held_open(Cause.HARDWARE_FAULT.value)
-            since[np.unique(view.roster.scope[open_fault])] = np.inf
+            since[view.roster.scope[open_fault]] = np.inf
             since = since[view.roster.scope]
             folded |= plain.hit & (since > 0) & (plain.steps <= since)
-            plain = replace(plain, hit=plain.hit & ~folded)
+            plain = plain.within(~folded)
         explained |= match.hit | folded
         settled[rule] = plain
     return settled, explained
@@ -145,37 +139,38 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     """Return the state of every running node now."""
     young = view.age_seconds < view.steps("compiling.grace") * view.window.step.total_seconds()
     young = narrowed(young, lambda: np.asarray(~view.executing.any(axis=1)))
-    busy = _STATES.index(NodeState.BUSY)
-    codes = np.full(view.n, busy)
+    resting, holding = view.newest(view.resting), view.newest(view.holding)
 
-    def mark(nodes: Mask, state: NodeState) -> None:
-        codes[nodes] = _STATES.index(state)
-
-    mark(starved, NodeState.STARVED)
-    mark(view.newest(view.resting), NodeState.IDLE)
-    mark(view.newest(view.holding), NodeState.LOADED_IDLE)
-    mark(young & ~(codes == busy), NodeState.NEW)
-    mark(compiling.compiling_now(view), NodeState.COMPILING)
-    mark(view.silent, NodeState.NO_DATA)
-    mark(view.silent & young, NodeState.NEW)
-    mark(view.unwatched, NodeState.UNWATCHED)
+    # Of the states that hold for a node the last one counts.
+    codes = np.full(view.n, _STATES.index(NodeState.BUSY))
+    for mask, state in (
+        (starved, NodeState.STARVED),
+        (resting, NodeState.IDLE),
+        (holding, NodeState.LOADED_IDLE),
+        (young & (starved | resting | holding), NodeState.NEW),
+        (compiling.compiling_now(view), NodeState.COMPILING),
+        (view.silent, NodeState.NO_DATA),
+        (view.silent & young, NodeState.NEW),
+        (view.unwatched, NodeState.UNWATCHED),
+    ):
+        codes[mask] = _STATES.index(state)
     nodes = zip(view.roster.ids, codes.tolist(), view.roster.running.tolist(), strict=True)
     states = {name: _STATES[code] for name, code, runs in nodes if runs}
     for instance in view.roster.mute:
-        new = (view.now - instance.launched_at).total_seconds() < 3600
+        new = view.now - instance.launched_at < timedelta(hours=1)
         states[instance.id] = NodeState.NEW if new else NodeState.NO_DATA
     return states
 
 
 def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
     """Drop the nodes that began with or after a stronger match of half of their scope."""
-    folded = np.zeros(view.n, dtype=bool)
-    scope, sizes = view.roster.scope, np.maximum(view.roster.sizes, 1)
+    folded, scope = np.zeros_like(match.hit), view.roster.scope
+    sizes = np.maximum(view.roster.sizes, 1)
     for cause in stronger:
         counts = np.bincount(scope[cause.hit], minlength=len(sizes))
         wide = (2 * counts >= sizes) & (sizes > 1)
         folded |= match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
-    return replace(match, hit=match.hit & ~folded), folded
+    return match.within(~folded), folded
 
 
 def _kept(
@@ -187,9 +182,8 @@ def _kept(
     and half of the nodes there of which nothing else is seen. A node stays until it works again or
     another rule explains it.
     """
-    family = rule.cause.facts.family
     running = view.roster.running
-    alerted = view.held_open(*(family.rules if family else (rule.cause.value,))) & running
+    alerted = view.held_open(*rules_of(rule.cause)) & running
     scope = view.roster.scope
     since = _since(match, view)[scope]
     part, elsewhere = view.nobody(), view.nobody()
@@ -207,16 +201,15 @@ def _kept(
         began = (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
         silent = view.silent & running & began
         last = np.clip(view.window.n_steps - 1 - view.silent_steps, 0, None)
-        over = view.number("starved.over") * view.levels[1]
-        low = view.utilization[np.arange(view.n), last] < over
+        low = view.utilization[np.arange(view.n), last] < view.usual_work
         part |= silent & (low | (view.silent_steps >= since - FOLD_STEPS))
     part &= ~elsewhere & ~plain
     if not part.any():
         return part
 
-    counts = (plain | part, plain, running & ~part)
     in_incident, matched, clear = (
-        np.bincount(scope[mask], minlength=len(view.roster.scopes)) for mask in counts
+        np.bincount(scope[mask], minlength=len(view.roster.scopes))
+        for mask in (plain | part, plain, running & ~part)
     )
     wide = (2 * in_incident >= view.roster.sizes) & (matched > 0) & (2 * matched >= clear)
     return np.asarray(part & wide[scope])
@@ -272,7 +265,7 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     """
     if not fault.hit.any():
         return fault
-    failing = replace(fault, hit=fault.hit & _failing(fault, view))
+    failing = fault.within(_failing(fault, view))
     since = _since(failing, view)[view.roster.scope]
     waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
     fell = drops.hit & (drops.steps <= since + FOLD_STEPS) & _fellows(failing.hit, view)

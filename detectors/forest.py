@@ -22,6 +22,7 @@ from detectors.usual import (
     StrangeSpan,
     forget,
     in_order,
+    median,
     percentiles,
     utilization_of,
     worked_of,
@@ -126,10 +127,8 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     Steps with the same number are of one job. A node stops where it does nothing and its memory is
     freed, for longer than a checkpoint takes, or where another job begins within a step.
     """
-    level = worked_of(part)
-    zero = level <= floor[:, None].astype(np.float32)
-    memory = part.of(MEMORY)
-    restarted = restarts(part)
+    zero = worked_of(part) <= floor[:, None].astype(np.float32)
+    memory, restarted = part.of(MEMORY), restarts(part)
     if not zero.any():
         return np.cumsum(restarted, axis=1)
     freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]
@@ -163,11 +162,7 @@ def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual
 
 def median_of(values: Floats) -> Floats:
     """Return the median along axis 1 without nan, (n, k, m) -> (n, m); nan where all are."""
-    n, k, m = values.shape
-    if k == THREE:
-        return _middle([values[:, i].astype(np.float32) for i in range(k)])
-    flat = np.moveaxis(values, 1, 2).reshape(n * m, k)
-    return percentiles(np.ascontiguousarray(flat, dtype=np.float32), (0.5,))[0].reshape(n, m)
+    return _middle(list(np.moveaxis(values, 1, 0).astype(np.float32, copy=False)))
 
 
 def samples_of(part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) -> Floats:
@@ -200,9 +195,7 @@ def _middle(near: list[Floats]) -> Floats:
     if len(near) == THREE:
         first, second, third = in_order(*near)
         return np.where(np.isnan(third), first, second)
-    return percentiles(np.stack(near, axis=-1).reshape(-1, len(near)), (0.5,))[0].reshape(
-        near[0].shape
-    )
+    return median(np.stack(near, axis=-1).reshape(-1, len(near))).reshape(near[0].shape)
 
 
 def learn_scale(values: Floats, active: Mask) -> Scale:
@@ -210,10 +203,8 @@ def learn_scale(values: Floats, active: Mask) -> Scale:
 
     `values` are (n, n_samples, n_metrics), `active` is (n, n_samples).
     """
-    ranked = []
-    for metric in np.moveaxis(values, 2, 0):
-        working = np.where(active, metric, np.nan).astype(np.float32)
-        ranked.append(percentiles(working, (0.25, 0.5, 0.75)))
+    working = (np.where(active, metric, np.nan) for metric in np.moveaxis(values, 2, 0))
+    ranked = [percentiles(metric.astype(np.float32), (0.25, 0.5, 0.75)) for metric in working]
     quartiles = tuple(np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
     least = np.maximum(_LEAST_SPREAD * np.abs(quartiles[1]), _LEAST_SPREADS)
     return Scale.of(quartiles, least)

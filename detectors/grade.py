@@ -112,10 +112,9 @@ def _place(alert: Alert, incident: LabelledIncident) -> bool:
         if name not in ("instance", "job")
     ):
         return False
-    if _kind(alert.cause) is About.MONEY:
-        return True
     return (
-        not incident.things
+        _kind(alert.cause) is About.MONEY
+        or not incident.things
         or not alert.anomaly.things
         or bool(incident.things & set(alert.anomaly.things))
     )
@@ -127,15 +126,19 @@ def _touches(alert: Alert, incident: LabelledIncident) -> bool:
     same_kind = _kind(alert.cause) == _kind(incident.cause)
     if not (_place(alert, incident) or (same_cluster and same_kind)):
         return False
-    late = LATE if _kind(alert.cause) is About.NODES else timedelta(days=3)
     ends = alert.closed or incident.window.end
-    return alert.opened <= incident.window.end + late and ends >= incident.window.start
+    return alert.opened <= _until(alert, incident) and ends >= incident.window.start
 
 
 def _fits(alert: Alert, incident: LabelledIncident) -> bool:
-    late = LATE if _kind(alert.cause) is About.NODES else timedelta(days=3)
-    opens = incident.window.start - EARLY <= alert.opened <= incident.window.end + late
+    opens = incident.window.start - EARLY <= alert.opened <= _until(alert, incident)
     return opens and _place(alert, incident)
+
+
+def _until(alert: Alert, incident: LabelledIncident) -> datetime:
+    """Return until when an alert may open and still be about an incident."""
+    late = LATE if _kind(alert.cause) is About.NODES else timedelta(days=3)
+    return incident.window.end + late
 
 
 def _weekly(

@@ -114,8 +114,8 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
     restarted = restarts(part)
     rows = np.flatnonzero((resting | restarted).any(axis=1) | new)
-    stopped = resting[rows] & ~(memory[rows] > EMPTY * roster.memory[rows, None])
-    stopped |= restarted[rows]
+    freed = ~(memory[rows] > EMPTY * roster.memory[rows, None])
+    stopped = (resting[rows] & freed) | restarted[rows]
     begins = np.asarray(stopped.any(axis=1) | new[rows])
     stopped, rows = stopped[begins], rows[begins]
 
@@ -209,8 +209,8 @@ def _take_from_peers(
         apart = np.abs(memories[peers] / held[nodes][:, None] - 1)
         apart = apart + np.abs(latencies[peers] / latency[nodes][:, None] - 1)
         nearest = peers[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)]
-        alike = same_memory(memories[nearest], held[nodes], TWINS)
-        alike &= same_memory(latencies[nearest], latency[nodes], AS_QUICK)
+        as_large = same_memory(memories[nearest], held[nodes], TWINS)
+        alike = as_large & same_memory(latencies[nearest], latency[nodes], AS_QUICK)
         _take(merged, usual, nodes[alike], nearest[alike])
 
 
@@ -253,7 +253,7 @@ def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incide
         return [Incident(opened[0].anomaly.scope, rows, opened[0])]
 
     owner = np.full(len(rows), -1, dtype=np.intp)
-    about = [np.array(seen.roster.rows_of(alert.anomaly.things), dtype=np.intp) for alert in opened]
+    about = [seen.roster.rows_of(alert.anomaly.things) for alert in opened]
     for k, nodes in enumerate(about):
         owner[np.isin(rows, nodes)] = k
     for k, (alert, nodes) in enumerate(zip(opened, about, strict=True)):

@@ -42,6 +42,7 @@ def duration(name: str) -> timedelta:
     return timedelta(**{unit: float(amount)})
 
 
+HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(weeks=1)
 NAMED = count("words.NAMED")
 LISTED = count("words.LISTED")
 

@@ -17,7 +17,7 @@ import numpy as np
 from bot.model.frame import Frame
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Floats, Mask, Numbers, summed, sustained
-from detectors.bill.growth import HOUR, HOURS
+from detectors.bill.growth import type_in
 from detectors.forest import (
     COMBINED,
     JOB_HOURS,
@@ -32,12 +32,11 @@ from detectors.forest import (
     stops,
     usual_of_samples,
 )
-from detectors.numbers import count, duration, number
+from detectors.numbers import HOUR, WEEK, count, duration, number
 from detectors.roster import Roster, scope_of
 from detectors.usual import Past, percentiles, worked_of
 
 COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
-WEEK = timedelta(days=7)
 LATE = duration("odd_model.LATE")
 SPAN = count("odd_model.SPAN")
 _LEAST = count("odd_model.LEAST")
@@ -108,7 +107,7 @@ def known_costs(
     usd = np.nan_to_num(bill.of(SPEND_METRIC)).astype(np.float64)
     place = {scope: i for i, scope in enumerate(roster.scopes)}
     scope = np.array([place.get(scope_of(thing), -1) for thing in bill.things], dtype=np.intp)
-    instances = np.array([bool(HOURS.search(x.usage_type)) for x in bill.things], dtype=bool)
+    instances = np.array([bool(type_in(x.usage_type)) for x in bill.things], dtype=bool)
     tagged = scope >= 0
     all_usd, nodes_usd = (
         summed(usd[rows], scope[rows], n_scopes) for rows in (tagged, tagged & instances)
@@ -258,7 +257,7 @@ def learn(
         costs.usual,
         base=base,
         excess=over / count,
-        weekly=count / (len(blocks) * (BLOCK / timedelta(days=7))),
+        weekly=count / (len(blocks) * (BLOCK / WEEK)),
         highest=np.maximum(base, maxima.max(axis=1, initial=0)),
     )
 

@@ -23,7 +23,7 @@ from detectors.arrays import (
     sustained,
     trailing,
 )
-from detectors.numbers import count, duration, number
+from detectors.numbers import DAY, HOUR, count, duration, number
 from detectors.rarity import stretches_of
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
@@ -35,9 +35,8 @@ RECENT = duration("progress.RECENT")
 SMOOTH = duration("progress.SMOOTH")
 USUAL_PACE = duration("progress.USUAL_PACE")
 SLOWER = number("drop.SLOWER")
-IN_PROPORTION = number("drop_cause.TOGETHER")
+TOGETHER = number("drop_cause.TOGETHER")
 RESOLVED = number("progress.RESOLVED")
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _ENOUGH = count("progress.ENOUGH")
 REPORTS = number("progress.REPORTS")
 READ = number("progress.READ")
@@ -45,12 +44,15 @@ READ = number("progress.READ")
 
 def reporting_scopes(view: View) -> set[int]:
     """Return the scopes (as indices of the roster) with a run that reported within 20 minutes."""
-    frame = view.reading.frame("run")
-    if frame is None:
-        return set()
+    frame = view.frame("run")
     lately = np.isfinite(frame.last(RECENT).values).any(axis=(1, 2))
-    places = {scope_of(frame.things[i]) for i in np.flatnonzero(lately)}
-    return {i for i, scope in enumerate(view.roster.scopes) if scope in places}
+    return _scopes_of(view, frame, np.asarray(lately))
+
+
+def _scopes_of(view: View, frame: Frame, runs: Mask) -> set[int]:
+    """Return the scopes (as indices of the roster) of some runs."""
+    places = (view.roster.place.get(scope_of(frame.things[i])) for i in np.flatnonzero(runs))
+    return {place for place in places if place is not None}
 
 
 def scopes_by_progress(view: View, *, moves: bool) -> set[int]:
@@ -58,18 +60,14 @@ def scopes_by_progress(view: View, *, moves: bool) -> set[int]:
 
     A run is stuck whose step has not moved for 20 minutes.
     """
-    frame = view.reading.frame("run")
-    if frame is None or not frame.has("run_step_count"):
-        return set()
+    frame = view.frame("run")
     steps = frame.last(STUCK).of("run_step_count")
     reported = ~np.isnan(steps)
     highest = np.where(reported, steps, -np.inf).max(axis=1)
     lowest = np.where(reported, steps, np.inf).min(axis=1)
     reports = reported.mean(axis=1) >= REPORTS
-    chosen = reports & ((np.asarray(highest - lowest, dtype=np.float32) > 0) == moves)
-    index = {scope: i for i, scope in enumerate(view.roster.scopes)}
-    scopes = {scope_of(frame.things[i]) for i in np.flatnonzero(chosen)}
-    return {index[scope] for scope in scopes if scope in index}
+    moved = np.asarray(highest - lowest, dtype=np.float32) > 0
+    return _scopes_of(view, frame, reports & (moved == moves))
 
 
 class Pace(NamedTuple):
@@ -98,18 +96,17 @@ def pace_of_nodes(view: View) -> Pace:
         unknown, none = np.full(view.n, np.nan), np.zeros(view.n, dtype=np.intp)
         nobody = view.nobody
         pace = Pace(unknown, unknown.copy(), none, np.zeros(view.n), nobody(), counted=nobody())
-        frame = view.reading.frame("run")
-        if frame is not None and frame.n_steps:
-            _read_runs(view, frame, pace)
+        _read_runs(view, pace)
         _read_executions(view, pace)
         view.memo["pace"] = pace
-    found: Pace = view.memo["pace"]
-    return found
+    remembered: Pace = view.memo["pace"]
+    return remembered
 
 
-def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
+def _read_runs(view: View, pace: Pace) -> None:
     """Write the pace of the runs in place."""
-    frame, smoothing = frame.last(USUAL_PACE), frame.steps(SMOOTH)
+    frame = view.frame("run").last(USUAL_PACE)
+    smoothing = frame.steps(SMOOTH)
     rate, tokens = _rates(frame)
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
     reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
@@ -135,14 +132,12 @@ def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
                 members = members[view.roster.jobs[members] == place.job]
             rate[run] = _by_node(view, frame, rate[run], members)
         smooth = _rolling(rate[run], smoothing)
-        slow = (smooth < below)[None, :]
-        gap = np.isnan(smooth)[None, :]
+        slow, gap = (smooth < below)[None, :], np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
         pace.slow_steps[rows] = trailing(slow, gap)[0]
         if pace.slow_steps[rows[0]]:
-            one_run = np.zeros(1, dtype=np.intp)
-            weeks = view.policy.number("alert.rare_weeks")
-            before = stretches_of(slow, ~gap, one_run, one_run, weeks, frame.step)
+            alone, weeks = np.zeros(1, dtype=np.intp), view.policy.number("alert.rare_weeks")
+            before = stretches_of(slow, ~gap, alone, alone, weeks, frame.step)
             pace.usual_steps[rows] = before.rare[0]
 
 
@@ -154,12 +149,12 @@ def _by_node(view: View, frame: Frame, rate: Floats, members: Rows) -> Floats:
     """
     level = utilization_of(view.whole.last(frame.n_steps * frame.step))[members]
     busy = level > view.number("idle.below")[members][:, None]
-    ended = np.cumsum(np.pad(busy, ((0, 0), (frame.steps(_HOUR), 0))), axis=1)
+    ended = np.cumsum(np.pad(busy, ((0, 0), (frame.steps(HOUR), 0))), axis=1)
     worked = ended[:, -busy.shape[1] :] > ended[:, : busy.shape[1]]
     nodes = (np.isfinite(level) & worked).sum(axis=0).astype(np.float32)
 
     share = rate[-len(nodes) :] / np.where(nodes > 0, nodes, np.nan)
-    moved = share[: -frame.steps(_HOUR)]
+    moved = share[: -frame.steps(HOUR)]
     moved = moved[moved > 0]
     if len(moved) < frame.steps(LEAST):
         return rate
@@ -186,7 +181,7 @@ def _read_executions(view: View, pace: Pace) -> None:
     longer = view.latency[rows] / usual[rows, None]
     sent = view.metric(SENT)[rows] / view.usual_of(SENT)[rows, None]
     busy = view.level[rows] >= view.number("starved.over")[rows, None]
-    waits = busy & (longer >= SLOWER) & (np.abs(sent * longer - 1) <= IN_PROPORTION)
+    waits = busy & (longer >= SLOWER) & (np.abs(sent * longer - 1) <= TOGETHER)
     pace.slow_steps[rows] = trailing(waits, view.unknown[rows])
     pace.newest[rows] = np.where(waits[:, -1], 1 / longer[:, -1], np.nan)
     pace.lately[rows] = pace.newest[rows]
@@ -205,7 +200,7 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     ).astype(np.float64)
     growth = np.diff(counts, axis=1)
     growth[growth < 0] = np.nan
-    settled = growth[:, : -frame.steps(_HOUR)]
+    settled = growth[:, : -frame.steps(HOUR)]
     for run in np.flatnonzero(np.isfinite(settled).sum(axis=1) >= frame.steps(LEAST)):
         moved = settled[run][settled[run] > 0]
         usual = float(np.median(moved)) if len(moved) else 0.0
@@ -217,8 +212,9 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
 def _rolling(values: Floats, steps: int) -> Floats:
     """Return the mean of the readings in each step and those before it, (n_steps,)."""
     finite = np.isfinite(values)
-    total = np.concatenate([np.zeros(steps), np.cumsum(np.where(finite, values, 0.0))])
-    count = np.concatenate([np.zeros(steps), np.cumsum(finite)])
+    total, count = (
+        np.pad(np.cumsum(x), (steps, 0)) for x in (np.where(finite, values, 0.0), finite)
+    )
     number = count[steps:] - count[:-steps]
     mean = (total[steps:] - total[:-steps]) / np.maximum(number, 1)
     return np.where(number > 0, mean, np.nan).astype(np.float32)
@@ -239,11 +235,10 @@ def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
     Its place where that is not sure.
     """
     place = labels.only(("cluster", "job")) if labels.cluster else scope_of(labels)
-    frame = view.reading.frame("run")
-    if frame is None or not labels.cluster:
-        return NodesRun(None, place)
+    frame = view.frame("run")
     reporting = ~np.isnan(frame.until(at).last(RECENT).of(AGE)).all(axis=1)
-    runs = [int(i) for i in np.flatnonzero(reporting) if frame.things[i].cluster == labels.cluster]
+    clusters = {labels.cluster} - {""}  # of a node outside any no run is known
+    runs = [i for i in np.flatnonzero(reporting).tolist() if frame.things[i].cluster in clusters]
     same = [i for i in runs if frame.things[i].job == labels.job]
     if same or labels.job:
         runs = same
@@ -252,10 +247,9 @@ def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
 
 def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
     """Return the age of a run's newest checkpoint at a time, seconds; None where not known."""
-    frame = view.reading.frame("run")
-    if run.row is None or frame is None:
+    if run.row is None:
         return None
-    ages = frame.until(at).last(RECENT).of(AGE)[run.row]
+    ages = view.frame("run").until(at).last(RECENT).of(AGE)[run.row]
     readings = ages[~np.isnan(ages)]
     return float(readings[-1]) if len(readings) else None
 
@@ -265,10 +259,10 @@ def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) ->
 
     All of them where its nodes are being taken already.
     """
-    frame = view.reading.frame("run")
-    if run.row is None or frame is None or (due and due <= view.now):
+    if run.row is None or (due and due <= view.now):
         return age
-    return max(0.0, min(age, worked_seconds(view, frame, run.row, run_rows(view, run.labels), age)))
+    worked = worked_seconds(view, run.row, run_rows(view, run.labels), age)
+    return max(0.0, min(age, worked))
 
 
 def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
@@ -291,18 +285,17 @@ def run_rows(view: View, labels: Labels) -> Rows:
     return named if len(named) else running
 
 
-def worked_seconds(view: View, frame: Frame, row: int, rows: Rows, age: float) -> float:
+def worked_seconds(view: View, run: int, rows: Rows, age: float) -> float:
     """Return how much of the last `age` seconds the run made progress: only work can be lost.
 
     Not counted is when fewer than half of its nodes worked, or its step count stood still for
     `STUCK`.
     """
-    steps = frame.last(timedelta(seconds=age)).of("run_step_count")[row]
+    frame, length = view.frame("run"), timedelta(seconds=age)
+    steps = frame.last(length).of("run_step_count")[run]
     still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
     stuck = float(still.sum()) * frame.step.total_seconds()
-    if not len(rows):
-        return age - stuck
-    part = view.whole.last(timedelta(seconds=age))
+    part = view.whole.last(length)
     level = utilization_of(part)[rows]
     reported = ~np.isnan(level)
     working = (level > view.number("idle.below")[rows][:, None]).sum(axis=0)
@@ -322,10 +315,8 @@ def work_at_risk(view: View, rows: Rows, stopped: datetime | None = None) -> AtR
     if age is None:
         return None
     worked = worked_since(view, run, age + (view.now - until).total_seconds(), None)
-    hours = min(worked, age) / 3600
-    if hours <= 0:
-        return None
-    return AtRisk(workers_of(view, run, [view.roster.ids[i] for i in rows]), hours)
+    things = workers_of(view, run, [view.roster.ids[i] for i in rows])
+    return AtRisk(things, min(worked, age) / 3600) if min(worked, age) > 0 else None
 
 
 def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
@@ -382,10 +373,10 @@ def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) ->
     usual = _usual_demand(view, services)
     if of_any_kind:
         usual = np.where(np.isnan(usual), usual[::-1], usual)
-    hour, hours = view.now + _HOUR, []
-    while hour > view.now - float(needed[rows].max()) * view.window.step - _HOUR:
+    hour, hours = view.now + HOUR, []
+    while hour > view.now - float(needed[rows].max()) * view.window.step - HOUR:
         hours.append(usual[int(hour.weekday() >= 5), hour.hour])
-        hour -= _HOUR
+        hour -= HOUR
     return np.asarray(np.min(hours, axis=0)[of_service], dtype=np.float32)
 
 
@@ -435,7 +426,7 @@ def _quiet_day(view: View, rows: Rows) -> Mask:
 
     A night without any is no waste that anyone can stop.
     """
-    part = utilization_of(view.whole.last(_DAY).pick(rows))
+    part = utilization_of(view.whole.last(DAY).pick(rows))
     worked = (part > view.number("idle.below")[rows][:, None]).any(axis=1)
     reported = (~np.isnan(part)).mean(axis=1)
-    return np.asarray(~worked & (reported >= READ) & (part.shape[1] >= view.window.steps(_DAY)))
+    return np.asarray(~worked & (reported >= READ) & (part.shape[1] >= view.window.steps(DAY)))

@@ -16,10 +16,9 @@ from datetime import timedelta
 import numpy as np
 
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, runs_of
-from detectors.numbers import number
+from detectors.numbers import WEEK, number
 from detectors.roster import Roster
 
-WEEK = timedelta(weeks=1)
 ONE_JOB = number("jobs.LIKE")
 TAIL = number("rarity.TAIL")
 
@@ -33,6 +32,11 @@ class Stretches:
     """In steps, 0 where none was seen."""
     rare: Numbers
     """Steps that a stretch lasts once in `alert.rare_weeks`, 0 where none was seen."""
+
+    @staticmethod
+    def none(n: int) -> Stretches:
+        """Return the stretches of `n` nodes of which none was seen."""
+        return Stretches(np.zeros(n, dtype=np.intp), np.zeros(n), np.zeros(n))
 
 
 def roles_of(roster: Roster, memory: Floats) -> Counts:
@@ -71,8 +75,8 @@ def stretches_of(
     pause = gone[row, last] == gone[row, begin]
     row, begin, length = row[pause], begin[pause], (end - begin)[pause]
 
-    n = len(state)
-    count, longest, rare = np.zeros(n, dtype=np.intp), np.zeros(n), np.zeros(n)
+    stretches = Stretches.none(len(state))
+    count, longest, rare = stretches.count, stretches.longest, stretches.rare
     seen_weeks = going_on.sum(axis=1) * (step / WEEK)
     for scope in np.unique(scopes[row]):
         of_scope = np.flatnonzero(scopes == scope)
@@ -92,7 +96,7 @@ def stretches_of(
         if len(new):
             count[new] = count[of_scope].max()
             longest[new], rare[new] = longest[of_scope].max(), rare[of_scope].max()
-    return Stretches(count, longest, rare)
+    return stretches
 
 
 def return_level(lengths: Numbers, weeks_seen: float, weeks: float) -> float:

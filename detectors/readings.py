@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cached_property
+from datetime import datetime, timedelta
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,21 @@ from detectors.arrays import (
 from detectors.numbers import duration, number
 from detectors.roster import Limits, Roster
 from detectors.usual import RESERVED, Usual, worked_of
+
+_EMPTY = Frame(
+    "empty",
+    (),
+    datetime.fromisoformat("2000-01-01T00:00:00+00:00"),
+    timedelta(minutes=5),
+    (),
+    np.zeros((0, 1, 0), np.float32),
+)
+
+
+def frame_of(reading: Reading, kind: str) -> Frame:
+    """Return the frame of a kind; one of no things where none was read."""
+    frame = reading.frame(kind)
+    return frame if frame and frame.n_steps else _EMPTY
 
 
 @dataclass
@@ -67,6 +82,10 @@ class Readings:
         """Return the number of nodes."""
         return len(self.roster.ids)
 
+    def frame(self, kind: str) -> Frame:
+        """Return the frame of a kind; one of no things where none was read."""
+        return frame_of(self.reading, kind)
+
     def nobody(self) -> Mask:
         """Return a new mask that holds no node, (n,)."""
         return np.zeros(self.n, dtype=bool)
@@ -101,13 +120,9 @@ class Readings:
     def efa(self) -> Floats:
         """Return the larger of the sent and received rates over EFA, bytes a second."""
         names = (f"efa_{way}_bytes_per_second" for way in ("tx", "rx", "rdma_write", "rdma_read"))
-        rates = [self.metric(name) for name in names if self.window.has(name)]
-        if not rates:
-            return np.full(self.utilization.shape, np.nan, dtype=np.float32)
-        highest = rates[0]
-        for rate in rates[1:]:
-            highest = np.fmax(highest, rate)
-        return highest
+        rates = (self.metric(name) for name in names if self.window.has(name))
+        unread = np.full(self.utilization.shape, np.nan, dtype=np.float32)
+        return reduce(np.fmax, rates, unread)
 
     @cached_property
     def memory(self) -> Floats:
@@ -119,9 +134,10 @@ class Readings:
     def held(self) -> Floats:
         """Return 1 where a runtime is loaded, 0 where none is, nan where that is not known."""
         loaded = self.metric("neuron_runtime_loaded_ratio")
-        runtime = self.metric("neuron_runtime_memory_used_bytes")
-        cores = self.metric("neuroncore_memory_used_bytes")
-        by_memory = np.fmax(runtime, cores)
+        by_memory = np.fmax(
+            self.metric("neuron_runtime_memory_used_bytes"),
+            self.metric("neuroncore_memory_used_bytes"),
+        )
         guess = np.where(np.isnan(by_memory), np.nan, by_memory > 0)
         return np.where(np.isnan(loaded), guess, loaded > 0.5).astype(np.float32)
 
@@ -157,10 +173,13 @@ class Readings:
         low, middle, high = self.usual.at(self.now, self.roster.inference)
         reserved = self.recent(self.metric(RESERVED), 1) / self.usual_of(RESERVED)
         fewer = (reserved > 0) & (reserved < 1) & ~self.roster.inference
-        if not fewer.any():
-            return low, middle, high
         share = np.where(fewer, reserved, np.float32(1))
         return low * share, middle * share, high * share
+
+    @cached_property
+    def usual_work(self) -> Numbers:
+        """Return the utilization from which a node works as usual, (n,)."""
+        return self.number("starved.over") * self.levels[1]
 
     def metric(self, name: str) -> Floats:
         """Return one metric of the window; all nan where it was never read."""
@@ -218,16 +237,16 @@ def compiles_in_log(
         if mark.instance in roster.row and mark.at > frame.start - LONGEST:
             by_node.setdefault(mark.instance, []).append(mark)
 
-    found: dict[str, list[Window]] = {}
+    joined: dict[str, list[Window]] = {}
     for instance, lines in by_node.items():
-        compiles = found.setdefault(instance, [])
+        compiles = joined.setdefault(instance, [])
         for graph in sorted(_graphs_in_log(lines, frame.end)):
             if compiles and graph.start - compiles[-1].end <= LULL:
                 end = max(compiles[-1].end, graph.end)
                 compiles[-1] = Window(compiles[-1].start, end)
             else:
                 compiles.append(graph)
-    return found
+    return joined
 
 
 def states_in_log(

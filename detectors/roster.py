@@ -60,6 +60,11 @@ class Roster:
         return {name: i for i, name in enumerate(self.ids)}
 
     @cached_property
+    def place(self) -> Mapping[Labels, int]:
+        """Return the number of each scope."""
+        return {scope: i for i, scope in enumerate(self.scopes)}
+
+    @cached_property
     def jobs(self) -> npt.NDArray[np.str_]:
         """Return the job that each node names, "" where it names none, (n,)."""
         return np.array([x.job for x in self.labels], dtype=np.str_)
@@ -84,9 +89,15 @@ class Roster:
         for scope in np.unique(self.scope[nodes]).tolist():
             yield scope, np.flatnonzero(nodes & (self.scope == scope))
 
-    def rows_of(self, things: Iterable[str]) -> list[int]:
+    def rows_of(self, things: Iterable[str]) -> Rows:
         """Return the rows of the things that are nodes here."""
-        return [self.row[thing] for thing in things if thing in self.row]
+        return np.array([self.row[thing] for thing in things if thing in self.row], dtype=np.intp)
+
+    def among(self, things: Iterable[str]) -> Mask:
+        """Return which nodes are among the things, (n,)."""
+        mask = np.zeros(len(self.ids), dtype=bool)
+        mask[self.rows_of(things)] = True
+        return mask
 
 
 def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
@@ -107,22 +118,21 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
     # What a tag, or a label of its node group, names as the purpose of a node.
     marks = ({**i.node_labels, **i.tags} if i else {} for i in instances)
     purposes = ({key.lower(): text for key, text in x.items()}.get("purpose", "") for x in marks)
-    launches = [i.launched_at.timestamp() if i else -np.inf for i in instances]
-    serving = [serves(x, i) for x, i in zip(labels, instances, strict=True)]
     accelerated = [
         is_neuron(x.instance_type) or t is not None for x, t in zip(labels, types, strict=True)
     ]
-    running = [i.running if i else nothing_known for i in instances]
     mute = (i for i in inventory.instances.values() if i.running and i.id not in present)
     return Roster(
         ids=tuple(x.instance for x in labels),
         labels=labels,
         scopes=tuple(scopes),
         scope=np.array([place[scope] for scope in scope_of_node], dtype=np.intp),
-        running=np.array(running, dtype=bool),
-        launched=np.array(launches, dtype=np.float64),
+        running=np.array([i.running if i else nothing_known for i in instances], dtype=bool),
+        launched=np.array([i.launched_at.timestamp() if i else -np.inf for i in instances]),
         ends=np.array([_block_end(i, inventory) if i else np.inf for i in instances]),
-        inference=np.array(serving, dtype=bool),
+        inference=np.array(
+            [serves(x, i) for x, i in zip(labels, instances, strict=True)], dtype=bool
+        ),
         accelerated=np.array(accelerated, dtype=bool),
         neuron=np.array(
             [is_neuron(x.instance_type) or not x.instance_type for x in labels], dtype=bool
@@ -149,15 +159,15 @@ def _block_end(instance: Instance, inventory: Inventory) -> float:
     """
     if instance.market is not Market.CAPACITY_BLOCK:
         return np.inf
-    alike, place = [], (instance.labels.instance_type, instance.labels.zone)
-    for block in inventory.reservations:
-        if block.market is not Market.CAPACITY_BLOCK or block.ends_at is None:
-            continue
-        if block.labels.resource == instance.reservation:
-            return block.ends_at.timestamp()
-        if not instance.reservation and (block.labels.instance_type, block.labels.zone) == place:
-            alike.append(block.ends_at.timestamp())
-    return max(alike, default=np.inf)
+    blocks = [
+        (block.labels, block.ends_at.timestamp())
+        for block in inventory.reservations
+        if block.market is Market.CAPACITY_BLOCK and block.ends_at is not None
+    ]
+    if instance.reservation:
+        return next((end for x, end in blocks if x.resource == instance.reservation), np.inf)
+    place = (instance.labels.instance_type, instance.labels.zone)
+    return max((end for x, end in blocks if (x.instance_type, x.zone) == place), default=np.inf)
 
 
 def _words(text: str) -> list[str]:
@@ -198,8 +208,7 @@ class Limits:
         """Return which nodes are kept ready on purpose, (n,): they may do nothing."""
         spared = [set(_words(policy.text("idle.spared"))) for policy in self._policies]
         purposes = [set(_words(purpose)) for purpose in self.roster.purposes]
-        named = [bool(p & w) for p, w in zip(purposes, spared, strict=True)]
-        return np.array(named, dtype=bool)
+        return np.array([bool(p & w) for p, w in zip(purposes, spared, strict=True)], dtype=bool)
 
     @cached_property
     def longest(self) -> timedelta:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Container, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -43,18 +43,20 @@ class RuleMatch:
     They say nothing of the whole; None = none.
     """
 
+    def within(self, mask: Mask) -> RuleMatch:
+        """Return the match without the nodes outside a mask, (n,)."""
+        return replace(self, hit=self.hit & mask)
+
 
 @lru_cache(maxsize=8)
-def _no_match(n: int) -> RuleMatch:
-    """Return the arrays of most rules at most ticks; nobody may write into them."""
+def no_match(n: int) -> RuleMatch:
+    """Return the match of a rule that is about none of `n` nodes, as most are at most ticks.
+
+    Nobody may write into its arrays.
+    """
     none = RuleMatch(np.zeros(n, dtype=bool), np.ones(n))
     none.hit.flags.writeable = none.steps.flags.writeable = False
     return none
-
-
-def no_match(view: View) -> RuleMatch:
-    """Return the match of a rule that is about no node."""
-    return _no_match(view.n)
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,12 @@ class Subject:
     wide: bool = False
 
 
+def rules_of(cause: Cause) -> tuple[str, ...]:
+    """Return the rules whose open alert a cause goes on with: those of its family, else its own."""
+    family = cause.facts.family
+    return family.rules if family else (cause.value,)
+
+
 def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanation) -> Anomaly:
     """Return the anomaly of a subject.
 
@@ -184,9 +192,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
     """
     cause = explanation.cause or cause
     facts, hours = cause.facts, explanation.lost_hours
-    family = explanation.family or ()
-    if explanation.family is None and facts.family:
-        family = facts.family.rules
+    family = rules_of(cause) if explanation.family is None else explanation.family
     alert = view.alert((cause.value, *family), subject.scope)
     start = alert.anomaly.window.start if alert else subject.start
     suggestions, metric = explanation.suggestions, explanation.metric
@@ -222,10 +228,8 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
 
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
     """Yield one anomaly for each incident that has nodes in the match."""
-    family = cause.facts.family
-    rules = family.rules if family else (cause.value,)
     for _, nodes in view.roster.by_scope(match.hit):
-        for incident in incidents(view, rules, nodes):
+        for incident in incidents(view, rules_of(cause), nodes):
             rows = speaking = incident.rows
             if match.kept is not None and not match.kept[rows].all():
                 speaking = rows[~match.kept[rows]]
@@ -283,9 +287,7 @@ def _times_since_seen(
 
     1 for its nodes: what they lost before is counted. A node that joins lost since its own onset.
     """
-    times = np.ones(len(rows))
-    family = cause.facts.family
-    alert = view.alert(family.rules if family else (cause.value,), scope)
+    times, alert = np.ones(len(rows)), view.alert(rules_of(cause), scope)
     if alert and view.now > alert.seen:
         joining = ~np.isin(rows, view.members(alert))
         unseen = (view.now - alert.seen) / view.window.step

@@ -134,10 +134,11 @@ class Usual:
             around(levels[int(now.weekday() >= 5)], now)
             for levels in (self.hourly_low, self.hourly_middle)
         )
-        low = np.where(inference, lowest, self.low)
-        middle = np.where(inference, lowest, self.middle)
-        high = np.where(inference, usual, self.high)
-        return low, middle, high
+        return (
+            np.where(inference, lowest, self.low),
+            np.where(inference, lowest, self.middle),
+            np.where(inference, usual, self.high),
+        )
 
 
 def around(levels: Floats, now: datetime) -> Floats:
@@ -258,19 +259,10 @@ def learn(
         of_job = (level > floor[:, None]) & (same_memory(memory, newest, alike) | any_job)
         level[~of_job] = np.nan
     readable = ~np.isnan(level)
-    reached = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
-    reached = reached / np.maximum(readable.sum(axis=1), 1)
-    unpaused = np.where(enough & ~roster.inference, reached / middle, 1)
-    return Usual(
-        middle,
-        low,
-        high,
-        medians,
-        hourly_low,
-        hourly_middle,
-        sure,
-        unpaused.astype(np.float32),
-    )
+    total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
+    reached = total / np.maximum(readable.sum(axis=1), 1)
+    unpaused = np.where(enough & ~roster.inference, reached / middle, 1).astype(np.float32)
+    return Usual(middle, low, high, medians, hourly_low, hourly_middle, sure, unpaused)
 
 
 def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
@@ -290,14 +282,9 @@ def same_memory(held: Floats | None, other: Floats, apart: float | Floats = SAME
         return np.asarray(np.abs((np.nan if held is None else held) / other - 1) <= apart)
 
 
-def medians_along(values: Floats) -> Floats:
-    """Return the median of each row without nan, (n,)."""
-    return percentiles(values, (0.5,))[0]
-
-
 def medians_where(values: Floats, chosen: Mask) -> Floats:
     """Return the median of each row's chosen readings, nan where there is none, (n,)."""
-    return medians_along(np.where(chosen, values, np.nan).astype(np.float32))
+    return median(np.where(chosen, values, np.nan).astype(np.float32))
 
 
 def utilization_of(frame: Frame) -> Floats:
@@ -324,8 +311,13 @@ def forget(values: Floats, part: Frame, roster: Roster, strange: tuple[StrangeSp
         first = max(0, (start - part.start) // part.step)
         last = -((part.start - end) // part.step)
         rows = roster.rows_of(things)
-        if rows and last > first:
+        if len(rows) and last > first:
             values[rows, first:last] = np.nan
+
+
+def median(values: Floats) -> Floats:
+    """Return the median along the last axis without nan, nan where there is nothing, (n,)."""
+    return percentiles(values, (0.5,))[0]
 
 
 def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
@@ -340,8 +332,7 @@ def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
 
     # numpy sorts nan last; a row of nothing but nan gives its first.
     unread = np.isnan(ordered)
-    last = np.where(unread[:, -1], unread.argmax(axis=1), ordered.shape[1]) - 1
-    np.maximum(last, 0, out=last)
+    last = np.maximum(np.where(unread[:, -1], unread.argmax(axis=1), ordered.shape[1]) - 1, 0)
     rows = np.arange(len(ordered))
     return tuple(
         ordered[rows, np.rint(rank * last).astype(np.intp)].astype(np.float32, copy=False)

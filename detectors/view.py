@@ -88,8 +88,7 @@ class JobPast:
 
     def stretches(self, view: View, state: State, asked: Mask) -> Stretches:
         """Return the stretches of a state in the scopes of the nodes asked for."""
-        scope = view.roster.scope
-        found = Stretches(np.zeros(view.n, dtype=np.intp), np.zeros(view.n), np.zeros(view.n))
+        scope, stretches = view.roster.scope, Stretches.none(view.n)
         for place in np.unique(scope[asked]).tolist():
             rows = np.flatnonzero(scope == place)
             usual = view.usual.pick(rows)
@@ -98,14 +97,14 @@ class JobPast:
             if key not in self.roles:
                 self.roles[key] = self._learn(view, state, rows, usual)
             learnt = self.roles[key]
-            found.count[rows], found.longest[rows] = learnt.count, learnt.longest
-            found.rare[rows] = learnt.rare
-        return found
+            stretches.count[rows], stretches.longest[rows] = learnt.count, learnt.longest
+            stretches.rare[rows] = learnt.rare
+        return stretches
 
     def _learn(self, view: View, state: State, rows: Rows, usual: Usual) -> Stretches:
         """Learn the stretches of a state of the nodes at `rows`, all of one scope."""
-        part = view.whole.until(self.past.anchor)
-        part = part.since(self.past.anchor - timedelta(days=self.past.days)).pick(rows)
+        anchor, days = self.past.anchor, timedelta(days=self.past.days)
+        part = view.whole.until(anchor).since(anchor - days).pick(rows)
         history = view.over(part, usual)
         holds, going_on = state(history), history.going_on.astype(np.float32)
         forget(going_on, part, history.roster, self.past.strange)
@@ -113,8 +112,7 @@ class JobPast:
         bridged = bridge(holds, history.gap)
         roles = roles_of(history.roster, history.usual_of(MEMORY))
         weeks = view.policy.number("alert.rare_weeks")
-        scopes = history.roster.scope
-        return stretches_of(bridged, going_on > 0, scopes, roles, weeks, part.step)
+        return stretches_of(bridged, going_on > 0, history.roster.scope, roles, weeks, part.step)
 
 
 @dataclass
@@ -300,8 +298,7 @@ class View(Readings):
     def stretches(self, state: State, asked: Mask) -> Stretches:
         """Return the stretches of a state in the past of the jobs of the nodes asked for, (n,)."""
         if self.past is None or not asked.any():
-            none = np.zeros(self.n)
-            return Stretches(none.astype(np.intp), none, none)
+            return Stretches.none(self.n)
         return self.past.stretches(self, state, asked)
 
     def rare_after(self, key: str, state: State, asked: Mask) -> Numbers:
@@ -379,8 +376,7 @@ class View(Readings):
         for time in set(end[training]):
             nodes = np.flatnonzero(training & (end == time))
             work = worked_of(self.whole.until(time).last(BEFORE).pick(nodes))
-            least = self.number("starved.over")[nodes] * usual[nodes]
-            level = medians_where(work, work >= least[:, None])
+            level = medians_where(work, work >= self.usual_work[nodes, None])
             before[nodes] = np.where(np.isnan(level), usual[nodes], level)
         return before
 
@@ -416,13 +412,10 @@ class View(Readings):
         for place in np.unique(scope):
             for incident in incidents(self, rules, rows[scope == place]):
                 if incident.alert:
+                    members = np.intersect1d(incident.rows, self.members(incident.alert))
                     since_seen = round((self.now - incident.alert.seen) / self.window.step)
-                    seen = np.isin(rows, incident.rows) & np.isin(
-                        rows, self.members(incident.alert)
-                    )
-                    ago[seen] = since_seen
-        ago = np.clip(ago, 1, n_steps)
-        share[~newest_of(n_steps, ago)] = np.nan
+                    ago[np.isin(rows, members)] = since_seen
+        share[~newest_of(n_steps, np.clip(ago, 1, n_steps))] = np.nan
         lost[rows] = mean_of_rows(share)
         return lost
 
@@ -439,22 +432,18 @@ class View(Readings):
         """Return the open alert of the rules about the nodes at `rows`, all of one incident."""
         return incidents(self, rules, rows)[0].alert
 
-    def members(self, alert: Alert) -> list[int]:
+    def members(self, alert: Alert) -> Rows:
         """Return the rows of the nodes that an alert is about, or was at its peak."""
         peak = alert.peak.anomaly.things if alert.peak else ()
         return self.roster.rows_of({*alert.anomaly.things, *peak})
 
-    def is_open(self, *rules: str) -> bool:
-        """Return whether an alert of the rules is open in any scope."""
-        return any(rule in rules for rule, _ in self.open)
+    def opened(self, *rules: str) -> list[Alert]:
+        """Return the open alerts of the rules in all scopes."""
+        return [alert for (rule, _), alert in self.open.items() if rule in rules]
 
     def held_open(self, *rules: str) -> Mask:
         """Return which nodes an open alert of the rules is about, (n,)."""
-        mask = self.nobody()
-        for (rule, _), alert in self.open.items():
-            if rule in rules:
-                mask[self.roster.rows_of(alert.anomaly.things)] = True
-        return mask
+        return self.roster.among(x for alert in self.opened(*rules) for x in alert.anomaly.things)
 
     @cached_property
     def gap(self) -> Mask:
@@ -486,13 +475,11 @@ class View(Readings):
 
         That is when an open alert of the rules did, or their longest streak.
         """
-        longest = float(steps[rows].max())
-        start = self.time_of(longest)
-        alert = self.alert_of(rules, rows)
+        longest, alert = float(steps[rows].max()), self.alert_of(rules, rows)
         # A streak that is shorter than the window was interrupted: the time before is not its own.
         if alert and longest >= self.window.n_steps:
-            return min(start, alert.anomaly.window.start)
-        return start
+            return min(self.time_of(longest), alert.anomaly.window.start)
+        return self.time_of(longest)
 
     def stretch(self, steps: Numbers, rows: Rows, *rules: str) -> Floats:
         """Return the utilization of the nodes at `rows` over their state, (len(rows), n_steps)."""
@@ -522,7 +509,4 @@ class View(Readings):
 
     def rows_in(self, labels: Labels) -> Rows:
         """Return the rows of the nodes in the scope of `labels`."""
-        scope, scopes = scope_of(labels), self.roster.scopes
-        if scope not in scopes:
-            return np.zeros(0, dtype=np.intp)
-        return np.flatnonzero(self.roster.scope == scopes.index(scope))
+        return np.flatnonzero(self.roster.scope == self.roster.place.get(scope_of(labels), -1))

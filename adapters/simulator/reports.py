@@ -21,6 +21,7 @@ from adapters.simulator.fleet import Fleet, SimulatedNode
 from adapters.simulator.scenario import Kind
 from adapters.simulator.telemetry import DimensionSets, SimulatedBlock, Workers
 from adapters.simulator.workload import Array, generator
+from bot.model.frame import runs_of
 
 NAMESPACE = "Trn/Training"
 
@@ -106,17 +107,14 @@ def write_logs(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> int:
     by_cluster: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for workers in jobs:
         compiling = workers.signals.compiling
-        for row, node in enumerate(workers.nodes):
-            # Both ends of each stretch of compiling.
-            changes = np.diff(np.concatenate(([0], compiling[row] > 0, [0])).astype(np.int8))
-            edges = np.flatnonzero(changes).tolist()
-            for begin, end in zip(edges[::2], edges[1::2], strict=True):
-                digest = sha256(f"{node.job.name} {begin}".encode()).hexdigest()
-                module = f"MODULE_{int(digest[:14], 16)}+d41d8cd9"
-                events = by_cluster[workers.cluster]
-                events.append(_event(node, begin, _CALL.format(module=module), fleet))
-                if end < fleet.minutes and compiling[row, begin] == 1:
-                    events.append(_event(node, end, _DONE.format(module=module), fleet))
+        # Each stretch of compiling of each node.
+        for row, begin, end in np.transpose(runs_of(compiling > 0)).tolist():
+            node, events = workers.nodes[row], by_cluster[workers.cluster]
+            digest = sha256(f"{node.job.name} {begin}".encode()).hexdigest()
+            module = f"MODULE_{int(digest[:14], 16)}+d41d8cd9"
+            events.append(_event(node, begin, _CALL.format(module=module), fleet))
+            if end < fleet.minutes and compiling[row, begin] == 1:
+                events.append(_event(node, end, _DONE.format(module=module), fleet))
 
     for cluster, events in by_cluster.items():
         # Log events are kept in the order of their times, whatever node wrote them.

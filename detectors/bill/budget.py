@@ -22,8 +22,8 @@ from bot.model.policy import Policy
 from bot.model.projection import Projection, is_seldom, project
 from bot.model.window import month_of
 from detectors.arrays import Numbers
-from detectors.bill.growth import DAY, BillLines, growth_score, lay_out
-from detectors.numbers import duration, percent
+from detectors.bill.growth import BillLines, growth_score, lay_out, rounded
+from detectors.numbers import DAY, duration, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 
@@ -65,8 +65,8 @@ class BudgetBurn:
     @property
     def used_up(self) -> datetime:
         """Return when the budget is used up at the faster pace of the newest day and window."""
-        pace = max(self.day, self.week, 1e-9)
-        return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
+        days = (self.budget - self.spent) / max(self.day, self.week, 1e-9)
+        return self.through + min(days, 3660.0) * DAY
 
 
 def budget_burns(view: View) -> list[BudgetBurn]:
@@ -75,8 +75,7 @@ def budget_burns(view: View) -> list[BudgetBurn]:
     The same until another day has settled, or another month begins.
     """
     budgets = budgets_of(view.policy)
-    frame = view.reading.frame("spend") if budgets else None
-    bill = lay_out(frame) if frame else None
+    bill = lay_out(view.reading.frame("spend")) if budgets else None
     if bill is None:
         return []
     days = {scope: int(view.policy.at(scope).number("budget_burn.slow_days")) for scope in budgets}
@@ -155,9 +154,8 @@ def budget_anomalies(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomal
         # An open alert holds until the slow window fits the budget again.
         too_fast = burn.spent >= burn.budget or slow or fast or (alerted and week >= 1)
         if policy.on("budget_burn.on") and too_fast:
-            over = max(burn.day, burn.week) - burn.allowed
-            usd_per_hour = Decimal(str(round(max(over, 0.0) / 24, 4)))
-            subject = Subject(burn.scope, burn.scope, (), view.now, usd_per_hour=usd_per_hour)
+            over = rounded(max(0.0, max(burn.day, burn.week) - burn.allowed) / 24)
+            subject = Subject(burn.scope, burn.scope, (), view.now, usd_per_hour=over)
             yield anomaly_of(view, Cause.BUDGET_BURN, subject, _explanation(view, burn))
 
 
@@ -167,8 +165,8 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
     end = rate = "used up"
     if not gone:
         early = round((burn.ends - burn.used_up) / DAY)
-        end = f"about {burn.used_up:%Y-%m-%d}, {early} days early"
-        end = f"at {usd(pace, 0)} a day used up {end}"
+        when = f"about {burn.used_up:%Y-%m-%d}, {early} days early"
+        end = f"at {usd(pace, 0)} a day used up {when}"
         rate = f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window"
     name = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
     spent = f"{usd(burn.spent, 0)} of {usd(burn.budget, 0)} ({percent(burn.spent / burn.budget)})"

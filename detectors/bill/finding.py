@@ -17,9 +17,6 @@ from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Numbers
 from detectors.bill.growth import (
-    DAY,
-    HOUR,
-    HOURS,
     LINE,
     LOOKBACK,
     BillLines,
@@ -28,10 +25,12 @@ from detectors.bill.growth import (
     RootCause,
     growth_score,
     root_of,
+    rounded,
+    type_in,
 )
 from detectors.bill.jumps import ROUTES
 from detectors.bill.use import nowcast
-from detectors.numbers import number, percent
+from detectors.numbers import DAY, HOUR, number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 
@@ -96,19 +95,13 @@ class Excess:
         """Return it as an anomaly states it."""
         rate, spread = self.usd_per_hour, self.spread * self.per_day / 24
         usd = Decimal(str(round(max(0.0, float(self.over.sum())), 6)))
-        until = None if self.lasts else self.through
-        return BilledExcess(
-            self.through, usd, _rate(max(0.0, rate - spread)), _rate(rate + spread), until
-        )
+        low, high = rounded(max(0.0, rate - spread)), rounded(rate + spread)
+        return BilledExcess(self.through, usd, low, high, None if self.lasts else self.through)
 
     @property
     def rate(self) -> Decimal:
         """Return USD an hour as an anomaly states it."""
-        return _rate(self.usd_per_hour)
-
-
-def _rate(usd: float) -> Decimal:
-    return Decimal(str(round(usd, 4)))
+        return rounded(self.usd_per_hour)
 
 
 @dataclass(frozen=True)
@@ -171,19 +164,18 @@ def _things_of(jump: Jump, bill: BillLines) -> list[int]:
     Hours of an instance type count whatever they are bought as: an instance that was spot and is
     now on demand costs the difference.
     """
-    match = HOURS.search(jump.where.usage_type)
+    kind = type_in(jump.where.usage_type)
     if not jump.where.usage_type and jump.parts:
         parts = jump.things
         return [i for i, thing in enumerate(bill.things) if thing in parts]
-    where = jump.where.only(("account", "region") if match else LINE)
+    where = jump.where.only(("account", "region") if kind else LINE)
     place = Labels.shared(jump.growing).only(_TAGS)
-    rows = [
-        i for i, thing in enumerate(bill.things) if where.selects(thing) and place.selects(thing)
+    return [
+        i
+        for i, thing in enumerate(bill.things)
+        if where.selects(thing) and place.selects(thing)
+        if not kind or type_in(thing.usage_type) == kind
     ]
-    if match is None:
-        return rows
-    types = {i: HOURS.search(bill.things[i].usage_type) for i in rows}
-    return [i for i, kind in types.items() if kind and kind[1] == match[1]]
 
 
 def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float]:
@@ -270,8 +262,7 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
         root = root_of(tuple(part for jump in ranked for part in _by_day(jump)))
         labels = root.labels if root else Labels()
         # The instance type where all of it is hours of one.
-        hours = [HOURS.search(jump.where.usage_type) for jump in ranked]
-        types = {match[1] if match else "" for match in hours}
+        types = {type_in(jump.where.usage_type) for jump in ranked}
         if len(types) == 1:
             labels = replace(labels, instance_type=types.pop())
         labels = labels.merge(Labels.shared(jump.where for jump in ranked))
@@ -332,8 +323,8 @@ def _explanation(
     explained = f" {root}." if root and sum(len(jump.parts) for jump in jumps) > 1 else ""
 
     # The things that grew most, with USD a day more: usage type, place, tags.
-    parts = [part for jump in jumps for part in _by_day(jump)]
-    grown = sorted((part for part in parts if part[1] > part[2]), key=lambda p: p[2] - p[1])
+    parts = (part for jump in jumps for part in _by_day(jump) if part[1] > part[2])
+    grown = sorted(parts, key=lambda part: part[2] - part[1])
     evidence = []
     for thing, value_now, before in grown[:5]:
         place = f"{thing.usage_type or thing.service} {thing.region}".strip()
@@ -343,8 +334,9 @@ def _explanation(
     suggestions = JUMP_SUGGESTIONS.get(cause)
     if cause is Cause.TRANSFER_ROUTE:
         routes = zip(ROUTES, cause.facts.suggestions, strict=True)
-        taken = "\n".join(usages)
-        suggestions = tuple(advice for route, advice in routes if re.search(route, taken, re.I))
+        suggestions = tuple(
+            advice for route, advice in routes if re.search(route, "\n".join(usages), re.I)
+        )
     return Explanation(
         why=f"{subject} cost {cost}, {usual}{growth}.{explained}",
         value=value,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 
@@ -14,9 +15,8 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Mask, Numbers, Rows
-from detectors.numbers import count, number, percent
+from detectors.numbers import DAY, count, number, percent
 
-DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 LEAST_DAYS = count("growth.LEAST_DAYS")
 LOOKBACK = count("growth.LOOKBACK")
 CENT = number("growth.CENT")
@@ -71,10 +71,10 @@ def settled_steps(frame: Frame | None) -> tuple[int, int]:
     return (int(billed[0]), int(billed[-1]) + 1) if len(billed) else (0, 0)
 
 
-def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> BillLines | None:
+def lay_out(frame: Frame | None, metric: str = SPEND_METRIC) -> BillLines | None:
     """Return the settled part of a frame by lines; None where nothing has settled."""
     first, last = settled_steps(frame)
-    if not last:
+    if frame is None or not last or not frame.has(metric):
         return None
     places: dict[Labels, int] = {}
     names = (thing.only(LINE) for thing in frame.things)
@@ -132,7 +132,7 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCau
     if total <= 0:
         return None
     inside = np.ones(len(things), dtype=bool)
-    found: dict[str, tuple[str, ...]] = {}
+    naming: dict[str, tuple[str, ...]] = {}
     open_names = list(DIMENSIONS)
     while open_names:
         choices = {name: _smallest(things, name, growth, inside, total) for name in open_names}
@@ -153,11 +153,11 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCau
             )
             surprises.append(sum(terms))
         best = fitting[surprises.index(max(surprises))]
-        found[best] = choices[best]
+        naming[best] = choices[best]
         inside &= np.array([thing.get(best) in choices[best] for thing in things])
         open_names.remove(best)
     ordered = tuple(
-        (name, found[name]) for name in DIMENSIONS if name in found and all(found[name])
+        (name, naming[name]) for name in DIMENSIONS if name in naming and all(naming[name])
     )
     return RootCause(min(1.0, float(growth[inside].sum()) / total), ordered) if ordered else None
 
@@ -180,9 +180,15 @@ def _smallest(
     return tuple(ranked[:n]) if is_few and reached[n - 1] >= ENOUGH * total else ()
 
 
-HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")
+_HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")
 """Usage types of instance hours, and the instance type in them."""
 MOST = number("growth.MOST")
+
+
+def type_in(usage_type: str) -> str:
+    """Return the instance type of a usage type of instance hours, "" of any other usage type."""
+    match = _HOURS.search(usage_type)
+    return match[1] if match else ""
 
 
 @dataclass(frozen=True)
@@ -221,6 +227,11 @@ class Jump:
         reached = np.cumsum([max(0.0, now - usual) for _, now, usual in ranked])
         n = int(np.argmax(reached >= MOST * reached[-1])) + 1 if ranked else 0
         return tuple(thing for thing, _, _ in ranked[:n])
+
+
+def rounded(usd: float) -> Decimal:
+    """Return USD an hour as an anomaly states it."""
+    return Decimal(str(round(usd, 4)))
 
 
 def growth_score(usual: float, value: float) -> float:

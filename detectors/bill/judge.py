@@ -18,9 +18,9 @@ from bot.model.reading import BILLED_METRIC
 from bot.model.spend import Finding
 from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.finding import BillFinding, Ledger, findings_of, told_before
-from detectors.bill.growth import DAY, LINE, Jump, growth_score, lay_out, settled_steps
+from detectors.bill.growth import LINE, Jump, growth_score, lay_out, settled_steps
 from detectors.bill.jumps import day_jumps, hour_jumps, is_fee, policy_of, usual_by_hour
-from detectors.numbers import duration, number, percent
+from detectors.numbers import DAY, duration, number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.usual import Memo, source_of
 from detectors.view import View
@@ -42,8 +42,7 @@ def commitment_findings(
     It must be so over `commitment_unused.days` settled days. A fee that has `jumped` already is
     left out: growth and level are one alert.
     """
-    frame, unused = view.reading.frame("spend"), ledger.days
-    billed = lay_out(frame, BILLED_METRIC) if frame and frame.has(BILLED_METRIC) else None
+    billed, unused = lay_out(view.reading.frame("spend"), BILLED_METRIC), ledger.days
     if billed is None:
         return []
     already = {x.subject.scope for x in jumped if x.cause is Cause.COMMITMENT_UNUSED}
@@ -86,8 +85,7 @@ def commitment_findings(
 
 def with_ended_plans(view: View, findings: Sequence[BillFinding]) -> list[BillFinding]:
     """Return the findings, of which hours that a commitment paid until it ended say so."""
-    frame = view.reading.frame("spend")
-    billed = lay_out(frame, BILLED_METRIC) if frame and frame.has(BILLED_METRIC) else None
+    billed = lay_out(view.reading.frame("spend"), BILLED_METRIC)
     if billed is None:
         return list(findings)
     ended = []
@@ -104,10 +102,10 @@ def with_ended_plans(view: View, findings: Sequence[BillFinding]) -> list[BillFi
         for line, end in ended:
             if line.account == subject.labels.account and abs(subject.start - end) <= DAY:
                 why = f"{line.usage_type} ended on {end:%Y-%m-%d}, its hours are on demand since."
-                why = f"{explanation.why} {why}"
-                return replace(
-                    finding, explanation=replace(explanation, why=why, suggestions=PLAN_ENDED)
+                explanation = replace(
+                    explanation, why=f"{explanation.why} {why}", suggestions=PLAN_ENDED
                 )
+                return replace(finding, explanation=explanation)
         return finding
 
     return [named(finding) for finding in findings]
@@ -122,8 +120,10 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
     merged: list[Anomaly] = list(ours)
     for finding in sorted(current, key=lambda x: (-x.impact, x.id)):
         span = f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"
-        cost = usd(finding.impact, 0)
-        evidence = f"AWS Cost Anomaly Detection found it too: {cost} over the expected {span}"
+        evidence = (
+            f"AWS Cost Anomaly Detection found it too: {usd(finding.impact, 0)}"
+            f" over the expected {span}"
+        )
         same = next((i for i, x in enumerate(merged) if _same_subject(x, finding)), None)
         if same is not None:
             merged[same] = _with_evidence(merged[same], evidence)
@@ -233,12 +233,11 @@ class BillJudge:
 
         # The alerts of the bill that are open or may open again, each with its beginning.
         again = view.now - view.policy.duration("alert.reopen_within")
-        billed = [alert for alert in view.alerts if alert.anomaly.billed]
         alerts_known = tuple(
             sorted(
                 (alert.key, alert.anomaly.window.start)
-                for alert in billed
-                if alert.closed is None or alert.closed > again
+                for alert in view.alerts
+                if alert.anomaly.billed and (alert.closed is None or alert.closed > again)
             )
         )
         # Jumps are held against how the nodes were used, whose history may arrive after the bill,
@@ -255,8 +254,8 @@ class BillJudge:
             spend_hour,
         )
         jumped = [x.anomaly(view) for x in findings if not told_before(x, view)]
-        month = (view.now.year, view.now.month)
-        burns = self._burns.get((day, month, *policy), lambda: budget_burns(view), spend)
+        key = (day, view.now.year, view.now.month, *policy)
+        burns = self._burns.get(key, lambda: budget_burns(view), spend)
         return [*with_provider(view, jumped), *budget_anomalies(view, burns)]
 
     def _judged(
@@ -264,8 +263,7 @@ class BillJudge:
     ) -> list[BillFinding]:
         """Return the findings: by days when another has settled, and by the hours since."""
         spend, spend_hour = view.reading.frame("spend"), view.reading.frame("spend_hour")
-        days = lay_out(spend) if spend else None
-        hours = lay_out(spend_hour) if spend_hour else None
+        days, hours = lay_out(spend), lay_out(spend_hour)
         assert days
         jumps = list(self._jumps_by_day.get((day, limits), lambda: day_jumps(days, view), spend))
         if hours:

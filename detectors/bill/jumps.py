@@ -12,9 +12,17 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.arrays import Numbers, Rows, runs_of
-from detectors.bill.growth import CENT, DAY, HOURS, LEAST_DAYS, LOOKBACK, BillLines, Jump, Parts
+from detectors.bill.growth import (
+    CENT,
+    LEAST_DAYS,
+    LOOKBACK,
+    BillLines,
+    Jump,
+    Parts,
+    type_in,
+)
 from detectors.bill.use import grew_with_use, used
-from detectors.numbers import count
+from detectors.numbers import DAY, count
 from detectors.view import View
 
 ROUTES = (
@@ -64,8 +72,7 @@ def day_jumps(bill: BillLines, view: View) -> list[Jump]:
             continue
 
         # The money may only have changed its line: its kindred together did not grow by as much.
-        kind = _kind(line)
-        lines = bill.values[[i for i, x in enumerate(bill.lines) if _kind(x) == kind]]
+        lines = bill.values[_like(bill, line)]
         total = np.where(np.isnan(lines).all(axis=0), np.nan, np.nansum(lines, axis=0))
         _, high = usual_day(total, first)
         least = view.policy.number("spend_jump.least")
@@ -130,9 +137,8 @@ def never_billed(bill: BillLines, row: int, first: int) -> bool:
 
     Neither it nor, of an instance type, its hours on another market were billed before.
     """
-    rows, line = [row], bill.lines[row]
-    if HOURS.search(line.usage_type):
-        rows = [i for i, x in enumerate(bill.lines) if _kind(x) == _kind(line)]
+    line = bill.lines[row]
+    rows = _like(bill, line) if type_in(line.usage_type) else [row]
     return not (np.nan_to_num(bill.values[rows, :first]) > CENT).any()
 
 
@@ -146,14 +152,12 @@ def _onset(series: Numbers, last: int, policy: Policy) -> int | None:
 
     None when the last is not.
     """
-    if np.isnan(series[last]):
-        return None
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
     first = None
     for day in range(last, max(LEAST_DAYS, last - _ONSET) - 1, -1):
         _, high = usual_day(series, day)
         limit = max(high * (1 + share), high + least)
-        if not series[last] > limit or not series[day] > limit:
+        if not (series[last] > limit and series[day] > limit):
             break
         first = day
     return first
@@ -180,7 +184,7 @@ def usual_day(series: Numbers, day: int) -> tuple[float, float]:
 
 def _parts_of(bill: BillLines, rows: Rows, now: Numbers, usual: Numbers) -> Parts:
     """Return the things at some rows, each with USD a step now and usually."""
-    things = [bill.things[i] for i in rows]
+    things = (bill.things[i] for i in rows)
     return tuple(zip(things, np.nan_to_num(now).tolist(), usual.tolist(), strict=True))
 
 
@@ -190,9 +194,14 @@ def _kind(line: Labels) -> tuple[str, ...]:
     Hours of one type in a region, bytes on their way, or all else of a service. Nodes that end in
     one region neither explain nor hide bytes, volumes or nodes elsewhere.
     """
-    if hours := HOURS.search(line.usage_type):
-        return line.account, line.region, hours[1]
+    if kind := type_in(line.usage_type):
+        return line.account, line.region, kind
     return line.account, line.service, "route" if _ROUTE.search(line.usage_type) else ""
+
+
+def _like(bill: BillLines, line: Labels) -> list[int]:
+    """Return the rows of the lines of one family with a line, itself included."""
+    return [i for i, x in enumerate(bill.lines) if _kind(x) == _kind(line)]
 
 
 def _wide_jumps(bill: BillLines, judged: set[int], last: int, view: View) -> list[Jump]:
@@ -275,7 +284,7 @@ def hour_jumps(
         )
         # Where the nodes are not known so far back, the settled day says whether busy nodes
         # explain it.
-        unknown = bool(HOURS.search(line.usage_type)) and jump.since - DAY < view.whole.start
+        unknown = type_in(line.usage_type) and jump.since - DAY < view.whole.start
         if allowed(jump, policy, view, first // 24) and not (unknown or used(jump, bill, view)):
             jumps.append(jump)
     return jumps

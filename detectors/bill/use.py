@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 import numpy as np
 
@@ -13,8 +14,8 @@ from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.labels import PLACE, Labels
 from detectors.arrays import Numbers
-from detectors.bill.growth import CENT, DAY, HOUR, HOURS, LOOKBACK, MOST, BillLines, Jump
-from detectors.numbers import number
+from detectors.bill.growth import CENT, LOOKBACK, MOST, BillLines, Jump, type_in
+from detectors.numbers import DAY, HOUR, number
 from detectors.rule import Subject
 from detectors.usual import utilization_of
 from detectors.view import View
@@ -48,10 +49,10 @@ def used(jump: Jump, bill: BillLines, view: View) -> bool:
     if jump.cause is Cause.TRANSFER_ROUTE:
         return False
     growth = jump.value - jump.high
-    if match := HOURS.search(jump.where.usage_type):
+    if kind := type_in(jump.where.usage_type):
         # Where one cluster grew, what nodes of the same type do elsewhere tells nothing.
         cluster = _place(jump.growing).cluster
-        nodes = Labels(instance_type=match[1], region=jump.where.region, cluster=cluster)
+        nodes = Labels(instance_type=kind, region=jump.where.region, cluster=cluster)
         rows = [
             i
             for i, line in enumerate(bill.line_of)
@@ -70,10 +71,8 @@ def used(jump: Jump, bill: BillLines, view: View) -> bool:
     if not (place.team or place.cluster):
         return False
     if usual > CENT:  # a cost that was there before grows with the nodes, and no faster
-        use, above = _use(jump, view, place), policy.number("spend_jump.above")
-        if use is None or use.before <= 0:
-            return False
-        return growth <= (1 + above) * usual * use.more / use.before
+        use, most = _use(jump, view, place), (1 + policy.number("spend_jump.above")) * usual
+        return bool(use and use.before > 0 and growth <= most * use.more / use.before)
     rows = _hours_of(bill, place)
     hours = _growth(jump, bill, rows)
     return growth <= policy.number("spend_jump.along") * hours and _priced_by_use(
@@ -111,7 +110,7 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
 
 def _hours_of(bill: BillLines, place: Labels) -> list[int]:
     """Return the rows of the instance hours in a place."""
-    return [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)]
+    return [i for i, x in enumerate(bill.things) if type_in(x.usage_type) and place.selects(x)]
 
 
 def _priced_by_use(
@@ -147,16 +146,11 @@ def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]
 
     0 where none was used.
     """
-
-    def type_of(thing: Labels) -> str:
-        match = HOURS.search(thing.usage_type)
-        return match[1] if match else ""
-
     rates, inside = [0.0], set(rows)
-    for name in sorted({type_of(bill.things[i]) for i in rows}):
+    for name in sorted({type_in(bill.things[i].usage_type) for i in rows}):
         regions: dict[str, list[int]] = {}
         for i, thing in enumerate(bill.things):
-            if i not in inside and type_of(thing) == name:
+            if i not in inside and type_in(thing.usage_type) == name:
                 regions.setdefault(thing.region, []).append(i)
         for region, others in sorted(regions.items()):
             usual = float(_usually(jump, bill, others).sum())
@@ -251,20 +245,17 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
     billed = subject.billed
     if billed is None or billed.until:
         return billed
-    types, families = set(), set()
-    for usage in subject.things:
-        hours, plan = HOURS.search(usage), _PLAN.search(usage)
-        if not (hours or plan):
-            return billed
-        types |= {hours[1]} if hours else set()
-        families |= {plan[1]} if plan else set()
+    plans = [_PLAN.search(usage) for usage in subject.things]
+    families = {plan[1] for plan in plans if plan}
+    types = {type_in(usage) for usage, plan in zip(subject.things, plans, strict=True) if not plan}
     place = subject.labels.only(("region", "cluster"))
-    rows = []
-    for i, node in enumerate(view.roster.labels):
-        kind = node.instance_type
-        if place.selects(node) and (kind in types or kind.split(".")[0] in families):
-            rows.append(i)
-    if not rows:
+    rows = [
+        i
+        for i, node in enumerate(view.roster.labels)
+        if place.selects(node)
+        if node.instance_type in types or node.instance_type.split(".")[0] in families
+    ]
+    if not rows or "" in types:
         return billed
 
     def number(start: datetime, end: datetime) -> float:
@@ -283,10 +274,6 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
     moved = during - before
     if np.isnan(moved) or abs(moved) < max(1.0, _LEAST * before):
         return billed
-    ended = None
-    for i in range((view.now - through) // HOUR - 1, -1, -1):
-        hour = through + i * HOUR
-        if not (number(hour, hour + HOUR) - before) / moved < _BACK:
-            break
-        ended = hour
-    return replace(billed, until=ended) if ended else billed
+    newest_first = (through + i * HOUR for i in reversed(range((view.now - through) // HOUR)))
+    back = takewhile(lambda at: (number(at, at + HOUR) - before) / moved < _BACK, newest_first)
+    return replace(billed, until=min(back, default=None))

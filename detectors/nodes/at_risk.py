@@ -68,9 +68,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
     It worked for `checkpoint_at_risk.factor` of them since its last one. Where another rule
     explains most of its nodes, the missing checkpoint is an effect of that.
     """
-    frame = view.reading.frame("run")
-    if frame is None or not frame.n_steps or not frame.has(AGE):
-        return
+    frame = view.frame("run")
     ages = frame.last(RECENT).of(AGE)
     reported = ~np.isnan(ages)
     newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(reported))]
@@ -83,20 +81,17 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         scope = Labels(cluster=labels.cluster, job=labels.job)
         alert = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
         intervals = _intervals(frame, row, age)
-        if not alert and (len(intervals) < _ENOUGH or age < factor * float(intervals.min())):
-            continue
         if alert and alert.anomaly.usual:
             interval = alert.anomaly.usual[1]
-        elif len(intervals) >= _ENOUGH:
+        elif len(intervals) >= _ENOUGH and (alert or age >= factor * float(intervals.min())):
             interval = float(np.quantile(intervals, 0.75)) + step
         else:
             continue
 
-        rows = run_rows(view, labels)
-        limit = factor * interval + step
+        rows, limit = run_rows(view, labels), factor * interval + step
         if age < limit or (len(rows) and explained[rows].mean() >= 0.5):
             continue
-        worked = worked_seconds(view, frame, row, rows, age)
+        worked = worked_seconds(view, row, rows, age)
         if worked < limit:
             continue
         things = tuple(view.roster.ids[i] for i in rows)
@@ -144,11 +139,10 @@ class _Threat:
     @property
     def scope(self) -> Labels:
         """Return the scope of its alert: the run, or the planned event."""
-        place = self.run.labels
-        if self.notice.planned:
-            place = place.only(("cluster",)) if place.cluster else place
-            return replace(place, resource=self.notice.subject)
-        return place.only(("cluster", "job")) if place.cluster else place
+        planned, place = self.notice.planned, self.run.labels
+        if place.cluster:
+            place = place.only(("cluster",) if planned else ("cluster", "job"))
+        return replace(place, resource=self.notice.subject) if planned else place
 
 
 def notice_anomalies(view: View) -> Iterator[Anomaly]:
@@ -176,16 +170,15 @@ def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
     names = set(notice.instances)
 
     # No instance names its Capacity Block: those of its type and zone that run in one.
-    for block in inventory.reservations:
-        if notice.reservation and block.labels.resource == notice.reservation:
-            place = block.labels.only(("instance_type", "zone", "region", "account"))
-            names |= {
-                instance.id
-                for instance in inventory.instances.values()
-                if instance.running and instance.market is Market.CAPACITY_BLOCK
-                if place.selects(instance.labels)
-            }
-            break
+    blocks = (x.labels for x in inventory.reservations if x.labels.resource == notice.reservation)
+    if notice.reservation and (block := next(blocks, None)):
+        place = block.only(("instance_type", "zone", "region", "account"))
+        names |= {
+            instance.id
+            for instance in inventory.instances.values()
+            if instance.running and instance.market is Market.CAPACITY_BLOCK
+            if place.selects(instance.labels)
+        }
 
     nodes: dict[NodesRun, list[str]] = {}
     time = view.now if notice.planned else notice.at

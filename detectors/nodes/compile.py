@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -46,24 +46,20 @@ def find(view: View) -> RuleMatch:
     """
     steps = view.compile_steps
     if not steps.any():
-        return no_match(view)
+        return no_match(view.n)
     past = view.eligible & (steps > view.steps("compiling.grace"))
     again = view.eligible & (steps > view.steps("cold_cache.again"))
-    if again.any():
-        again &= np.array([bool(labels.job) for labels in view.roster.labels], dtype=bool)
+    again &= view.roster.jobs != ""
 
     # Until an alert of a long compile ends, nothing more is known of its nodes' job.
-    long = view.nobody()
-    for (rule, _), alert in view.open.items():
-        if rule in FAMILY and alert.cause is Cause.LONG_COMPILE:
-            long[view.roster.rows_of(alert.anomaly.things)] = True
+    alerts = (alert for alert in view.opened(*FAMILY) if alert.cause is Cause.LONG_COMPILE)
+    long = view.roster.among(thing for alert in alerts for thing in alert.anomaly.things)
     cold = _cold_scopes(view, (past & ~long) | again)
     named_scopes = [scope for scope, start in cold.items() if start.named]
     by_name = again & np.isin(view.roster.scope, named_scopes)
-    stays = view.held_open(*FAMILY) & (steps > 0)
-    hit = past | by_name | (view.roster.running & stays)
+    stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
     on = view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")
-    hit &= view.limits.on("compiling.on") & on
+    hit = (past | by_name | stays) & view.limits.on("compiling.on") & on
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
@@ -141,12 +137,11 @@ def cold_anomalies(view: View) -> list[Anomaly]:
     anomalies = []
     for cold in _cold_scopes(view, long_enough & over & view.roster.running).values():
         window = cold.newest.window
-        rows = np.array(view.roster.rows_of(sorted(cold.newest.instances)), dtype=np.intp)
+        rows = view.roster.rows_of(sorted(cold.newest.instances))
         goes_on = cold.newest.goes_on or (view.compile_steps[rows] > 0).any()
         if goes_on or view.now - window.end >= COLD_FRESH:
             continue
-        steps = np.full(view.n, (view.now - window.start) / view.window.step)
-        match = RuleMatch(np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
+        match = _ended_match(view, rows, window.start)
         explanation = Explanation(
             why=f"{counted(len(rows), 'node')} compiled for {lasted(window.length)}"
             f" until {window.end:%H:%M} UTC{cold.job_words()}; {cold.history()}; {_COLD_WHY}.",
@@ -162,6 +157,12 @@ def cold_anomalies(view: View) -> list[Anomaly]:
         )
         anomalies.append(anomaly_of_nodes(view, Cause.COLD_CACHE, match, rows, explanation))
     return anomalies
+
+
+def _ended_match(view: View, rows: Rows, start: datetime) -> RuleMatch:
+    """Return the match of the nodes at `rows`, whose compile began at a time and is over."""
+    length = (view.now - start) / view.window.step
+    return RuleMatch(np.isin(np.arange(view.n), rows), np.full(view.n, length), np.zeros(view.n))
 
 
 def compiling_now(view: View) -> Mask:
@@ -191,13 +192,13 @@ def killed_anomalies(view: View) -> list[Anomaly]:
 
 def _killed_anomaly(view: View, cut: list[Compile]) -> Anomaly:
     """Return the anomaly of the compiles of one scope that were cut off."""
-    hours: dict[str, float] = {}
-    for compile_ in cut:
-        hours[compile_.instance] = hours.get(compile_.instance, 0.0) + compile_.hours
-    rows = np.array(sorted(view.roster.row[name] for name in hours), dtype=np.intp)
+    hours = {
+        name: sum(x.hours for x in cut if x.instance == name)
+        for name in dict.fromkeys(x.instance for x in cut)
+    }
+    rows = np.sort(view.roster.rows_of(hours))
     start, end = min(x.window.start for x in cut), max(x.window.end for x in cut)
-    steps = np.full(view.n, (view.now - start) / view.window.step)
-    match = RuleMatch(np.isin(np.arange(view.n), rows), steps, np.zeros(view.n))
+    match = _ended_match(view, rows, start)
 
     # It goes on with an open alert of a long compile, whose cost is not counted twice.
     scope = view.roster.scope == view.roster.scope[rows[0]]

@@ -32,13 +32,10 @@ def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
 
     The level of their other cores is named too.
     """
-    frame = view.reading.frame("core")
-    if frame is None:
-        return ()
+    frame = view.frame("core")
     reporting = {thing.instance for thing in frame.things}
     nodes = [int(row) for row in rows if view.roster.ids[row] in reporting][:NAMED]
-    sentences = (_cores_of_node(view, frame, row) for row in nodes)
-    return tuple(sentence for sentence in sentences if sentence)
+    return tuple(filter(None, (_cores_of_node(view, frame, row) for row in nodes)))
 
 
 def _cores_of_node(view: View, frame: Frame, row: int) -> str:
@@ -72,9 +69,7 @@ def _cores_of_node(view: View, frame: Frame, row: int) -> str:
 
 def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     """Name the devices of the nodes at `rows` that have ECC events within the span, worst first."""
-    frame = view.reading.frame("device")
-    if frame is None or not len(rows):
-        return ()
+    frame = view.frame("device")
     names = {view.roster.ids[row] for row in rows}
     steps = int(view.steps("hardware_fault.within")[rows[0]])
     events = np.nansum(frame.of("neuron_hardware_ecc_events_count")[:, -steps:], axis=1)
@@ -147,8 +142,7 @@ def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
     level, highest = view.utilization[rows, steps], view.metric(HIGHEST)[rows, steps]
     below, usual = view.number("starved.below")[rows], view.usual_of(HIGHEST)[rows]
     middle = view.levels[1][rows]
-    low = level < (below * middle)[:, None]
-    low &= highest >= (BUSY * usual)[:, None]
+    low = (level < (below * middle)[:, None]) & (highest >= (BUSY * usual)[:, None])
     return np.asarray(low & (level < (below * np.minimum(middle / usual, 1))[:, None] * highest))
 
 

@@ -24,16 +24,14 @@ from detectors.nodes.drop_cause import (
     DIVERTED,
     FAMILY,
     SETTLED,
-    SLOWER,
     STEADY,
     explain,
-    middling,
     ratio_to,
 )
 from detectors.numbers import count, duration, number
-from detectors.progress import Pace, falls_short, pace_of_nodes
-from detectors.rule import Rule, RuleMatch
-from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, medians_where
+from detectors.progress import SLOWER, Pace, falls_short, pace_of_nodes
+from detectors.rule import Rule, RuleMatch, no_match
+from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, median, medians_where
 from detectors.view import BEFORE, View
 
 NOW = duration("drop.NOW")
@@ -57,14 +55,14 @@ def find(view: View) -> RuleMatch:
     work, unless the CPUs say more.
     """
     middle, below = view.levels[1], view.number("starved.below")
-    if not view.is_open(*FAMILY, Cause.HARDWARE_FAULT.value):
-        highest = np.maximum(below, view.number("starved.deep"))
-        highest = np.maximum(highest, view.number("starved.over"))
+    if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
+        limits = below, view.number("starved.deep"), view.number("starved.over")
+        highest = np.maximum.reduce(limits)
         newest = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
         # A streak ends at the last step that was read, so nobody is in a drop now.
         low = (view.unknown[:, -1:] | (newest < highest[:, None])).any()
         if not low and not (pace_of_nodes(view).slow_steps > 0).any():
-            return RuleMatch(np.zeros(view.n, dtype=bool), np.zeros(view.n))
+            return no_match(view.n)
 
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     training = ~view.roster.inference
@@ -104,13 +102,13 @@ def find(view: View) -> RuleMatch:
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
     hit = (begins | _still_dropped(view, ratio, pace)) & ~still
-    if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
+    if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted = _lost(view, hit, steps)
     since = view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
-    busy = hit & (pace.lately < view.number("starved.over"))
-    busy &= view.recent(ratio, view.window.steps(NOW)) >= view.number("starved.over")
+    over, level = view.number("starved.over"), view.recent(ratio, view.window.steps(NOW))
+    busy = hit & (pace.lately < over) & (level >= over)
     wasted, since = (np.where(busy, 1 - pace.lately, share) for share in (wasted, since))
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
@@ -181,20 +179,23 @@ def _as_evaluations(view: View, asked: Mask) -> Mask:
     They send as little, and work less for no longer than their job does at its evaluations.
     """
     quiet = narrowed(asked, lambda: _quiet(view))
-    if not quiet.any():
-        return quiet
-    return quiet & (
-        trailing(_low(view), view.unknown) < view.rare_after("starved.for", _low, quiet)
+    return narrowed(
+        quiet,
+        lambda: trailing(_low(view), view.unknown) < view.rare_after("starved.for", _low, quiet),
     )
 
 
 def troubled(view: View) -> Mask:
     """Return where a node shows the sign of a drop: slow executions, a busy host or a full NIC."""
-    resting = 1 - view.usual_of("host_cpu_utilization_ratio")[:, None]
-    surge = view.cpu >= 1 - 0.5 * resting
+    surge = view.cpu >= _half_resting(view)[:, None]
     full = view.efa / view.roster.nic[:, None] >= view.number("network_bound.above")[:, None]
     late = view.latency >= SLOWER * view.usual_of(LATENCY)[:, None]
     return np.asarray((late & view.at_work) | (under(view) & (surge | full | late)))
+
+
+def _half_resting(view: View) -> Floats:
+    """Return the CPU of a host of which half as much rests as usual, (n,)."""
+    return np.asarray(1 - 0.5 * (1 - view.usual_of("host_cpu_utilization_ratio")))
 
 
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:
@@ -206,7 +207,7 @@ def _longer_than_troubles(view: View, asked: Mask) -> Mask:
 
 def _still_dropped(view: View, ratio: Floats, pace: Pace) -> Mask:
     """Return the nodes that keep an open drop going, (n,)."""
-    if not view.is_open(*FAMILY):
+    if not view.opened(*FAMILY):
         return np.zeros(view.n, dtype=bool)
     recovered_above = view.number("starved.over")
 
@@ -218,10 +219,10 @@ def _still_dropped(view: View, ratio: Floats, pace: Pace) -> Mask:
 
     # Nodes of one job wait for each other, so those of the job belong to its drop.
     members = view.held_open(*FAMILY)
-    for (rule, _), alert in view.open.items():
+    for alert in view.opened(*FAMILY):
         rows = view.roster.rows_of(alert.anomaly.things)
-        if rule in FAMILY and len(rows) > 1:
-            members |= view.fellows(np.array(rows, dtype=np.intp))
+        if len(rows) > 1:
+            members |= view.fellows(rows)
 
     dropped = members & low_now & (view.usual.own | _saturated(view)) & view.roster.running
     low = (ratio < recovered_above[:, None]) | (view.evaluating & in_pause[:, None])
@@ -236,7 +237,7 @@ def _lost(view: View, hit: Mask, steps: Numbers) -> Numbers:
     unclear = np.isnan(newest) | ~view.at_work[:, -1]  # a restart ends the drop: it is none itself
     level = np.where(unclear, view.recent(view.utilization), newest)
     rows = np.flatnonzero(hit & (steps > view.window.steps(SETTLED)))
-    level[rows] = middling(view, view.utilization, rows)
+    level[rows] = median(view.utilization[rows, -view.window.steps(STEADY) :])
     lost = view.lost_at(level).astype(np.float64)
 
     # A node that is not read loses as much as the others of its scope.
@@ -251,8 +252,7 @@ def _no_pause(view: View, steps: Counts) -> Mask:
 
     In a pause the host rests and executions are as quick as ever, but for a hiccup.
     """
-    resting = 1 - view.usual_of("host_cpu_utilization_ratio")
-    surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
+    surge = view.recent(view.cpu, view.window.steps(NOW)) >= _half_resting(view)
     slow = slower(view) & ~_quiet(view)
     sign = _saturated(view) | surge
     if not (slow | sign).any():
@@ -277,8 +277,7 @@ def slower(view: View) -> Mask:
     rows = np.flatnonzero(slower)
     if len(rows):
         newest = slice(-view.window.steps(BEFORE), None)
-        usual = (view.number("starved.over") * view.levels[1])[rows, None]
-        working = view.utilization[rows, newest] >= usual
+        working = view.utilization[rows, newest] >= view.usual_work[rows, None]
         before = medians_where(view.latency[rows, newest], working)
         slower[rows] = ~(latency[rows] < SLOWER * before)
     return slower
@@ -300,8 +299,7 @@ def _loader_busy(view: View) -> Mask:
     """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
     usual = view.usual_of("host_cpu_utilization_ratio")
-    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < usual + CPU_ABOVE)
-    return busy
+    return np.asarray((cpu >= view.number("starved.cpu")) & ~(cpu < usual + CPU_ABOVE))
 
 
 def _saturated(view: View) -> Mask:
@@ -315,14 +313,12 @@ def _saturated(view: View) -> Mask:
 
 def falling(view: View) -> Mask:
     """Return which nodes work under their usual right now, however short that is, (n,)."""
-    level = view.recent(view.utilization, view.window.steps(NOW))
-    return np.asarray(level < view.number("starved.over") * view.levels[1])
+    return np.asarray(view.recent(view.utilization, view.window.steps(NOW)) < view.usual_work)
 
 
 def working(view: View) -> Mask:
     """Return which nodes are seen to work as usual now, (n,); one that is not seen may not."""
-    level = view.recent(view.utilization, view.window.steps(NOW))
-    return np.asarray(level >= view.number("starved.over") * view.levels[1])
+    return np.asarray(view.recent(view.utilization, view.window.steps(NOW)) >= view.usual_work)
 
 
 def fell_lately(view: View, length: timedelta) -> Mask:
@@ -330,8 +326,7 @@ def fell_lately(view: View, length: timedelta) -> Mask:
 
     They are in an evaluation, in a drop to be, or look busy while they wait.
     """
-    part = view.utilization[:, -view.window.steps(length) :]
-    under = part < (view.number("starved.over") * view.levels[1])[:, None]
+    under = view.utilization[:, -view.window.steps(length) :] < view.usual_work[:, None]
     waiting = pace_of_nodes(view).slow_steps > 0
     return np.asarray(under.mean(axis=1) >= OFTEN) | falling(view) | waiting
 
@@ -366,7 +361,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     There was work right before, in the same memory; or CPUs speak for data.
     """
     length, restart = steps.astype(np.intp), view.window.steps(RESTART)
-    as_usual = view.utilization >= view.number("starved.over")[:, None] * view.levels[1][:, None]
+    as_usual = view.utilization >= view.usual_work[:, None]
     judged = ~view.unknown & ~view.forward & ~view.evaluating
     worked = share_before(as_usual, judged, length, view.window.steps(SETTLED)) >= 0.5
     stopped = view.standing | (view.restarting & ~view.evaluating)

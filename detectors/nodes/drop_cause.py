@@ -14,12 +14,11 @@ from detectors.jobs import AS_QUICK
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.numbers import count, duration, number, percent, rate, span
-from detectors.progress import pace_of_nodes
+from detectors.progress import SLOWER, TOGETHER, pace_of_nodes
 from detectors.rule import SIGNS, Explanation, RuleMatch, believed
-from detectors.usual import DROPPED, LATENCY, SENT, percentiles
+from detectors.usual import DROPPED, LATENCY, SENT, median
 from detectors.view import View
 
-SLOWER = number("drop.SLOWER")
 SETTLED = duration("drop_cause.SETTLED")
 STEADY = duration("drop_cause.STEADY")
 DIVERTED = number("drop_cause.DIVERTED")
@@ -40,7 +39,6 @@ DECIDES = number("drop_cause.DECIDES")
 LEAST = count("drop_cause.LEAST")
 BUSY = number("drop_cause.BUSY")
 AHEAD = number("drop_cause.AHEAD")
-TOGETHER = number("drop_cause.TOGETHER")
 CPU_ABOVE = number("drop_cause.CPU_ABOVE")
 
 
@@ -247,7 +245,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
 
     def now(values: Floats) -> Floats:
         if steps:
-            return percentiles(values[rows, -steps:] + trained, (0.5,))[0]
+            return median(values[rows, -steps:] + trained)
         return view.recent(values, 1)[rows]
 
     def usual(name: str) -> Floats:
@@ -287,11 +285,6 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     )
 
 
-def middling(view: View, values: Floats, rows: Rows) -> Floats:
-    """Return the median of the newest `STEADY` of the nodes at `rows`, nan where all are."""
-    return percentiles(values[rows, -view.window.steps(STEADY) :], (0.5,))[0]
-
-
 def ratio_to(now: Floats, usual: Floats) -> Floats:
     """Return `now` as a share of `usual`, nan where that is not known."""
     return np.where(usual > 0, now / np.where(usual > 0, usual, 1), np.nan).astype(np.float32)
@@ -323,16 +316,14 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
 
 
 def _evidence(signs: Signs, nodes: int) -> list[str]:
-    share = percent(signs.level / max(signs.usual, 1e-6))
-    evidence = [f"{counted(nodes, 'node')} at {share} of the usual"]
-    if not np.isnan(signs.cpu) and not np.isnan(signs.cpu_usual):
-        evidence.append(f"host CPU {percent(signs.cpu)}, usually {percent(signs.cpu_usual)}")
-    if not np.isnan(signs.latency_ratio):
-        evidence.append(f"an execution takes {signs.latency_ratio:.2f}x its usual time")
-    if not np.isnan(signs.efa_share):
-        evidence.append(f"EFA at {percent(signs.efa_share)} of the NIC's limit")
-    if signs.dropped > 0:
-        evidence.append(f"EFA drops {signs.dropped:,.0f} packets a second")
-    if not np.isnan(signs.read_ratio):
-        evidence.append(f"data arrives at {signs.read_ratio:.2f}x its usual rate")
-    return evidence
+    share = signs.level / max(signs.usual, 1e-6)
+    cpu, usual, late, arriving = signs.cpu, signs.cpu_usual, signs.latency_ratio, signs.read_ratio
+    sentences = (
+        (True, f"{counted(nodes, 'node')} at {percent(share)} of the usual"),
+        (np.isfinite(cpu + usual), f"host CPU {percent(cpu)}, usually {percent(usual)}"),
+        (np.isfinite(late), f"an execution takes {late:.2f}x its usual time"),
+        (np.isfinite(signs.efa_share), f"EFA at {percent(signs.efa_share)} of the NIC's limit"),
+        (signs.dropped > 0, f"EFA drops {signs.dropped:,.0f} packets a second"),
+        (np.isfinite(arriving), f"data arrives at {arriving:.2f}x its usual rate"),
+    )
+    return [sentence for is_known, sentence in sentences if is_known]

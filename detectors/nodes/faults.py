@@ -33,7 +33,7 @@ def find_hardware(view: View) -> RuleMatch:
     metrics = [view.metric(name) for name in HARDWARE_METRICS]
     rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
     if not (len(rows) or hit.any()):
-        return no_match(view)
+        return no_match(view.n)
     uncorrected, broken, ecc, status = (metric[rows] for metric in metrics)
     needed = view.steps("hardware_fault.within")[rows]
     grave = (
@@ -47,7 +47,7 @@ def find_hardware(view: View) -> RuleMatch:
     events = sums(ecc, needed) + np.where(recurring(view)[rows], sums(errors, needed), 0.0)
     hit[rows] |= grave | (events >= view.number("hardware_fault.ecc_events")[rows])
     hit &= view.roster.running & view.limits.on("hardware_fault.on")
-    return _with_job(view, RuleMatch(hit, np.ones(view.n))) if hit.any() else no_match(view)
+    return _with_job(view, RuleMatch(hit, np.ones(view.n))) if hit.any() else no_match(view.n)
 
 
 def _unmended(view: View) -> Mask:
@@ -56,20 +56,19 @@ def _unmended(view: View) -> Mask:
     Shape (n,).
     """
     broken = view.nobody()
-    for (rule, _), alert in view.open.items():
-        rows = np.array(view.roster.rows_of(alert.anomaly.things), dtype=np.intp)
-        if rule == Cause.HARDWARE_FAULT.value and len(rows):
-            since = view.whole.since(alert.anomaly.window.start).pick(rows)
-            uncorrected, errors, ecc, status = (
-                np.nan_to_num(since.of(name)) for name in HARDWARE_METRICS
-            )
-            grave = (uncorrected > 0) | (errors > 0)
-            failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
-            frequent = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
-            broken[rows] = grave.any(axis=1) | failed | frequent
+    for alert in view.opened(Cause.HARDWARE_FAULT.value):
+        rows = view.roster.rows_of(alert.anomaly.things)
+        since = view.whole.since(alert.anomaly.window.start).pick(rows)
+        uncorrected, errors, ecc, status = (
+            np.nan_to_num(since.of(name)) for name in HARDWARE_METRICS
+        )
+        grave = (uncorrected > 0) | (errors > 0)
+        failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
+        frequent = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
+        broken[rows] = grave.any(axis=1) | failed | frequent
     if not broken.any():
         return broken
-    within = _within(view, "hardware_fault.within")
+    within = newest_of(view.window.n_steps, view.steps("hardware_fault.within"))
     works = (view.executing & within).sum(axis=1) >= within.sum(axis=1) / 2
     return np.asarray(broken & (failing(view) | ~works))
 
@@ -82,8 +81,7 @@ def recurring(view: View) -> Mask:
     events = view.metric("neuron_hardware_ecc_events_count")
     if not ((events > 0).sum(axis=1) >= RECURS).any():
         return view.nobody()
-    within = _within(view, "hardware_fault.within")
-    return np.asarray(((events > 0) & within).sum(axis=1) >= RECURS)
+    return sums(events > 0, view.steps("hardware_fault.within")) >= RECURS
 
 
 def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
@@ -128,8 +126,7 @@ def failing(view: View) -> Mask:
 
     A node under repair fails no more, and no other waits for it.
     """
-    within = _within(view, "hardware_fault.within")
-    return np.asarray((_events(view) & within).any(axis=1))
+    return sums(_events(view), view.steps("hardware_fault.within")) > 0
 
 
 def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
@@ -139,21 +136,17 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     uncorrected = _total(view, "neuron_hardware_ecc_uncorrected_count", key, rows)
     broken = _total(view, "neuron_execution_errors_hardware_count", key, rows)
     failed = int((view.recent(view.metric("status_check_failed_count"))[rows] > 0).sum())
-    parts = []
-    if ecc and uncorrected:
-        parts.append(f"{ecc:,.0f} ECC events ({uncorrected:,.0f} uncorrected)")
-    elif ecc:
-        parts.append(f"{ecc:,.0f} ECC events")
-    elif uncorrected:
-        parts.append(f"{uncorrected:,.0f} uncorrected ECC events")
-    if broken:
-        parts.append(f"{broken:,.0f} hardware errors of executions")
-    if failed:
-        parts.append(f"failed EC2 status checks on {counted(failed, 'node')}")
+    of_these = f" ({uncorrected:,.0f} uncorrected)" if uncorrected else ""
+    sentences = (
+        (ecc, f"{ecc:,.0f} ECC events{of_these}"),
+        (uncorrected and not ecc, f"{uncorrected:,.0f} uncorrected ECC events"),
+        (broken, f"{broken:,.0f} hardware errors of executions"),
+        (failed, f"failed EC2 status checks on {counted(failed, 'node')}"),
+    )
+    parts = [sentence for is_there, sentence in sentences if is_there]
 
     # The sick nodes are named, those that only wait are counted.
-    within = _within(view, key)
-    sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
+    sick = list(rows[failing(view)[rows]]) or list(rows)
     where = f"on {counted(len(sick), 'node')}"
     if len(sick) <= NAMED:
         where = f"on {', '.join(view.roster.ids[i] for i in sick)}"
@@ -182,12 +175,12 @@ def _repair(view: View, rows: Rows, where: str) -> str:
     longest = np.full(view.n, view.window.n_steps)
     start = view.since(longest, rows, Cause.HARDWARE_FAULT.value)
     part = view.whole.since(start).pick(rows)
-    events = sum(np.nan_to_num(part.of(name)) for name in HARDWARE_METRICS)
-    if not np.any(events):
+    events = np.sum([np.nan_to_num(part.of(name)) for name in HARDWARE_METRICS], axis=0)
+    if not events.any():
         return f"Hardware events {where}."
-    last = np.flatnonzero(np.any(np.asarray(events) > 0, axis=0))[-1]
+    last = np.flatnonzero((events > 0).any(axis=0))[-1]
     ago = lasted(max(1, part.n_steps - 1 - int(last)) * part.step)
-    number = f"{float(np.sum(events)):,.0f} hardware events {where}"
+    number = f"{float(events.sum()):,.0f} hardware events {where}"
     return f"{number}, the last {ago} ago; no work was seen there since."
 
 
@@ -201,7 +194,7 @@ def find_errors(view: View) -> RuleMatch:
     metric = view.metric("neuron_execution_errors_count")
     rows = np.flatnonzero((metric > 0).any(axis=1))
     if not len(rows):
-        return no_match(view)
+        return no_match(view.n)
     errors, needed = metric[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & newest_of(errors.shape[1], needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
@@ -209,7 +202,7 @@ def find_errors(view: View) -> RuleMatch:
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = above & often & on[rows]
     if not hit.any():
-        return no_match(view)
+        return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
     return RuleMatch(hit, steps, view.lost_share)
 
@@ -218,15 +211,9 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many executions failed, and of which types."""
     key = "execution_errors.within"
     total = _total(view, "neuron_execution_errors_count", key, rows)
-    kinds = sorted(
-        (
-            (_total(view, f"neuron_execution_errors_{kind}_count", key, rows), kind)
-            for kind in _TYPES
-        ),
-        reverse=True,
-    )
-    types = ", ".join(f"{number:,.0f} {kind}" for number, kind in kinds if number)
-    types = types or "type not told"
+    counts = (_total(view, f"neuron_execution_errors_{kind}_count", key, rows) for kind in _TYPES)
+    ranked = sorted(zip(counts, _TYPES, strict=True), reverse=True)
+    types = ", ".join(f"{n:,.0f} {kind}" for n, kind in ranked if n) or "type not told"
     return Explanation(
         why=f"{total:,.0f} execution errors within {_minutes(view, rows, key)}"
         f" on {counted(len(rows), 'node')} ({types}).",
@@ -238,20 +225,14 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     )
 
 
-def sums(values: Floats, steps: Numbers) -> Numbers:
+def sums(values: Floats | Mask, steps: Numbers) -> Numbers:
     """Return the sum of the newest `steps`, (n,), readings of each row.
 
     0 where nothing was read, which flags nothing.
     """
     newest = values[:, -int(steps.max(initial=1)) :]
     summands = newest_of(newest.shape[1], steps) & ~np.isnan(newest)
-    readings = np.where(summands, newest, 0)
-    return np.asarray(readings.sum(axis=1, dtype=np.float64))
-
-
-def _within(view: View, key: str) -> Mask:
-    """Return which steps of each node lie within the span of a setting, (n, n_steps)."""
-    return newest_of(view.window.n_steps, view.steps(key))
+    return np.asarray(np.where(summands, newest, 0).sum(axis=1, dtype=np.float64))
 
 
 def _total(view: View, name: str, key: str, rows: Rows) -> float:
@@ -269,8 +250,8 @@ def find_memory(view: View) -> RuleMatch:
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     above = view.number("memory_pressure.above")
     full = share >= above[:, None]
-    if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
-        return no_match(view)
+    if not (view.opened(Cause.MEMORY_PRESSURE.value) or full.any()):
+        return no_match(view.n)
     usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
     steps = trailing(full, np.isnan(share))
     begins = view.eligible & ~(usual >= above - NEAR)
@@ -284,8 +265,8 @@ def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how full the device memory is, against the type's."""
     used, whole = view.recent(view.memory)[rows], view.roster.memory[rows]
     share = float(np.nanmax(used / whole))
-    usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / whole)[np.isfinite(used)]
-    usual = usual[np.isfinite(usual)]
+    usual = view.usual_of("neuroncore_memory_used_bytes")[rows] / whole
+    usual = usual[np.isfinite(used) & np.isfinite(usual)]
     before = f", usually {percent(float(np.median(usual)))}" if len(usual) else ""
     most, of = size(float(np.nanmax(used))), size(float(np.nanmedian(whole)))
     return Explanation(

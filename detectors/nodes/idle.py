@@ -11,7 +11,7 @@ from detectors.nodes import cores
 from detectors.numbers import count, lasted, number, percent, size
 from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
-from detectors.usual import LATENCY, MEMORY, SENT, worked_of
+from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, worked_of
 from detectors.view import GAP, LOOKBACK, View
 
 _STILL_COMPILING = count("idle.STILL_COMPILING")
@@ -41,15 +41,15 @@ def find_idle(view: View) -> RuleMatch:
     """
     steps, resting = view.streak(view.resting & ~view.asleep)
     if not steps.any():
-        return no_match(view)
+        return no_match(view.n)
     needed = view.patience("idle.for", steps)
     begins = view.eligible & (resting >= needed) & ~view.spared
     servers = begins & view.roster.inference
     if servers.any():
         # Where no runtime is known to be loaded a server rests by habit, else as a loaded one.
         bare = (view.held[:, -view.window.steps(GAP) :] == 0).any(axis=1)
-        expected = ~may_be_told(view, servers, needed)
-        begins &= ~(servers & np.where(bare, by_habit(view, servers, needed), expected))
+        habit, wasteful = by_habit(view, servers, needed), may_be_told(view, servers, needed)
+        begins &= ~servers | np.where(bare, ~habit, wasteful)
 
     stays = view.held_open(Cause.IDLE.value) & (steps > 0) & view.mostly(view.zero)
     hit = (begins | (view.roster.running & stays)) & view.limits.on("idle.on")
@@ -99,7 +99,7 @@ def find_unused(view: View) -> RuleMatch:
     """
     steps, _ = view.streak(view.holding | view.asleep)
     if not steps.any():
-        return cores.with_part_use(view, no_match(view))
+        return cores.with_part_use(view, no_match(view.n))
     touched = _touched(view)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     quarter = view.window.steps(LOOKBACK / _QUARTERS)
@@ -129,10 +129,8 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain which runtime or pod holds the cores for nothing, and since when."""
     if match.wasted is not None and (match.wasted[rows] < 1).all():
         return cores.explain_part(view, match, rows)
-    rule = Cause.ALLOCATED_UNUSED.value
-    alert = view.alert_of((rule,), rows)
-    begun = view.since(match.steps, rows, rule)
-    if alert:
+    begun = view.since(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
+    if alert := view.alert_of((Cause.ALLOCATED_UNUSED.value,), rows):
         # A cell that ran meanwhile began the streak anew, not what the alert is about.
         begun = min(begun, alert.anomaly.window.start)
     worked = worked_of(view.whole.since(begun))[rows]
@@ -190,7 +188,7 @@ def find_hung(view: View) -> RuleMatch:
     )
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
-        return no_match(view)
+        return no_match(view.n)
 
     # Memory given back between a node's work and its streak is that of a new process: no hang.
     n_steps = view.window.n_steps
@@ -207,9 +205,8 @@ def find_hung(view: View) -> RuleMatch:
     for scope, rows in view.roster.by_scope(begins):
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2
         together[rows] = scope in stuck or alike.sum() >= 2
-    begins &= together
-    begins |= seen_spinning >= view.steps("hung.for")
-    begins |= seen_bare >= _BARE * view.steps("hung.for")
+    needed = view.steps("hung.for")
+    begins = (begins & together) | (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
 
     # A process whose device memory is free by the newest reading is gone.
     runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
@@ -230,10 +227,9 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain that the work stopped, when, and which signs of life remain."""
     longest = view.lasting(match.steps, rows, Cause.HUNG.value)
     value = mean_of(view.stretch(match.steps, rows, Cause.HUNG.value))
-    before = ""
+    before = stuck = ""
     if np.isfinite(view.levels[2][rows]).any():
         before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}"
-    stuck = ""
     if set(view.roster.scope[rows]) & scopes_by_progress(view, moves=False):
         stuck = " and the run repeats the same step"
     traffic = "EFA busy" if (view.recent(view.efa)[rows] > _TRAFFIC).any() else "EFA silent"
@@ -281,8 +277,7 @@ def _touched(view: View) -> Mask:
 
     A cell of a notebook does so; (n, n_steps).
     """
-    highest = view.metric("neuroncore_utilization_highest_ratio")
-    above = highest > view.number("idle.below")[:, None]
+    above = view.metric(HIGHEST) > view.number("idle.below")[:, None]
     return np.asarray(view.holding & ((view.latency > 0) | above))
 
 

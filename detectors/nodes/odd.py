@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.money import counted
-from detectors.arrays import Floats, Mask, Numbers, Rows
+from detectors.arrays import Floats, Mask, Numbers, Rows, narrowed
 from detectors.forest import (
     JOB_HOURS,
     METRICS,
@@ -28,7 +28,7 @@ from detectors.jobs import AROUND
 from detectors.numbers import LISTED, duration, number, percent, rate, seconds, size
 from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
-from detectors.usual import RESERVED, StrangeSpan, percentiles, strange_spans
+from detectors.usual import RESERVED, StrangeSpan, median, strange_spans
 from detectors.view import View
 
 REST = duration("odd.REST")
@@ -63,15 +63,9 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to
     name them.
     """
-    silent = timedelta(days=view.policy.number("odd.silent_days"))
-    if not view.n or view.now - view.whole.start < silent:
-        return
-
     # A node that has stopped since the usual of its job was learnt may run another job.
-    stopped = view.nobody()
     since = view.window.since(known.usual.end - AROUND)
-    if since.n_steps:
-        stopped = stops(since, view.number("idle.below"))[:, -1] > 0
+    stopped = (stops(since, view.number("idle.below"))[:, -1:] > 0).any(axis=1)
     # So does one on which more or fewer cores were reserved, for longer than a restart takes.
     hours = view.whole.last(JOB_HOURS)
     reserved = hours.of(RESERVED)
@@ -83,13 +77,11 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     scores = np.zeros(view.n)
     if len(combining):
         scores[combining] = np.minimum(*(known.score(half, combining) for half in far))
-    hit = scores > 0
-    if hit.any():
-        hit = scores > _limits(view, known.model)
+    hit = narrowed(scores > 0, lambda: scores > _limits(view, known.model))
 
     # Nodes of an open alert that cannot be judged now (a pause, an evaluation) have not recovered,
     # unless their job has stopped or its hours before are no longer known.
-    if view.is_open(Cause.ODD.value):
+    if view.opened(Cause.ODD.value):
         unjudged = view.held_open(Cause.ODD.value) & view.eligible
         unjudged &= ~np.isnan(known.usual.full) & ~stopped & ~explained
         unjudged[judged] = False
@@ -111,8 +103,8 @@ def spans_of_scopes(view: View, until: datetime) -> Iterator[StrangeSpan]:
     """
     known = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
     for alert, span in zip(known, strange_spans(known, until), strict=True):
-        places = [i for i, scope in enumerate(view.roster.scopes) if scope == alert.anomaly.scope]
-        nodes = np.flatnonzero(np.isin(view.roster.scope, places))
+        place = view.roster.place.get(alert.anomaly.scope, -1)
+        nodes = np.flatnonzero(view.roster.scope == place)
         # One that ends early, as after a restart nobody knows the hours before, may go on unseen.
         end = max(span.end, min(alert.opened + REST, until))
         yield span._replace(things=tuple(view.roster.ids[row] for row in nodes), end=end)
@@ -127,7 +119,7 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     """
     newest_levels, scale = _levels(view, rows, 0), usual.scale.at(rows)
     full, newest = newest_levels[:, 0] >= usual.full[rows], distances(newest_levels, scale)
-    if not (combined(newest) & full).any() and not view.is_open(Cause.ODD.value):
+    if not (combined(newest) & full).any() and not view.opened(Cause.ODD.value):
         # As at most ticks: spare the half before.
         return rows[:0], rows[:0], np.stack([newest, newest])[:, :0]
     before = _levels(view, rows, 1)
@@ -160,7 +152,7 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     guilty = _guilty(view, known, worst, float(scores[worst]))
     strange = rows[scores[rows] > 0]
     levels_now, usual = (
-        percentiles(np.ascontiguousarray(levels.T), (0.5,))[0]
+        median(np.ascontiguousarray(levels.T))
         for levels in (_levels(view, strange, 0), known.usual.scale.middle[strange])
     )
     changes = []

@@ -27,7 +27,7 @@ def find_silent(view: View) -> RuleMatch:
     No reading is neither zero nor an end.
     """
     if not view.silent.any():
-        return no_match(view)
+        return no_match(view.n)
     roster, steps = view.roster, view.silent_steps
     reported = steps < view.window.n_steps
     if not reported.all():
@@ -38,10 +38,8 @@ def find_silent(view: View) -> RuleMatch:
     peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0
     old = view.age_seconds >= LOOKBACK.total_seconds()
     expected = reported | (roster.accelerated & peers & old)
-    settled = (
-        view.age_seconds
-        >= view.steps("no_data.for") * view.window.step.total_seconds() + JOINING.total_seconds()
-    )
+    patience = view.steps("no_data.for") * view.window.step.total_seconds()
+    settled = view.age_seconds >= patience + JOINING.total_seconds()
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.limits.on("no_data.on")
 
@@ -89,9 +87,9 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
     if set(view.roster.scope[rows]) <= _without_collector(view):
         host = "all fell silent at once while their run still reports: check the collector first"
-    nodes = counted(len(rows), "running node")
     return Explanation(
-        why=f"No Neuron metrics from {nodes} for {lasted(longest)}; {host}.",
+        why=f"No Neuron metrics from {counted(len(rows), 'running node')}"
+        f" for {lasted(longest)}; {host}.",
         value=longest.total_seconds(),
         unit="seconds",
         **belief("silent"),
@@ -113,12 +111,11 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
         rows = view.rows_in(scope)
         if not view.limits.on("no_data.on")[rows].any() or not view.eligible[rows].any():
             continue
-        instances.sort(key=lambda instance: instance.id)
-        ids = tuple(instance.id for instance in instances)
-        same = [i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope]
-        if same:
-            silent = anomalies[same[0]]
-            anomalies[same[0]] = replace(silent, things=(*silent.things, *ids))
+        ids = tuple(sorted(instance.id for instance in instances))
+        same = next((i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope), None)
+        if same is not None:
+            things = (*anomalies[same].things, *ids)
+            anomalies[same] = replace(anomalies[same], things=things)
             continue
         start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
         explanation = Explanation(

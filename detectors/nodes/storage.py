@@ -23,7 +23,7 @@ from bot.model.reading import (
 )
 from detectors.arrays import Rows
 from detectors.jobs import TOGETHER
-from detectors.numbers import lasted, number, percent, volume_rate
+from detectors.numbers import DAY, HOUR, lasted, number, percent, volume_rate
 from detectors.progress import READ
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
@@ -36,7 +36,6 @@ _CLIENTS = "fsx_client_connections_count"
 _NEAR = number("storage.NEAR")
 _NAMED = 2
 _MOSTLY = number("storage.MOSTLY")
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def orphan_anomalies(view: View) -> Iterator[Anomaly]:
@@ -49,8 +48,7 @@ def orphan_anomalies(view: View) -> Iterator[Anomaly]:
         what = f"Volume of {gib:,} GiB"
         if len(volumes) > 1:
             what = f"{len(volumes)} volumes of {gib:,} GiB together"
-        labels = [volume.labels for _, volume in volumes]
-        subject = _orphans(scope, labels, volumes[0][0])
+        subject = _orphans(scope, [volume.labels for _, volume in volumes], volumes[0][0])
         yield _orphan_anomaly(view, subject, f"{what}: attached to nothing")
 
     for system in view.reading.inventory.file_systems:
@@ -67,7 +65,7 @@ def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Vo
 
     Those of one owner in one place that were let go within minutes of each other are one finding.
     """
-    alerts = [alert for (rule, _), alert in view.open.items() if rule == Cause.ORPHANED_STORAGE]
+    alerts = view.opened(Cause.ORPHANED_STORAGE.value)
     known = {thing: alert for alert in alerts for thing in alert.anomaly.things}
     orphans = []
     for volume in view.reading.inventory.volumes:
@@ -133,7 +131,7 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     There is no client, no operation, and readings say so.
     """
     frame = own_frame(view.reading.frame("file_system"), system.labels.resource)
-    if frame is None or not quiet_steps(frame.last(_HOUR))[0].all():
+    if frame is None or not quiet_steps(frame.last(HOUR))[0].all():
         return None
     longest = view.policy.at(system.labels).duration("orphaned_storage.for")
     part = frame.last(longest)
@@ -170,7 +168,7 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
             **belief("places_empty"),
             evidence=(f"{percent(share)} of the reservation unused",),
         )
-        resource, start = labels.resource, max(reservation.starts_at, view.now - _HOUR)
+        resource, start = labels.resource, max(reservation.starts_at, view.now - HOUR)
         subject = Subject(Labels(resource=resource), labels, (resource,), start, (share,))
         yield anomaly_of(view, Cause.UNUSED_CAPACITY, subject, explanation)
 
@@ -180,7 +178,7 @@ def _just_left(view: View, reservation: Reservation, patience: timedelta) -> int
 
     Their places are being filled again.
     """
-    if reservation.available <= 0 or view.is_open(Cause.UNUSED_CAPACITY.value):
+    if reservation.available <= 0 or view.opened(Cause.UNUSED_CAPACITY.value):
         return 0
     gone = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
     nodes = [view.roster.labels[row] for row in np.flatnonzero(gone)]
@@ -197,7 +195,7 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     systems, frame = view.reading.inventory.file_systems, view.reading.frame("file_system")
     tagged = [x for x in systems if place.cluster and x.labels.cluster == place.cluster]
     near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
-    loads = [load for x in (tagged or near) if (load := throughput_of(x, frame, _DAY))]
+    loads = [load for x in (tagged or near) if (load := throughput_of(x, frame, DAY))]
     if not tagged:
         loads = [load for load in loads if load.share >= _NEAR and load.peak_share < BEYOND]
     return sorted(loads, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
@@ -218,11 +216,11 @@ def load_words(load: Throughput) -> str:
 
 def more_throughput(loads: Iterable[Throughput]) -> tuple[str, ...]:
     """Return the advice about file systems that are held to their limit."""
-    full = [load.system.labels.resource for load in loads if load.held_back]
     return tuple(
-        f"Raise the throughput of {name} (PerUnitStorageThroughput), or its size: it is at its"
-        " limit."
-        for name in full
+        f"Raise the throughput of {load.system.labels.resource} (PerUnitStorageThroughput), or its"
+        " size: it is at its limit."
+        for load in loads
+        if load.held_back
     )
 
 

@@ -129,11 +129,10 @@ def pace_of(seconds: Numbers) -> SeriesPace:
     gaps = gaps[gaps > 0]
     spacing = float(np.median(gaps)) if len(gaps) else 300.0
     hour = min(MOST_HOUR, max(LEAST_HOUR, round(3600 / spacing)))
-    learning = min(MOST_LEARNT, max(LEAST_LEARNT, round(86_400 / spacing)))
     return SeriesPace(
         hour,
         history=HISTORY * 24 * hour,
-        learning=learning,
+        learning=min(MOST_LEARNT, max(LEAST_LEARNT, round(86_400 / spacing))),
         young=YOUNG * hour,
         delay=int(DELAY * hour),
         rest=REST * hour,
