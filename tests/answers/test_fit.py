@@ -6,7 +6,17 @@ from decimal import Decimal
 
 import pytest
 
-from tests.answers.advice_world import ACCOUNT, CHIPS, GPUS, OFFERED, TYPES, World, ask, words
+from tests.answers.advice_world import (
+    ACCOUNT,
+    CHIPS,
+    GPUS,
+    OFFERED,
+    RUNS,
+    TYPES,
+    World,
+    ask,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +132,13 @@ def test_carbon_is_asked_for_one_training_run() -> None:
     card = ask(ACCOUNT, "carbon run=on-gpus")
     assert card.data["kg"] == pytest.approx(2 * 24 * 8 * 700 / 1000 * 1.14 * 0.416)
     assert "No run called 'nope'" in words(ask(ACCOUNT, "carbon run=nope"))
+
+
+def test_carbon_of_a_run_is_of_its_own_clusters_region() -> None:
+    """A run does not tell its region, and another cluster of the same type stands on a cleaner grid."""
+    north = ("north", "p5.48xlarge", "eu-north-1", 1, 0.9, 100.0)
+    card = ask(World(north, GPUS, runs=RUNS[:1]), "carbon run=on-gpus")
+    assert [row["region"] for row in card.data["rows"]] == ["us-east-2"]
 
 
 def test_carbon_compares_chips_by_cited_watts() -> None:
