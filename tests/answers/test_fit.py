@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
+from bot.model.fleet import Inventory
 from tests.answers.advice_world import (
     ACCOUNT,
     CHIPS,
@@ -17,6 +20,9 @@ from tests.answers.advice_world import (
     ask,
     words,
 )
+from tests.builders import NOON
+
+DAY = timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,16 @@ def test_size_advises_fewer_nodes_of_a_cluster_that_is_23_percent_busy() -> None
         "clusters"
     ]
     assert full["fits_nodes"] is None, "460 of 512 GiB on each: fewer nodes do not hold them"
+
+
+def test_size_counts_the_nodes_that_run() -> None:
+    world = World(("lazy", "trn1.32xlarge", "us-east-1", 10, 0.23, 60.0))
+    nodes = dict(world.reading.inventory.instances)
+    for name in ("i-lazy0", "i-lazy1"):
+        nodes[name] = replace(nodes[name], state="terminated", ended_at=NOON - DAY)
+    world.reading = replace(world.reading, inventory=Inventory(NOON, nodes))
+    (found,) = ask(world, "size lazy").data["clusters"]
+    assert found["nodes"] == 8
 
 
 # migrate: fit, precision, first compile
