@@ -18,10 +18,12 @@ from bot.grammar.access import Access
 from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
 from bot.model.alert import DecisionKind
+from bot.model.causes import Cause
 from bot.model.notification import Delays
 from bot.model.reading import Reading
 from bot.model.request import Role
-from tests.builders import FIVE, NOON, anomaly, reading, with_parts
+from bot.ports import StateUpdate
+from tests.builders import FIVE, NOON, alert, anomaly, reading, with_parts
 from tests.house.fakes import Chat, Crash, Fleet, Script, app, ask
 
 
@@ -159,6 +161,15 @@ async def test_acknowledging_edits_the_message_at_once_and_says_who() -> None:
         for b in block.buttons
     ]
     assert "Reopen" in labels
+
+
+async def test_a_decision_lets_nothing_speak_that_is_an_effect_of_what_just_ended() -> None:
+    chat, store = Chat(), MemoryStore()
+    fault = alert(anomaly(Cause.HARDWARE_FAULT), closed=NOON - FIVE)
+    effect = alert(name="a2", muted_by=f"inhibit:{fault.key}")
+    store.save(StateUpdate(alerts=[fault, effect]))
+    await app(Script(), chat, store).answer(ask(f"ack {effect.id}"))
+    assert chat.messages == {}
 
 
 async def test_snoozing_without_a_length_asks_and_with_one_mutes() -> None:
