@@ -172,6 +172,14 @@ async def test_a_decision_lets_nothing_speak_that_is_an_effect_of_what_just_ende
     assert chat.messages == {}
 
 
+async def test_of_several_alerts_of_a_cluster_the_one_that_fires_is_meant() -> None:
+    store = MemoryStore()
+    firing = alert(name="a1", opened=NOON - 2 * FIVE)
+    store.save(StateUpdate(alerts=[firing, alert(name="a2", opened=NOON - FIVE, closed=NOON)]))
+    card = await app(Script(), Chat(), store).answer(ask("ack llama"))
+    assert card.data["alert"] == firing.id
+
+
 async def test_snoozing_without_a_length_asks_and_with_one_mutes() -> None:
     chat = Chat()
     bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat)
