@@ -23,6 +23,7 @@ from bot.model.notification import Delays
 from bot.model.reading import Reading
 from bot.model.request import Role
 from bot.ports import StateUpdate
+from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, alert, anomaly, reading, with_parts
 from tests.house.fakes import Chat, Crash, Fleet, Script, app, ask
 
@@ -223,6 +224,12 @@ async def test_answers_are_private_until_shared() -> None:
     assert (private.public, shared.public) == (False, True)
     assert "share help" in repr(private.blocks)
     assert "share help" not in repr(shared.blocks)
+
+
+async def test_where_strangers_read_along_no_answer_is_for_everyone() -> None:
+    bot, seen = app(Script(), Chat()), ask("routes seen")
+    assert (await bot.answer(seen)).public
+    assert not (await bot.answer(replace(seen, belonging=replace(MEMBER, shared=True)))).public
 
 
 async def test_a_change_once_made_and_a_form_have_no_button_that_shows_them_to_everyone() -> None:
