@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
-from tests.answers.advice_world import ACCOUNT, CHIPS, GPUS, OFFERED, TYPES, World, ask, words
+from bot.model.fleet import Inventory
+from tests.answers.advice_world import (
+    ACCOUNT,
+    CHIPS,
+    GPUS,
+    OFFERED,
+    RUNS,
+    TYPES,
+    World,
+    ask,
+    words,
+)
+from tests.builders import NOON
+
+DAY = timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +74,16 @@ def test_size_advises_fewer_nodes_of_a_cluster_that_is_23_percent_busy() -> None
         "clusters"
     ]
     assert full["fits_nodes"] is None, "460 of 512 GiB on each: fewer nodes do not hold them"
+
+
+def test_size_counts_the_nodes_that_run() -> None:
+    world = World(("lazy", "trn1.32xlarge", "us-east-1", 10, 0.23, 60.0))
+    nodes = dict(world.reading.inventory.instances)
+    for name in ("i-lazy0", "i-lazy1"):
+        nodes[name] = replace(nodes[name], state="terminated", ended_at=NOON - DAY)
+    world.reading = replace(world.reading, inventory=Inventory(NOON, nodes))
+    (found,) = ask(world, "size lazy").data["clusters"]
+    assert found["nodes"] == 8
 
 
 # migrate: fit, precision, first compile
@@ -122,6 +148,13 @@ def test_carbon_is_asked_for_one_training_run() -> None:
     card = ask(ACCOUNT, "carbon run=on-gpus")
     assert card.data["kg"] == pytest.approx(2 * 24 * 8 * 700 / 1000 * 1.14 * 0.416)
     assert "No run called 'nope'" in words(ask(ACCOUNT, "carbon run=nope"))
+
+
+def test_carbon_of_a_run_is_of_its_own_clusters_region() -> None:
+    """A run does not tell its region, and another cluster of the same type stands on a cleaner grid."""
+    north = ("north", "p5.48xlarge", "eu-north-1", 1, 0.9, 100.0)
+    card = ask(World(north, GPUS, runs=RUNS[:1]), "carbon run=on-gpus")
+    assert [row["region"] for row in card.data["rows"]] == ["us-east-2"]
 
 
 def test_carbon_compares_chips_by_cited_watts() -> None:

@@ -98,16 +98,18 @@ def ask(build, at, tmp_path):
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(columns)
-            # Beside them a node all of whose hours a Savings Plan paid already.
+            # Beside them a node all of whose hours a Savings Plan paid already, and one far away.
             kinds = [
-                *(("Usage", running, "") for running in hours),
-                ("SavingsPlanCoveredUsage", 24, "13"),
+                *(("Usage", running, "", "us-west-2") for running in hours),
+                ("SavingsPlanCoveredUsage", 24, "13", "us-west-2"),
+                ("Usage", 24, "", "us-east-1"),
             ]
             for day in range(10):
-                for node, (kind, running, effective) in enumerate(kinds):
+                for node, (kind, running, effective, region) in enumerate(kinds):
+                    prefix = {"us-west-2": "USW2", "us-east-1": "USE1"}[region]
                     for hour in range(running):
                         begin = start + timedelta(days=day, hours=hour)
-                        writer.writerow([kind, "AmazonEC2", f"USW2-BoxUsage:{KIND}", f"i-{node}", "us-west-2", begin.isoformat(),
+                        writer.writerow([kind, "AmazonEC2", f"{prefix}-BoxUsage:{KIND}", f"i-{node}", region, begin.isoformat(),
                                          (begin + timedelta(hours=1)).isoformat(), "1", "20", effective])  # fmt: skip
 
     return answer

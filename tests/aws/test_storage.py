@@ -219,3 +219,10 @@ async def test_a_file_system_moves_the_bytes_of_a_step_over_its_seconds(ask, bui
     assert load["bytes_per_second"] == pytest.approx((1.8e9 + 0.6e9) / 60)
     assert load["peak_bytes_per_second"] == pytest.approx(5 * (18e9 + 6e9) / 300)
     assert load["verdict"] == "beyond its limit: cache or burst credits"
+
+
+async def test_of_one_cluster_its_own_file_systems_alone_are_told(ask, build):
+    for name in ("DataReadBytes", "DataWriteBytes"):
+        build.add(name, FSX, dict.fromkeys(range(120), (2, 1e9)), namespace="AWS/FSx")
+    assert len((await ask()).data["file_systems"]) == 1
+    assert (await ask("llama")).data["file_systems"] == [], "no tag gives it to a cluster"

@@ -106,6 +106,18 @@ def test_a_message_is_deleted_only_after_the_tick_that_used_it_was_saved(world, 
     assert not world.standin.queue.bodies
 
 
+def test_a_message_that_was_sent_after_a_tick_began_is_left_for_the_next_one(world, at):
+    world.standin.queue.put(interruption("i-1", at + timedelta(minutes=1)))
+    live = world.live(events=[QUEUE])
+    live.receive(at)
+    assert live.read(at).notices == ()
+    live.settle(at)
+    assert world.standin.queue.bodies
+    assert len(live.read(at + FIVE).notices) == 1
+    live.settle(at + FIVE)
+    assert not world.standin.queue.bodies
+
+
 def test_what_was_not_saved_comes_again_and_is_still_one_notice(world, at):
     world.standin.queue.put(interruption("i-1", at))
     live = world.live(events=[QUEUE])

@@ -77,6 +77,16 @@ def test_each_change_of_state_is_said_once(told, lines):
     )
 
 
+def test_what_passes_by_itself_is_lacking_once_it_has_lasted_an_hour():
+    now, lacking = [NOON], {}
+    states = CallStates(lambda: now[0])
+    for minutes in (0, 20, 40, 60, 65):
+        now[0] = NOON + timedelta(minutes=minutes)
+        states.set(Standing(LIST, "here", CallState.BROKEN, "It is broken."))
+        lacking[minutes] = states.lacking()
+    assert lacking == {0: (), 20: (), 40: (), 60: (), 65: ("It is broken.",)}
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -92,6 +92,13 @@ async def test_a_bill_that_ends_before_the_question_is_shown_whole(ask):
     assert "seen" not in card.data
 
 
+async def test_a_bill_that_is_up_to_date_is_shown_whole_though_it_names_the_hour_under_way(ask):
+    # The last row is of the hour from 23:00 to midnight.
+    card = await ask("cost 2026-10", datetime(2026, 10, 31, 23, 30, tzinfo=UTC))
+    assert card.data["total"]["net_usd"] == Decimal(27_440)
+    assert "seen" not in card.data
+
+
 class Counted:
     """Count the questions to a bill that reaches farther than the time of the question."""
 

@@ -91,6 +91,17 @@ def test_compiles_count_where_nothing_executes_and_a_second_one_is_again():
     assert classes(time) == ["compiling_first", "productive", "compiling_again", "productive"]
 
 
+def test_what_a_cut_off_compile_left_nothing_of_is_compiled_for_the_first_time():
+    time = time_of([0.0, 0.0, 0.0, 0.9])
+    cluster = Labels(cluster="llama")
+    endings = (Ending.CUT, Ending.USED, Ending.USED)
+    time.compile(
+        Compile("i-llama000", cluster, Window(START + n * FIVE, START + (n + 1) * FIVE), ending)
+        for n, ending in enumerate(endings)
+    )
+    assert classes(time) == ["compiling_first", "compiling_first", "compiling_again", "productive"]
+
+
 def test_the_hours_that_an_alert_lost_are_its_causes_however_busy_the_node_looked():
     time = time_of([0.9] * 12)
     found = anomaly(Cause.STRAGGLER, n=1, usual=(0.9, 0.9))

@@ -11,13 +11,16 @@ from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.app import App
-from bot.costs.nowcast import MonthBill, month_end
+from bot.costs.nowcast import MonthBill, blocks_by_day, month_end
 from bot.costs.recurring import Due
 from bot.errors import Unavailable
 from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
+from bot.model.fleet import Market, Reservation
+from bot.model.labels import Labels
 from bot.model.projection import project
 from bot.model.request import Request, User
+from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
@@ -158,6 +161,20 @@ def test_what_covers_nodes_ends_on_a_known_day():
     # Ten days at $50 more; what ended on the 3rd is in the bill.
     assert found.forecast == 3500
     assert found.lapses == {date(2026, 11, 21): 500}
+
+
+class Fees:
+    """A bill of the fee of one Capacity Block."""
+
+    def tally(self, window, by, where=()):
+        fee = Money(net=Decimal(96))
+        return Tally(window, tuple(by), (Spend({"resource": "cr-1"}, fee),), fee)
+
+
+def test_a_block_that_began_before_the_month_costs_the_month_its_own_days():
+    start, end = (NOV.start + n * timedelta(days=1) for n in (-2, 2))
+    block = Reservation(Labels(resource="cr-1"), 1, 0, start, end, Market.CAPACITY_BLOCK)
+    assert blocks_by_day(Fees(), [block], NOV) == days(date(2026, 11, 1), [24, 24])
 
 
 def test_the_nodes_that_ran_tell_of_the_days_since_the_bill():

@@ -18,10 +18,13 @@ from bot.grammar.access import Access
 from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
 from bot.model.alert import DecisionKind
+from bot.model.causes import Cause
 from bot.model.notification import Delays
 from bot.model.reading import Reading
 from bot.model.request import Role
-from tests.builders import FIVE, NOON, anomaly, reading, with_parts
+from bot.ports import StateUpdate
+from tests.belonging import MEMBER
+from tests.builders import FIVE, NOON, alert, anomaly, reading, with_parts
 from tests.house.fakes import Chat, Crash, Fleet, Script, app, ask
 
 
@@ -161,6 +164,23 @@ async def test_acknowledging_edits_the_message_at_once_and_says_who() -> None:
     assert "Reopen" in labels
 
 
+async def test_a_decision_lets_nothing_speak_that_is_an_effect_of_what_just_ended() -> None:
+    chat, store = Chat(), MemoryStore()
+    fault = alert(anomaly(Cause.HARDWARE_FAULT), closed=NOON - FIVE)
+    effect = alert(name="a2", muted_by=f"inhibit:{fault.key}")
+    store.save(StateUpdate(alerts=[fault, effect]))
+    await app(Script(), chat, store).answer(ask(f"ack {effect.id}"))
+    assert chat.messages == {}
+
+
+async def test_of_several_alerts_of_a_cluster_the_one_that_fires_is_meant() -> None:
+    store = MemoryStore()
+    firing = alert(name="a1", opened=NOON - 2 * FIVE)
+    store.save(StateUpdate(alerts=[firing, alert(name="a2", opened=NOON - FIVE, closed=NOON)]))
+    card = await app(Script(), Chat(), store).answer(ask("ack llama"))
+    assert card.data["alert"] == firing.id
+
+
 async def test_snoozing_without_a_length_asks_and_with_one_mutes() -> None:
     chat = Chat()
     bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat)
@@ -204,6 +224,12 @@ async def test_answers_are_private_until_shared() -> None:
     assert (private.public, shared.public) == (False, True)
     assert "share help" in repr(private.blocks)
     assert "share help" not in repr(shared.blocks)
+
+
+async def test_where_strangers_read_along_no_answer_is_for_everyone() -> None:
+    bot, seen = app(Script(), Chat()), ask("routes seen")
+    assert (await bot.answer(seen)).public
+    assert not (await bot.answer(replace(seen, belonging=replace(MEMBER, shared=True)))).public
 
 
 async def test_a_change_once_made_and_a_form_have_no_button_that_shows_them_to_everyone() -> None:

@@ -375,6 +375,27 @@ async def test_where_the_first_asker_gives_up_the_next_one_is_answered_all_the_s
     assert (await second).title == "reading 2"
 
 
+async def _turned() -> None:
+    """Let all that is ready go on until it waits again."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_who_gives_up_behind_an_equal_line_may_ask_as_much_as_before() -> None:
+    bot, read = Bot(Bill(0)), Reading()
+    first = asyncio.create_task(bot.turns.take(asked("fleet", "chat:U1"), read, "fleet"))
+    for _ in range(budgets.LIMITS.lanes[Lane.QUICK].at_once):
+        waiting = asyncio.create_task(bot.turns.take(asked("fleet", "chat:U2"), read, "fleet"))
+        await _turned()
+        waiting.cancel()
+        await _turned()
+        assert waiting.cancelled()
+    asking = asyncio.create_task(bot.turns.take(asked("fleet", "chat:U2"), read, "fleet"))
+    await _turned()
+    read.goes_on.set()
+    assert (await asking).title == (await first).title == "reading 1"
+
+
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [

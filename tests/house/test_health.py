@@ -17,7 +17,7 @@ from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from adapters.timer import Attempts, Timer
 from bot.cards.card import Card
-from bot.errors import StoreFailed, Unavailable
+from bot.errors import Standby, StoreFailed, Unavailable
 from bot.model.anomaly import Detection
 from bot.model.labels import Labels
 from bot.model.notification import Coverage
@@ -112,6 +112,21 @@ async def test_healthz_is_false_wherever_a_tick_fails_and_true_again_after_it(wh
     facts = server.app.health.facts()
     assert (facts["ok"], facts["problem"], facts["ticks"], len(chat.messages)) == (True, "", 1, 1)
     assert "\ntrnbot_ok 1\n" in server.app.health.exposition()
+
+
+class Retaken(Disk):
+    """Another process led in between, so that this one leads by a later epoch."""
+
+    def acquire_lead(self) -> int:
+        return 3
+
+
+async def test_who_has_the_lead_again_runs_no_tick_by_what_it_knew_before() -> None:
+    disk, chat = Retaken(), Chat()
+    server = live(disk, Script(anomaly()), chat)
+    with pytest.raises(Standby):
+        await server.tick(NOON)
+    assert (chat.messages, disk.load(NOON).alerts) == ({}, ())
 
 
 async def test_a_live_watch_is_ready_from_its_first_whole_tick_on() -> None:

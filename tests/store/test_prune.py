@@ -185,3 +185,14 @@ def test_each_table_has_a_retention_of_its_own(opened):
     assert left() == [2, 2, 1, 1]
     opened.prune({}, LATER, dict.fromkeys(kept, LATER))
     assert left() == [1, 1, 0, 0]
+
+
+def test_what_ended_within_two_weeks_stays_however_short_the_retention(opened):
+    """The watch goes on by it: what fires again is the same alert, and people name it."""
+    ended = [
+        replace(alert(opened=NOW - 50 * LATER), id=f"{days}", closed=NOW - days * LATER)
+        for days in (1, 14, 16)
+    ]
+    opened.save(StateUpdate(alerts=ended, ticked_at=NOW))
+    assert opened.prune({}, LATER, {"alerts": timedelta(hours=1)}) == 1
+    assert [kept.id for kept in opened.load(NOW).alerts] == ["1", "14"]

@@ -90,6 +90,16 @@ async def test_a_tick_is_told_the_grid_time():
     assert missed == []
 
 
+async def test_a_restart_looks_at_once_though_the_tick_before_it_was_saved():
+    hand, ticks, missed = Hand(), Ticks(), Missed()
+    timer = Timer(ticks, steady(hand), FIVE, missed, since=NINE)
+    for minute in (2, 4, 5):
+        hand.now = NINE + timedelta(minutes=minute)
+        await timer.fire()
+    assert ticks == minutes(0, 5)
+    assert missed == []
+
+
 async def test_ticks_that_a_sleeping_machine_missed_are_run_at_their_own_times():
     hand, ticks, missed = Hand(), Ticks(), Missed()
     timer = Timer(ticks, steady(hand), FIVE, missed)

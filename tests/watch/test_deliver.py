@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from threading import Event
+from typing import Any
 
 import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Card, Tone
 from bot.errors import Unavailable
-from bot.model.notification import Line, NotificationLogEntry
+from bot.model.notification import Line, Notification, NotificationLogEntry, Reason
+from bot.ports import StateUpdate
 from bot.watch.deliver import Delivery, Parcel
+from bot.watch.notify import log_entry_of
+from tests.builders import NOON, alert
+from tests.house.fakes import Chat
 
 
 class Locks:
@@ -89,3 +94,30 @@ def test_a_newer_state_that_comes_while_the_older_is_sent_is_sent_after_it() -> 
 
     asyncio.run(run())
     assert outbox.asked == [True, True]
+
+
+class Database:
+    """A store in whose place a backup may be put."""
+
+    def __init__(self) -> None:
+        self.content = MemoryStore()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.content, name)
+
+
+def test_what_was_posted_is_looked_for_anew_once_the_database_knows_less() -> None:
+    chat, database = Chat(), Database()
+    entry = log_entry_of(Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(),)), "")
+
+    async def run() -> None:
+        delivery = Delivery({"chat": chat}, database, database, lambda channel: None)
+        for _ in range(2):
+            database.content = MemoryStore()
+            delivery.forget()
+            delivery.fresh([entry.id])
+            database.save(StateUpdate(notification_log=[entry]))
+            await delivery.send([Parcel("chat:ops", entry.id, entry, Card("1", Tone.INFO))], 10.0)
+
+    asyncio.run(run())
+    assert list(chat.messages) == ["m0"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from bot.model.anomaly import Detection
@@ -33,6 +34,8 @@ def test_a_message_that_was_sent_waits_for_its_end_however_late() -> None:
         log_entry_of(Notification(name, "web:alerts", Reason.FIRST, NOON, (over,)), name[1:])
         for name in ("nm1", "n")
     )
+    # The end was decided, and could not be shown yet.
+    sent = replace(sent, pending=True)
     tick = TickResult(
         State((over,), (sent, unsent)),
         reading(NOON + timedelta(days=2)),
