@@ -10,7 +10,6 @@ person: `users.info` decides.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +20,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.chat.slack.auth import address_prefix
-from adapters.chat.slack.client import code_of, explained
+from adapters.chat.slack.client import code_of, explained, log
 from adapters.chat.slack.forms import Claim, Requester
 from adapters.chat.slack.markup import one_line
 from adapters.chat.work import Monotonic, Recent
@@ -46,7 +45,6 @@ _OPEN = (
 )
 """Marks of a channel that another organization is in, or is invited to."""
 _GROUP = re.compile(r"S[A-Z0-9]+")
-_log = logging.getLogger("trnbot.slack")
 T = TypeVar("T")
 
 
@@ -297,7 +295,7 @@ class Belongings:
         """Log a sentence once."""
         if sentence not in self._notes and len(self._notes) < _MOST_NOTES:
             self._notes.add(sentence)
-            _log.warning("%s", sentence)
+            log.warning("%s", sentence)
 
 
 def _belonging(profile: Profile, home: Home, served: Sequence[str], claimed: str = "") -> Belonging:
