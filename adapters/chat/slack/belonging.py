@@ -63,13 +63,11 @@ class Members:
         if not (group == ADMINS or _GROUP.fullmatch(group)):
             return False
 
-        key = f"{ADMINS} {user}" if group == ADMINS else group
-        people = self._answers.get(key, FRESH_S)
-        if people is None:
-            async with explained():
-                people = await (self._admin(user) if group == ADMINS else self._members(group))
-            self._answers.put(key, people)
-        return user in people
+        key, ask = group, lambda: self._members(group)
+        if group == ADMINS:
+            key, ask = f"{ADMINS} {user}", lambda: self._admin(user)
+        async with explained():
+            return user in await self._answers.of(key, FRESH_S, ask)
 
     async def _members(self, group: str) -> frozenset[str]:
         answer: Any = await self._client.usergroups_users_list(usergroup=group)

@@ -177,19 +177,16 @@ class Belongings:
             return False
         if place.threaded:
             return place.shared
-        fresh = self._open_chats.get(place.id, FRESH_S)
-        if fresh is not None:
-            return fresh
+
+        async def ask() -> bool:
+            members = await self._roster(place)
+            listed = members if isinstance(members, list) else []
+            return not listed or Standing.STRANGER in {self._read(x).standing for x in listed}
 
         try:
-            members = await self._roster(place)
+            return await self._open_chats.of(place.id, FRESH_S, ask)
         except Unavailable:
             return True
-        listed = members if isinstance(members, list) else []
-        standings = {self._read(member).standing for member in listed}
-        shared = not listed or Standing.STRANGER in standings
-        self._open_chats.put(place.id, shared)
-        return shared
 
     async def _roster(self, place: Conversation, user: str = "") -> Any:
         """Return the members of a place, or the one of this id."""

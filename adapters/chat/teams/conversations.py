@@ -68,10 +68,7 @@ class Owners:
             return False
 
         team = matched[1].lower()
-        owners = self._teams.get(team, FRESH_S)
-        if owners is None:
-            owners = await self._ask(team)
-            self._teams.put(team, owners)
+        owners = await self._teams.of(team, FRESH_S, lambda: self._ask(team))
         return entra.lower() in owners
 
     async def _ask(self, team: str) -> frozenset[str]:
