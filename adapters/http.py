@@ -19,8 +19,7 @@ from aiohttp import web, web_response
 from aiohttp.typedefs import Handler, Middleware
 
 from bot.errors import TrnbotError, Unavailable
-from bot.ports import Listener
-from bot.ports.chat import ANY_PAGE
+from bot.ports.chat import ANY_PAGE, Listener
 from bot.ports.work import CONNECTION, Asker
 
 _log = logging.getLogger("trnbot.http")
@@ -149,10 +148,8 @@ class _OneLine(logging.Filter):
         if record.levelno < logging.WARNING:
             return False
         error = record.exc_info[1] if record.exc_info else None
-        record.msg, record.args = (
-            "a request failed before it was understood (%s)",
-            (type(error).__name__,),
-        )
+        record.msg = "a request failed before it was understood (%s)"
+        record.args = (type(error).__name__,)
         record.exc_info = record.exc_text = record.stack_info = None
         return True
 
@@ -303,9 +300,8 @@ class Port:
         # Whoever waits meanwhile is answered by the new listeners.
         before, self._runner = self._runner, runner
         if self._open is None:
-            loop = asyncio.get_running_loop()
             try:
-                self._open = await loop.create_server(
+                self._open = await asyncio.get_running_loop().create_server(
                     self._accept, self._host, self._port, backlog=128
                 )
             except OSError as error:
@@ -348,6 +344,7 @@ async def serve(
     """
     started: list[Listener] = []
     starting: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
     try:
         await port.answer_by(listeners)
 
@@ -358,7 +355,7 @@ async def serve(
 
         starting = [asyncio.create_task(start(listener)) for listener in listeners]
         ready(port.address)
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        stop = asyncio.Event()
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, stop.set)
         await stop.wait()
@@ -366,12 +363,10 @@ async def serve(
         for task in starting:
             task.cancel()
         port.close()
-        loop = asyncio.get_running_loop()
         until_s = loop.time() + STOP_S
         for listener in reversed(started):
             try:
-                left_s = max(_LEAST_STOP_S, until_s - loop.time())
-                await asyncio.wait_for(listener.stop(), left_s)
+                await asyncio.wait_for(listener.stop(), max(_LEAST_STOP_S, until_s - loop.time()))
             except Exception as error:  # noqa: BLE001,RUF100 - the others must still be stopped
                 _log.warning("%s did not stop cleanly: %s", type(listener).__name__, error)
         await port.cleanup()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,13 +73,9 @@ def score_tree(
         _joined(path, before)
     for path, out, before in files:
         table, learnt = _joined(path, before)
-        times, values, skipped = table.times, table.values, 0
-        if learnt:
-            skipped = len(learnt.rows)
-            times = [*learnt.times, *table.times]
-            values = np.concatenate([learnt.values, table.values])
-        scores, flags = score(times, values)
-        scores, flags = scores[skipped:], flags[skipped:]
+        times, values = [*learnt.times, *table.times], [learnt.values, table.values]
+        scores, flags = score(times, np.concatenate(values))
+        scores, flags = scores[len(learnt.rows) :], flags[len(learnt.rows) :]
 
         out.parent.mkdir(parents=True, exist_ok=True)
         part = out.with_name(out.name + ".part")
@@ -95,10 +91,13 @@ def score_tree(
     return len(files)
 
 
-def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable | None]:
-    """Return a file and its history, which has the same columns."""
-    table, before = _read(path), _read(history) if history else None
-    if before and before.header != table.header:
+def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable]:
+    """Return a file and its history, which has the same columns, and without one no row."""
+    table = _read(path)
+    before = (
+        _read(history) if history else replace(table, rows=[], times=[], values=table.values[:0])
+    )
+    if before.header != table.header:
         raise WrongInput(
             f"'{history}' has the columns {','.join(before.header)}, "
             f"and '{path}' has {','.join(table.header)}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -81,17 +82,15 @@ class SteadyClock:
         wall, seconds = self._wall().astimezone(UTC), self.monotonic()
         steady = self._at + timedelta(seconds=seconds - self._since_s)
         jump = wall - steady
-        if abs(jump) < JUMP:
-            self._at, self._since_s, self._jump = wall, seconds, timedelta(0)
-            return wall
+        if abs(jump) >= JUMP:
+            if abs(jump - self._jump) >= JUMP:
+                self._jump, self._jumped_s = jump, seconds
+                self._on_jump(jump)
+            if seconds - self._jumped_s < self._patience.total_seconds():
+                return steady
+            self.shifts += 1
 
-        if abs(jump - self._jump) >= JUMP:
-            self._jump, self._jumped_s = jump, seconds
-            self._on_jump(jump)
-        if seconds - self._jumped_s < self._patience.total_seconds():
-            return steady
         self._at, self._since_s, self._jump = wall, seconds, timedelta(0)
-        self.shifts += 1
         return wall
 
 
@@ -103,8 +102,7 @@ class Attempts:
     """
 
     def __init__(self, tick: TickFunction, sleep: Sleep = asyncio.sleep) -> None:
-        self._tick = tick
-        self._sleep = sleep
+        self._tick, self._sleep = tick, sleep
         self._stopping = asyncio.Event()
         self._logged: set[str] = set()
         self.succeeded = 0
@@ -140,8 +138,13 @@ class Attempts:
                 self._logged.add(str(error))
                 # What the bot says itself is clear; anything else is a fault, and needs its trace.
                 trace = None if isinstance(error, TrnbotError) else error
-                message = "The tick of %s failed: %s: %s"
-                _log.error(message, f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace)
+                _log.error(
+                    "The tick of %s failed: %s: %s",
+                    f"{now:%Y-%m-%d %H:%M}",
+                    kind,
+                    error,
+                    exc_info=trace,
+                )
             return False
 
         # A tick that passes ends what failed before, and is told once.
@@ -182,7 +185,33 @@ class Attempts:
         return not self.stopping
 
 
-class Timer:
+class _Ticking(ABC):
+    """Tick in a task of its own from start to stop; a `bot.ports.Listener`."""
+
+    def __init__(self, attempts: Attempts) -> None:
+        self.attempts = attempts
+        self._task: asyncio.Task[None] | None = None
+
+    def routes(self) -> Sequence[Any]:
+        """Return no routes: a timer serves none."""
+        return ()
+
+    async def start(self) -> None:
+        """Begin to tick."""
+        self._task = asyncio.create_task(self.play(), name=type(self).__name__)
+
+    async def stop(self) -> None:
+        """Let the tick under way finish, then stop."""
+        self.attempts.stop()
+        if self._task:
+            await self._task
+
+    @abstractmethod
+    async def play(self) -> None:
+        """Tick to the end, or until `stop`."""
+
+
+class Timer(_Ticking):
     """Tick once at the start, then at every multiple of `interval`; a `bot.ports.Listener`.
 
     A tick that fails is run again until it passes, and then those that waited behind it are run,
@@ -198,10 +227,8 @@ class Timer:
         on_missed: OnMissed,
         since: datetime | None = None,
     ) -> None:
-        self.attempts = Attempts(tick)
-        self._clock = clock
-        self._interval = interval
-        self._on_missed = on_missed
+        super().__init__(Attempts(tick))
+        self._clock, self._interval, self._on_missed = clock, interval, on_missed
         self._last = since and grid_floor(since, interval)
         """The last tick that is done with: it passed, or was given up."""
         self._trigger = IntervalTrigger(
@@ -209,23 +236,9 @@ class Timer:
         )
         self._shifts = clock.shifts
         self._ticked = False
-        self._task: asyncio.Task[None] | None = None
 
-    def routes(self) -> Sequence[Any]:
-        """Return no routes: a timer serves none."""
-        return ()
-
-    async def start(self) -> None:
-        """Begin to tick."""
-        self._task = asyncio.create_task(self._run(), name="timer")
-
-    async def stop(self) -> None:
-        """Let the tick under way finish, then stop."""
-        self.attempts.stop()
-        if self._task:
-            await self._task
-
-    async def _run(self) -> None:
+    async def play(self) -> None:
+        """Tick whenever a tick is due, until `stop`."""
         await self.fire()
         while await self.attempts.wait(self._pause_s()):
             await self.fire()
@@ -241,12 +254,13 @@ class Timer:
         """Run every tick that is due, in order; a failed one until it passes or is given up."""
         while not self.attempts.stopping and (due := self._next()):
             begun_s = self._clock.monotonic()
-            passed = await self.attempts.run(due)
-            if passed:
+            if await self.attempts.run(due):
                 self._last, self._ticked = due, True
                 if self._clock.monotonic() - begun_s > self._interval.total_seconds():
-                    why = "the one before took longer than the interval"
-                    self._give_up(grid_floor(self._clock(), self._interval), why)
+                    self._give_up(
+                        grid_floor(self._clock(), self._interval),
+                        "the one before took longer than the interval",
+                    )
                 continue
 
             error = self.attempts.error
@@ -301,12 +315,9 @@ class ReplayClock:
         real_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self.end = max(grid_ceiling(window.end, interval), grid_ceiling(window.start, interval))
-        self._speed = speed
-        self._interval = interval
-        self._real_seconds = real_seconds
+        self._speed, self._interval, self._real_seconds = speed, interval, real_seconds
         self._next: datetime | None = grid_ceiling(window.start, interval)
-        self._anchor = window.start
-        self._anchored = real_seconds()
+        self._anchor, self._anchored = window.start, real_seconds()
 
     def __call__(self) -> datetime:
         """Return the recorded now; at the end it stands still."""
@@ -319,9 +330,8 @@ class ReplayClock:
 
     def seconds_left(self) -> float:
         """Return the real seconds until the next tick is due."""
-        if self._next is None:
-            return 0.0
-        return max(0.0, (self._next - self._raw()).total_seconds() / self._speed)
+        left = self._next - self._raw() if self._next else timedelta(0)
+        return max(0.0, left.total_seconds() / self._speed)
 
     def ticked(self) -> None:
         """Let recorded time pass the tick that has just run.
@@ -342,7 +352,7 @@ class ReplayClock:
         )
 
 
-class ReplayTimer:
+class ReplayTimer(_Ticking):
     """Run every tick of a recording in order, none skipped, and end quietly.
 
     A `bot.ports.Listener`.
@@ -351,23 +361,8 @@ class ReplayTimer:
     def __init__(
         self, tick: TickFunction, clock: ReplayClock, *, sleep: Sleep = asyncio.sleep
     ) -> None:
-        self.attempts = Attempts(tick, sleep)
+        super().__init__(Attempts(tick, sleep))
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
-
-    def routes(self) -> Sequence[Any]:
-        """Return no routes: a timer serves none."""
-        return ()
-
-    async def start(self) -> None:
-        """Begin to play."""
-        self._task = asyncio.create_task(self.play(), name="replay")
-
-    async def stop(self) -> None:
-        """Let the tick under way finish, then stop."""
-        self.attempts.stop()
-        if self._task:
-            await self._task
 
     async def play(self) -> None:
         """Tick to the end of the recording, or until `stop`.

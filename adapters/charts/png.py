@@ -39,6 +39,12 @@ A chat on a phone shows two thirds of it, and its words must stay legible.
 """
 _TOP, _FOOT = 62, 36
 """Pixels above the plot, for the title and the incident's hour, and below it, for the clock."""
+_SIDES = {
+    ChartKind.HEAT: (112, 58, 58),
+    ChartKind.LINE: (58, 84, 152),
+    ChartKind.BAR: (58, 24, 150),
+}
+"""Pixels left of the plot, right of it, and right of it beside the names of its colours."""
 _TITLE_LETTERS, _KEY_LETTERS = 54, 16
 
 _FONTS = [
@@ -59,14 +65,8 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
     It stands on an opaque card with round corners, white unless `dark`.
     """
     keyed = axis.named(chart)
-    match chart.kind:
-        case ChartKind.HEAT:
-            left, right = 112, 58
-        case ChartKind.LINE:
-            left, right = 58, 152 if keyed else 84
-        case ChartKind.BAR:
-            left, right = 58, 150 if keyed else 24
-    width, height = WIDTH - left - right, HEIGHT - _TOP - _FOOT
+    left, plain, named = _SIDES[chart.kind]
+    width, height = WIDTH - left - (named if keyed else plain), HEIGHT - _TOP - _FOOT
 
     canvas = Canvas(
         width,
@@ -80,10 +80,9 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
         roomy=0,
         pointed=False,
     )
-    title = axis.shorten(chart.title, _TITLE_LETTERS)
     drawn = [
         element("rect", kind="paper", x=1, y=1, width=WIDTH - 2, height=HEIGHT - 2, rx=10),
-        element("text", title, kind="title", x=20, y=29),
+        element("text", axis.shorten(chart.title, _TITLE_LETTERS), kind="title", x=20, y=29),
         _placed(left, _TOP, canvas, parts(chart, canvas)),
     ]
 
@@ -92,11 +91,11 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
         key = list(enumerate(chart.series[:COLOURS]))[::-1]
         for row, (i, series) in enumerate(key):
             x, y = left + width + 11, _TOP + 3 + row * 20
-            drawn.append(
-                element("rect", kind=f"bar {hue(series, i)}", x=x, y=y, width=10, height=10)
-            )
             name = axis.shorten(series.name or "none", _KEY_LETTERS)
-            drawn.append(element("text", name, kind="tick", x=x + 15, y=y + 9))
+            drawn += [
+                element("rect", kind=f"bar {hue(series, i)}", x=x, y=y, width=10, height=10),
+                element("text", name, kind="tick", x=x + 15, y=y + 9),
+            ]
 
     return _png(drawn, f"{classes(chart)} picture", (WIDTH, HEIGHT), _sheet(dark), SCALE)
 
@@ -147,12 +146,10 @@ def draw_scored(
             ticks = axis.ticks(first, last if last > first else first + 1)
 
     above, below = Canvas(1490, 410), Canvas(1490, 130, times=13)
-    score = (0.0, threshold, 1.0)
-    lines = list(zip(kinds, columns.tolist(), strict=True))
     drawn = [element("text", title, kind="title", x=80, y=32)]
     for top, canvas, marks, words, curves in (
-        (60, above, ticks, label, lines),
-        (520, below, score, "score", [("line score", series.scores.tolist())]),
+        (60, above, ticks, label, list(zip(kinds, columns.tolist(), strict=True))),
+        (520, below, (0.0, threshold, 1.0), "score", [("line score", series.scores.tolist())]),
     ):
         plot = LinePlot(
             Chart(ChartKind.LINE, title, "", (), times=tuple(series.times)), canvas, marks
@@ -171,9 +168,10 @@ def draw_scored(
         for instant, flagged in zip(series.times, series.flags, strict=True):
             if flagged:
                 x = plot.x(instant) / 100 * canvas.width
-                shapes.append(element("line", kind="flag", x1=x, x2=x, y1=0, y2="100%"))
-                arrow = f"M{number(x - 5)} -9h10l-5 9z"
-                shapes.append(element("path", kind="flagged", d=arrow))
+                shapes += [
+                    element("line", kind="flag", x1=x, x2=x, y1=0, y2="100%"),
+                    element("path", kind="flagged", d=f"M{number(x - 5)} -9h10l-5 9z"),
+                ]
         shapes += [*plot.grid(), plot.shapes(curves)]
         if canvas is below:
             y = percent(plot.y(threshold))

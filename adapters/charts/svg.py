@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -75,15 +76,12 @@ def svg(chart: Chart, canvas: Canvas) -> Markup:
 def parts(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
     """Yield the parts of a chart, the background first."""
     match chart.kind:
-        case ChartKind.LINE:
-            if chart.times:
-                yield from LinePlot(chart, canvas).parts()
-        case ChartKind.BAR:
-            if chart.categories:
-                yield from _BarPlot(chart, canvas).parts()
-        case ChartKind.HEAT:
-            if chart.times:
-                yield from _heat_map(chart, canvas)
+        case ChartKind.LINE if chart.times:
+            yield from LinePlot(chart, canvas).parts()
+        case ChartKind.BAR if chart.categories:
+            yield from _BarPlot(chart, canvas).parts()
+        case ChartKind.HEAT if chart.times:
+            yield from _heat_map(chart, canvas)
 
 
 def classes(chart: Chart) -> str:
@@ -98,10 +96,11 @@ def hue(series: Series, i: int) -> str:
 
 def element(tag: str, content: str = "", /, **attributes: str | float) -> Markup:
     """Return an element, content and attributes escaped; `kind` is its class."""
-    written = ""
-    for name, value in attributes.items():
-        words = escape(value) if isinstance(value, str) else number(value)
-        written += f' {_ATTRIBUTES.get(name, name)}="{words}"'
+    words = {
+        _ATTRIBUTES.get(name, name): escape(value) if isinstance(value, str) else number(value)
+        for name, value in attributes.items()
+    }
+    written = "".join(f' {name}="{value}"' for name, value in words.items())
     body = f">{escape(content)}</{tag}>" if content else "/>"
     return Markup(f"<{tag}{written}{body}")  # noqa: S704  # every part is escaped above
 
@@ -139,14 +138,12 @@ class _Plot:
 
     def values(self, i: int) -> str:
         """Return the values at one place in words, the series named where there are several."""
-        phrases = []
-        for series in self.chart.series:
-            value = series.values[i] if i < len(series.values) else None
-            words = "no reading"
-            if value is not None and axis.is_reading(value):
-                words = axis.figure(value, self.chart.unit)
-            phrases.append(f"{series.name} {words}" if len(self.chart.series) > 1 else words)
-        return "; ".join(phrases)
+        several = len(self.chart.series) > 1
+        figures = (
+            (series.name, _figure(series.values[i : i + 1], self.chart.unit))
+            for series in self.chart.series
+        )
+        return "; ".join(f"{name} {words}" if several else words for name, words in figures)
 
 
 class LinePlot(_Plot):
@@ -177,19 +174,18 @@ class LinePlot(_Plot):
 
         A gap breaks a line; a reading alone between gaps is a dot.
         """
-        size = self.canvas.width / 100, self.canvas.height / 100
+        width, height = self.canvas.width / 100, self.canvas.height / 100
         paths = []
         for kind, values in lines:
-            drawn, run = "", list[str]()
+            drawn = ""
             readings = zip(self.chart.times, values, strict=False)
-            # A gap after the last reading ends its run.
-            for instant, value in (*readings, (self.start, None)):
-                if value is not None and axis.is_reading(value):
-                    point = self.x(instant) * size[0], self.y(value) * size[1]
-                    run.append(f"{number(point[0])} {number(point[1])}")
-                elif run:
-                    drawn += f"M{'L'.join(run)}{'h0' if len(run) == 1 else ''}"
-                    run = []
+            for reads, run in groupby(readings, key=lambda reading: axis.is_reading(reading[1])):
+                if reads:
+                    points = [
+                        f"{number(self.x(instant) * width)} {number(self.y(value or 0) * height)}"
+                        for instant, value in run
+                    ]
+                    drawn += f"M{'L'.join(points)}{'h0' if len(points) == 1 else ''}"
             if drawn:
                 paths.append(element("path", kind=kind, d=drawn))
 
@@ -273,8 +269,9 @@ class LinePlot(_Plot):
         for i in range((count - 1) % stride, count, stride):
             time = self.chart.times[i]
             left, right = max(0.0, self.x(time) - half), min(100.0, self.x(time) + half)
-            words = f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
-            yield _hit(left, right - left, words)
+            yield _hit(
+                left, right - left, f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
+            )
 
 
 class _BarPlot(_Plot):
@@ -319,9 +316,8 @@ class _BarPlot(_Plot):
             kind, write = "sum", axis.amount
             if count > self.canvas.roomy:
                 kind, write = "sum tight", axis.brief
-            where = {"x": percent((i + 0.5) * width), "y": percent(top)}
-            words = write(above + below, unit)
-            yield element("text", words, kind=kind, **where, dy=-5, anchor="middle")
+            words, x, y = write(above + below, unit), percent((i + 0.5) * width), percent(top)
+            yield element("text", words, kind=kind, x=x, y=y, dy=-5, anchor="middle")
 
         if self.canvas.pointed:
             partial = ", a part of its time only" if i in self.chart.partial else ""
@@ -339,9 +335,7 @@ def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
         yield canvas.opened(series.line, words)
 
         for i, value in enumerate(series.values[: len(chart.times)]):
-            shade, reading = axis.shade(value), "no reading"
-            if value is not None and shade is not None:
-                reading = axis.figure(value, chart.unit)
+            shade, reading = axis.shade(value), _figure((value,), chart.unit)
             time = f"{chart.times[i].astimezone(UTC):%d %b %H:%M} UTC"
             cell = element(
                 "rect",
@@ -368,8 +362,21 @@ def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
 
 def _hit(left: float, width: float, words: str) -> Markup:
     """Return an invisible column over the plot that tells its values to a pointer."""
-    place = {"x": percent(left), "width": percent(width)}
-    return element("rect", element("title", words), kind="hit", **place, y=0, height="100%")
+    return element(
+        "rect",
+        element("title", words),
+        kind="hit",
+        x=percent(left),
+        width=percent(width),
+        y=0,
+        height="100%",
+    )
+
+
+def _figure(values: Sequence[float | None], unit: str) -> str:
+    """Write the last of some values with its unit, in words where it is no reading."""
+    end = axis.newest(values)
+    return axis.figure(end[1], unit) if end else "no reading"
 
 
 def _clock(at: datetime) -> str:

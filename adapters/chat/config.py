@@ -19,6 +19,13 @@ INSTALLATIONS = "slack.installations"
 """The documents that hold the workspaces' bot tokens: secrets, which the store seals."""
 
 
+def refuse(*mistakes: tuple[object, str]) -> None:
+    """Raise `WrongInput` with the sentence of the first mistake that was made."""
+    for made, sentence in mistakes:
+        if made:
+            raise WrongInput(sentence)
+
+
 @dataclass(frozen=True)
 class SlackConfig:
     """Hold one app's tokens and addresses.
@@ -42,21 +49,23 @@ class SlackConfig:
 
     def __post_init__(self) -> None:
         """Refuse a missing or mistaken token by the name of its variable."""
-        if not self.client_id and not self.bot_token.startswith("xox"):
-            raise WrongInput(
+        refuse(
+            (
+                not self.client_id and not self.bot_token.startswith("xox"),
                 "SLACK_BOT_TOKEN is missing or not a bot token;"
-                " copy it from the app's page, it begins with xoxb-."
-            )
-        if self.app_token and not self.app_token.startswith("xapp-"):
-            raise WrongInput(
+                " copy it from the app's page, it begins with xoxb-.",
+            ),
+            (
+                self.app_token and not self.app_token.startswith("xapp-"),
                 "SLACK_APP_TOKEN is not an app token;"
-                " it begins with xapp- and needs the scope connections:write."
-            )
-        if not self.app_token and not self.signing_secret:
-            raise WrongInput(
+                " it begins with xapp- and needs the scope connections:write.",
+            ),
+            (
+                not self.app_token and not self.signing_secret,
                 "Set SLACK_APP_TOKEN for Socket Mode,"
-                " or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP."
-            )
+                " or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.",
+            ),
+        )
 
     def __repr__(self) -> str:
         """Show no secret."""
@@ -92,12 +101,12 @@ class Cloud:
         address = _split(url)
         if address is None or not (address.port in (None, 443) or is_loopback(address.host)):
             return False
-        for pattern in self.services:
-            scheme, _, host = pattern.partition("://")
-            under = host.startswith("*.") and address.host.endswith(host[1:])
-            if address.scheme == scheme and (address.host == host or under):
-                return True
-        return False
+        services = (pattern.partition("://") for pattern in self.services)
+        return any(
+            address.host == host or (host.startswith("*.") and address.host.endswith(host[1:]))
+            for scheme, _, host in services
+            if address.scheme == scheme
+        )
 
 
 PUBLIC = Cloud(
@@ -119,12 +128,6 @@ PUBLIC = Cloud(
         "https://sts.windows.net/f8cdef31-a31e-4b4a-93e4-5f571e91255a/",
         "https://login.microsoftonline.com/f8cdef31-a31e-4b4a-93e4-5f571e91255a/v2.0",
     ),
-)
-
-
-_NOT_INSTALLED = (
-    "TRNBOT_TEAMS_SDK=agents needs an extra that is not installed: "
-    "pip install 'trnbot[agents]', or set TRNBOT_TEAMS_SDK=botbuilder."
 )
 
 
@@ -170,17 +173,22 @@ class TeamsConfig:
 
     def __post_init__(self) -> None:
         """Refuse a missing id, password or SDK by the name of its variable."""
-        if not self.app_id and not self.development:
-            raise WrongInput(
+        refuse(
+            (
+                not self.app_id and not self.development,
                 "MicrosoftAppId is empty;"
-                " set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to try it on this machine."
-            )
-        if self.app_id and not self.app_password:
-            raise WrongInput(
-                "MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId."
-            )
-        if not self.sdk.installed:
-            raise WrongInput(_NOT_INSTALLED)
+                " set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to try it on this machine.",
+            ),
+            (
+                self.app_id and not self.app_password,
+                "MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId.",
+            ),
+            (
+                not self.sdk.installed,
+                "TRNBOT_TEAMS_SDK=agents needs an extra that is not installed: "
+                "pip install 'trnbot[agents]', or set TRNBOT_TEAMS_SDK=botbuilder.",
+            ),
+        )
 
     def __repr__(self) -> str:
         """Show no secret."""

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -150,14 +151,9 @@ def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
     """Return the examples that fit into `most` characters: the most common questions first."""
     rank = {name: place for place, name in enumerate(_FIRST)}
     asked = [hint for hint in hints if not hint.changes or hint.name in rank]
-    line = ""
-    for hint in sorted(asked, key=lambda hint: (rank.get(hint.name, len(rank)), hint.name)):
-        example = hint.example or hint.name
-        longer = f"{line} | {example}" if line else example
-        if len(longer) > most:
-            break
-        line = longer
-    return line or "help"
+    asked.sort(key=lambda hint: (rank.get(hint.name, len(rank)), hint.name))
+    lines = accumulate((hint.example or hint.name for hint in asked), "{} | {}".format)
+    return max(takewhile(lambda line: len(line) <= most, lines), key=len, default="help")
 
 
 VERSION = "1.29"
@@ -188,11 +184,14 @@ def teams_manifest(app: TeamsApp) -> Json:
     The bot in channels, group and personal chats, its commands by mention and by slash.
     """
     scopes = ["team", "groupChat", "personal"]
-    commands = []
-    for hint in by_worth(app.hints)[:COMMANDS_MOST]:
-        shown = hint.example and hint.example != hint.name
-        description = hint.summary + (f" For example: {hint.example}" if shown else "")
-        commands.append({"title": short(hint.name, 128), "description": short(description, 4000)})
+    described = (
+        (hint, f" For example: {hint.example}" if hint.example not in ("", hint.name) else "")
+        for hint in by_worth(app.hints)[:COMMANDS_MOST]
+    )
+    commands = [
+        {"title": short(hint.name, 128), "description": short(f"{hint.summary}{example}", 4000)}
+        for hint, example in described
+    ]
     listed = {"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}
 
     document: Json = {
@@ -240,9 +239,9 @@ def teams_manifest(app: TeamsApp) -> Json:
 
 def build_package(path: Path, app: TeamsApp) -> Path:
     """Write the zip and return its path; the same arguments write the same bytes."""
-    document = teams_manifest(app)
+    files = {"manifest.json": as_text(teams_manifest(app)).encode(), **icons()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
-        for name, content in (("manifest.json", as_text(document).encode()), *icons().items()):
+        for name, content in files.items():
             package.writestr(zipfile.ZipInfo(name, _NOON), content, zipfile.ZIP_DEFLATED)
     return path
 
@@ -292,9 +291,8 @@ _FLOOR = 0.80
 
 def color_icon(size: int = 192) -> bytes:
     """Return the colour icon: a full square, as Teams rounds it itself."""
-    pixels = np.empty((size, size, 4), dtype=np.uint8)
-    pixels[:] = _INK
-    return _png(_with_bars(pixels, (_BUSY, _BUSY, _WASTED)))
+    ground = np.full((size, size, 4), _INK, dtype=np.uint8)
+    return _png(_with_bars(ground, (_BUSY, _BUSY, _WASTED)))
 
 
 def outline_icon(size: int = 32) -> bytes:
@@ -314,10 +312,9 @@ def _png(pixels: Pixels) -> bytes:
     """Write 8-bit RGBA rows, each with filter 0 (PNG specification, third edition)."""
     height, width, _ = pixels.shape
     rows = np.insert(pixels.reshape(height, width * 4), 0, 0, axis=1).tobytes()
-    head = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", head)
+        + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0))
         + _chunk(b"IDAT", zlib.compress(rows, 9))
         + _chunk(b"IEND", b"")
     )

@@ -113,6 +113,14 @@ class Recent(Generic[T]):
         at_s, value = self._values.get(key, (float("-inf"), None))
         return value if self.monotonic() - at_s <= age_s else None
 
+    async def of(self, key: str, age_s: float, ask: Callable[[], Awaitable[T]]) -> T:
+        """Return a value that is no older, or else ask for it and keep it."""
+        value = self.get(key, age_s)
+        if value is None:
+            value = await ask()
+            self.put(key, value)
+        return value
+
     def put(self, key: str, value: T, age_s: float = 0.0) -> None:
         """Keep a value, as one that is so old already."""
         self._values.pop(key, None)

@@ -68,8 +68,10 @@ def tool_server(ports: ToolPorts, console_of: ConsoleOf) -> Server[Any]:
             if params.name not in names:
                 raise MCPError(types.INVALID_PARAMS, str(error)) from None
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
-        written = types.TextContent(text=ports.draw(answered.card))
-        return types.CallToolResult(content=[written], structured_content=dict(answered.document))
+        return types.CallToolResult(
+            content=[types.TextContent(text=ports.draw(answered.card))],
+            structured_content=dict(answered.document),
+        )
 
     return Server(
         "trnbot",
@@ -190,8 +192,9 @@ class _Exchange:
 
     def response(self) -> web.Response:
         """Return the answer."""
-        response = web.Response(status=self._status, body=self._answer)
-        for name, value in self._headers:
-            if name.lower() != b"content-length":
-                response.headers[name.decode("latin-1")] = value.decode("latin-1")
-        return response
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in self._headers
+            if name.lower() != b"content-length"
+        }
+        return web.Response(status=self._status, body=self._answer, headers=headers)

@@ -12,8 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Engine, create_engine, func, insert, inspect, select, text
-from sqlalchemy.engine import URL
+from sqlalchemy import URL, Engine, create_engine, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from adapters.store.open import (
@@ -27,6 +26,7 @@ from adapters.store.open import (
     migrate,
     open_store,
     read_address,
+    revision_of,
 )
 from adapters.store.sql import WATCH, reason_of, remedy
 from adapters.store.tables import COUNTER, METADATA
@@ -50,8 +50,8 @@ def step_of(url: str) -> str:
     address = read_address(url)
     if address.drivername == "sqlite" and not file_of(address).exists():
         return ""
-    with _engine(address) as engine:
-        return _step(engine)
+    with _engine(address) as engine, _explained(_name(engine.url)), engine.connect() as connection:
+        return revision_of(connection)
 
 
 def back_up(url: str, target: Path) -> Copied:
@@ -203,14 +203,6 @@ def _engine(address: URL) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dispose()
-
-
-def _step(engine: Engine) -> str:
-    with _explained(_name(engine.url)), engine.connect() as connection:
-        if not inspect(connection).has_table("alembic_version"):
-            return ""
-        query = text("SELECT version_num FROM alembic_version")
-        return str(connection.execute(query).scalar() or "")
 
 
 def _file_url(path: Path) -> URL:

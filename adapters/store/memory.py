@@ -10,10 +10,9 @@ from typing import Any
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.labels import Labels
-from bot.model.notification import Coverage, Line, NotificationLogEntry
+from bot.model.notification import Coverage, Line, NotificationLogEntry, State, StateUpdate
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
-from bot.ports import State, StateUpdate
 
 
 def with_decisions(alert: Alert, decisions: Sequence[Decision]) -> Alert:
@@ -107,14 +106,16 @@ class MemoryStore:
         for entry in entries:
             # An entry that names no message keeps the one it had.
             before = self._log.get((entry.id, entry.channel))
-            message = entry.message or (before.message if before else "")
-            self._log[entry.id, entry.channel] = replace(entry, message=message)
+            self._log[entry.id, entry.channel] = replace(
+                entry, message=entry.message or (before.message if before else "")
+            )
         for receipt in receipts:
             # A newer version than the one that was shown is still to be sent.
             if posted := self._log.get((receipt.id, receipt.channel)):
-                pending = posted.pending and posted.version != receipt.version
                 self._log[receipt.id, receipt.channel] = replace(
-                    posted, message=receipt.message, pending=pending
+                    posted,
+                    message=receipt.message,
+                    pending=posted.pending and posted.version != receipt.version,
                 )
         for line in lines:
             if line.sent or line.id not in self._lines:
@@ -150,11 +151,10 @@ class MemoryStore:
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts open some time in the window that the labels select, newest first."""
-        alerts = (*self._open.values(), *self._closed.values())
         return self._ordered(
             [
                 alert
-                for alert in alerts
+                for alert in (*self._open.values(), *self._closed.values())
                 if open_within(alert, window) and selector.selects(labels_of(alert))
             ]
         )[::-1]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -27,12 +28,12 @@ from sqlalchemy import (
     event,
     func,
     inspect,
+    make_url,
     select,
     text,
     update,
 )
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from adapters.store.sql import WATCH, Leases, SqlStore, reason_of, remedy
@@ -145,11 +146,14 @@ class DatabaseLease:
         began = self._stopwatch()
         mine = LEASES.c.holder == self._holder
         row = {"name": name, "holder": self._holder, "epoch": 1, "expires": self._until}
-        statement = postgresql.insert(LEASES).values(row)
         free = mine | (LEASES.c.expires <= func.clock_timestamp())
         count = case((mine, LEASES.c.epoch), else_=LEASES.c.epoch + 1)
         taken = {"holder": self._holder, "epoch": count, "expires": self._until}
-        taking = statement.on_conflict_do_update(index_elements=["name"], set_=taken, where=free)
+        taking = (
+            postgresql.insert(LEASES)
+            .values(row)
+            .on_conflict_do_update(index_elements=["name"], set_=taken, where=free)
+        )
         renewing = update(LEASES).where(mine).values(expires=self._until)
 
         with self._engine.connect() as connection:
@@ -243,7 +247,6 @@ def open_store(
     """
     address = read_address(url)
     name = masked(address.render_as_string(hide_password=True))
-    reader: Engine
     writer: Engine
     leases: Leases
     try:
@@ -360,6 +363,13 @@ def file_of(url: URL) -> Path:
     return Path(url.database)
 
 
+def revision_of(connection: Connection) -> str:
+    """Return the step of a database's schema, "" for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return ""
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or "")
+
+
 def migrate(writer: Engine) -> None:
     """Apply the missing migrations in one transaction.
 
@@ -371,12 +381,8 @@ def migrate(writer: Engine) -> None:
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
 
-        revision = ""
-        if inspect(connection).has_table("alembic_version"):
-            query = text("SELECT version_num FROM alembic_version")
-            revision = str(connection.execute(query).scalar() or "")
-
         # Tables of a newer trnbot may mean something else.
+        revision = revision_of(connection)
         if revision > HEAD:
             raise Unavailable(
                 f"The database was written by a newer trnbot (step {revision}, "

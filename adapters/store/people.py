@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import JSON, Connection, Engine, Table, Text, cast, delete, or_, select, update
-from sqlalchemy.types import Text as TextType
 
 from adapters.store.tables import METADATA, SHELF
 from bot.errors import WrongInput
@@ -104,8 +103,7 @@ def erase(engine: Engine, address: str) -> int:
                 " teams:29:1x or web:dana@example.com."
             )
         names = frozenset(name for _, row in rows for name in person.called(row))
-        alias = f"erased:{secrets.token_hex(4)}"
-        person = _Person(person.ids, names - {SOMEONE, ""}, alias)
+        person = _Person(person.ids, names - {SOMEONE, ""}, f"erased:{secrets.token_hex(4)}")
         for table, row in rows:
             key = [column == row[column.name] for column in table.primary_key.columns]
             if table is SHELF and row["key"] in person.ids:
@@ -128,9 +126,7 @@ def _rows(connection: Connection, person: _Person) -> Iterator[tuple[Table, dict
     """Yield the rows that name the person; the database finds those whose text holds an address."""
     for table in METADATA.sorted_tables:
         texts = [
-            cast(column, Text)
-            for column in table.columns
-            if isinstance(column.type, TextType | JSON)
+            cast(column, Text) for column in table.columns if isinstance(column.type, Text | JSON)
         ]
         # Bodies are JSON, in which some letters are written otherwise.
         sought = {form for id_ in person.ids for form in (id_, json.dumps(id_)[1:-1])}

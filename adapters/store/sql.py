@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Row,
     Select,
     Table,
     case,
@@ -59,10 +60,9 @@ from bot.errors import StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.codec import decode
 from bot.model.labels import Labels
-from bot.model.notification import Coverage, Known, Line, NotificationLogEntry
+from bot.model.notification import Coverage, Known, Line, NotificationLogEntry, State, StateUpdate
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
-from bot.ports import State, StateUpdate
 from bot.ports.work import EPOCH
 
 _SPACE = "free some space on its disk"
@@ -113,10 +113,9 @@ def reason_of(error: SQLAlchemyError | OSError) -> str:
 
 def remedy(reason: str) -> str:
     """Return the tail of the sentence: what a person can do about it, "" where it is not known."""
-    for sign, advice in _REMEDIES.items():
-        if sign.lower() in reason.lower():
-            return f"; {advice}"
-    return ""
+    fitting = (advice for sign, advice in _REMEDIES.items() if sign.lower() in reason.lower())
+    advice = next(fitting, "")
+    return f"; {advice}" if advice else ""
 
 
 T = TypeVar("T")
@@ -157,10 +156,8 @@ class SqlStore:
     """Implement the ports of the stores; every method may block or raise `Unavailable`."""
 
     def __init__(self, reader: Engine, writer: Engine, leases: Leases, name: str) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._leases = leases
-        self._name = name
+        self._reader, self._writer = reader, writer
+        self._leases, self._name = leases, name
         self._epoch = 0
 
     def load(self, now: datetime) -> State:
@@ -172,20 +169,22 @@ class SqlStore:
             silences = _nouns(
                 Silence, connection, select(SILENCES.c.body).where(standing).order_by(SILENCES.c.id)
             )
+            tick = _last_tick(connection)
             return State(
                 alerts=_alerts(connection, recent),
                 notification_log=_entries(connection, recent_entries),
                 silences=tuple(silence for silence in silences if silence.ends > now),
                 slept=tuple(silence for silence in silences if silence.ends <= now),
-                ticked_at=_ticked_at(connection),
-                seen=_seen(connection),
+                ticked_at=tick and tick.at,
+                seen=Coverage(Known(tick.known), tick.because) if tick and tick.known else None,
                 lines=_unsent_lines(connection, LINES.c.at > now - KEEP_SAID),
             )
 
     def ticked_at(self) -> datetime | None:
         """Return the last tick that was run whole, by whichever process."""
         with self._speaking(self._reader) as connection:
-            return _ticked_at(connection)
+            tick = _last_tick(connection)
+        return tick and tick.at
 
     def known_at(self) -> datetime | None:
         """Return the newest time that the database knows.
@@ -195,11 +194,9 @@ class SqlStore:
         # A tick that was killed may have spoken: what it said is as new as it was.
         newest = (select(func.max(ALERTS.c.opened)), select(func.max(SAID.c.at)))
         with self._speaking(self._reader) as connection:
-            times = [
-                _ticked_at(connection),
-                *(connection.execute(query).scalar() for query in newest),
-            ]
-        return max(filter(None, times), default=None)
+            tick = _last_tick(connection)
+            times = [connection.execute(query).scalar() for query in newest]
+        return max(filter(None, (tick and tick.at, *times)), default=None)
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them; a decision already written stays as it is."""
@@ -309,10 +306,10 @@ class SqlStore:
 
     def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return up to `most` (key, document), the last written first."""
-        newest_first = (SHELF.c.number.desc(), SHELF.c.key)
         query = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf)
         with self._speaking(self._reader) as connection:
-            rows = connection.execute(query.order_by(*newest_first).limit(most))
+            newest = query.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most)
+            rows = connection.execute(newest)
             return [(row.key, row.body) for row in rows]
 
     def drop(self, shelf: str, key: str) -> None:
@@ -380,20 +377,21 @@ class SqlStore:
                 dropped += connection.execute(statement).rowcount
 
             # All else is old by the last tick: a watch that stood still forgets nothing.
-            newest = select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)
-            if last := connection.execute(newest).first():
+            if last := _last_tick(connection):
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
                 long_ago = last.at - max(told, KEEP_SAID)
                 connection.execute(delete(SAID).where(SAID.c.over == 1, SAID.c.at < long_ago))
                 connection.execute(delete(LINES).where(LINES.c.at < long_ago))
                 for name, length in (tables or {}).items():
                     # The watch needs what has ended for a while.
-                    before = last.at - max(length, KEEP_CLOSED)
-                    dropped += _prune_table(connection, name, before)
+                    dropped += _prune_table(connection, name, last.at - max(length, KEEP_CLOSED))
 
             # Whoever was killed while it sent left these.
-            left = LEASES.c.expires < current - KEEP_LEASES
-            connection.execute(delete(LEASES).where(LEASES.c.name != WATCH, left))
+            connection.execute(
+                delete(LEASES).where(
+                    LEASES.c.name != WATCH, LEASES.c.expires < current - KEEP_LEASES
+                )
+            )
         return dropped
 
     def kept_of(self, person: str) -> Sequence[Mapping[str, Any]]:
@@ -447,26 +445,26 @@ class SqlStore:
             yield connection
 
 
+_ENDS = {
+    ALERTS.name: ALERTS.c.closed,
+    SILENCES.name: SILENCES.c.ends,
+    ATTEMPTS.name: ATTEMPTS.c.at,
+}
+"""The column of a table that says when what a row holds was over."""
+
+
 def _prune_table(connection: Connection, name: str, before: datetime) -> int:
     """Drop what of a table ended before a time, with what belongs to it; return how many rows."""
+    ended = _ENDS[name] < before
     if name == ALERTS.name:
-        ended = ALERTS.c.closed < before
         closed = select(ALERTS.c.id).where(ended)
         connection.execute(delete(DECISIONS).where(DECISIONS.c.alert.in_(closed)))
-        return connection.execute(delete(ALERTS).where(ended)).rowcount
-    if name == SILENCES.name:
-        return connection.execute(delete(SILENCES).where(SILENCES.c.ends < before)).rowcount
-    return connection.execute(delete(ATTEMPTS).where(ATTEMPTS.c.at < before)).rowcount
+    return connection.execute(delete(_ENDS[name].table).where(ended)).rowcount
 
 
-def _ticked_at(connection: Connection) -> datetime | None:
-    return connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar()
-
-
-def _seen(connection: Connection) -> Coverage | None:
-    query = select(TICKS.c.known, TICKS.c.because).order_by(TICKS.c.number.desc()).limit(1)
-    row = connection.execute(query).one_or_none()
-    return Coverage(Known(row.known), row.because) if row and row.known else None
+def _last_tick(connection: Connection) -> Row[Any] | None:
+    """Return the row of the last tick that was run whole, by whichever process."""
+    return connection.execute(select(TICKS).order_by(TICKS.c.number.desc()).limit(1)).first()
 
 
 def _entries(

@@ -24,9 +24,7 @@ from sqlalchemy import (
     Text,
     case,
 )
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects import sqlite as sqlite_dialect
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
 from adapters.store.memory import labels_of
@@ -80,7 +78,7 @@ class Usd(UserDefinedType[Decimal]):
         return lambda value: None if value is None else str(value)
 
 
-BODY = JSON().with_variant(JSONB(), "postgresql")
+BODY = JSON().with_variant(postgresql.JSONB(), "postgresql")
 COUNTER = BigInteger().with_variant(Integer(), "sqlite")
 
 METADATA = MetaData()
@@ -295,4 +293,4 @@ def insert_new(connection: Connection, table: Table, key: str, rows: Iterable[Ro
 
 def insert_into(connection: Connection, table: Table) -> Any:
     """Begin a statement that may say what to do where a row is there already."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite_dialect).insert(table)
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)

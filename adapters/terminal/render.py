@@ -8,6 +8,7 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC
 from typing import assert_never
 
@@ -43,29 +44,25 @@ def _line_chart(chart: Chart, width: int) -> list[str]:
     if not chart.times:
         return []
     low, high = axis.extent(chart)
-    names, ends = [""], ["no reading"] * len(chart.series)
-    if len(chart.series) > 1:
-        names = [f"{axis.shorten(clean(series.name), 14)} " for series in chart.series]
-    for i, series in enumerate(chart.series):
-        if end := axis.newest(series.values):
-            ends[i] = axis.figure(end[1], chart.unit)
+    names = [f"{axis.shorten(clean(series.name), 14)} " for series in chart.series]
+    if len(names) == 1:
+        names = [""]
+    newest = (axis.newest(series.values) for series in chart.series)
+    ends = [axis.figure(end[1], chart.unit) if end else "no reading" for end in newest]
     margin = max(map(len, names), default=0)
     room = max(8, min(width - margin - max(map(len, ends), default=0) - 1, 96))
 
     # A character stands for one step, or for the mean of those that share it; a gap stays blank.
     lines = []
     for name, series, figure in zip(names, chart.series, ends, strict=False):
-        count, spark = len(series.values), ""
-        cells = min(room, count)
-        for i in range(cells):
-            steps = series.values[i * count // cells : (i + 1) * count // cells]
-            readings = [value for value in steps if value is not None and axis.is_reading(value)]
-            if not readings:
-                spark += " "
-                continue
-            level = int((sum(readings) / len(readings) - low) / (high - low) * 8)
-            spark += _RISING[min(7, max(0, level))]
-        lines.append(f"{name:<{margin}}{spark} {figure}")
+        count, cells = len(series.values), min(room, len(series.values))
+        means = [
+            _mean(series.values[i * count // cells : (i + 1) * count // cells])
+            for i in range(cells)
+        ]
+        levels = (None if mean is None else (mean - low) / (high - low) * 8 for mean in means)
+        marks = (" " if x is None else _RISING[min(7, max(0, int(x)))] for x in levels)
+        lines.append(f"{name:<{margin}}{''.join(marks)} {figure}")
 
     start, last = chart.times[0], chart.times[-1]
     # Under the line: the incident, beside its hour, on the side where there is room.
@@ -87,6 +84,12 @@ def _line_chart(chart: Chart, width: int) -> list[str]:
     if chart.band is not None:
         lines.append(f"{' ' * margin}usual {axis.span(*chart.band, chart.unit)}")
     return lines
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the readings among some values, None where there is none."""
+    readings = [value for value in values if value is not None and axis.is_reading(value)]
+    return sum(readings) / len(readings) if readings else None
 
 
 def _heat_map(chart: Chart, width: int) -> list[str]:
@@ -212,8 +215,7 @@ def as_markdown(card: Card) -> str:
                 )
             case Table():
                 rule = ("--:" if x.align is Align.RIGHT else "---" for x in block.columns)
-                rows = [[x.name for x in block.columns], *block.rows]
-                rows += [block.total] if block.total else []
+                rows = [[x.name for x in block.columns], *block.rows, *filter(None, (block.total,))]
                 cells = [" | ".join(_escaped(cell) for cell in row) for row in rows]
                 cells.insert(1, " | ".join(rule))
                 notes = (_escaped(x) for x in (block.rest, block.caption) if x)
@@ -247,12 +249,12 @@ def columns(words: str) -> int:
     )
 
 
+@dataclass(frozen=True)
 class _Pen:
     """Write blocks at one width, with or without colour."""
 
-    def __init__(self, width: int, colour: bool) -> None:
-        self.width = width
-        self.colour = colour
+    width: int
+    colour: bool
 
     def ink(self, words: str, code: str) -> str:
         """Colour each line by itself, so that a pager that cuts lines stays right."""
@@ -261,8 +263,6 @@ class _Pen:
         return "\n".join(f"\x1b[{code}m{line}\x1b[0m" for line in words.split("\n"))
 
     def wrap(self, words: str, indent: str = "") -> str:
-        if not words:
-            return ""
         return textwrap.fill(words, self.width, subsequent_indent=indent, break_on_hyphens=False)
 
     def block(self, block: Block) -> str:
@@ -277,9 +277,11 @@ class _Pen:
                 return self._table(block)
             case Chart():
                 title = f"{block.title} ({block.unit})" if block.unit else block.title
-                lines = [self.ink(self.wrap(clean(title)), _BOLD)]
-                lines += map(clean, _CHARTS[block.kind](block, self.width))
-                lines.append(self.ink(self.wrap(clean(block.summary)), _QUIET))
+                lines = (
+                    self.ink(self.wrap(clean(title)), _BOLD),
+                    *map(clean, _CHARTS[block.kind](block, self.width)),
+                    self.ink(self.wrap(clean(block.summary)), _QUIET),
+                )
                 return "\n".join(filter(None, lines))
             case Buttons():
                 return self._buttons(block)
@@ -358,9 +360,8 @@ class _Pen:
         lines = [self.ink(written(names), _BOLD), rule, *map(written, rows)]
         if total:
             lines += [rule, self.ink(written(total[0]), _BOLD)]
-        for words in (block.rest, block.caption):
-            if words:
-                lines.append(self.ink(self.wrap(clean(words)), _QUIET))
+        notes = filter(None, (block.rest, block.caption))
+        lines += [self.ink(self.wrap(clean(words)), _QUIET) for words in notes]
         return "\n".join(lines)
 
     def _buttons(self, block: Buttons) -> str:
@@ -373,9 +374,9 @@ class _Pen:
             if columns(beside) <= self.width:
                 lines.append(beside)
                 continue
-            lines.append(f"  {_cut(name, self.width - 2)}")
             pieces = textwrap.wrap(line, self.width - 4, break_on_hyphens=False)
-            lines += [f"    {_cut(piece, self.width - 4)}" for piece in pieces]
+            below = (f"    {_cut(piece, self.width - 4)}" for piece in pieces)
+            lines += [f"  {_cut(name, self.width - 2)}", *below]
         return "\n".join(lines)
 
     def _form(self, block: Form) -> str:
@@ -384,9 +385,12 @@ class _Pen:
             self.wrap(f"Type: {clean(block.line)} name=value …"),
         ]
         for field in block.fields:
-            choices = ", ".join(value for value, _ in field.options)
-            current = f"now {field.value}" if field.value else ""
-            notes = (choices, field.hint, current, "required" if field.required else "")
+            notes = (
+                ", ".join(value for value, _ in field.options),
+                field.hint,
+                f"now {field.value}" if field.value else "",
+                "required" if field.required else "",
+            )
             words = clean("; ".join([field.label, *filter(None, notes)]))
             lines.append(self._facts([(clean(field.name), words)], 14))
         return "\n".join(lines)

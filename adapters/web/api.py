@@ -73,12 +73,9 @@ class Api:
                     raise WrongInput(
                         f"'{form[:40]}' is no format of an answer; write json or csv.", FORMAT
                     )
-                arguments: dict[str, Any] = {}
-                for name in request.query:
-                    values = request.query.getall(name)
-                    arguments[name] = values if len(values) > 1 else values[0]
                 # No command has an argument of this name.
-                arguments.pop(FORMAT, None)
+                named = {x: request.query.getall(x) for x in request.query if x != FORMAT}
+                arguments = {x: items if len(items) > 1 else items[0] for x, items in named.items()}
 
                 answered = await self._read(request.match_info["line"].strip(), arguments)
                 accepted = request.headers.get("Accept", "")

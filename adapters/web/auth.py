@@ -12,6 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from html import escape
@@ -302,9 +303,7 @@ class LoginPage:
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Ask how the person signs in."""
         target = own_path(request.query.get("to", ""))
-        if await self._auth.admits(request):
-            return _to(target)
-        return self._form(200, target=target)
+        return _to(target) if await self._auth.admits(request) else self._form(200, target=target)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Let in who knows the token; who does not waits, so that guessing takes its time."""
@@ -398,12 +397,11 @@ def refusal(request: web.Request) -> web.StreamResponse:
         target = own_path(request.path_qs)
         return _to(LOGIN_PATH if target == "/" else f"{LOGIN_PATH}?to={quote(target, safe='')}")
 
-    headers = {"WWW-Authenticate": "Bearer"}
     return web.Response(
         status=401,
         text="The console asks for its token (TRNBOT_WEB_TOKEN),"
         " or one that 'trnbot tokens make' made.\n",
-        headers=headers,
+        headers={"WWW-Authenticate": "Bearer"},
     )
 
 
@@ -495,10 +493,8 @@ class Guard:
         pages: PageRenderer,
         hosts: Collection[str] = (),
     ) -> None:
-        self._token = token
-        self._auth = auth
-        self._pages = pages
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._token, self._auth, self._pages = token, auth, pages
+        self._hosts = {*_LOOPBACK_NAMES, *(host.lower() for host in hosts)}
 
     def open(self, handler: RequestHandler) -> RequestHandler:
         """Check the host name, and that no other site sends this behind the person's back.
@@ -588,19 +584,14 @@ class Guard:
 
         DNS rebinding makes the browser believe such a name is ours.
         """
-        transport = request.transport
-        local = transport.get_extra_info("sockname") if transport else None
-        try:
+        local, loopback, name = request.get_extra_info("sockname"), False, ""
+        with suppress(ValueError):
             loopback = ipaddress.ip_address(str(local[0]) if local else "").is_loopback
-        except ValueError:
-            loopback = False
-        try:
+        with suppress(ValueError):
             # Without its port; an IPv6 address without its brackets.
             name = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
-        except ValueError:
-            name = ""
 
-        if loopback and name.lower() not in {*_LOOPBACK_NAMES, *self._hosts}:
+        if loopback and name.lower() not in self._hosts:
             raise web.HTTPMisdirectedRequest(
                 text="This console answers to localhost and 127.0.0.1 only.\n"
             )

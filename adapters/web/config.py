@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 from adapters.web.people import Known
 from bot.cards.card import Card
 from bot.errors import WrongInput
-from bot.model.request import Effect, LineWindow
-from bot.ports import Answer, Clock, CommandHint
-from bot.ports.chat import Story
+from bot.model.request import CommandHint, Effect, LineWindow
+from bot.ports.chat import Answer, Clock, Story
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -76,8 +77,10 @@ async def static_file(request: web.Request) -> web.StreamResponse:
         raise web.HTTPNotFound(text="There is no such file.\n")
 
     keeps = FOR_EVER if request.path == f"{static_root()}/{path.name}" else "no-cache"
-    kind = f"{_TYPES[path.suffix]}; charset=utf-8"
-    return web.FileResponse(path, headers={"Content-Type": kind, "Cache-Control": keeps})
+    return web.FileResponse(
+        path,
+        headers={"Content-Type": f"{_TYPES[path.suffix]}; charset=utf-8", "Cache-Control": keeps},
+    )
 
 
 def static_routes(
@@ -108,10 +111,25 @@ class PageRenderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._env.globals.update(token=token, title=title, locked=locked, static=static_root())
-        self._env.globals.update(card=self.card, block=self.block, when=when)
-        self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc)
-        self._env.filters.update(address=address, download=download, doubted=doubted)
+        self._env.globals.update(
+            token=token,
+            title=title,
+            locked=locked,
+            static=static_root(),
+            card=self.card,
+            block=self.block,
+            when=when,
+        )
+        self._env.filters.update(
+            spans=spans,
+            headline=_headline,
+            ago=age_text,
+            usd=usd,
+            utc=utc,
+            address=address,
+            download=download,
+            doubted=doubted,
+        )
         self._env.tests["tabled"] = _tabled
 
     def tell(self, story: Callable[[], Story] | None) -> None:
@@ -124,8 +142,9 @@ class PageRenderer:
 
     def response(self, template: str, /, status: int = 200, **values: Any) -> web.Response:
         """Return one template filled, as the answer to a request."""
-        text = self.page(template, **values)
-        return web.Response(status=status, text=text, content_type="text/html")
+        return web.Response(
+            status=status, text=self.page(template, **values), content_type="text/html"
+        )
 
     def card(self, card: Card, where: str = "") -> Markup:
         """Return a card; `where` is the id of the message that its buttons answer under."""
@@ -144,8 +163,9 @@ class PageRenderer:
         """Return one block of a card."""
         match block:
             case Text():
-                written = Markup('<p class="text {}">{}</p>')
-                return written.format(block.style.value, spans(block.spans))
+                return Markup('<p class="text {}">{}</p>').format(
+                    block.style.value, spans(block.spans)
+                )
             case Chart():
                 drawn = Markup('<figure class="{}"><figcaption>{}</figcaption>{}{}</figure>')
                 kind, picture = block.kind.value, svg(block, _CANVAS)
@@ -168,10 +188,11 @@ def legend(chart: Chart) -> Markup:
     if chart.kind is not ChartKind.BAR or not axis.named(chart):
         return Markup("")
 
-    swatch, items = Markup('<i class="swatch {}"></i>{}'), list[Markup]()
-    for i, series in enumerate(chart.series[:COLOURS]):
-        name = swatch.format(hue(series, i), series.name or "none")
-        items.append(_CANVAS.opened(series.line, name))
+    swatch = Markup('<i class="swatch {}"></i>{}')
+    items = [
+        _CANVAS.opened(series.line, swatch.format(hue(series, i), series.name or "none"))
+        for i, series in enumerate(chart.series[:COLOURS])
+    ]
     if chart.partial:
         items.append(swatch.format("partial", "part of its time only"))
 
@@ -195,8 +216,7 @@ def spans(parts: tuple[Span, ...]) -> Markup:
             case Mention(name=name):
                 drawn += Markup('<span class="mention">@{}</span>').format(name)
             case Link(text=words, url=url) if _ADDRESS.match(url):
-                linked = Markup('<a href="{}" rel="noreferrer noopener">{}</a>')
-                drawn += linked.format(url, words)
+                drawn += Markup('<a href="{}" rel="noreferrer noopener">{}</a>').format(url, words)
             case Link(text=words):
                 # A script or data address stays plain text.
                 drawn += words
@@ -212,8 +232,7 @@ def when(at: datetime, form: str = "full") -> Markup:
     """
     instant = at.astimezone(UTC)
     words = f"{instant:%H:%M} UTC" if form == "clock" else utc(at)
-    html = Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>')
-    return html.format(
+    return Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>').format(
         instant.isoformat(timespec="seconds"), form, f"{instant:%Y-%m-%d %H:%M:%S} UTC", words
     )
 
@@ -250,14 +269,8 @@ def _groups(blocks: list[Block]) -> list[_Group]:
         index, chart = lines[0]
         return [_Group("split", blocks[:index], chart, blocks[index + 1 :])]
 
-    groups: list[_Group] = []
-    for block in blocks:
-        kind = "beside" if isinstance(block, Chart | Table) else "below"
-        if groups and groups[-1].kind == kind:
-            groups[-1].blocks.append(block)
-        else:
-            groups.append(_Group(kind, [block]))
-    return groups
+    runs = groupby(blocks, lambda x: "beside" if isinstance(x, Chart | Table) else "below")
+    return [_Group(kind, list(run)) for kind, run in runs]
 
 
 def _tabled(card: Card) -> bool:

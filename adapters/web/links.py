@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from urllib.parse import quote
 
-from bot.cards.card import Block, Buttons, Card
+from bot.cards.card import Buttons, Card
 from bot.cards.lines import cost_line, visible, window_line
 from bot.model.request import LineWindow
 from bot.model.spend import Filter
@@ -152,10 +152,11 @@ def controls_of(card: Card, current: LineWindow, now: datetime) -> Controls:
         return Controls(windows, first, last)
 
     # The answer's data write a filter as people do: `team=a,b`, or `team!=a`.
-    filters = []
-    for words in card.data["filters"]:
-        name, _, values = words.partition("=")
-        filters.append(Filter(name.removesuffix("!"), tuple(values.split(",")), name.endswith("!")))
+    parts = (words.partition("=") for words in card.data["filters"])
+    filters = [
+        Filter(name.removesuffix("!"), tuple(values.split(",")), name.endswith("!"))
+        for name, _, values in parts
+    ]
 
     by = tuple(card.data["by"])
     ends = window_line(Window(card.data["window"]["start"], card.data["window"]["end"]))
@@ -186,10 +187,10 @@ def span(first: str, last: str) -> str:
 
 def undoubled(card: Card, offered: Collection[str]) -> Card:
     """Return a card without the buttons whose lines the page offers by its own links."""
-    blocks: list[Block] = []
-    for block in card.blocks:
-        if not isinstance(block, Buttons):
-            blocks.append(block)
-        elif buttons := tuple(x for x in block.buttons if x.line not in offered):
-            blocks.append(replace(block, buttons=buttons))
-    return replace(card, blocks=tuple(blocks))
+    blocks = (
+        Buttons(tuple(button for button in block.buttons if button.line not in offered))
+        if isinstance(block, Buttons)
+        else block
+        for block in card.blocks
+    )
+    return replace(card, blocks=tuple(block for block in blocks if block != Buttons(())))

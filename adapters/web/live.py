@@ -139,6 +139,23 @@ class Wasting:
     todo: str
     holder: str = ""
 
+    @staticmethod
+    def of(alert: Mapping[str, Any], words: Sequence[str]) -> Wasting:
+        """Return an alert by its record, and by the words of its row of the card's table."""
+        (cause, where, lasted), waste = words[:3], alert["waste_usd"] or {}
+        person = alert.get("assigned_to")
+        return Wasting(
+            id=alert["id"],
+            cause=cause,
+            where=where,
+            lasted=lasted,
+            since=alert["onset"],
+            usd_per_hour=waste.get("per_hour"),
+            usd_so_far=waste.get("so_far"),
+            todo=next(iter(alert.get("suggestions", ())), "").replace("`", ""),
+            holder=f"assigned to {person}" if person else "",
+        )
+
 
 @dataclass(frozen=True)
 class WasteStrip:
@@ -160,8 +177,11 @@ class WasteStrip:
     @property
     def facts(self) -> Mapping[str, Any]:
         """Return the facts of the header by the same reading; nothing where none is known."""
-        count = len(self.rows) + self.hidden
-        shown = {"open_alerts": count, "usd_per_hour": self.usd_per_hour, **self.seen.data}
+        shown = {
+            "open_alerts": len(self.rows) + self.hidden,
+            "usd_per_hour": self.usd_per_hour,
+            **self.seen.data,
+        }
         return shown if self.answered else {}
 
 
@@ -212,39 +232,20 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
 
     # The card's table has a row for each alert, in the order of its data.
     table = next((block.rows for block in alerts.blocks if isinstance(block, Table)), ())
-    rows, count, firing = list[Wasting](), 0, dict[str, Mapping[str, Any]]()
-    for alert, words in itertools.zip_longest(alerts.data["alerts"], table):
-        if alert is None or alert["closed_at"] is not None:
-            continue
-        waste = alert["waste_usd"] or {}
-        firing[alert["id"]] = alert
-        if alert["muted_by"]:
-            continue
-        count += 1
-        if words is not None and len(rows) < MOST:
-            cause, where, lasted = words[:3]
-            person = alert.get("assigned_to")
-            rows.append(
-                Wasting(
-                    id=alert["id"],
-                    cause=cause,
-                    where=where,
-                    lasted=lasted,
-                    since=alert["onset"],
-                    usd_per_hour=waste.get("per_hour"),
-                    usd_so_far=waste.get("so_far"),
-                    todo=next(iter(alert.get("suggestions", ())), "").replace("`", ""),
-                    holder=f"assigned to {person}" if person else "",
-                )
-            )
-
+    firing = [
+        (alert, words)
+        for alert, words in itertools.zip_longest(alerts.data["alerts"], table)
+        if alert is not None and alert["closed_at"] is None
+    ]
+    loud = [(alert, words) for alert, words in firing if not alert["muted_by"]]
+    rows = [Wasting.of(alert, words) for alert, words in loud if words is not None][:MOST]
     return WasteStrip(
         True,
         tuple(rows),
-        count - len(rows),
+        len(loud) - len(rows),
         Coverage(Known(alerts.data["known"]), alerts.data["because"]),
         alerts.data.get("usd_per_hour", Decimal(0)),
         savings.data.get("usd_per_hour", Decimal(0)),
         savings.data.get("usd_so_far", Decimal(0)),
-        firing,
+        {alert["id"]: alert for alert, _ in firing},
     )

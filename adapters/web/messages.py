@@ -58,10 +58,8 @@ class Messages:
     """Read and write messages; the database may block, so each call leaves the event loop."""
 
     def __init__(self, documents: DocumentStore, clock: Clock) -> None:
-        self._documents = documents
-        self._clock = clock
-        self._writing = asyncio.Lock()
-        self._written = 0
+        self._documents, self._clock = documents, clock
+        self._writing, self._written = asyncio.Lock(), 0
         self._lately: dict[str, tuple[Mapping[str, Any], PageMessage | None]] = {}
 
     async def post(self, channel: str, card: Card, key: str) -> PageMessage:
@@ -114,8 +112,8 @@ class Messages:
         if thread:
             message = await self.get(thread)
             return {reply.key: reply.key for reply in message.replies} if message else {}
-        of_channel = [x for x in await self._newest() if x.get("channel") == channel]
-        return {str(x.get("key")): str(x["id"]) for x in reversed(of_channel)}
+        newest = await self._newest(channel)
+        return {str(x.get("key")): str(x["id"]) for x in reversed(newest)}
 
     async def back_from(self, channel: str, until: str = "") -> tuple[bool, Iterator[PageMessage]]:
         """Return whether these are a channel's newest messages, and yield them newest first.
@@ -130,11 +128,11 @@ class Messages:
 
     async def about(self, channel: str, alert: str) -> list[PageMessage]:
         """Return the messages of a channel about an alert, the oldest first."""
-        messages = []
-        for document in await self._of(channel):
-            data = document.get("card", {}).get("data") or {}
-            if str(data.get("id") or "") == alert:
-                messages.append(self._read_once(document))
+        messages = [
+            self._read_once(document)
+            for document in await self._of(channel)
+            if str((document.get("card", {}).get("data") or {}).get("id") or "") == alert
+        ]
         return [message for message in messages if message is not None]
 
     def _read_once(self, document: Mapping[str, Any]) -> PageMessage | None:
@@ -154,14 +152,13 @@ class Messages:
 
     async def _of(self, channel: str) -> list[Mapping[str, Any]]:
         """Return the documents of a channel's messages, the oldest first."""
-        documents = [
-            document for document in await self._newest() if document.get("channel") == channel
-        ]
-        return sorted(documents, key=lambda document: int(document.get("order", 0)))
+        return sorted(
+            await self._newest(channel), key=lambda document: int(document.get("order", 0))
+        )
 
-    async def _newest(self) -> list[Mapping[str, Any]]:
+    async def _newest(self, channel: str) -> list[Mapping[str, Any]]:
         rows = await asyncio.to_thread(self._documents.newest, MESSAGES, KEPT)
-        return [document for _, document in rows]
+        return [document for _, document in rows if document.get("channel") == channel]
 
     async def _put(self, message: PageMessage) -> None:
         await asyncio.to_thread(self._documents.put, MESSAGES, message.id, encode(message))
@@ -169,8 +166,9 @@ class Messages:
 
 def _shown(card: Card) -> Card:
     """Leave out the typed numbers, as a page shows words, but the alerts that the card is of."""
-    names = ("id", "alerts")
-    return replace(card, data={name: card.data[name] for name in names if name in card.data})
+    return replace(
+        card, data={name: card.data[name] for name in ("id", "alerts") if name in card.data}
+    )
 
 
 def _read(document: Mapping[str, Any]) -> PageMessage | None:

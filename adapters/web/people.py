@@ -245,9 +245,7 @@ class OidcProvider:
         """
         from authlib.common.errors import AuthlibBaseError
         from authlib.oidc.core import CodeIDToken
-        from joserfc import jwt
-        from joserfc.errors import JoseError
-        from joserfc.jwk import KeySet
+        from joserfc import errors, jwk, jwt
         from requests import RequestException
 
         config = self._config
@@ -262,7 +260,7 @@ class OidcProvider:
                 )
                 keys = session.get(about["jwks_uri"], withhold_token=True, timeout=_PROVIDER_S)
                 read = jwt.decode(
-                    str(answer["id_token"]), KeySet.import_key_set(keys.json()), _SIGNED_BY
+                    str(answer["id_token"]), jwk.KeySet.import_key_set(keys.json()), _SIGNED_BY
                 )
             claims = CodeIDToken(
                 read.claims,
@@ -280,7 +278,7 @@ class OidcProvider:
             claims.validate(leeway=60)
         except RequestException as error:
             raise self._silent(error) from error
-        except (AuthlibBaseError, JoseError, KeyError, ValueError) as error:
+        except (AuthlibBaseError, errors.JoseError, KeyError, ValueError) as error:
             raise NotAllowed(
                 f"The provider's answer does not prove who you are ({type(error).__name__}); sign in again."
             ) from error

@@ -121,8 +121,9 @@ class WebSurface:
 
     def _publish(self, message: PageMessage, posted: str = "") -> None:
         html = self._pages.page("message.html", message=message)
-        facts = {"id": message.id, "channel": message.channel, "posted": posted}
-        self._hub.publish("message", html=html, **facts)
+        self._hub.publish(
+            "message", html=html, id=message.id, channel=message.channel, posted=posted
+        )
 
 
 class StartingPages:

@@ -68,11 +68,8 @@ class Views:
     def __init__(
         self, console: Console, pages: PageRenderer, messages: Messages, hub: Hub, surface: Surface
     ) -> None:
-        self._console = console
-        self._pages = pages
-        self._messages = messages
-        self._hub = hub
-        self._surface = surface
+        self._console, self._surface = console, surface
+        self._pages, self._messages, self._hub = pages, messages, hub
         self._slots = SlotDrawer(pages, self._redrawn)
         pages.tell(console.story.told if console.story else None)
         self._hints = json.dumps(
@@ -98,13 +95,12 @@ class Views:
         async def draw(message: PageMessage) -> str:
             return await self._slots.draw(message, strip.firing)
 
-        part = await excerpt(messages, draw, newest=newest)
         return self._page(
             "channel.html",
             request,
             strip.facts,
             name="Alerts",
-            shown=part,
+            shown=await excerpt(messages, draw, newest=newest),
             now=strip,
             version=version,
             tabs=ALERTS,
@@ -170,8 +166,9 @@ class Views:
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answer a typed line or a pressed button."""
         filled = await request.post()
-        line = str(filled.get("line", ""))
-        return await self._respond(request, line, str(filled.get("where", "")))
+        return await self._respond(
+            request, str(filled.get("line", "")), str(filled.get("where", ""))
+        )
 
     async def form(self, request: web.Request) -> web.StreamResponse:
         """Answer a filled form: its fields become one line."""
@@ -199,9 +196,8 @@ class Views:
         if restart is None:
             raise web.HTTPNotFound(text="Nothing begins again here: this is not a demonstration.\n")
         asyncio.get_running_loop().call_later(_LEAVE_S, restart)
-        if OWN_HEADER in request.headers:
-            return web.Response(status=204)
-        return self._pages.response("again.html")
+        by_script = OWN_HEADER in request.headers
+        return web.Response(status=204) if by_script else self._pages.response("again.html")
 
     async def healthz(self, _: web.Request) -> web.StreamResponse:
         """Return as JSON whether the bot does its work, and for people: 200, or 503 when not."""
@@ -218,9 +214,8 @@ class Views:
     async def readyz(self, _: web.Request) -> web.StreamResponse:
         """Return whether people are answered, though the watch may fail."""
         health = self._console.health()
-        starting = health.get("starting") or ""
-        ages = {"up_seconds": health.get("up_seconds")}
-        return _health_json({"ok": not starting, "starting": starting, **ages})
+        starting, up_seconds = health.get("starting") or "", health.get("up_seconds")
+        return _health_json({"ok": not starting, "starting": starting, "up_seconds": up_seconds})
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         """Say the counters as Prometheus text."""
@@ -298,9 +293,11 @@ class Views:
         clock, grammar_line = self._console.clock(), str(card.data.get("read_as", line))
         current = self._console.window(grammar_line, clock) if card.tone is not Tone.ERROR else None
         controls = controls_of(card, current, clock) if current else None
-        offered = [row for block in card.blocks if isinstance(block, Table) for row in block.lines]
-        offered += [tabbed for _, tabbed in page.tabs]
-        offered += controls.offered if controls else ()
+        offered = [
+            *(row for block in card.blocks if isinstance(block, Table) for row in block.lines),
+            *(tabbed for _, tabbed in page.tabs),
+            *(controls.offered if controls else ()),
+        ]
         drawn = self._page(
             "line.html",
             request,
@@ -365,9 +362,8 @@ class Views:
         }
         if card.public:
             return web.Response(status=204, headers=headers)
-        at = self._console.clock()
         response = self._pages.response(
-            "answer.html", line=line, it=card, where=where, at=at, reads=reads
+            "answer.html", line=line, it=card, where=where, at=self._console.clock(), reads=reads
         )
         response.headers.update(headers)
         return response
@@ -392,12 +388,11 @@ class Views:
         **values: Any,
     ) -> web.Response:
         """Draw a page; `facts` are what its own reading says, and the header with it."""
-        health = {**self._console.health(), **(facts or {})}
         common = {
             "path": request.path,
             "here": HOME if request.path.startswith("/alert") else request.path,
             "lines": self.lines,
-            "health": health,
+            "health": {**self._console.health(), **(facts or {})},
             "hints": self._console.hints,
             "hints_at": self._hints_at,
             "starters": STARTERS,

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from slack_bolt.request.async_request import AsyncBoltRequest
 
 from adapters.chat.slack.auth import LARGEST_BODY
-from adapters.chat.slack.client import loggable, sdk_logger
+from adapters.chat.slack.client import loggable, sdk_log
 from adapters.chat.slack.forms import Origin, parse_line, submitted_line, without_mention
 from adapters.chat.slack.markup import chunks, code, cut, escape, mrkdwn_object, plain_text, size
 from adapters.chat.slack.surface import SlackSurface
@@ -120,7 +120,7 @@ async def test_socket_mode_takes_deep_and_huge_payloads_without_showing_them(sla
         {},
     ):
         await surface._app.async_dispatch(AsyncBoltRequest(mode="socket_mode", body=payload))
-    sdk_logger().error("Failed to process a message: %s", NESTED + TOKEN)
+    sdk_log.error("Failed to process a message: %s", NESTED + TOKEN)
     await surface.stop()
     assert TOKEN not in caplog.text
     assert max(len(record.getMessage()) for record in caplog.records) < 1_100

@@ -423,7 +423,7 @@ async def _teams_conversations(store: SqlStore) -> None:
 
 async def _teams_people(store: SqlStore) -> None:
     dana = Person("a:dana", "a:dana", "00000000-0000-0000-0000-0000000000d1")
-    assert await Conversations(store).people.get("29:1dana") == dana
+    assert await Conversations(store).person("29:1dana") == dana
     assert (await Conversations(store).near("29:1dana")).id == "a:dana"
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import re
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,10 +25,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.chat.config import INSTALLATIONS, REDIRECT_PATH, SlackConfig
 from adapters.chat.manifest import SCOPES
-from adapters.chat.slack.client import FAILURES, code_of
+from adapters.chat.slack.client import FAILURES, code_of, log
 from adapters.chat.work import Refusal, body_of
 from bot.errors import Refused
-from bot.model.codec import decode, encode
+from bot.model.codec import decode
 from bot.ports import DocumentStore, IdempotencyKeys
 
 INSTALL_PATH = "/slack/install"
@@ -42,7 +42,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_log = logging.getLogger("trnbot.slack")
 _ADDRESS = re.compile(r"(T\w+)/(.+)", re.DOTALL)
 
 
@@ -86,8 +85,7 @@ class Installations:
         """Write an installation over the workspace's one before."""
         facts = {name: value for name, value in vars(installation).items() if name != "team"}
         facts |= {"at": installation.at.isoformat(), "scopes": " ".join(installation.scopes)}
-        document = encode(_InstallationDocument(**facts))
-        await asyncio.to_thread(self._documents.put, INSTALLATIONS, installation.team, document)
+        await asyncio.to_thread(self._documents.put, INSTALLATIONS, installation.team, facts)
 
     async def of(self, team: str) -> Installation | None:
         """Return the installation of a workspace, None where there is none (any more)."""
@@ -134,15 +132,11 @@ async def signed_body(request: web.Request, secret: str) -> str:
     Raise `Refusal` before anything of it is parsed.
     """
     body = await body_of(request, LARGEST_BODY)
-    try:
-        signed = SignatureVerifier(secret).is_valid_request(body, request.headers)
-        text = body.decode()
-    except (ValueError, TypeError, OverflowError):
-        # A time that is no number, signs that are no signature, bytes that are no text.
-        signed = False
-    if not signed:
-        raise Refusal(401, "Slack did not sign this request within the last five minutes.")
-    return text
+    # A time that is no number, signs that are no signature, bytes that are no text.
+    with suppress(ValueError, TypeError, OverflowError):
+        if SignatureVerifier(secret).is_valid_request(body, request.headers):
+            return body.decode()
+    raise Refusal(401, "Slack did not sign this request within the last five minutes.")
 
 
 class InstallPages:
@@ -172,12 +166,17 @@ class InstallPages:
         state = self._signed(f"{secrets.token_urlsafe(24)}.{int(time.time()) + _LASTS_S}")
         query = {"client_id": config.client_id, "scope": ",".join(SCOPES), "state": state}
         query |= {"redirect_uri": config.redirect_uri} if config.redirect_uri else {}
-        location = f"{AUTHORIZE_URL}?{urlencode(query)}"
 
-        answer = web.Response(status=302, headers={**_HEADERS, "Location": location})
-        secure = not config.public_url.startswith("http://")
+        answer = web.Response(
+            status=302, headers={**_HEADERS, "Location": f"{AUTHORIZE_URL}?{urlencode(query)}"}
+        )
         answer.set_cookie(
-            _COOKIE, state, max_age=_LASTS_S, httponly=True, secure=secure, samesite="Lax"
+            _COOKIE,
+            state,
+            max_age=_LASTS_S,
+            httponly=True,
+            secure=not config.public_url.startswith("http://"),
+            samesite="Lax",
         )
         return answer
 
@@ -188,7 +187,7 @@ class InstallPages:
         except Refusal as refusal:
             return _page(refusal.status, refusal.sentence)
 
-        _log.info("installed in Slack workspace %s", installation.team)
+        log.info("installed in Slack workspace %s", installation.team)
         name = installation.name or installation.team
         answer = _page(200, f"trnbot is installed in {name}. Type /trn help there.")
         answer.del_cookie(_COOKIE)
@@ -283,7 +282,7 @@ class InstallPages:
         try:
             await self._client.auth_revoke(token=token)
         except FAILURES as error:
-            _log.warning("a token that is not wanted was not revoked: %s", type(error).__name__)
+            log.warning("a token that is not wanted was not revoked: %s", type(error).__name__)
 
 
 def _same(left: str, right: str) -> bool:

@@ -10,7 +10,6 @@ person: `users.info` decides.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +20,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.chat.slack.auth import address_prefix
-from adapters.chat.slack.client import code_of, explained
+from adapters.chat.slack.client import code_of, explained, log
 from adapters.chat.slack.forms import Claim, Requester
 from adapters.chat.slack.markup import one_line
 from adapters.chat.work import Monotonic, Recent
@@ -46,7 +45,6 @@ _OPEN = (
 )
 """Marks of a channel that another organization is in, or is invited to."""
 _GROUP = re.compile(r"S[A-Z0-9]+")
-_log = logging.getLogger("trnbot.slack")
 T = TypeVar("T")
 
 
@@ -65,13 +63,11 @@ class Members:
         if not (group == ADMINS or _GROUP.fullmatch(group)):
             return False
 
-        key = f"{ADMINS} {user}" if group == ADMINS else group
-        people = self._answers.get(key, FRESH_S)
-        if people is None:
-            async with explained():
-                people = await (self._admin(user) if group == ADMINS else self._members(group))
-            self._answers.put(key, people)
-        return user in people
+        key, ask = group, lambda: self._members(group)
+        if group == ADMINS:
+            key, ask = f"{ADMINS} {user}", lambda: self._admin(user)
+        async with explained():
+            return user in await self._answers.of(key, FRESH_S, ask)
 
     async def _members(self, group: str) -> frozenset[str]:
         answer: Any = await self._client.usergroups_users_list(usergroup=group)
@@ -297,7 +293,7 @@ class Belongings:
         """Log a sentence once."""
         if sentence not in self._notes and len(self._notes) < _MOST_NOTES:
             self._notes.add(sentence)
-            _log.warning("%s", sentence)
+            log.warning("%s", sentence)
 
 
 def _belonging(profile: Profile, home: Home, served: Sequence[str], claimed: str = "") -> Belonging:

@@ -12,14 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from aiohttp import ClientConnectorError
 from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
 from slack_sdk.http_retry.builtin_async_handlers import (
     AsyncConnectionErrorRetryHandler,
@@ -47,7 +46,7 @@ class Pace:
         self._next_s: dict[str, float] = {}
         self._closed_s: dict[tuple[str, str], float] = {}
         """Until when a method is closed in a channel, or in the workspace ("")."""
-        self._newest: dict[tuple[str, str], int] = {}
+        self._newest: Counter[tuple[str, str]] = Counter()
 
     @asynccontextmanager
     async def turn(self, channel: str, method: str) -> AsyncIterator[None]:
@@ -88,10 +87,10 @@ class Pace:
             for (name, place), until in self._closed_s.items()
             if name == method and until > at_s
         }
-        by_channel = method in BY_CHANNEL and not closed - {channel}
-        place = channel if by_channel else ""
-        until_s = max(self._closed_s.get((method, place), 0.0), at_s + seconds)
-        self._closed_s[method, place] = until_s
+        place = channel if method in BY_CHANNEL and not closed - {channel} else ""
+        self._closed_s[method, place] = max(
+            self._closed_s.get((method, place), 0.0), at_s + seconds
+        )
         self._delays.seconds += seconds
 
     def closed_s(self, channel: str, method: str) -> float:
@@ -106,18 +105,17 @@ class Pace:
 
     def claim(self, channel: str, message: str) -> int:
         """Note that a newer state of a message is about to be sent, and return its number."""
-        number = self._newest.get((channel, message), 0) + 1
-        self._newest[channel, message] = number
-        return number
+        self._newest[channel, message] += 1
+        return self._newest[channel, message]
 
     def is_newest(self, channel: str, message: str, number: int) -> bool:
         """Return whether nothing newer was claimed; an older state need not be sent any more."""
-        return self._newest.get((channel, message), 0) == number
+        return self._newest[channel, message] == number
 
     def release(self, channel: str, message: str, number: int) -> None:
         """Forget a message whose newest state was sent."""
         if self.is_newest(channel, message, number):
-            self._newest.pop((channel, message), None)
+            del self._newest[channel, message]
 
 
 BY_CHANNEL = frozenset({"chat.postMessage", "chat.postEphemeral"})
@@ -168,7 +166,7 @@ class RateLimitRetry(AsyncRateLimitErrorRetryHandler):
 
 FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 """Errors of a call that Slack refused or did not answer."""
-_log = logging.getLogger("trnbot.slack")
+log = logging.getLogger("trnbot.slack")
 
 
 class Client(AsyncWebClient):
@@ -181,15 +179,14 @@ class Client(AsyncWebClient):
 
     def __init__(self, token: str, api_url: str, delays: Delays | None) -> None:
         self._delays = delays
-        limited = [RateLimitRetry(delays)] if delays else []
         super().__init__(
             token=token or None,
             base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
-            logger=sdk_logger(),
+            logger=sdk_log,
             retry_handlers=[
-                *limited,
+                *([RateLimitRetry(delays)] if delays else []),
                 AsyncConnectionErrorRetryHandler(
-                    max_retry_count=2, error_types=[ClientConnectorError]
+                    max_retry_count=2, error_types=[aiohttp.ClientConnectorError]
                 ),
             ],
         )
@@ -205,12 +202,15 @@ class Client(AsyncWebClient):
 
     async def send_response(self, response_url: str, body: dict[str, Any]) -> bool:
         """Answer a command or press by its response address; return whether Slack took it."""
-        retry = RateLimitRetry(self._delays or Delays(), 2)
-        webhook = AsyncWebhookClient(response_url, logger=sdk_logger(), retry_handlers=[retry])
+        webhook = AsyncWebhookClient(
+            response_url,
+            logger=sdk_log,
+            retry_handlers=[RateLimitRetry(self._delays or Delays(), 2)],
+        )
         try:
             answer = await webhook.send_dict(body)
         except (*FAILURES, ValueError) as error:
-            _log.info("response address failed: %s", type(error).__name__)
+            log.info("response address failed: %s", type(error).__name__)
             return False
         return answer.status_code == 200
 
@@ -244,12 +244,9 @@ class Redacting(logging.Filter):
         return not any(words in record.msg for words in _UNWANTED)
 
 
-def sdk_logger() -> logging.Logger:
-    """Return the logger given to Slack's SDKs, which drops their debugging of payloads."""
-    logger = logging.getLogger("trnbot.slack.sdk")
-    if not any(isinstance(item, Redacting) for item in logger.filters):
-        logger.addFilter(Redacting())
-    return logger
+sdk_log = logging.getLogger("trnbot.slack.sdk")
+"""The logger given to Slack's SDKs, which drops their debugging of payloads."""
+sdk_log.addFilter(Redacting())
 
 
 GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"})
@@ -326,7 +323,7 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
         if code in PASSING - {"ratelimited"}:
             raise Unanswered(sentence) from None
         raise Unavailable(sentence) from None
-    except ClientConnectorError as error:
+    except aiohttp.ClientConnectorError as error:
         raise Unavailable(
             f"Slack cannot be reached ({type(error).__name__}); it is tried again later."
         ) from None

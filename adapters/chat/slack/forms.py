@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from adapters.chat.config import Json
 from adapters.chat.manifest import ASK
-from adapters.chat.slack import markup
 from adapters.chat.slack.markup import (
     INPUT,
     LABEL,
@@ -24,11 +24,13 @@ from adapters.chat.slack.markup import (
     VIEW_BUTTON,
     VIEW_METADATA,
     VIEW_TITLE,
+    cut,
     one_line,
     plain_text,
+    size,
 )
 from adapters.chat.slack.render import view_blocks
-from bot.cards.card import Block, Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
+from bot.cards.card import Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
 from bot.cards.lines import form_line
 from bot.model.request import Belonging, Standing
 
@@ -76,8 +78,8 @@ def working(name: str = "") -> Json:
 
     By its name (`external_id`) it can be found again.
     """
-    view = _view(SHOWN, "trnbot", [{"type": "section", "text": plain_text("Working on it …", 100)}])
-    return {**view, "external_id": name} if name else view
+    blocks = [{"type": "section", "text": plain_text("Working on it …", 100)}]
+    return _view(SHOWN, "trnbot", blocks, **({"external_id": name} if name else {}))
 
 
 def answer_view(card: Card, origin: Origin) -> Json:
@@ -87,26 +89,26 @@ def answer_view(card: Card, origin: Origin) -> Json:
     """
     form = next((block for block in card.blocks if isinstance(block, Form)), None)
     if form is not None:
-        blocks = tuple(block for block in card.blocks if not isinstance(block, Form))
-        return form_view(form, Card(card.title, card.tone, blocks), origin)
+        around = tuple(block for block in card.blocks if not isinstance(block, Form))
+        return form_view(form, Card(card.title, card.tone, around), origin)
 
     rows = [block.buttons for block in card.blocks if isinstance(block, Buttons)]
     primary = (button for row in rows for button in row if button.style is ButtonStyle.PRIMARY)
     main = next(primary, None)
     if main is None or len(metadata := replace(origin, line=main.line).dump()) > VIEW_METADATA:
-        view = _view(SHOWN, card.title, _under(card.title, card))
-        return {**view, "private_metadata": origin.dump()}
+        return _view(SHOWN, card.title, _under(card.title, card), private_metadata=origin.dump())
 
     # Not every client sends a button inside: the main one becomes the modal's own.
-    remaining: list[Block] = []
-    for block in card.blocks:
-        buttons = block.buttons if isinstance(block, Buttons) else ()
-        others = Buttons(tuple(button for button in buttons if button != main))
-        if others.buttons or not isinstance(block, Buttons):
-            remaining.append(others if buttons else block)
-    body = _under(card.title, Card(card.title, card.tone, tuple(remaining)))
+    inside = (
+        Buttons(tuple(button for button in block.buttons if button != main))
+        if isinstance(block, Buttons)
+        else block
+        for block in card.blocks
+    )
+    blocks = tuple(block for block in inside if block != Buttons(()))
+    body = _under(card.title, Card(card.title, card.tone, blocks))
     submit = plain_text(main.text, VIEW_BUTTON)
-    return {**_view(PRESS, card.title, body), "private_metadata": metadata, "submit": submit}
+    return _view(PRESS, card.title, body, private_metadata=metadata, submit=submit)
 
 
 def form_view(form: Form, around: Card, origin: Origin) -> Json:
@@ -119,8 +121,9 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
     inputs = [_input(field) for field in form.fields]
     above = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
     empty = {"type": "section", "text": plain_text(form.title, SECTION)}
-    view = _view(FORM, form.title, [*above, *inputs][:VIEW_BLOCKS] or [empty])
-    return {**view, "private_metadata": metadata, "submit": plain_text(form.submit, VIEW_BUTTON)}
+    blocks = [*above, *inputs][:VIEW_BLOCKS] or [empty]
+    submit = plain_text(form.submit, VIEW_BUTTON)
+    return _view(FORM, form.title, blocks, private_metadata=metadata, submit=submit)
 
 
 def _under(title: str, card: Card) -> list[Json]:
@@ -129,9 +132,8 @@ def _under(title: str, card: Card) -> list[Json]:
     It is not said twice where the window shows it whole.
     """
     blocks = view_blocks(card)
-    same = markup.one_line(card.title) == markup.one_line(title)
-    repeated = same and markup.size(title) <= VIEW_TITLE
-    return blocks[1:] if repeated and len(blocks) > 1 else blocks
+    same = one_line(card.title) == one_line(title)
+    return blocks[1:] if same and size(title) <= VIEW_TITLE and len(blocks) > 1 else blocks
 
 
 def ask_view(example: str, typed: str, origin: Origin) -> Json:
@@ -143,8 +145,8 @@ def ask_view(example: str, typed: str, origin: Origin) -> Json:
         hint=f"For example: {example}",
         required=True,
     )
-    view = _view(ASK, "Ask trnbot", [_input(field)])
-    return {**view, "private_metadata": origin.dump(), "submit": plain_text("Ask", VIEW_BUTTON)}
+    submit = plain_text("Ask", VIEW_BUTTON)
+    return _view(ASK, "Ask trnbot", [_input(field)], private_metadata=origin.dump(), submit=submit)
 
 
 def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
@@ -160,9 +162,9 @@ def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
     ):
         raise ValueError("more than a modal of ours holds")
 
-    if view.get("callback_id") == ASK:
-        return filled.get("line", "").strip(), origin
-    return form_line(origin.line, filled), origin
+    is_typed = view.get("callback_id") == ASK
+    line = filled.get("line", "").strip() if is_typed else form_line(origin.line, filled)
+    return line, origin
 
 
 def _value(state: Mapping[str, Any]) -> str:
@@ -190,13 +192,15 @@ def blamed_input(view: Mapping[str, Any], argument: str) -> str:
     return argument if argument in inputs else next(iter(inputs), "")
 
 
-def _view(callback: str, title: str, blocks: list[Json]) -> Json:
+def _view(callback: str, title: str, blocks: list[Json], **parts: Any) -> Json:
+    """Return a modal, with other `parts` of it under Slack's names."""
     return {
         "type": "modal",
         "callback_id": callback,
         "title": plain_text(title, VIEW_TITLE),
         "close": plain_text("Close", VIEW_BUTTON),
         "blocks": blocks,
+        **parts,
     }
 
 
@@ -224,7 +228,7 @@ def _element(field: Field, label: str) -> Json:
     match field.kind:
         case FieldKind.TEXT | FieldKind.NUMBER:
             # A number_input would refuse `70%`, `$5,000` and `2h`; the command knows better.
-            initial = {"initial_value": markup.cut(field.value, INPUT)} if field.value else {}
+            initial = {"initial_value": cut(field.value, INPUT)} if field.value else {}
             return {"type": "plain_text_input", **initial}
         case FieldKind.WHEN:
             return {"type": "datetimepicker"}
@@ -342,10 +346,15 @@ def is_person(event: Json) -> bool:
 def parse_claim(body: Json, channel: str, *, thread: str = "", private: bool = True) -> Claim:
     """Return who asks by a command, press or modal."""
     user = body.get("user") or {}
-    name = one_line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
-    who = str(body.get("user_id") or user.get("id") or "")
-    team = str(user.get("team_id") or body.get("team_id") or "")
-    return Claim(who, name, channel, thread, body.get("response_url") or "", private, team=team)
+    return Claim(
+        str(body.get("user_id") or user.get("id") or ""),
+        one_line(str(body.get("user_name") or user.get("username") or user.get("name") or "")),
+        channel,
+        thread,
+        body.get("response_url") or "",
+        private,
+        team=str(user.get("team_id") or body.get("team_id") or ""),
+    )
 
 
 def parse_presser(body: Json) -> Claim:
@@ -357,10 +366,9 @@ def parse_presser(body: Json) -> Claim:
     channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
     thread = container.get("thread_ts") or message.get("thread_ts", "")
     if view := body.get("view"):
-        try:
+        origin = Origin()
+        with suppress(ValueError, TypeError):
             origin = Origin.load(view.get("private_metadata") or "{}")
-        except (ValueError, TypeError):
-            origin = Origin()
         channel, thread = origin.channel, origin.thread
     return parse_claim(body, channel, thread=thread)
 

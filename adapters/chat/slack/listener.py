@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slack_bolt.app.async_app import AsyncApp
-from slack_bolt.context.ack.async_ack import AsyncAck
-from slack_bolt.context.async_context import AsyncBoltContext
-from slack_bolt.response import BoltResponse
+from slack_bolt import BoltResponse
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
 from slack_sdk.errors import SlackApiError
 
 from adapters.chat.config import Json
 from adapters.chat.manifest import ASK, usage_hint
 from adapters.chat.slack.auth import Installations, address_prefix, split_address
 from adapters.chat.slack.belonging import Belongings, Members
-from adapters.chat.slack.client import Client, code_of, loggable
+from adapters.chat.slack.client import Client, code_of, log, loggable
 from adapters.chat.slack.forms import (
     FORM,
     PRESS,
@@ -52,7 +49,6 @@ _ANY = re.compile(".*", re.DOTALL)
 _ANSWER_WITHIN_S = 2.0
 """Slack waits three seconds for what a modal shall do next."""
 _STALE = Card("This button no longer works; type /trn help for the commands.", Tone.ERROR)
-_log = logging.getLogger("trnbot.slack")
 _ADDRESS = re.compile(r"slack:(T\w+/)?\w+")
 
 
@@ -78,12 +74,13 @@ class Workspace:
 
         An id may mean somebody else here.
         """
-        mentions = []
-        for mention in card.mentions:
-            address = _ADDRESS.fullmatch(mention.user)
-            if address is None or (address[1] or "") == self.prefix:
-                mentions.append(mention)
-        return replace(card, mentions=tuple(mentions))
+        people = ((mention, _ADDRESS.fullmatch(mention.user)) for mention in card.mentions)
+        near = (
+            mention
+            for mention, address in people
+            if address is None or (address[1] or "") == self.prefix
+        )
+        return replace(card, mentions=tuple(near))
 
 
 OpenWorkspace = Callable[[str, str, str], Workspace]
@@ -186,17 +183,20 @@ class EventListener:
 
     def register(self, app: AsyncApp) -> None:
         """Attach every handler; nothing Slack may send is left without one."""
-        app.command(_ANY)(self.on_command)
-        app.action(_ANY)(self.on_action)
-        app.view(_ANY)(self.on_submit)
-        app.shortcut(_ANY)(self.on_shortcut)
-        app.event("app_mention")(self.on_mention)
-        app.event("message")(self.on_message)
-        app.event("app_home_opened")(self.on_home)
-        app.event("link_shared")(self.on_link)
-        app.event("app_uninstalled")(self.on_removed)
-        app.event("tokens_revoked")(self.on_removed)
-        app.event(_ANY)(self.on_other)
+        for attach, name, handler in (
+            (app.command, _ANY, self.on_command),
+            (app.action, _ANY, self.on_action),
+            (app.view, _ANY, self.on_submit),
+            (app.shortcut, _ANY, self.on_shortcut),
+            (app.event, "app_mention", self.on_mention),
+            (app.event, "message", self.on_message),
+            (app.event, "app_home_opened", self.on_home),
+            (app.event, "link_shared", self.on_link),
+            (app.event, "app_uninstalled", self.on_removed),
+            (app.event, "tokens_revoked", self.on_removed),
+            (app.event, _ANY, self.on_other),
+        ):
+            attach(name)(handler)
         app.error(self.on_error)
 
     async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
@@ -204,9 +204,12 @@ class EventListener:
         await ack()
 
         async def respond() -> None:
-            line = parse_line(body.get("text") or "")
-            claim = parse_claim(body, body.get("channel_id", ""))
-            await self._respond(line, claim, body.get("trigger_id", ""), context)
+            await self._respond(
+                parse_line(body.get("text") or ""),
+                parse_claim(body, body.get("channel_id", "")),
+                body.get("trigger_id", ""),
+                context,
+            )
 
         self.tasks.spawn(respond())
 
@@ -225,9 +228,13 @@ class EventListener:
 
     async def _hear(self, body: Json, thread: str, context: AsyncBoltContext) -> None:
         event = body.get("event") or {}
-        line = parse_line(without_mention(event.get("text") or ""))
         key = f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"
-        await self._respond(line, parse_author(body, thread), key, context)
+        await self._respond(
+            parse_line(without_mention(event.get("text") or "")),
+            parse_author(body, thread),
+            key,
+            context,
+        )
 
     async def _respond(self, line: str, claim: Claim, key: str, context: AsyncBoltContext) -> None:
         """Answer a member's line once, however often it comes."""
@@ -271,7 +278,7 @@ class EventListener:
         revoked = (event.get("tokens") or {}).get("bot")
         removed = event.get("type") == "app_uninstalled" or bool(revoked)
         if self._installs and removed and context.team_id:
-            _log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
+            log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
             self.tasks.spawn(self._installs.forget(context.team_id))
 
     async def on_other(self) -> None:
@@ -313,16 +320,15 @@ class EventListener:
         """Answer, from time to time, what was pressed on a process that was killed before it did."""
         while outbox := self._ports.outbox:
             try:
-                left = await asyncio.to_thread(PRESSES.keys, self._ports.documents, _PRESSES_MOST)
-                for key in left:
-                    token = 0
-                    if key not in self._pressed:
-                        token = await asyncio.to_thread(outbox.hold, f"press {key}")
-                    if token:
+                keys = await asyncio.to_thread(PRESSES.keys, self._ports.documents, _PRESSES_MOST)
+                for key in keys:
+                    if key in self._pressed:
+                        continue
+                    if token := await asyncio.to_thread(outbox.hold, f"press {key}"):
                         self._pressed[key] = token
                         self.tasks.spawn(self._answer_late(key))
             except (TrnbotError, ValueError) as error:
-                _log.info("what was pressed elsewhere is not known: %s", error)
+                log.info("what was pressed elsewhere is not known: %s", error)
             await asyncio.sleep(_LOOK_S)
 
     async def _answer_late(self, key: str) -> None:
@@ -353,10 +359,9 @@ class EventListener:
         responder = (await self._workspace(context)).responder
         if action.get("type", "button") != "button" or not line:
             await responder.deliver(_STALE, "help", requester)
-        elif view.get("type") == "modal":
-            await responder.respond_in_open_modal(str(view.get("id") or ""), line, requester)
         elif view or action_id.startswith("opens"):
-            await responder.respond_in_modal(line, requester, trigger)
+            standing = str(view.get("id") or "") if view.get("type") == "modal" else None
+            await responder.respond_in_modal(line, requester, trigger, standing)
         else:
             is_private = bool((body.get("container") or {}).get("is_ephemeral"))
             shares = is_private and self._ports.effect(line) is Effect.SHARES
@@ -376,8 +381,9 @@ class EventListener:
             words = without_mention(message.get("text") or "").strip()
             line = parse_line(words) if words else ""
 
-            claim = parse_claim(body, channel, thread=thread)
-            if await self._admitted(claim, line or "help", context):
+            if await self._admitted(
+                parse_claim(body, channel, thread=thread), line or "help", context
+            ):
                 typed = line if self._ports.effect(line) is not Effect.NOTHING else ""
                 view = ask_view(usage_hint(self._ports.hints), typed, Origin(channel, thread))
                 responder = (await self._workspace(context)).responder
@@ -440,8 +446,10 @@ class EventListener:
         pressed = view.get("callback_id") == PRESS
         stays = pressed or (view.get("callback_id") == FORM and asks)
         if stays:
-            origin = Origin(requester.channel, requester.thread)
-            await ack(response_action="update", view=answer_view(card, origin))
+            await ack(
+                response_action="update",
+                view=answer_view(card, Origin(requester.channel, requester.thread)),
+            )
         else:
             await ack()
         if not stays or (pressed and card.public and requester.channel):
@@ -454,9 +462,8 @@ class EventListener:
 
         Bolt refuses one too late that is answered already.
         """
-        kind = loggable(str(body.get("type", "a request")))
-        words = loggable(str(error))
-        _log.error("could not handle %s: %s: %s", kind, type(error).__name__, words)
+        kind, words = (loggable(str(text)) for text in (body.get("type", "a request"), error))
+        log.error("could not handle %s: %s: %s", kind, type(error).__name__, words)
         return BoltResponse(status=400, body="This is not understood.") if response else None
 
     async def _workspace(self, context: AsyncBoltContext) -> Workspace:
@@ -478,15 +485,14 @@ class EventListener:
         return None
 
     def _is_to_be_told(self, stranger: Requester) -> bool:
-        certain = bool(stranger.belonging.organization)
-        return self._refusals.is_due(stranger.user, certain=certain)
+        return self._refusals.is_due(stranger.user, certain=bool(stranger.belonging.organization))
 
 
 def _report(error: BaseException) -> None:
     """Log why an answer did not arrive."""
     if isinstance(error, TrnbotError):
-        _log.warning("an answer was not delivered: %s", error)
+        log.warning("an answer was not delivered: %s", error)
     elif isinstance(error, SlackApiError):
-        _log.warning("an answer was not delivered: %s", code_of(error))
+        log.warning("an answer was not delivered: %s", code_of(error))
     else:
-        _log.error("an answer failed: %s: %s", type(error).__name__, loggable(str(error)))
+        log.error("an answer failed: %s: %s", type(error).__name__, loggable(str(error)))

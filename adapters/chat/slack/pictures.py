@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.chat.slack import markup
-from adapters.chat.slack.client import FAILURES, PASSING, Pace, closed_s, code_of, is_limited
-from adapters.chat.slack.markup import ALT_TEXT
+from adapters.chat.slack.client import FAILURES, PASSING, Pace, closed_s, code_of, is_limited, log
+from adapters.chat.slack.markup import ALT_TEXT, cut, one_line
 from adapters.chat.slack.render import chart_places
 from bot.cards.card import Attachment, Card, Chart
 from bot.cards.lines import spreadsheet
@@ -80,14 +77,16 @@ class Picture:
         moved, axis = chart.times[-1] - self.until, chart.times[-1] - chart.times[0]
         if moved > _MOVED * axis:
             return False
-        for series, last in zip(chart.series, self.last, strict=False):
-            for time, value in zip(chart.times, series.values, strict=False):
-                # A missing reading is no news.
-                if time <= self.until or value is None:
-                    continue
-                if last is None or not abs(value - last) <= self.span * _STRAYED:
-                    return False
-        return True
+        # A missing reading is no news.
+        news = (
+            (value, last)
+            for series, last in zip(chart.series, self.last, strict=False)
+            for time, value in zip(chart.times, series.values, strict=False)
+            if time > self.until and value is not None
+        )
+        return all(
+            last is not None and abs(value - last) <= self.span * _STRAYED for value, last in news
+        )
 
 
 @dataclass(frozen=True)
@@ -121,9 +120,9 @@ class Pictures:
         return Pictures(tuple(shown), tuple(file for file in earlier if file not in files))
 
 
-def digest(chart: Chart) -> str:
-    """Return a fingerprint that changes when the chart does."""
-    return _hashed(chart)
+def digest(shown: object) -> str:
+    """Return a fingerprint that changes when a chart, or a part of it, does."""
+    return hashlib.sha256(repr(shown).encode(errors="replace")).hexdigest()[:32]
 
 
 def _frame(chart: Chart) -> str:
@@ -134,25 +133,12 @@ def _frame(chart: Chart) -> str:
     names = tuple((series.name, series.tone) for series in chart.series)
     begun = chart.shaded.start if chart.shaded else None
     band = tuple(f"{end:.2g}" for end in chart.band or ())
-    return _hashed((chart.kind, chart.title, chart.unit, names, begun, band))
-
-
-def _hashed(value: object) -> str:
-    return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()[:32]
+    return digest((chart.kind, chart.title, chart.unit, names, begun, band))
 
 
 _UPLOADS = "slack-pictures"
 _DELETES = "files.delete"
-_FAULTS = (
-    SlackClientError,
-    aiohttp.ClientError,
-    TimeoutError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    LookupError,
-)
-_log = logging.getLogger("trnbot.slack")
+_FAULTS = (*FAILURES, RuntimeError, ValueError, LookupError)
 
 
 class ChartUploader:
@@ -188,14 +174,12 @@ class ChartUploader:
         """
         pictures = await self._read(key)
         if pictures.dropped:
-            dropped = await self.delete(pictures.dropped)
-            await self._write(key, replace(pictures, dropped=dropped))
+            await self._write(key, replace(pictures, dropped=await self.delete(pictures.dropped)))
 
     async def withdraw(self, key: str, files: Iterable[str]) -> None:
         """Delete files that were uploaded for a message which does not show them after all."""
-        pictures = await self._read(key)
-        dropped = await self.delete((*pictures.dropped, *files))
-        await self._write(key, Pictures(dropped=dropped))
+        dropped = (await self._read(key)).dropped
+        await self._write(key, Pictures(dropped=await self.delete((*dropped, *files))))
 
     async def delete(self, files: Iterable[str]) -> tuple[str, ...]:
         """Delete files, and return those that are to be tried again."""
@@ -211,7 +195,7 @@ class ChartUploader:
                 if is_limited(error) or code_of(error) in PASSING:
                     remaining.append(file)
             except FAILURES as error:
-                _log.info("picture not deleted: %s", type(error).__name__)
+                log.info("picture not deleted: %s", type(error).__name__)
                 remaining.append(file)
         return tuple(remaining)
 
@@ -226,7 +210,7 @@ class ChartUploader:
                 thread_ts=thread or None,
             )
         except _FAULTS as error:
-            _log.warning("file not uploaded: %s", type(error).__name__)
+            log.warning("file not uploaded: %s", type(error).__name__)
             return False
         return True
 
@@ -255,19 +239,17 @@ class ChartUploader:
         if self._pace.closed_s("", _UPLOADS):
             return ""
         try:
-            png = await asyncio.to_thread(self._draw, chart)
             answer: Any = await self._client.files_upload_v2(
-                content=png,
+                content=await asyncio.to_thread(self._draw, chart),
                 filename="chart.png",
-                title=markup.one_line(chart.title) or "chart",
-                alt_txt=markup.cut(markup.one_line(chart.summary), ALT_TEXT),
+                title=one_line(chart.title) or "chart",
+                alt_txt=cut(one_line(chart.summary), ALT_TEXT),
                 channel=channel,
                 thread_ts=thread,
             )
             return str(answer["files"][0]["id"])
         except _FAULTS as error:
-            self._pace.hold(
-                "", _UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0
-            )
-            _log.warning("chart not uploaded: %s", type(error).__name__)
+            if isinstance(error, SlackApiError):
+                self._pace.hold("", _UPLOADS, closed_s(error))
+            log.warning("chart not uploaded: %s", type(error).__name__)
             return ""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar, assert_never
 
 from adapters.chat.config import Json
-from adapters.chat.slack import markup
 from adapters.chat.slack.markup import (
     ALT_TEXT,
     BLOCKS,
@@ -28,11 +27,18 @@ from adapters.chat.slack.markup import (
     VIEW_BLOCKS,
     Rank,
     SizeUnit,
+    bare,
+    chunks,
     context,
+    cut,
+    escape,
     fit,
     mrkdwn_object,
+    one_line,
     plain_text,
     section,
+    size,
+    strong,
 )
 from adapters.chat.slack.tables import TABLES, native_charts, table_block, table_text, total_line
 from bot.cards.card import (
@@ -124,9 +130,9 @@ def fallback(card: Card) -> str:
 
     What is brief stands first, as a phone shows one line of it.
     """
-    brief = f"{ICONS[card.tone]} {markup.one_line(card.brief)}".strip() if card.brief else ""
-    lines = (brief, _titled(card), markup.bare(first_words(card)).strip())
-    return markup.escape(markup.cut("\n".join(filter(None, lines)), FALLBACK))
+    brief = f"{ICONS[card.tone]} {one_line(card.brief)}".strip() if card.brief else ""
+    lines = (brief, _titled(card), bare(first_words(card)).strip())
+    return escape(cut("\n".join(filter(None, lines)), FALLBACK))
 
 
 def chart_places(card: Card, *, native: bool = False) -> dict[int, Chart]:
@@ -200,7 +206,7 @@ class _Drawer:
 
 
 def _named(title: str) -> str:
-    return markup.cut(markup.one_line(title), 60)
+    return cut(one_line(title), 60)
 
 
 def _title(card: Card) -> list[Json]:
@@ -212,28 +218,28 @@ def _title(card: Card) -> list[Json]:
     drawn: list[Json] = []
     if card.tone in _LOUD:
         drawn.append({"type": "header", "text": plain_text(title, HEADER)})
-    if card.tone not in _LOUD or markup.size(title) > HEADER:
+    if card.tone not in _LOUD or size(title) > HEADER:
         span = title if card.tone is Tone.OVER else Strong(title)
-        drawn.append(section(markup.chunks((span,), SECTION)[0]))
+        drawn.append(section(chunks((span,), SECTION)[0]))
 
     if people := unnamed(card):
         spans: list[Span] = [part for person in people for part in (person, " ")]
-        drawn.append(context(markup.chunks(spans, FIELD)[:1]))
+        drawn.append(context(chunks(spans, FIELD)[:1]))
     return drawn
 
 
 def _titled(card: Card) -> str:
-    return f"{ICONS[card.tone]} {markup.one_line(card.title) or 'trnbot'}".strip()
+    return f"{ICONS[card.tone]} {one_line(card.title) or 'trnbot'}".strip()
 
 
 def _text(block: Text) -> list[Json]:
     if block.style in (Style.QUIET, Style.DETAIL):
-        texts = markup.chunks(block.spans, FIELD)
+        texts = chunks(block.spans, FIELD)
         return [context(list(part)) for part in _batches(texts, min(_PARTS, CONTEXT_ELEMENTS))]
     spans = block.spans
     if block.style is Style.LEAD:
         spans = tuple(Strong(span) if isinstance(span, str) else span for span in spans)
-    return [section(text) for text in markup.chunks(spans, SECTION)]
+    return [section(text) for text in chunks(spans, SECTION)]
 
 
 _ONE_LINE = 160
@@ -241,12 +247,10 @@ _ONE_LINE = 160
 
 
 def _facts(block: Facts) -> list[Json]:
-    facts = []
-    for name, value in block.pairs:
-        strong = markup.strong(markup.cut(name, 80))
-        shown = markup.escape(markup.cut(markup.one_line(value), 300))
-        if strong or shown:
-            facts.append([part for part in (strong, shown) if part])
+    pairs = [
+        (strong(cut(name, 80)), escape(cut(one_line(value), 300))) for name, value in block.pairs
+    ]
+    facts = [list(filter(None, pair)) for pair in pairs if any(pair)]
 
     if facts and sum(len(part) for fact in facts for part in fact) <= _ONE_LINE:
         return [section(" · ".join(" ".join(fact) for fact in facts))]
@@ -255,33 +259,28 @@ def _facts(block: Facts) -> list[Json]:
 
 
 def _notes(words: str) -> list[Json]:
-    texts = markup.chunks((words,), FIELD)[:1] if words else []
+    texts = chunks((words,), FIELD)[:1] if words else []
     return [context(texts)] if texts else []
 
 
 def _chart(block: Chart, file: str, native: Json | None) -> list[Json]:
-    title, summary = markup.one_line(block.title), markup.one_line(block.summary)
+    title, summary = one_line(block.title), one_line(block.summary)
     if native:
         return [native, *_notes(summary)]
     if not file:
         spans = (Strong(title), " " if title else "", summary)
-        return [context([text]) for text in markup.chunks(spans, FIELD)[:1]]
+        return [context([text]) for text in chunks(spans, FIELD)[:1]]
 
     # The picture shows its title itself.
     words = ": ".join(filter(None, (title, summary))) or "chart"
-    return [{"type": "image", "slack_file": {"id": file}, "alt_text": markup.cut(words, ALT_TEXT)}]
+    return [{"type": "image", "slack_file": {"id": file}, "alt_text": cut(words, ALT_TEXT)}]
 
 
 def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
+    too_long = [one_line(x.text) for x in block.buttons if size(x.line) > BUTTON_VALUE]
+    shown = [x for x in block.buttons if one_line(x.text) and size(x.line) <= BUTTON_VALUE]
     elements: list[Json] = []
-    too_long: list[str] = []
-    for button in block.buttons:
-        name = markup.one_line(button.text)
-        if markup.size(button.line) > BUTTON_VALUE:
-            too_long.append(name)
-            continue
-        if not name:
-            continue
+    for button in shown:
         element: Json = {
             "type": "button",
             "action_id": f"{'opens' if button.opens else 'line'}:{next(actions)}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from dataclasses import replace
 from datetime import datetime
@@ -24,11 +23,11 @@ from slack_sdk.models.metadata import (
 )
 
 from adapters.chat.config import Json
-from adapters.chat.slack.client import FAILURES, Client, code_of, explained, is_limited
+from adapters.chat.slack.client import FAILURES, Client, code_of, explained, is_limited, log
 from adapters.chat.slack.forms import Origin, Requester, answer_view, with_workspace, working
 from adapters.chat.slack.markup import cut, one_line
 from adapters.chat.slack.render import Around, message, view_blocks
-from adapters.chat.slack.sender import Sender
+from adapters.chat.slack.sender import Sender, in_thread
 from adapters.chat.work import answered
 from bot.cards.card import Attachment, Card, Text, Tone, quiet
 from bot.cards.lines import without_share
@@ -44,7 +43,6 @@ _LOOKS = 4
 """How often the modal is looked for that a submission was answered with."""
 _ALONE = Card("Only who asked sees the answer.", Tone.OVER)
 _UNANSWERED = Card("This is not answered here.", Tone.ERROR)
-_log = logging.getLogger("trnbot.slack")
 Answered = tuple[Requester, Card]
 
 
@@ -88,27 +86,21 @@ class Responder:
         if not cards:
             return
 
-        unfurls = {}
-        for url, card in cards.items():
-            # An alert's first paragraphs, and nobody pinged.
-            words = tuple(block for block in card.blocks if isinstance(block, Text))
-            shortened = replace(card, blocks=words[:_UNFURLED], mentions=())
-            unfurls[url] = {"blocks": message(shortened).blocks}
-        objects = [incident(card, url.partition("?")[0], url) for url, card in cards.items()]
-        entities = [entity for entity in objects if entity]
+        unfurls = {url: {"blocks": message(_beginning(card)).blocks} for url, card in cards.items()}
+        objects = (incident(card, url.partition("?")[0], url) for url, card in cards.items())
+        entities = list(filter(None, objects))
         channel, ts = requester.channel, str(event.get("message_ts") or "")
 
         async with explained(requester.channel):
             if entities and self._takes_objects:
                 try:
-                    metadata = {"entities": entities}
                     await self._client.chat_unfurl(
-                        channel=channel, ts=ts, unfurls=unfurls, metadata=metadata
+                        channel=channel, ts=ts, unfurls=unfurls, metadata={"entities": entities}
                     )
                     return
                 except SlackApiError as error:
                     self._takes_objects = is_limited(error)
-                    _log.info("no work object shown: %s", code_of(error))
+                    log.info("no work object shown: %s", code_of(error))
             await self._client.chat_unfurl(channel=channel, ts=ts, unfurls=unfurls)
 
     async def ask(
@@ -120,17 +112,18 @@ class Responder:
     ) -> Card:
         """Return the bot's answer to a line, asked now or `at` an earlier time."""
         channel = f"slack:{self._prefix}{requester.channel}" if requester.among_people else ""
-        request = Request(
-            with_workspace(line, self._prefix),
-            User(requester.address, requester.name),
-            at or self._ports.clock(),
-            "slack",
-            requester.belonging,
-            channel,
-            requester.thread,
-            manner,
+        return await self._ports.answer(
+            Request(
+                with_workspace(line, self._prefix),
+                User(requester.address, requester.name),
+                at or self._ports.clock(),
+                "slack",
+                requester.belonging,
+                channel,
+                requester.thread,
+                manner,
+            )
         )
-        return await self._ports.answer(request)
 
     async def respond(self, line: str, requester: Requester, at: datetime | None = None) -> None:
         """Answer a line where the person is, and say that it takes long where it does."""
@@ -154,7 +147,7 @@ class Responder:
                 )
             return ""
 
-        card, note = await answered(answer, say_working, _log)
+        card, note = await answered(answer, say_working, log)
         await self.deliver(card, line, requester, note)
 
     async def deliver(self, card: Card, line: str, requester: Requester, note: str = "") -> None:
@@ -165,11 +158,10 @@ class Responder:
 
         `note` is the message that says it is worked on: the answer takes its place.
         """
-        is_guest = requester.belonging.standing is Standing.GUEST
         alone = (
             requester.belonging.shared
             or requester.stranger
-            or (is_guest and card.tone is Tone.ERROR)
+            or (requester.belonging.standing is Standing.GUEST and card.tone is Tone.ERROR)
         )
         private = alone or (requester.private and not card.public)
         if not private or requester.belonging.shared:
@@ -197,31 +189,25 @@ class Responder:
                 requester.channel or requester.user, card, requester.thread, line, note
             )
 
-    async def respond_in_modal(self, line: str, requester: Requester, trigger: str) -> None:
-        """Open a modal at once, then fill it with the answer.
+    async def respond_in_modal(
+        self, line: str, requester: Requester, trigger: str, standing: str | None = None
+    ) -> None:
+        """Open a modal at once, then fill it with the answer; `standing` is the one of a press.
 
-        Answer in the channel when the trigger was too old.
+        Another on top of that would need a fresh trigger, and three is the most. Answer in the
+        channel when the trigger was too old, or the modal is gone.
         """
         try:
-            opened: Any = await self._client.views_open(trigger_id=trigger, view=working())
+            if standing is None:
+                opened: Any = await self._client.views_open(trigger_id=trigger, view=working())
+            else:
+                await self._client.views_update(view_id=standing, view=working())
         except FAILURES as error:
-            _log.info("modal not opened: %s", type(error).__name__)
+            failed = "not opened" if standing is None else "gone"
+            log.info("modal %s: %s", failed, type(error).__name__)
             return await self.respond(line, requester)
-        view = {"view_id": opened["view"]["id"]}
+        view = {"view_id": opened["view"]["id"] if standing is None else standing}
         return await self._fill_modal(view, await self.ask(line, requester), line, requester)
-
-    async def respond_in_open_modal(self, view: str, line: str, requester: Requester) -> None:
-        """Answer a press in the modal where it was pressed.
-
-        Another on top would need a fresh trigger, and three is the most.
-        """
-        try:
-            await self._client.views_update(view_id=view, view=working())
-        except FAILURES as error:
-            _log.info("modal gone: %s", type(error).__name__)
-            return await self.respond(line, requester)
-        card = await self.ask(line, requester)
-        return await self._fill_modal({"view_id": view}, card, line, requester)
 
     async def fill_late_modal(
         self, name: str, answer: asyncio.Task[Answered | None], line: str
@@ -262,7 +248,7 @@ class Responder:
             except FAILURES as error:
                 code = code_of(error) if isinstance(error, SlackApiError) else type(error).__name__
                 if code != "not_found" or look == last:
-                    _log.info("modal not filled: %s", code)
+                    log.info("modal not filled: %s", code)
                     return False
             await asyncio.sleep(self._modal_delay_s)
         return False
@@ -302,11 +288,20 @@ class Responder:
         self, requester: Requester, card: Card, around: Around, private: bool
     ) -> bool:
         drawn = message(card, around)
-        body: Json = {"text": drawn.text, "blocks": drawn.blocks, "replace_original": False}
-        body["response_type"] = "ephemeral" if private else "in_channel"
-        if requester.thread:
-            body["thread_ts"] = requester.thread
+        body = {
+            "text": drawn.text,
+            "blocks": drawn.blocks,
+            "replace_original": False,
+            "response_type": "ephemeral" if private else "in_channel",
+            **in_thread(requester.thread),
+        }
         return await self._client.send_response(requester.response_url, body)
+
+
+def _beginning(card: Card) -> Card:
+    """Return a card of an alert's first paragraphs, which pings nobody."""
+    words = tuple(block for block in card.blocks if isinstance(block, Text))
+    return replace(card, blocks=words[:_UNFURLED], mentions=())
 
 
 def incident(card: Card, page: str, posted: str) -> Json | None:
@@ -328,18 +323,21 @@ def incident(card: Card, page: str, posted: str) -> Json | None:
         product_name="trnbot",
     )
 
-    severity = str(data.get("severity") or "").capitalize()
-    cause = cut(one_line(str(data.get("cause") or "")), _FIELD)
+    severity = str(data.get("severity") or "").capitalize() or "Warning"
+    cause, assignee = (
+        cut(one_line(str(data.get(name) or "")), _FIELD) for name in ("cause", "assigned_to")
+    )
     fields = IncidentEntityFields(
         status=EntityStringField(value="Over" if data.get("closed_at") else "Firing"),
-        priority=EntityStringField(value=severity or "Warning"),
+        priority=EntityStringField(value=severity),
         description=EntityStringField(value=cause),
     )
     if isinstance(opened := data.get("opened_at"), datetime):
         fields.date_created = EntityTimestampField(value=int(opened.timestamp()))
-    if assignee := cut(one_line(str(data.get("assigned_to") or "")), _FIELD):
-        person = EntityUserField(text=assignee)
-        fields.assigned_to = EntityTypedField(type="slack#/types/user", user=person)
+    if assignee:
+        fields.assigned_to = EntityTypedField(
+            type="slack#/types/user", user=EntityUserField(text=assignee)
+        )
 
     described: Json = EntityMetadata(
         "slack#/entities/incident",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ from adapters.chat.slack.client import (
     code_of,
     explained,
     is_limited,
+    log,
 )
 from adapters.chat.slack.pictures import ChartUploader
 from adapters.chat.slack.render import Around, key_block_id, message
@@ -40,7 +40,6 @@ _TRIES = 3
 """How often an answer is tried that a limit holds up briefly."""
 _STATUS = "is working on it …"
 _PERSON = re.compile(r"[UW][A-Z0-9]+")
-_log = logging.getLogger("trnbot.slack")
 
 
 class Sender:
@@ -81,7 +80,7 @@ class Sender:
             self._pace.turn(channel, "chat.postMessage"),
             self._showing(around, kept),
         ):
-            return await self._send("chat.postMessage", channel, card, around, _thread(thread))
+            return await self._send("chat.postMessage", channel, card, around, in_thread(thread))
 
     async def answer(
         self, channel: str, card: Card, thread: str = "", line: str = "", instead: str = ""
@@ -116,9 +115,9 @@ class Sender:
         if self._without_status or not (channel.startswith("D") and thread):
             return False
         try:
-            where = {"channel_id": channel, "thread_ts": thread}
             await self._client.api_call(
-                "assistant.threads.setStatus", json={**where, "status": _STATUS}
+                "assistant.threads.setStatus",
+                json={"channel_id": channel, "thread_ts": thread, "status": _STATUS},
             )
         except SlackApiError as error:
             self._without_status = not is_limited(error)
@@ -156,13 +155,12 @@ class Sender:
                     except SlackApiError as error:
                         if code_of(error) not in GONE:
                             raise
-                        _log.info("message gone, posted fresh: %s", code_of(error))
+                        log.info("message gone, posted fresh: %s", code_of(error))
 
                     # It may have been posted before, by a call whose answer was lost.
                     fresh = (await self._posted(channel)).get(key, "") if key else ""
                     if fresh not in ("", ts):
-                        where = {"ts": fresh}
-                        return await self._send("chat.update", channel, card, around, where)
+                        return await self._send("chat.update", channel, card, around, {"ts": fresh})
                     await self.wait_for_upload()
                     return await self._send("chat.postMessage", channel, card, around, {})
         finally:
@@ -172,7 +170,7 @@ class Sender:
         self, channel: str, user: str, card: Card, thread: str = "", line: str = ""
     ) -> None:
         """Show a message to one person in a channel, else send it to them directly."""
-        where = {"user": user, **_thread(thread)}
+        where = {"user": user, **in_thread(thread)}
 
         async def send() -> str:
             around = await self.around(card, line)
@@ -182,7 +180,7 @@ class Sender:
                 except SlackApiError as error:
                     if is_limited(error):
                         raise
-                    _log.info("answered directly: %s", code_of(error))
+                    log.info("answered directly: %s", code_of(error))
                     return await self._send("chat.postMessage", user, card, around, {})
 
         await self._briefly(send)
@@ -200,26 +198,24 @@ class Sender:
     async def _posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
         """Look through the pages of a channel, or of a message's thread."""
         found = PostedMessages()
-        method, cursor = "conversations.replies" if thread else "conversations.history", ""
-        limit = _THREAD_PAGE if thread else _PAGE
-        query = {"channel": channel, "limit": limit, "include_all_metadata": True}
-        query |= {"ts": thread} if thread else {}
+        method = "conversations.replies" if thread else "conversations.history"
+        query = {"channel": channel, "limit": _PAGE, "include_all_metadata": True}
+        query |= {"ts": thread, "limit": _THREAD_PAGE} if thread else {}
         for _ in range(_PAGES):
             try:
-                params = query | ({"cursor": cursor} if cursor else {})
-                page: Any = await self._client.api_call(method, http_verb="GET", params=params)
+                page: Any = await self._client.api_call(method, http_verb="GET", params=query)
             except SlackApiError as error:
                 self._pace.hold(channel, method, closed_s(error))
                 # Not having looked is no proof that it is not there.
                 if is_limited(error) or code_of(error) in PASSING:
                     raise
-                _log.info("%s of %s not read: %s", method, channel, code_of(error))
+                log.info("%s of %s not read: %s", method, channel, code_of(error))
                 return found
 
             for posted in page.get("messages") or ():
                 found.add(posted)
-            cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
-            if not cursor:
+            query["cursor"] = (page.get("response_metadata") or {}).get("next_cursor") or ""
+            if not query["cursor"]:
                 break
         return found
 
@@ -278,11 +274,12 @@ class Sender:
 
         if around.native:
             # Without Slack's own tables and charts, each chart with its picture.
-            images = await self.charts.upload(card, around.key)
-            plainer = replace(around, native=False, images=images)
+            plainer = replace(
+                around, native=False, images=await self.charts.upload(card, around.key)
+            )
             sent = await self._send(method, channel, card, plainer, where)
             self._native = False
-            _log.info(
+            log.info(
                 "Slack refused its own tables and charts;"
                 " they are drawn as text and pictures from now on"
             )
@@ -313,7 +310,8 @@ class Sender:
         return str(answer.get("ts") or answer.get("message_ts") or "")
 
 
-def _thread(ts: str) -> dict[str, str]:
+def in_thread(ts: str) -> dict[str, str]:
+    """Return the argument that puts a message into a thread, none where there is no thread."""
     return {"thread_ts": ts} if ts else {}
 
 
@@ -326,8 +324,7 @@ class PostedMessages(Mapping[str, str]):
     def add(self, message: Json) -> None:
         """Take a message in, unless a newer one has its key."""
         metadata = message.get("metadata") or {}
-        blocks = message.get("blocks") or ()
-        names = [str(block.get("block_id") or "") for block in blocks]
+        names = [str(block.get("block_id") or "") for block in (message.get("blocks") or ())]
         if metadata.get("event_type") == EVENT_TYPE:
             names.append(str((metadata.get("event_payload") or {}).get("key") or ""))
         for name in filter(None, names):

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
 from slack_bolt.adapter.aiohttp import to_aiohttp_response
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
-from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
 from slack_bolt.authorization import AuthorizeResult
-from slack_bolt.request.async_request import AsyncBoltRequest
 
 from adapters.chat.config import SlackConfig
 from adapters.chat.slack.auth import Installations, InstallPages, signed_body
 from adapters.chat.slack.belonging import Belongings, Members
-from adapters.chat.slack.client import Client, Pace, explained, sdk_logger
+from adapters.chat.slack.client import Client, Pace, explained, log, sdk_log
 from adapters.chat.slack.listener import EventListener, Workspace, Workspaces
 from adapters.chat.slack.pictures import ChartUploader
 from adapters.chat.slack.responder import Responder
@@ -29,7 +27,6 @@ from bot.model.notification import Delays
 from bot.ports import ChatPorts, Deduplicator
 
 EVENTS_PATH = "/slack/events"
-_log = logging.getLogger("trnbot.slack")
 
 
 class SlackSurface:
@@ -83,7 +80,7 @@ class SlackSurface:
         """Return bolt's app; of several workspaces, it asks for the token of each request's own."""
         common: dict[str, Any] = {
             "signing_secret": self._config.signing_secret,
-            "logger": sdk_logger(),
+            "logger": sdk_log,
             "name": "trnbot",
             # `_serve` verifies before bolt parses, and logs no body.
             "request_verification_enabled": False,
@@ -176,10 +173,10 @@ class SlackSurface:
         app_token, base = self._config.app_token, self._config.public_url.rstrip("/")
         if not app_token:
             where = f"{base}{EVENTS_PATH}" if base else f"a public address ending {EVENTS_PATH}"
-            _log.info("Slack must reach %s; set SLACK_APP_TOKEN to need no public address", where)
+            log.info("Slack must reach %s; set SLACK_APP_TOKEN to need no public address", where)
             return
 
-        self._socket = AsyncSocketModeHandler(self._app, app_token, logger=sdk_logger())
+        self._socket = AsyncSocketModeHandler(self._app, app_token, logger=sdk_log)
         async with explained():
             # connect() below retries refusals for ever.
             await self._app.client.apps_connections_open(app_token=app_token)
@@ -205,9 +202,9 @@ class SlackSurface:
             signed = AsyncBoltRequest(body=body, headers={"content-type": request.content_type})
             return await to_aiohttp_response(await self._app.async_dispatch(signed))
         except Refusal as refusal:
-            _log.warning("a request to %s was refused: %s", EVENTS_PATH, refusal)
+            log.warning("a request to %s was refused: %s", EVENTS_PATH, refusal)
             return web.Response(status=refusal.status, text=refusal.sentence)
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             # Bolt reads what is no payload so.
-            _log.warning("not a request of Slack: %s", type(error).__name__)
+            log.warning("not a request of Slack: %s", type(error).__name__)
             return web.Response(status=400, text="This is not a request of Slack.")

@@ -38,7 +38,7 @@ def table_text(table: Table, most: int) -> str:
     room = most - size(caption) - 80
     if _width(head.partition("\n")[2]) > _PHONE and any((*table.rows, table.total)):
         points = [_point(row, table.columns) for row in table.rows if row]
-        total = total_line(table, bullet="• ") if table.total else ""
+        total = _point(table.total, table.columns) if table.total else ""
         total = total if size(total) <= most // 3 else "…"  # no real one is longer
         return _joined(caption, *_fitting(points, room - size(total)), total)
 
@@ -59,19 +59,19 @@ def _fitting(lines: Sequence[str], room: int) -> list[str]:
     return list(lines)
 
 
-def total_line(table: Table, bullet: str = "") -> str:
+def total_line(table: Table) -> str:
     """Return the total in one line, each figure after its column's name."""
-    return bullet + _point(table.total, table.columns).removeprefix("• ")
+    return _point(table.total, table.columns).removeprefix("• ")
 
 
 def _lines(table: Table) -> list[str]:
     """Return header, every row and the total ("" without one), aligned and escaped."""
     columns, count = table.columns, len(table.columns)
     widest = _WIDEST.get(count, _WIDEST_OF_MANY)
-    cells = []
-    for row in ([column.name for column in columns], *table.rows, table.total):
-        shortened = [cut(one_line(cell), widest) for cell in row[:count]]
-        cells.append(shortened + [""] * (count - len(shortened)))
+    rows = ([column.name for column in columns], *table.rows, table.total)
+    cells = [
+        [cut(one_line(cell), widest) for cell in (*row, *[""] * count)[:count]] for row in rows
+    ]
     widths = [max(_width(row[n]) for row in cells) for n in range(count)]
 
     lines = []
@@ -150,8 +150,11 @@ def table_block(table: Table) -> tuple[Json, int] | None:
             cell = _raw_text(text)
             number = _NUMBER.fullmatch(text)
             if number and column.align is Align.RIGHT:
-                value = float(f"{number[1]}{number[2].replace(',', '')}")
-                cell = {"type": "raw_number", "value": value, "text": text}
+                cell = {
+                    "type": "raw_number",
+                    "value": float(f"{number[1]}{number[2].replace(',', '')}"),
+                    "text": text,
+                }
             cells.append(cell)
         room -= _weight(cells)
         if room < 0:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from adapters.chat.config import refuse
 from adapters.chat.teams.elements import LINE_MOST, OURS, pressed_line
 from bot.errors import WrongInput
 
@@ -294,14 +295,14 @@ def parse_activity(body: bytes) -> Activity:
         raise WrongInput("The body is not an activity.") from None
 
     # It must be one that can be answered and remembered.
-    if not (activity.type and activity.reference.conversation.id and activity.recipient.id):
-        raise WrongInput("The activity lacks its type, conversation or recipient.")
-    if not activity.sender.id:
-        raise WrongInput("The activity names no sender.")
-    if not _CHANNEL.fullmatch(activity.channel_id):
-        raise WrongInput("The activity's channelId is not a name.")
+    answerable = activity.type and activity.reference.conversation.id and activity.recipient.id
+    refuse(
+        (not answerable, "The activity lacks its type, conversation or recipient."),
+        (not activity.sender.id, "The activity names no sender."),
+        (not _CHANNEL.fullmatch(activity.channel_id), "The activity's channelId is not a name."),
+    )
+    documents = [activity.document(), activity.reference.document()]
     try:
-        documents = [activity.document(), activity.reference.document()]
         json.dumps(documents, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # neither an SDK nor a database takes it
         raise WrongInput("A name or an id of the activity holds half a character.") from None
@@ -312,15 +313,12 @@ def _activity(body: Mapping[str, Any]) -> Activity:
     """Return the activity of a document; raise `TypeError` or `AttributeError` for others."""
     tenants, recipient = tenants_of(body), mapping_of(body, "recipient")
     bot = Account.of(recipient)
-    data = body.get("channelData")
-    channel = data.get("channel") if isinstance(data, Mapping) else None
-    kind = channel.get("type") if isinstance(channel, Mapping) else None
 
     # The texts by which a message mentions somebody, each with whom.
     mentions: list[tuple[str, str]] = []
     entities = body.get("entities")
     for entity in entities[:_ENTITIES_MOST] if isinstance(entities, list) else []:
-        mentioned = entity.get("mentioned") if isinstance(entity, Mapping) else None
+        mentioned = _part_of(entity, "mentioned")
         if isinstance(mentioned, Mapping):
             text = str(entity.get("text") or f"<at>{mentioned.get('name')}</at>")
             mentions.append((text, str(mentioned.get("id") or "")))
@@ -347,7 +345,7 @@ def _activity(body: Mapping[str, Any]) -> Activity:
         ),
         members_added=_members(body.get("membersAdded")),
         members_removed=_members(body.get("membersRemoved")),
-        channel_type=str(kind or "").lower(),
+        channel_type=str(_part_of(body, "channelData", "channel", "type") or "").lower(),
         tenants=tenants,
         targeted=recipient.get(TARGETED) is True,
     )
@@ -358,15 +356,20 @@ def _members(listed: object) -> frozenset[str]:
     return frozenset(text_of(member, "id") for member in members)
 
 
+def _part_of(document: Any, *names: str) -> Any:
+    """Return what lies under these names, None where something else stands in the way."""
+    for name in names:
+        document = document.get(name) if isinstance(document, Mapping) else None
+    return document
+
+
 def tenants_of(body: Mapping[str, Any]) -> frozenset[str]:
     """Return the tenants that an activity names.
 
     Its conversation's, its channel's and its sender's.
     """
-    data = body.get("channelData")
-    tenant = data.get("tenant") if isinstance(data, Mapping) else None
-    parts = (tenant, "id"), (body.get("conversation"), "tenantId"), (body.get("from"), "tenantId")
-    ids = (part.get(key) for part, key in parts if isinstance(part, Mapping))
+    paths = ("channelData", "tenant", "id"), ("conversation", "tenantId"), ("from", "tenantId")
+    ids = (_part_of(body, *path) for path in paths)
     return frozenset(str(tenant) for tenant in ids if tenant)
 
 
@@ -414,6 +417,5 @@ def words_of(activity: Activity) -> str:
 
 def action_of(value: object) -> Mapping[str, Any]:
     """Return the data of a pressed `Action.Execute`, empty when it is none of ours."""
-    action = value.get("action") if isinstance(value, Mapping) else None
-    data = action.get("data") if isinstance(action, Mapping) else None
+    data = _part_of(value, "action", "data")
     return data if isinstance(data, Mapping) else {}

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 from adapters.chat.teams.activity import Activity
@@ -107,9 +108,7 @@ class Belongings:
         near = await self.conversations.near(user)
         for place in dict.fromkeys((near, *(await self.conversations.channels())[:_ROSTERS])):
             try:
-                member = await self._client.get(
-                    place.reference.service_url, f"{_members(place)}/{quote(user, safe='')}"
-                )
+                member = await self._roster(place, user)
             except Gone:
                 continue
             if not isinstance(member, Mapping):
@@ -132,8 +131,7 @@ class Belongings:
             return fresh
 
         try:
-            path = f"{_members(place)}/{quote(user, safe='')}"
-            member = await self._client.get(place.reference.service_url, path)
+            member = await self._roster(place, user)
         except Gone:
             raise NotAllowed(_UNLISTED) from None
         except Unavailable:
@@ -165,12 +163,10 @@ class Belongings:
             return Belonging(tenant, Standing.STRANGER)
 
         # An anonymous joiner of a meeting carries its tenant too.
-        standing = Standing.STRANGER
         if role.lower() == "guest" or "#ext#" in name.lower():
-            standing = Standing.GUEST
-        elif role.lower() == "user" or (not role and name):
-            standing = Standing.MEMBER
-        return Belonging(tenant, standing)
+            return Belonging(tenant, Standing.GUEST)
+        is_member = role.lower() == "user" or (not role and name)
+        return Belonging(tenant, Standing.MEMBER if is_member else Standing.STRANGER)
 
     async def _is_shared(self, place: Conversation) -> bool:
         """Return whether people of other organizations may read a place.
@@ -181,20 +177,19 @@ class Belongings:
             return False
         if place.threaded:
             return place.shared
-        fresh = self._open_chats.get(place.id, FRESH_S)
-        if fresh is not None:
-            return fresh
+
+        async def ask() -> bool:
+            members = await self._roster(place)
+            listed = members if isinstance(members, list) else []
+            return not listed or Standing.STRANGER in {self._read(x).standing for x in listed}
 
         try:
-            members = await self._client.get(place.reference.service_url, _members(place))
+            return await self._open_chats.of(place.id, FRESH_S, ask)
         except Unavailable:
             return True
-        listed = members if isinstance(members, list) else []
-        belongings = [self._read(member) for member in listed]
-        shared = not listed or any(b.standing is Standing.STRANGER for b in belongings)
-        self._open_chats.put(place.id, shared)
-        return shared
 
-
-def _members(place: Conversation) -> str:
-    return f"/{quote(place.id, safe='')}/members"
+    async def _roster(self, place: Conversation, user: str = "") -> Any:
+        """Return the members of a place, or the one of this id."""
+        path = f"/{quote(place.id, safe='')}/members"
+        path += f"/{quote(user, safe='')}" if user else ""
+        return await self._client.get(place.reference.service_url, path)

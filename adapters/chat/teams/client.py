@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -44,11 +44,10 @@ class Pace:
         sleep: Sleep = asyncio.sleep,
         delays: Delays | None = None,
     ) -> None:
+        self._monotonic, self._sleep = monotonic, sleep
         self._delays = delays or Delays()
-        self._monotonic = monotonic
-        self._sleep = sleep
-        self._sent: dict[str, deque[float]] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._sent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_KEPT))
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closed_s: dict[str, float] = {}
 
     async def turn(self, conversation: str) -> None:
@@ -57,9 +56,8 @@ class Pace:
         Raise `Limited` where it must wait for long.
         """
         with self._delays.held(self._monotonic):
-            async with self._locks.setdefault(conversation, asyncio.Lock()):
-                sent = self._sent.setdefault(conversation, deque(maxlen=_KEPT))
-                while (wait := self._wait_s(conversation, sent)) > 0:
+            async with self._locks[conversation]:
+                while (wait := self._wait_s(conversation)) > 0:
                     if wait > BRIEF_S:
                         raise Limited(
                             "Teams limits how fast the bot may post there;"
@@ -67,7 +65,7 @@ class Pace:
                             wait,
                         )
                     await self._sleep(wait)
-                sent.append(self._monotonic())
+                self._sent[conversation].append(self._monotonic())
 
     def hold(self, conversation: str, seconds: float) -> None:
         """Let nothing through for so long, as Teams asked."""
@@ -75,16 +73,11 @@ class Pace:
             self._closed_s.get(conversation, 0.0), self._monotonic() + seconds
         )
 
-    def _wait_s(self, conversation: str, sent: deque[float]) -> float:
-        at_s = self._monotonic()
-        return max(_wait_s(sent, at_s), self._closed_s.get(conversation, 0.0) - at_s)
-
-
-def _wait_s(sent: deque[float], now: float) -> float:
-    """Return the seconds until one more message keeps every limit."""
-    return max(
-        (sent[-most] + span - now for most, span in _LIMITS if len(sent) >= most), default=0.0
-    )
+    def _wait_s(self, conversation: str) -> float:
+        """Return the seconds until one more message keeps every limit, none or less for now."""
+        sent, closed_s = self._sent[conversation], self._closed_s.get(conversation, 0.0)
+        limits = (sent[-most] + span for most, span in _LIMITS if len(sent) >= most)
+        return max((closed_s, *limits)) - self._monotonic()
 
 
 _AGAIN = frozenset({412, 429, 502, 504})
@@ -106,8 +99,7 @@ class ConnectorClient:
     """Share one HTTP session, pace and sign-in among the connectors of every service URL."""
 
     def __init__(self, credentials: Credentials, allowed: Callable[[str], bool]) -> None:
-        self._credentials = credentials
-        self._allowed = allowed
+        self._credentials, self._allowed = credentials, allowed
         self.delays = Delays()
         self._pace = Pace(delays=self.delays)
         self._session: aiohttp.ClientSession | None = None
@@ -129,8 +121,13 @@ class ConnectorClient:
 
         Raise `Unavailable`.
         """
-        body = {"bot": {"id": bot}, "members": [{"id": user}], "isGroup": False, "tenantId": tenant}
-        body |= {"channelData": {"tenant": {"id": tenant}}}
+        body = {
+            "bot": {"id": bot},
+            "members": [{"id": user}],
+            "isGroup": False,
+            "tenantId": tenant,
+            "channelData": {"tenant": {"id": tenant}},
+        }
         opened = await self._request("POST", service_url, "", user, body)
         if not opened:
             raise Unavailable("Teams did not name the chat that it opened.")
@@ -144,18 +141,14 @@ class ConnectorClient:
         Return the id it answers.
         """
         self._check(service_url)
-        url = _url(service_url, path)
-        place, statuses = (
-            split_thread(conversation)[0],
-            list[int](),
-        )  # a channel's threads share its limits
+        url, statuses = _url(service_url, path), list[int]()
+        place, _ = split_thread(conversation)  # a channel's threads share its limits
         for attempt in range(_TRIES):
             try:
                 await self._pace.turn(place)
             except Limited as limit:
                 # One of the tries before may have been taken.
-                maybe = _MAYBE.intersection(statuses)
-                raise (Unanswered(str(limit)) if maybe else limit) from None
+                raise (Unanswered(str(limit)) if _MAYBE.intersection(statuses) else limit) from None
             await permitted()
             status, wait, answer = await self._attempt(method, url, dumps(body))
             if 0 < status < 300:
@@ -222,9 +215,8 @@ class ConnectorClient:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            fresh = aiohttp.TCPConnector(
-                force_close=True
-            )  # a message lost in a connection gone stale may have arrived, or not
+            # A message lost in a connection gone stale may have arrived, or not.
+            fresh = aiohttp.TCPConnector(force_close=True)
             self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, connector=fresh)
         return self._session
 
@@ -243,8 +235,7 @@ class Connector:
         body: Callable[[Any], dict[str, Any]],
         made: Callable[[str], Any],
     ) -> None:
-        self._client = client
-        self._service_url = service_url
+        self._client, self._service_url = client, service_url
         self._body, self._made = body, made
 
     @property
@@ -280,6 +271,19 @@ def _url(service_url: str, path: str) -> str:
     return f"{service_url.rstrip('/')}/v3/conversations{path}"
 
 
+_BOT_REFUSED = (
+    "Teams refused the bot ({reason});"
+    " is it still installed there, and are its id and password right?"
+)
+_REFUSALS: Mapping[int, tuple[type[Unavailable], str]] = {
+    401: (Refused, _BOT_REFUSED),
+    403: (Refused, _BOT_REFUSED),
+    404: (Gone, "Teams no longer knows the message or conversation ({reason})."),
+    413: (Unavailable, "Teams found the message too long ({reason})."),
+}
+"""The error and the sentence of each status that tells more than that it failed."""
+
+
 def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
     """Return the error that explains a refusal in one sentence.
 
@@ -287,18 +291,9 @@ def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
     """
     error = answer.get("error")
     code = str(error.get("code", ""))[:60] if isinstance(error, dict) else ""
-    reason = f"HTTP {status} {code}".strip()
-    if status == 404:
-        return Gone(f"Teams no longer knows the message or conversation ({reason}).")
-    if status in (401, 403):
-        return Refused(
-            f"Teams refused the bot ({reason});"
-            " is it still installed there, and are its id and password right?"
-        )
-    if status == 413:
-        return Unavailable(f"Teams found the message too long ({reason}).")
-    kind = Unanswered if status >= 500 else Unavailable
-    return kind(f"Teams refused the message ({reason}).")
+    unnamed = Unanswered if status >= 500 else Unavailable, "Teams refused the message ({reason})."
+    kind, sentence = _REFUSALS.get(status, unnamed)
+    return kind(sentence.format(reason=f"HTTP {status} {code}".strip()))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -17,9 +17,8 @@ from adapters.chat.teams.client import Credentials
 from adapters.chat.work import Monotonic, Recent
 from bot.errors import Unavailable
 from bot.model.codec import decode, encode
-from bot.ports import DocumentStore
+from bot.ports.stores import Documents, DocumentStore
 
-PEOPLE = "teams.people"
 FRESH_S = 300.0
 _OWNERS = re.compile(r"owners:([0-9a-fA-F-]{36})")
 _PAGES = 20
@@ -39,20 +38,7 @@ class Person:
     """Their object id in Microsoft Entra."""
 
 
-class TeamMembers:
-    """Read and write people; the database may block, so each call runs in a thread."""
-
-    def __init__(self, documents: DocumentStore) -> None:
-        self._documents = documents
-
-    async def get(self, user: str) -> Person:
-        """Return a person, nothing known of them when they never wrote."""
-        document = await asyncio.to_thread(self._documents.get, PEOPLE, user)
-        return decode(Person, document or {})
-
-    async def keep(self, user: str, person: Person) -> None:
-        """Write a person over the one before."""
-        await asyncio.to_thread(self._documents.put, PEOPLE, user, encode(person))
+PEOPLE = Documents("teams.people", Person)
 
 
 class Owners:
@@ -65,10 +51,10 @@ class Owners:
         self,
         graph: str,
         credentials: Credentials,
-        people: TeamMembers,
+        person: Callable[[str], Awaitable[Person]],
         monotonic: Monotonic = time.monotonic,
     ) -> None:
-        self._graph, self._credentials, self._people = graph, credentials, people
+        self._graph, self._credentials, self._person = graph, credentials, person
         self._teams = Recent[frozenset[str]](monotonic)
 
     async def belongs(self, user: str, group: str) -> bool:
@@ -77,15 +63,12 @@ class Owners:
         Raise `Unavailable` when Graph does not tell.
         """
         matched = _OWNERS.fullmatch(group)
-        entra = (await self._people.get(user)).entra if matched else ""
+        entra = (await self._person(user)).entra if matched else ""
         if not (matched and entra):
             return False
 
         team = matched[1].lower()
-        owners = self._teams.get(team, FRESH_S)
-        if owners is None:
-            owners = await self._ask(team)
-            self._teams.put(team, owners)
+        owners = await self._teams.of(team, FRESH_S, lambda: self._ask(team))
         return entra.lower() in owners
 
     async def _ask(self, team: str) -> frozenset[str]:
@@ -114,7 +97,6 @@ class Owners:
         return frozenset(owners)
 
 
-CONVERSATIONS = "teams.conversations"
 MESSAGES = "teams.messages"
 _LOOKED_AT = 200
 _REMEMBERED = 2_000
@@ -178,6 +160,9 @@ class _ConversationDocument:
     shared: bool = False
 
 
+CONVERSATIONS = Documents("teams.conversations", _ConversationDocument)
+
+
 @dataclass(frozen=True)
 class _PostedMessage:
     """Hold a message's id as it is stored under its conversation and key."""
@@ -206,7 +191,6 @@ class Conversations:
 
     def __init__(self, documents: DocumentStore, open_chat: Open | None = None) -> None:
         self._documents, self._open = documents, open_chat
-        self.people = TeamMembers(documents)
         self._written: dict[str, _ConversationDocument] = {}
 
     async def remember(self, conversation: Conversation) -> None:
@@ -216,20 +200,23 @@ class Conversations:
             reference, conversation.kind, conversation.greeted, conversation.shared
         )
         if self._written.get(key) != document:
-            await asyncio.to_thread(self._documents.put, CONVERSATIONS, key, encode(document))
+            await asyncio.to_thread(CONVERSATIONS.put, self._documents, key, document)
             self._written[key] = document
 
     async def forget(self, conversation: str) -> None:
         """Drop a conversation that the bot was removed from."""
         self._written.pop(conversation, None)
-        await asyncio.to_thread(self._documents.drop, CONVERSATIONS, conversation)
+        await asyncio.to_thread(CONVERSATIONS.drop, self._documents, conversation)
 
     async def get(self, conversation: str) -> Conversation | None:
         """Return a conversation, or None."""
-        document = await asyncio.to_thread(
-            self._documents.get, CONVERSATIONS, split_thread(conversation)[0]
-        )
+        key, _ = split_thread(conversation)
+        document = await asyncio.to_thread(CONVERSATIONS.get, self._documents, key)
         return None if document is None else _read(document)
+
+    async def person(self, user: str) -> Person:
+        """Return a person, nothing known of them when they never wrote."""
+        return await asyncio.to_thread(PEOPLE.get, self._documents, user) or Person()
 
     async def reach(self, address: str) -> Conversation:
         """Return a conversation, or the chat with a person, opened where there is none yet.
@@ -242,15 +229,16 @@ class Conversations:
                 raise _unknown(address)
             return conversation
 
-        person = await self.people.get(address)
+        person = await self.person(address)
         if person.personal and (chat := await self.get(person.personal)):
             return chat
         near = await self.near(address)
         if self._open is None:
             raise _unknown(address)
         reference = near.reference
-        tenant = reference.conversation.tenant
-        opened = await self._open(reference.service_url, reference.bot.id, address, tenant)
+        opened = await self._open(
+            reference.service_url, reference.bot.id, address, reference.conversation.tenant
+        )
         return await self.keep_opened(address, opened, near)
 
     async def learn(self, activity: Activity) -> Conversation:
@@ -277,22 +265,23 @@ class Conversations:
     async def meet(self, activity: Activity) -> None:
         """Remember of a person where they wrote, their chat with the bot, and their id in Entra."""
         user, place = activity.sender.id, conversation_of(activity)
-        before = await self.people.get(user)
+        before = await self.person(user)
         personal = place.id if place.personal else before.personal
         entra = activity.sender.entra or before.entra
         if (personal, entra) != (before.personal, before.entra):
-            await self.people.keep(user, Person(personal, place.id, entra))
+            await asyncio.to_thread(
+                PEOPLE.put, self._documents, user, Person(personal, place.id, entra)
+            )
 
     async def near(self, user: str) -> Conversation:
         """Return a conversation whose service and tenant lead to a person.
 
         Where they wrote, else any.
         """
-        person = await self.people.get(user)
+        person = await self.person(user)
         conversation = await self.get(person.heard) if person.heard else None
         if conversation is None:
-            newest = await asyncio.to_thread(self._documents.newest, CONVERSATIONS, 1)
-            conversation = next((_read(document) for _, document in newest), None)
+            conversation = next(iter(await self._newest(1)), None)
         if conversation is None:
             raise _unknown(user)
         return conversation
@@ -304,16 +293,19 @@ class Conversations:
         reference = replace(reference, conversation=chat, user=Account(user), locale="")
         opened = Conversation(reference, _PERSONAL, greeted=True)
         await self.remember(opened)
-        person = await self.people.get(user)
-        heard = person.heard or conversation
-        await self.people.keep(user, Person(conversation, heard, person.entra))
+        before = await self.person(user)
+        person = Person(conversation, before.heard or conversation, before.entra)
+        await asyncio.to_thread(PEOPLE.put, self._documents, user, person)
         return opened
 
     async def channels(self) -> list[Conversation]:
         """Return the channels that the bot is in, the last written first."""
-        newest = await asyncio.to_thread(self._documents.newest, CONVERSATIONS, _LOOKED_AT)
-        conversations = [_read(document) for _, document in newest]
-        return [conversation for conversation in conversations if conversation.threaded]
+        newest = await self._newest(_LOOKED_AT)
+        return [conversation for conversation in newest if conversation.threaded]
+
+    async def _newest(self, most: int) -> list[Conversation]:
+        newest = await asyncio.to_thread(CONVERSATIONS.newest, self._documents, most)
+        return [_read(document) for _, document in newest]
 
     async def keep_message(self, conversation: str, key: str, message: str) -> None:
         """Remember which message carries a key."""
@@ -343,7 +335,7 @@ def _unknown(address: str) -> Unavailable:
     )
 
 
-def _read(document: Mapping[str, Any]) -> Conversation:
-    stored = decode(_ConversationDocument, document)
-    reference = Reference.of(stored.reference)
-    return Conversation(reference, stored.kind, stored.greeted, shared=stored.shared)
+def _read(document: _ConversationDocument) -> Conversation:
+    return Conversation(
+        Reference.of(document.reference), document.kind, document.greeted, shared=document.shared
+    )

@@ -105,7 +105,7 @@ def paragraph(block: Text, mentions: Mentions) -> Json:
     """
     if any(isinstance(span, Mention) and pings(span) for span in block.spans[:_SPANS_MOST]):
         words = "".join(_markdown(span, mentions) for span in block.spans[:_SPANS_MOST])
-        return {"type": "TextBlock", "text": words, "wrap": True, **_look(block.style)}
+        return {"type": "TextBlock", "text": words, "wrap": True, **_LOOKS[block.style]}
     return runs(block.spans, block.style)
 
 
@@ -116,7 +116,7 @@ def runs(
     inlines: list[Json] = []
     room = TEXT_MOST
     for span in spans[:_SPANS_MOST]:
-        run = _run(span, room) | _look(style) | ({"weight": "bolder"} if bold else {})
+        run = _run(span, room) | _LOOKS[style] | ({"weight": "bolder"} if bold else {})
         room -= len(run["text"])
         if run["text"]:
             inlines.append({"type": "TextRun", **run})
@@ -150,12 +150,9 @@ def _run(span: Span, most: int) -> Json:
         case Mention(name=name):
             return {"text": _cut(f"@{name}", most)}
         case Link(text=text, url=url):
+            opens = {"selectAction": {"type": "Action.OpenUrl", "url": url}}
             run = {"text": _cut(text, most), "color": "accent"}
-            return (
-                run | {"selectAction": {"type": "Action.OpenUrl", "url": url}}
-                if url.startswith(_LINKS)
-                else run
-            )
+            return run | opens if url.startswith(_LINKS) else run
 
 
 def _markdown(span: Span, mentions: Mentions) -> str:
@@ -186,14 +183,12 @@ def _cut(text: str, most: int) -> str:
     return bare(short(text, max(1, most)))
 
 
-def _look(style: Style) -> Json:
-    match style:
-        case Style.NORMAL:
-            return {}
-        case Style.QUIET | Style.DETAIL:
-            return {"isSubtle": True, "size": "small"}
-        case Style.LEAD:
-            return {"size": "medium"}
+_LOOKS: dict[Style, Json] = {
+    Style.NORMAL: {},
+    Style.QUIET: {"isSubtle": True, "size": "small"},
+    Style.DETAIL: {"isSubtle": True, "size": "small"},
+    Style.LEAD: {"size": "medium"},
+}
 
 
 VERB = "line"
@@ -225,16 +220,17 @@ def button_sets(block: Buttons, *, stands: bool) -> list[Json]:
 
 def form_elements(form: Form, number: int, *, stands: bool) -> list[Json]:
     """Draw a form; input ids carry the form's number, so that two forms on one card stay apart."""
-    names = [f.name for f in form.fields]
     people = {
         f.name: [value for value, _ in f.options] for f in form.fields if f.kind is FieldKind.PERSON
     }
-    data = {"line": form.line, "form": number, "fields": names} | (
+    data = {"line": form.line, "form": number, "fields": [f.name for f in form.fields]} | (
         {"people": people} if people else {}
     )
-    submit = _action(form.submit, data, ButtonStyle.PRIMARY, stands)
-    inputs = [_input(f, _id(number, f.name)) for f in form.fields]
-    return [words(form.title, bold=True), *inputs, {"type": "ActionSet", "actions": [submit]}]
+    return [
+        words(form.title, bold=True),
+        *[_input(f, _id(number, f.name)) for f in form.fields],
+        {"type": "ActionSet", "actions": [_action(form.submit, data, ButtonStyle.PRIMARY, stands)]},
+    ]
 
 
 def pressed_line(data: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -13,13 +12,11 @@ from adapters.chat.teams.activity import MESSAGE, Activity, InvokeAnswer, action
 from adapters.chat.teams.belonging import Belongings
 from adapters.chat.teams.conversations import Conversation, conversation_of
 from adapters.chat.teams.elements import pressed_line, stands
-from adapters.chat.teams.responder import Responder, invoke_answer
+from adapters.chat.teams.responder import Responder, invoke_answer, log
 from bot.cards.card import Button, Buttons, Card, Code, Tone, quiet, text
 from bot.errors import NotAllowed, Unavailable
 from bot.model.request import NOT_SERVED
 from bot.ports import CommandHint, Deduplicator
-
-log = logging.getLogger("trnbot.teams")
 
 PRESS = "adaptiveCard/action"
 HOME = "home"
@@ -40,9 +37,7 @@ class ActivityListener:
         seen: Deduplicator,
     ) -> None:
         self._belongings, self._conversations = belongings, belongings.conversations
-        self._responder = responder
-        self._hints = by_worth(hints)
-        self._seen = seen
+        self._responder, self._hints, self._seen = responder, by_worth(hints), seen
         self._greeted: set[str] = set()
 
     async def handle(self, activity: Activity) -> InvokeAnswer | None:
@@ -75,12 +70,13 @@ class ActivityListener:
         if activity.name != PRESS:
             return InvokeAnswer(HTTPStatus.NOT_IMPLEMENTED)
         if not line:
-            words = "This button is from an older message; type 'help' instead."
-            return InvokeAnswer(HTTPStatus.OK, invoke_answer(MESSAGE, words))
-        if await self._again(activity):
-            words = "This press was answered already."
-            return InvokeAnswer(HTTPStatus.OK, invoke_answer(MESSAGE, words))
-        answer = await self._responder.respond_in_place(activity, line, keeps=stands(data))
+            answer = invoke_answer(
+                MESSAGE, "This button is from an older message; type 'help' instead."
+            )
+        elif await self._again(activity):
+            answer = invoke_answer(MESSAGE, "This press was answered already.")
+        else:
+            answer = await self._responder.respond_in_place(activity, line, keeps=stands(data))
         return InvokeAnswer(HTTPStatus.OK, answer)
 
     def refuse(self, activity: Activity) -> dict[str, Any] | None:
@@ -138,7 +134,8 @@ class ActivityListener:
                 Code(f"teams:{place.id}"),
             ),
         )
-        greeting = Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
-        self._responder.send_later(place, greeting)
+        self._responder.send_later(
+            place, Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
+        )
         if place.personal:
             self._responder.respond_later(activity, HOME)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import accumulate
 
 from adapters.chat.config import Json
 from adapters.chat.teams.elements import (
@@ -252,13 +253,16 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     heads = [column.name for column in table.columns]
     elements = [words(table.caption, bold=True)] if table.caption else []
     if columns:
-        rows = [_row(row, columns) for row in table.rows[:ROWS_MOST]]
         total = [_row(table.total, columns, bold=True)] if table.total else []
         drawn: Json = {
             "type": "Table",
             "columns": [{"width": width} for width in _widths(table, columns)],
             "showGridLines": False,
-            "rows": [_row(heads, columns, bold=True), *rows, *total],
+            "rows": [
+                _row(heads, columns, bold=True),
+                *[_row(row, columns) for row in table.rows[:ROWS_MOST]],
+                *total,
+            ],
         }
         if rich:
             lines = [heads, *table.rows[:_LINES_MOST], table.total]
@@ -269,19 +273,22 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
         elements.append(drawn)
 
     folded, narrowed = len(table.rows) - ROWS_MOST, len(table.columns) - COLUMNS_MOST
-    notes = [table.rest] if table.rest else []
-    notes += [f"and {folded} more rows"] if folded > 0 else []
-    notes += [f"{narrowed} more columns not shown"] if narrowed > 0 else []
-    return [*elements, words("; ".join(notes), Style.QUIET)] if notes else elements
+    notes = (
+        table.rest,
+        f"and {folded} more rows" if folded > 0 else "",
+        f"{narrowed} more columns not shown" if narrowed > 0 else "",
+    )
+    note = "; ".join(filter(None, notes))
+    return [*elements, words(note, Style.QUIET)] if note else elements
 
 
 def _row(cells: Sequence[str], columns: Sequence[Heading], *, bold: bool = False) -> Json:
     """Return a row; a bold one is the head or the total."""
-    drawn = []
-    for cell, column in zip([*cells, *[""] * len(columns)], columns, strict=False):
-        align = "right" if column.align is Align.RIGHT else "left"
-        item = words(short(cell, _CELL_MOST), align=align, bold=bold)
-        drawn.append({"type": "TableCell", "items": [item]})
+    items = (
+        words(short(cell, _CELL_MOST), align=column.align.value, bold=bold)
+        for cell, column in zip([*cells, *[""] * len(columns)], columns, strict=False)
+    )
+    drawn = [{"type": "TableCell", "items": [item]} for item in items]
     row: Json = {"type": "TableRow", "cells": drawn}
     return row | {"style": "emphasis"} if bold else row
 
@@ -409,12 +416,8 @@ def _fitting(card: Card, mentions: Mentions, room: int, stands: bool) -> list[_P
         if sum(piece.bytes for piece in pieces) <= room:
             return pieces
 
-    fitting: list[_Piece] = []
-    for piece in pieces:
-        room -= piece.bytes
-        if room < 0:
-            break
-        fitting.append(piece)
+    sizes = accumulate(piece.bytes for piece in pieces)
+    fitting = [piece for piece, size in zip(pieces, sizes, strict=True) if size <= room]
     first = pieces[0].block if pieces else None
     if not fitting and isinstance(first, Text):
         # As much of a first paragraph as always fits.

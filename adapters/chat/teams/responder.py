@@ -65,34 +65,24 @@ TYPING = Message()
 """The sign of typing: that an answer is on its way."""
 
 
-class Sender:
-    """Address messages, and let the SDK send them."""
+async def send(
+    sdk: Sdk, where: Conversation, message: Message, thread: str = "", replaces: str = ""
+) -> str:
+    """Address a message, have the SDK send it, and return its id.
 
-    def __init__(self, sdk: Sdk) -> None:
-        self._sdk = sdk
-
-    async def send(self, where: Conversation, message: Message, thread: str = "") -> str:
-        """Send a message and return its id.
-
-        In a thread when one is named and the place has threads.
-        """
-        under = thread if where.threaded else ""
-        place = where.thread(under)
-        return await self._sdk.send(
-            Delivery(message, where.reference, place, reply_to=under, targeted=where.targeted)
+    In a thread when one is named and the place has threads, and in the place of the message that it
+    `replaces`. Raise `Gone` when that is no longer there.
+    """
+    return await sdk.send(
+        Delivery(
+            message,
+            where.reference,
+            where.thread(thread),
+            reply_to=thread if where.threaded and not replaces else "",
+            replaces=replaces,
+            targeted=where.targeted,
         )
-
-    async def replace(
-        self, where: Conversation, posted: str, message: Message, thread: str = ""
-    ) -> None:
-        """Put a message in the place of one that was posted, there or in a thread.
-
-        Raise `Gone` when that is no longer there.
-        """
-        place = where.thread(thread if where.threaded else "")
-        await self._sdk.send(
-            Delivery(message, where.reference, place, replaces=posted, targeted=where.targeted)
-        )
+    )
 
 
 async def message_of(card: Card, draw: Draw, *, budget: int, stands: bool = False) -> Message:
@@ -123,11 +113,11 @@ class Responder:
     """Carry a line to the bot and its card back; answers go on after the turn of their activity."""
 
     def __init__(
-        self, ports: ChatPorts, belongings: Belongings, sender: Sender, timeout_s: float
+        self, ports: ChatPorts, belongings: Belongings, sdk: Sdk, timeout_s: float
     ) -> None:
         self._ports = ports
         self._belongings, self._conversations = belongings, belongings.conversations
-        self._sender, self._timeout_s = sender, timeout_s
+        self._sdk, self._timeout_s = sdk, timeout_s
         self._tasks = Tasks(_report)
         self.drain = self._tasks.drain
         self._refusals = Refusals()
@@ -167,8 +157,9 @@ class Responder:
         if shares and not reply.request.belonging.shared:
             return invoke_answer(MESSAGE, await self._share(reply.place, thread, card))
         if not keeps:
-            drawn = await asyncio.to_thread(render, card, self._ports.draw, budget=ANSWER_BYTES)
-            return invoke_answer(CARD, drawn)
+            return invoke_answer(
+                CARD, await asyncio.to_thread(render, card, self._ports.draw, budget=ANSWER_BYTES)
+            )
 
         # One line carries the first words; a card that says more follows.
         is_short = all(isinstance(block, Text) for block in card.blocks) and len(card.blocks) <= 1
@@ -196,13 +187,13 @@ class Responder:
         if not where.threaded:
             # The sign of typing is not shown in channels; an answer does not fail for want of it.
             try:
-                await self._sender.send(where, TYPING, thread)
+                await send(self._sdk, where, TYPING, thread)
             except TrnbotError as error:
                 log.info("teams: no sign of typing: %s", error)
 
         async def say_working() -> str:
             message = await message_of(WORKING, self._ports.draw, budget=ANSWER_BYTES)
-            return await self._sender.send(where, message, under)
+            return await send(self._sdk, where, message, under)
 
         card, note = await answered(answer, say_working, log)
         await self._send(where, under, card, note)
@@ -278,11 +269,11 @@ class Responder:
         message = await message_of(card, self._ports.draw, budget=ANSWER_BYTES)
         if instead:
             try:
-                await self._sender.replace(place, instead, message, thread)
+                await send(self._sdk, place, message, thread, instead)
                 return
             except TrnbotError as error:
                 log.info("teams: the answer is a message of its own: %s", error)
-        await self._sender.send(place, message, thread)
+        await send(self._sdk, place, message, thread)
 
 
 def _report(error: BaseException) -> None:

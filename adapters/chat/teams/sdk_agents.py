@@ -32,9 +32,10 @@ class Agents:
         async def turn(_: TurnContext) -> None:
             answers.append(await handle(activity))
 
-        verified = self._adapter.create_claims_identity(self._app_id)
         await self._adapter.process_activity(
-            verified, Activity.model_validate(activity.document()), turn
+            self._adapter.create_claims_identity(self._app_id),
+            Activity.model_validate(activity.document()),
+            turn,
         )
         return answers[0]
 

@@ -33,9 +33,10 @@ class Botbuilder:
         async def turn(_: TurnContext) -> None:
             answers.append(await handle(activity))
 
-        verified = self._authentication.trust(self._adapter.create_claims_identity(self._app_id))
         await self._adapter.process_activity(
-            verified, Activity().deserialize(activity.document()), turn
+            self._authentication.trust(self._adapter.create_claims_identity(self._app_id)),
+            Activity().deserialize(activity.document()),
+            turn,
         )
         return answers[0]
 

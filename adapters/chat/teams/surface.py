@@ -11,7 +11,6 @@ told to, and of the service no more than its host. PyJWT and `SigningKeys` do it
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,13 +27,11 @@ from adapters.chat.teams.client import Anonymous, AppSecret, ConnectorClient, Go
 from adapters.chat.teams.conversations import Conversations, Owners
 from adapters.chat.teams.listener import ActivityListener
 from adapters.chat.teams.render import ALERT_BYTES, dumps
-from adapters.chat.teams.responder import Responder, Sdk, Sender, message_of, open_sdk
+from adapters.chat.teams.responder import Responder, Sdk, log, message_of, open_sdk, send
 from adapters.chat.work import Refusal, body_of
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.ports import ChatPorts, Deduplicator, Tell
-
-log = logging.getLogger("trnbot.teams")
 
 _SKEW_S = 300
 """How far Microsoft's clock and this one may differ."""
@@ -60,9 +57,9 @@ class Token:
 
         For its service, and for its channel.
         """
-        if self.service_url is None:
-            return True
-        return self.service_url == activity.service_url and activity.channel_id in self.channels
+        return self.service_url is None or (
+            self.service_url == activity.service_url and activity.channel_id in self.channels
+        )
 
 
 class TokenVerifier:
@@ -149,8 +146,7 @@ class SigningKeys:
     """
 
     def __init__(self, url: str, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._url = url
-        self._monotonic = monotonic
+        self._url, self._monotonic = url, monotonic
         self._keys: Mapping[str, SigningKey] = {}
         self._fetched_s = float("-inf")
         self._lock = asyncio.Lock()
@@ -256,18 +252,14 @@ class ActivityReceiver:
         ):
             raise Refusal(403, "Without an app id only this machine may call.")
         token = await self._verifier.verify(request.headers.get("Authorization", ""))
-        activity = parse_activity(await _body(request))
+        if request.content_type != "application/json":
+            raise Refusal(415, "Send an activity as application/json.")
+        activity = parse_activity(await body_of(request, BODY_BYTES))
         if not token.covers(activity):
             raise PermissionError
         if not self._config.serves(activity.service_url):
             raise Refusal(403, "The service address is none of Microsoft's.")
         return activity
-
-
-async def _body(request: web.Request) -> bytes:
-    if request.content_type != "application/json":
-        raise Refusal(415, "Send an activity as application/json.")
-    return await body_of(request, BODY_BYTES)
 
 
 PATH = "/api/messages"
@@ -290,18 +282,18 @@ class TeamsSurface:
         graph = replace(config.cloud, scope=config.cloud.graph)
         secret = AppSecret(graph, config.app_id, config.app_password, config.tenant_id)
         credentials = secret if config.tenant_id else Anonymous()
-        self._owners = Owners(config.cloud.graph, credentials, self._conversations.people)
+        self._owners = Owners(config.cloud.graph, credentials, self._conversations.person)
 
         tenants = Tenants(config.served_tenants, ports.keys, tell)
         self._belongings = Belongings(
             self._conversations, tenants, self._client, signed=bool(config.app_id)
         )
-        sdk = open_sdk(config.sdk, self._client, config.app_id)
-        self._sender = Sender(sdk)
-        self._responder = Responder(ports, self._belongings, self._sender, config.answer_timeout_s)
-        seen = Deduplicator(ports.keys, "teams.seen")
-        self._listener = ActivityListener(self._belongings, self._responder, ports.hints, seen)
-        self._receiver = ActivityReceiver(config, tenants, self._listener, sdk)
+        self._sdk = open_sdk(config.sdk, self._client, config.app_id)
+        self._responder = Responder(ports, self._belongings, self._sdk, config.answer_timeout_s)
+        self._listener = ActivityListener(
+            self._belongings, self._responder, ports.hints, Deduplicator(ports.keys, "teams.seen")
+        )
+        self._receiver = ActivityReceiver(config, tenants, self._listener, self._sdk)
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person owns the team that `owners:TEAM-ID` names.
@@ -337,7 +329,7 @@ class TeamsSurface:
         """Replace a message; post it fresh when it was deleted."""
         where = await self._conversations.reach(channel)
         try:
-            await self._sender.replace(where, message, await self._message(card))
+            await send(self._sdk, where, await self._message(card), replaces=message)
         except Gone:
             return await self.post(channel, card, key)
         return message
@@ -348,7 +340,7 @@ class TeamsSurface:
         In a chat without threads, add to the chat.
         """
         where = await self._conversations.reach(channel)
-        line = await self._sender.send(where, await self._message(card), message)
+        line = await send(self._sdk, where, await self._message(card), message)
         if key:
             await self._conversations.keep_message(where.id, key, line)
         return line
