@@ -126,6 +126,7 @@ def without_details(card: Card, line: str) -> Card:
     shown = tuple(block for block in card.blocks if not is_detail(block))
     if not line or len(shown) == len(card.blocks) or len(line) > LONGEST_SHARED:
         return card
+
     return _with_button(replace(card, blocks=shown), Button("Details", f"{DETAILS}{line}"))
 
 
@@ -153,6 +154,7 @@ def with_permalink(card: Card, url: str) -> Card:
     link, end = quiet(Link("Open in console", url)), len(card.blocks)
     if card.blocks and isinstance(card.blocks[-1], Buttons):
         end -= 1
+
     return replace(card, blocks=(*card.blocks[:end], link, *card.blocks[end:]))
 
 
