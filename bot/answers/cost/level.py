@@ -92,6 +92,18 @@ class CostLevel:
         hours = Decimal(str(sum(part.hours for part in nodes)))
         return sum((x.amortised for x in nodes), Decimal(0)) / hours if hours else None
 
+    @property
+    def share(self) -> Decimal | None:
+        """Return its share of all that the account spent, None where that is nothing."""
+        return self.tally.total.amortised / self.everything if self.everything > 0 else None
+
+    @property
+    def usd_per_used_hour(self) -> Decimal | None:
+        """Return USD of an hour of full work, None where next to no work was seen."""
+        if self.rate is None or self.used is None or self.used < 0.01:
+            return None
+        return self.rate / Decimal(str(self.used))
+
 
 def level_of(
     ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]
@@ -145,6 +157,7 @@ def level_of(
         with suppress(TrnbotError):
             runs = [x for x in costed_runs(ports, at) if x.cost.run.labels.cluster in clusters]
     used = _used(billing.reading, where) if billing.reading else None
+
     return CostLevel(total, parts, whole.total.amortised, where, alerts, used, runs)
 
 
@@ -170,6 +183,7 @@ def _used(reading: Reading, where: Sequence[Filter]) -> float | None:
     day = frame.last(_DAY).pick(np.array(kept, dtype=bool))
     cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)
+
     return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
@@ -219,8 +233,8 @@ def level_card(level: CostLevel) -> Card:
     tally, window = level.tally, window_line(level.tally.window)
     typed = "".join(f" {filter_line(condition)}" for condition in level.filters)
     total = f"{amount_of(tally.total.amortised, tally)} from {period(tally.window)}, amortised"
-    if level.filters and level.everything > 0:
-        total += f": {SHARE.write(tally.total.amortised / level.everything)} of all that was spent"
+    if level.filters and level.share is not None:
+        total += f": {SHARE.write(level.share)} of all that was spent"
     blocks = compose(
         text(f"{total}."),
         _alerts(level.alerts),
@@ -235,6 +249,7 @@ def level_card(level: CostLevel) -> Card:
             )
         ),
     )
+
     return Card(_title(level), Tone.INFO, blocks, _data(level))
 
 
@@ -250,6 +265,7 @@ def _title(level: CostLevel) -> str:
         title += f"; an open jump adds {usd(_per_day(jumps[0]))} a day: {place(jumps[0])}"
     if level.parts:
         title += f"; most is {level.parts[0].words}"
+
     return title
 
 
@@ -275,8 +291,7 @@ def _use(level: CostLevel) -> Iterator[Block]:
         words = f"Its nodes were used {SHARE.write(level.used)} over the last day"
         if not level.filters:
             words = words.replace("Its", "All", 1)
-        if level.used >= 0.01:
-            hour = level.rate / Decimal(str(level.used))
+        if (hour := level.usd_per_used_hour) is not None:
             words += f": at {usd(level.rate)} an hour, an hour of full work costs {usd(hour)}"
         yield text(f"{words}.")
     for run in level.runs[:_MOST_RUNS]:
@@ -290,22 +305,17 @@ def _use(level: CostLevel) -> Iterator[Block]:
 
 
 def _data(level: CostLevel) -> dict[str, Any]:
-    tally, share = level.tally, None
-    if level.everything > 0:
-        share = tally.total.amortised / level.everything
-    spent_on_work = None
-    if level.rate is not None and level.used is not None and level.used >= 0.01:
-        spent_on_work = level.rate / Decimal(str(level.used))
+    tally = level.tally
     return {
         "window": {"start": tally.window.start, "end": tally.window.end},
         "currency": tally.currency,
         "level": {
             "amortised_usd": tally.total.amortised,
             "usd_per_day": level.per_day,
-            "share_ratio": share,
+            "share_ratio": level.share,
             "used_ratio": level.used,
             "usd_per_hour": level.rate,
-            "usd_per_used_hour": spent_on_work,
+            "usd_per_used_hour": level.usd_per_used_hour,
         },
         "parts": PARTS.data(level.parts),
         "open": [{"id": x.id, "usd_per_day": _per_day(x)} for x in level.alerts or ()],
