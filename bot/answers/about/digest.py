@@ -39,7 +39,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about, day, doubted, period, unseen
+from bot.cards.words import about, day, doubted, noted, period, unseen
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.suggestions import Suggestion
@@ -48,7 +48,7 @@ from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Silence, usd_per_hour_of
 from bot.model.labels import Labels
-from bot.model.money import counted, usd
+from bot.model.money import usd
 from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
@@ -96,8 +96,7 @@ class Week:
         silence = silences.get(alert.muted_by)
         if silence is None:
             return muted_words(alert)
-        reason = f": {silence.reason}" if silence.reason else ""
-        return f"snoozed by {silence.who} until {day(silence.ends)}{reason}"
+        return f"snoozed by {silence.who} until {day(silence.ends)}{noted(silence.reason)}"
 
 
 _STOPPED = Columns[Saving](
@@ -145,10 +144,6 @@ def digest_card(week: Week) -> Card:
     )
 
     gone = "its run or its baseline no longer reports; 'migration close' ends it."
-    migrations = [
-        text(Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}")
-        for name, comparison in week.parities
-    ]
 
     lines = {
         "Alert budget": week.sent and week_words(week.sent, week.promised),
@@ -157,12 +152,15 @@ def digest_card(week: Week) -> Card:
     }
     blocks = compose(
         _stopped(week.saved, so_far),
-        _OPEN.table(speaking, most=_MOST, rest=_rest(len(speaking)))
+        _OPEN.table(speaking, most=_MOST, noun="alert")
         if speaking
         else text(f"{doubted('No alert is open', 'What is wrong now is not known', week.seen)}."),
         unseen(week.seen),
-        muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
-        migrations,
+        muted_table.table(muted, most=_MOST, noun="alert") if muted else None,
+        [
+            text(Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}")
+            for name, comparison in week.parities
+        ],
         [text(Strong(name), f": {line}") for name, line in lines.items() if line],
         text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
         if week.suggested
@@ -197,42 +195,44 @@ def digest_card(week: Week) -> Card:
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
     end = period(Window(week.window.end - _DAY, week.window.end)).rpartition(" to ")[2]
-    title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
-    tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
-    return Card(title, tone, blocks, data)
+
+    return Card(
+        f"The week to {end}: {usd(saved)} an hour stopped, {current}",
+        Tone.WARNING if speaking or week.seen.because else Tone.GOOD,
+        blocks,
+        data,
+    )
 
 
 def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
     """List the alerts that ended because somebody acted, with an estimate of what that saved."""
     if not saved:
         return [text("No alert ended because somebody acted.")]
-    estimate = (
-        f"About {about(so_far)} saved since (estimated; waste that would have ended by itself is"
-        " included)."
-    )
-    return [_STOPPED.table(saved, most=_MOST, rest=_rest(len(saved))), quiet(estimate)]
-
-
-def _rest(n: int) -> str:
-    return f"and {counted(n - _MOST, 'more alert')}"
+    return [
+        _STOPPED.table(saved, most=_MOST, noun="alert"),
+        quiet(
+            f"About {about(so_far)} saved since (estimated; waste that would have ended by itself is"
+            " included)."
+        ),
+    ]
 
 
 def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
     """Return the content of a digest of the week before `until`, as of `now`; may block."""
     window = Window(until - WEEK, until)
     history = ports.stores.alerts.history(window, Labels())
-    saved = saved_within(history, window, reading.inventory.running, now)
-    firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
+    nowcast = None
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
     suggested = suggestions_of(ports, now).open[:WEEKLY]
     goodput = goodput_total(ports, reading, window)
     promised = Budget.of(ports.policy)
+
     return Week(
         window,
-        saved,
-        firing,
+        saved_within(history, window, reading.inventory.running, now),
+        [alert for alert in memory.alerts if alert.firing],
         memory.silences,
         parities(ports, now),
         nowcast,
@@ -272,7 +272,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
 def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""
     memory, reading = ports.stores.alerts.load(request.at), ports.world.source.read(request.at)
-    return _digest(ports, memory, reading, request.at, request.at)
+    return digest_card(week_of(ports, memory, reading, request.at, request.at))
 
 
 log = logging.getLogger("trnbot.periodic")
@@ -298,10 +298,6 @@ class Subscription:
     since: datetime | None = field(default=None, metadata={"optional": True})
 
 
-Drawing = Callable[[Ports, State, Reading, datetime, datetime], Card]
-"""Draws the answer of the time before a moment, as of now; may block."""
-
-
 @dataclass(frozen=True)
 class Periodical:
     """Describe an answer that channels get by subscription, or because the settings name them."""
@@ -311,7 +307,8 @@ class Periodical:
     """Follows "gets": `the weekly digest`."""
     sent: Documents[SentPeriodical]
     subscribed: Documents[Subscription]
-    draw: Drawing
+    draw: Callable[[Ports, State, Reading, datetime, datetime], Card]
+    """Draws the answer of the time before a moment, as of now; may block."""
     setting: str = ""
     named: Callable[[Routes], Sequence[str]] = lambda _: ()
     """The channels that the setting names."""
@@ -351,6 +348,7 @@ def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
         owed = subscription.since is None or moment > subscription.since
         if owed and now - moment < LATE and not is_sent:
             dues.append(Due(what, channel, moment))
+
     return dues
 
 
@@ -360,7 +358,7 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
     It stays due, and the next tick tries again.
     """
     failed = []
-    for periodical in PERIODICALS:
+    for periodical in (DIGEST, SUMMARY):
         # A channel that fails must not keep the others from their answers.
         for owed in await asyncio.to_thread(due, periodical, ports, now):
             try:
@@ -370,6 +368,7 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
                     "the %s to %s was not delivered: %s", periodical.name, owed.channel, error
                 )
                 failed.append(f"{owed.channel}: {error}")
+
     return tuple(failed)
 
 
@@ -398,8 +397,7 @@ def _subscribe(
     if not request.channel:
         raise WrongInput("A channel is subscribed from within it; type this line there.")
     when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
-    subscription = Subscription(when, request.at)
-    what.subscribed.put(ports.stores.documents, request.channel, subscription)
+    what.subscribed.put(ports.stores.documents, request.channel, Subscription(when, request.at))
 
     return _here(f"This channel gets {what.words}, {when}", request.channel, when)
 
@@ -422,20 +420,12 @@ def _here(title: str, channel: str, at: str) -> Card:
     return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
 
 
-def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return digest_card(week_of(ports, memory, reading, until, now))
-
-
-def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return summary_card(summary_of(ports, memory, reading, now, Part.ALL))
-
-
 DIGEST = Periodical(
     "digest",
     "the weekly digest",
     Documents("digests", SentPeriodical),
     Documents("digest.subscriptions", Subscription),
-    _digest,
+    lambda *week: digest_card(week_of(*week)),
     setting="TRNBOT_DIGEST",
     named=lambda routes: routes.digest,
 )
@@ -444,9 +434,10 @@ SUMMARY = Periodical(
     "the summary",
     Documents("summaries", SentPeriodical),
     Documents("summary.subscriptions", Subscription),
-    _summary,
+    lambda ports, memory, reading, _, now: summary_card(
+        summary_of(ports, memory, reading, now, Part.ALL)
+    ),
 )
-PERIODICALS = (DIGEST, SUMMARY)
 
 
 @command(
