@@ -68,10 +68,9 @@ def config_set(
     changes = read_changes(_pairs(key, value, for_, pairs), scope)
     standing = _standing(ports)
     effective = _effective(applied(ports.site.base, standing), standing, changes)
-    overrides = stacked(standing, effective)
-    preview, comparison = draft(ports, request, VersionKind.SET, effective, overrides)
+    drafted = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
 
-    return preview_card(preview, comparison, unseen(ports, request, scope))
+    return preview_card(*drafted, unseen(ports, request, scope))
 
 
 @command(
@@ -120,11 +119,9 @@ def config_budget(
         LEAST: f"{budget.least_caught:.4%}",
     }
     changes = _effective(current, standing, read_changes(wanted.items(), everywhere))
-    preview, comparison = draft(
-        ports, request, VersionKind.SET, changes, stacked(standing, changes)
-    )
+    drafted = draft(ports, request, VersionKind.SET, changes, stacked(standing, changes))
 
-    return promised_card(preview_card(preview, comparison), seen, point, budget)
+    return promised_card(preview_card(*drafted), seen, point, budget)
 
 
 @command(
@@ -149,9 +146,10 @@ def config_change(
         for setting in settings_of(rule)
         if setting.scoped or not str(scope)
     ]
-    values = {key: shown(policy, scope, key) for key in SETTINGS}
 
-    return form_card(" and ".join(rules), chosen, values, scope)
+    return form_card(
+        " and ".join(rules), chosen, {key: shown(policy, scope, key) for key in SETTINGS}, scope
+    )
 
 
 @command(
@@ -292,15 +290,13 @@ def config_import(
     if "=" not in pasted and "[" not in pasted:
         pasted, file = ports.site.files.policy(toml, request), toml
     overrides = replaced(ports.site.base, read_policy(pasted, file))
-    preview, comparison = draft(ports, request, VersionKind.IMPORT, overrides, overrides)
 
-    return preview_card(preview, comparison)
+    return preview_card(*draft(ports, request, VersionKind.IMPORT, overrides, overrides))
 
 
 def _standing(ports: Ports) -> tuple[Override, ...]:
     """Return the overrides of the newest version."""
-    newest = ports.stores.versions.versions(1)
-    return newest[0].overrides if newest else ()
+    return next((version.overrides for version in ports.stores.versions.versions(1)), ())
 
 
 def _effective(
@@ -328,15 +324,13 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
     words += [(pair.dimension, ",".join(pair.values)) for pair in more]
     pairs = []
     for name, text in words:
-        if f"{name}.on" in SETTINGS:
-            pairs.append((f"{name}.on", text))
-            continue
-        if "." not in name and name not in FAMILIES:
+        is_switch = f"{name}.on" in SETTINGS
+        if not is_switch and "." not in name and name not in FAMILIES:
             hint = nearest(
                 name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings"
             )
             raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
-        pairs.append((name, text))
+        pairs.append((f"{name}.on" if is_switch else name, text))
 
     rules = {name.partition(".")[0] for name, _ in pairs}
     if length and len(rules) != 1:
