@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bot.cards.card import Block, Card, Strong, Tone, text
 from bot.model.claims import Note, Sourced, stale_days
@@ -266,21 +266,6 @@ def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Bl
     ]
 
 
-def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Return the notes as data for `--json`."""
-    return [
-        {
-            "topic": note.topic,
-            "subject": note.subject,
-            "says": note.says,
-            "state": note.state,
-            "source": note.source,
-            "asof": note.asof,
-        }
-        for note in notes
-    ]
-
-
 def grouped_words(by: Sequence[str]) -> str:
     """Say in a title how a cost is split, "" for not at all."""
     return f" · by {', '.join(name.replace('_', ' ') for name in by)}" if by else ""
@@ -294,5 +279,5 @@ def short(text: str, most: int) -> str:
 def few(words: Sequence[str], most: int, noun: str = "") -> list[str]:
     """Return the first of some words, and how many more there are: `and 3 more rules`."""
     hidden = len(words) - most
-    more = counted(hidden, f"more {noun}") if noun else f"{hidden} more"
-    return [*words[:most], f"and {more}"] if hidden > 0 else list(words)
+    tail = counted(hidden, f"more {noun}") if noun else f"{hidden} more"
+    return [*words[:most], f"and {tail}"] if hidden > 0 else list(words)

@@ -261,7 +261,7 @@ def carbon() -> Card:
 
 
 def tco() -> Card:
-    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), Decimal(50_000))
+    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10))
     route, gpu = CLAIMS.transfer("internet"), replace(price("55.04"), instance_type="p5.48xlarge")
     options = [total(work, gpu, 1.0, route.usd_per_gb, False, Decimal(0))]
     options += [

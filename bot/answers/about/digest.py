@@ -20,9 +20,8 @@ from bot.answers.cost.goodput import (
     goodput_words,
 )
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
+from bot.answers.plan import suggestions
 from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
-from bot.answers.plan.suggestions import COLUMNS as SUGGESTED
-from bot.answers.plan.suggestions import WEEKLY, suggestion_words, suggestions_of
 from bot.answers.runs.card import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
@@ -165,7 +164,7 @@ def digest_card(week: Week) -> Card:
         text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
         if week.suggested
         else None,
-        map(suggestion_words, week.suggested),
+        map(suggestions.suggestion_words, week.suggested),
         room_words(week.tight) if week.tight else None,
         Buttons(_NEXT if week.goodput else _NEXT[:2]),
     )
@@ -184,7 +183,7 @@ def digest_card(week: Week) -> Card:
             {"name": name, **(compare_data(comparison) if comparison else {})}
             for name, comparison in week.parities
         ],
-        "suggested": SUGGESTED.data(week.suggested),
+        "suggested": suggestions.COLUMNS.data(week.suggested),
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
         **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
@@ -225,7 +224,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    suggested = suggestions_of(ports, now).open[:WEEKLY]
+    suggested = suggestions.suggestions_of(ports, now).open[: suggestions.WEEKLY]
     goodput = goodput_total(ports, reading, window)
     promised = Budget.of(ports.policy)
 
@@ -262,7 +261,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
         "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
         **QUOTAS.sources("tight_quotas"),
-        **SUGGESTED.sources("suggested"),
+        **suggestions.COLUMNS.sources("suggested"),
         **GOODPUT_FIGURES,
         "budget/messages": "count of the messages of the week, alerts of one group that overlap as one",
         "budget/caught": "waste of alerts that were sent / that and what the floor kept from it",

@@ -28,7 +28,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import file_name, filter_line, quote, visible
-from bot.errors import WrongInput, nearest, shortened
+from bot.errors import WrongInput, nearest, refuse, shortened
 from bot.grammar.line import (
     FILTERS,
     SIZES,
@@ -272,13 +272,17 @@ async def csv_(
     wanted_line = read_line(read_line(request.line).rest)
     target, runs, effect = wanted_line.text, wanted_line.runs, wanted_line.effect
     name = wanted_line.command.name
-    if runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited:
-        raise WrongInput(
+    refuse(
+        (
+            runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited,
             "A file holds the answer of a line that only reads, such as 'csv cost 7d';"
-            f" '{name}' is none."
-        )
-    if effect is Effect.WORKS:
-        raise WrongInput(f"'{name}' takes long; in a terminal type trnbot {target} --csv.")
+            f" '{name}' is none.",
+        ),
+        (
+            effect is Effect.WORKS,
+            f"'{name}' takes long; in a terminal type trnbot {target} --csv.",
+        ),
+    )
 
     call = typed(wanted_line, request.at)
     card: Card = await call.command.handler(ports, replace(request, line=target), **call.arguments)

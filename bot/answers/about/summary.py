@@ -416,8 +416,7 @@ def home_card(of: Summary, services: Tally | None) -> Card:
     }
     month: list[Block] = []
     if services:
-        total = ("total", usd(services.total.net))
-        month.append(replace(_BY_SERVICE.table(largest), total=total))
+        month.append(replace(_BY_SERVICE.table(largest), total=("total", usd(services.total.net))))
         if services.billed_through:
             month.append(quiet("Billed through ", When(services.billed_through)))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.answers.config.preview import budget_card, preview_card, promised_card
 from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
 from bot.cards.card import Card
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable, WrongInput, nearest, refuse
 from bot.grammar.line import read_line
 from bot.grammar.names import SCOPES, unseen
 from bot.grammar.registry import Needs, arg, command
@@ -244,12 +244,13 @@ def config_undo(
             origin = restored
         target = origin - 1
 
-    if target < 0:
-        raise WrongInput("There is nothing to undo: only the settings file applies.")
-    if target not in versions and target != 0:
-        raise WrongInput(
-            f"There is no version {target} to go back to; 'config history' lists them."
-        )
+    refuse(
+        (target < 0, "There is nothing to undo: only the settings file applies."),
+        (
+            target not in versions and target != 0,
+            f"There is no version {target} to go back to; 'config history' lists them.",
+        ),
+    )
 
     standing, earlier = (versions[n].overrides if n else () for n in (newest, target))
     base, who = ports.site.base, request.user

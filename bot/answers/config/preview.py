@@ -148,8 +148,8 @@ def _verdict(seen: PolicyComparison) -> Block:
 
     parts = []
     if seen.appear:
-        more = counted(len(seen.appear), "alert")
-        parts.append(f"{more} more, {usd(spent(seen.appear))} of waste")
+        added = counted(len(seen.appear), "alert")
+        parts.append(f"{added} more, {usd(spent(seen.appear))} of waste")
     if seen.disappear:
         fewer = counted(len(seen.disappear), "alert")
         parts.append(f"{fewer} fewer, {usd(spent(seen.disappear))} of waste not reported")

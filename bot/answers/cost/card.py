@@ -38,7 +38,7 @@ from bot.answers.cost.title import (
     unread,
     unused_of,
 )
-from bot.answers.fleet.compiling import bill_data, compile_fact, compile_text
+from bot.answers.fleet.compiling import bill_data, compile_text
 from bot.cards.card import (
     Buttons,
     Card,
@@ -284,11 +284,12 @@ def cost_card(answer: CostAnswer) -> Card:
     times = [name for name in tally.by if name in TIMES]
     ranked.sort(key=lambda row: [row.key[name] for name in times], reverse=True)
 
-    facts = money_facts(tally)
+    facts, compiling = money_facts(tally), answer.compiling
     data |= forecast_data(answer.nowcast, answer.expected) | split_data(tally, answer.hints)
-    if answer.compiling:
-        facts.append(compile_fact(answer.compiling))
-        data["compiling"] = bill_data(answer.compiling)
+    if compiling:
+        cost = usd(compiling.usd) if compiling.usd else "no price known"
+        facts.append(("of it compiling (est.)", cost))
+        data["compiling"] = bill_data(compiling)
 
     separator = "; " if answer.change is None or answer.change.ratio is None else ", "
     lead = f"Amortised {amount_of(tally.total.amortised, tally)}{separator}{_change_words(answer)}."
@@ -448,8 +449,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         if not set(tally.by) <= TIMES:
             word, which = "more", "earlier or smaller" if TIMES & set(tally.by) else "smaller"
         note = f"{count} {which} rows are folded into one."
-        others = _Line(label(f"{count} {word}"), folded, ranked[len(rows) :])
-        first = (*first, cells(others))
+        first = (*first, cells(_Line(label(f"{count} {word}"), folded, ranked[len(rows) :])))
 
     grown = _grown(answer.change.ratio) if answer.change else ""
 

@@ -12,7 +12,7 @@ from bot.answers.runs.costed import costed_runs, find_run
 from bot.cards.card import Block, Card, Tone, compose, quiet, text
 from bot.cards.columns import Column, Columns, Unit
 from bot.cards.words import as_read, cited, note_lines, period
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Grid, Note, Power, Pue
@@ -307,10 +307,13 @@ def carbon(
     ),
 ) -> Card:
     """Count node-hours by inventory, and multiply."""
-    if any(x is not None and not 0 < x < 100_000 for x in (watts, kg_per_kwh)):
-        raise WrongInput("watts and kg_per_kwh are more than 0, such as watts=500 kg_per_kwh=0.3.")
-    if run and cluster:
-        raise WrongInput("Name a run or a cluster, not both.")
+    refuse(
+        (
+            any(x is not None and not 0 < x < 100_000 for x in (watts, kg_per_kwh)),
+            "watts and kg_per_kwh are more than 0, such as watts=500 kg_per_kwh=0.3.",
+        ),
+        (bool(run and cluster), "Name a run or a cluster, not both."),
+    )
     stated = tuple(None if x is None else float(x) for x in (watts, kg_per_kwh))
     claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
     reading = ports.world.source.read(request.at)

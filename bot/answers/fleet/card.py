@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -291,6 +290,17 @@ def fleet_card(
         "usd_per_hour": per_hour,
         "compiles": COMPILES.data(compiles),
     }
+    if spread:
+        data["scattered"] = [
+            {
+                "cluster": x.job.cluster,
+                "job": x.job.job,
+                "zones": dict(x.job.zones),
+                "cross_zone_usd": x.usd,
+                "of_cluster": x.of_cluster,
+            }
+            for x in spread
+        ]
 
     return Card(
         f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour",
@@ -307,7 +317,7 @@ def fleet_card(
             quiet(_basis(rows)),
             Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)),
         ),
-        data | spread_data(spread),
+        data,
     )
 
 
@@ -524,18 +534,3 @@ def spread_texts(spreads: Sequence[Spread]) -> Iterator[Block]:
 
     if len(spreads) > _MOST_JOBS:
         yield text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones.")
-
-
-def spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
-    """Return the jobs for scripts, {} where there are none."""
-    jobs = [
-        {
-            "cluster": spread.job.cluster,
-            "job": spread.job.job,
-            "zones": dict(spread.job.zones),
-            "cross_zone_usd": spread.usd,
-            "of_cluster": spread.of_cluster,
-        }
-        for spread in spreads
-    ]
-    return {"scattered": jobs} if jobs else {}

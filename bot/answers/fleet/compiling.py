@@ -151,11 +151,6 @@ COMPILES = Columns[CompileNote](
 )
 
 
-def compile_fact(bill: CompileBill) -> tuple[str, str]:
-    """Return the line of a bill that compiling takes."""
-    return "of it compiling (est.)", usd(bill.usd) if bill.usd else "no price known"
-
-
 def compile_text(bill: CompileBill) -> Text:
     """Say how the estimate was made, and how much of it was for nothing or could be spared."""
     since = f"{bill.window.start:%Y-%m-%d %H:%M} UTC"

@@ -65,11 +65,6 @@ class Fault:
         return Window(start, max(self.alert.seen, start))
 
     @property
-    def total_hours(self) -> float:
-        """Return the node-hours of the fault and its restart."""
-        return self.hours + self.restart_hours
-
-    @property
     def total_usd(self) -> Decimal:
         """Return the USD of the fault and its restart."""
         return self.usd + self.restart_usd
@@ -86,7 +81,7 @@ class FaultyNode:
     @property
     def hours(self) -> float:
         """Return the node-hours that its faults took."""
-        return sum(x.total_hours / len(x.nodes) for x in self.faults)
+        return sum((x.hours + x.restart_hours) / len(x.nodes) for x in self.faults)
 
     @property
     def usd(self) -> Decimal:
@@ -176,8 +171,7 @@ def by_node(faults: Iterable[Fault], time: NodeTime) -> list[FaultyNode]:
 
 def rates_of(nodes: Iterable[FaultyNode], time: NodeTime, window: Window) -> list[FaultRate]:
     """Return how often nodes broke by type and zone, the most often first."""
-    part = time.steps(window)
-    seen_hours = time.seen[:, part].sum(axis=1) * (time.nodes.step / _HOUR)
+    seen_hours = time.seen[:, time.steps(window)].sum(axis=1) * (time.nodes.step / _HOUR)
     hours, broke = defaultdict[tuple[str, str], float](float), Counter[tuple[str, str]]()
     for thing, n_hours in zip(time.nodes.things, seen_hours, strict=True):
         hours[thing.instance_type, thing.zone] += float(n_hours)

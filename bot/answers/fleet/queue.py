@@ -149,9 +149,8 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
         "clusters": _QUEUES.data(queues),
         "refused": None if refused is None else _REFUSED.data(refused),
     }
-    tone = Tone.WARNING if any(x.pending for x in queues) else Tone.INFO
 
-    return Card(title, tone, blocks, data)
+    return Card(title, Tone.WARNING if any(x.pending for x in queues) else Tone.INFO, blocks, data)
 
 
 @command(

@@ -121,9 +121,8 @@ def _judged(port: Porting, paybacks: Sequence[Payback], span: str) -> tuple[str,
     ends = list(dict.fromkeys(f"{period.normalize():f}" for period in periods))
     if len(periods) < len(paybacks):
         ends.append("never")
-    title = f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months"
 
-    return title, verdict, tone
+    return f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months", verdict, tone
 
 
 def breakeven_card(

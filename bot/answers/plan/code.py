@@ -61,8 +61,8 @@ class _Reader(ast.NodeVisitor):
             self.generic_visit(node)
             return
 
-        taken = node.body if isinstance(node.test, ast.UnaryOp) else node.orelse
-        for part in taken if isinstance(taken, list) else [taken]:
+        branch = node.body if isinstance(node.test, ast.UnaryOp) else node.orelse
+        for part in branch if isinstance(branch, list) else [branch]:
             self.visit(part)
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 self._add("fallback", part.value, part)
@@ -192,10 +192,14 @@ def sarif(found: Sequence[Mapping[str, Any]], version: str) -> Mapping[str, Any]
         for finding in found
     ]
     rules = [{"id": kind, "shortDescription": {"text": reason}} for kind, reason in kinds.items()]
-    driver = {"name": "trnbot", "version": version, "rules": rules}
 
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
+        "runs": [
+            {
+                "tool": {"driver": {"name": "trnbot", "version": version, "rules": rules}},
+                "results": results,
+            }
+        ],
     }

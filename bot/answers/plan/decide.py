@@ -62,11 +62,19 @@ class Cheaper:
 
 @dataclass(frozen=True)
 class AnswerReason:
-    """State the points that one answer adds for Trainium (> 0) or against it."""
+    """Hold one answer to a question."""
 
     question: Question
     answer: bool
-    points: int
+
+    @property
+    def points(self) -> int:
+        """Return the points that it adds for Trainium (> 0) or against it."""
+        weight = self.question.weight
+        if self.answer:
+            return weight
+        # No to a question against Trainium is no argument for it.
+        return -((weight + 1) // 2) if weight > 0 else 0
 
 
 @dataclass(frozen=True)
@@ -90,16 +98,7 @@ def advice_of(
     GPUs, stable training on Trainium. The points say what fits; which side is cheaper by the
     account's own runs decides over them, and one that is only stated asks for a measurement.
     """
-    reasons = []
-    for question in questions:
-        if question.key not in answers:
-            continue
-        points = question.weight
-        if not answers[question.key]:
-            # No to a question against Trainium is no argument for it.
-            points = -((question.weight + 1) // 2) if question.weight > 0 else 0
-        reasons.append(AnswerReason(question, answers[question.key], points))
-
+    reasons = [AnswerReason(x, answers[x.key]) for x in questions if x.key in answers]
     points = sum(reason.points for reason in reasons)
     researched = answers.get("stable") is False and answers.get("repeated") is True
     choice = Choice.BOTH

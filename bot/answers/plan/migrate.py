@@ -52,7 +52,7 @@ from bot.cards.columns import Column, Columns
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
 from bot.costs.verdict import Verdict
-from bot.errors import TrnbotError, WrongInput
+from bot.errors import TrnbotError, WrongInput, refuse
 from bot.grammar.names import known_type, no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Conflict, Sourced, SpeedUp
@@ -377,10 +377,16 @@ def migrate(
     ),
 ) -> Card:
     """Compare by the cost of the same work, or say why it is too early."""
-    if matmul is not None and not 0 <= matmul <= 100:
-        raise WrongInput(f"matmul is a share of 0 to 100 percent, such as 70; got {matmul}.")
-    if port_usd is not None and not 0 <= port_usd < 10**12:
-        raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
+    refuse(
+        (
+            matmul is not None and not 0 <= matmul <= 100,
+            f"matmul is a share of 0 to 100 percent, such as 70; got {matmul}.",
+        ),
+        (
+            port_usd is not None and not 0 <= port_usd < 10**12,
+            f"port_usd is an amount of USD, such as 40000; got {port_usd}.",
+        ),
+    )
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     rows, reading = look_over(ports, request.at)
     standing = _standing(ports, rows, reading, cluster)

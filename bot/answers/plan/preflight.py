@@ -18,7 +18,7 @@ from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, compose, q
 from bot.cards.columns import COUNT, USD, Column, Columns, datum
 from bot.cards.lines import quote
 from bot.costs.pricing import Offers, Pricing
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, WrongInput, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.fleet import InstanceType, Market, is_neuron
@@ -521,12 +521,16 @@ def preflight(
     run: str = arg("", "a run whose measured speed a node holds here too", keyword=True),
 ) -> Card:
     """Price the nodes that a file asks for, and hold them against quota, refusals and settings."""
-    if not 0 <= hours <= 100_000 or not 0 <= tokens <= 1_000_000:
-        raise WrongInput("hours is 0 to 100,000, tokens (billions) 0 to 1,000,000.")
-    if bool(tokens) is not bool(run):
-        raise WrongInput(
-            f"tokens and run go together; write for example tokens=100 run={run or 'llama-8b'}."
-        )
+    refuse(
+        (
+            not 0 <= hours <= 100_000 or not 0 <= tokens <= 1_000_000,
+            "hours is 0 to 100,000, tokens (billions) 0 to 1,000,000.",
+        ),
+        (
+            bool(tokens) is not bool(run),
+            f"tokens and run go together; write for example tokens=100 run={run or 'llama-8b'}.",
+        ),
+    )
     types, region = ports.world.knowledge.types(), known_region(region, ports)
     default = known_type(type_, types).name if type_ else ""
     if request.surface != "terminal":

@@ -11,10 +11,10 @@ from itertools import groupby
 from bot.answers.runs.costed import VERDICT
 from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit
-from bot.cards.words import PriceAge, cited, few, note_lines, notes_data
+from bot.cards.words import PriceAge, cited, few, note_lines
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.costs.verdict import Verdict
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Chip, ClaimKind, Note, SpeedUp
@@ -113,7 +113,19 @@ def roadmap_card(
         ),
         Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
     )
-    data = {"notes": notes_data([*notes, *energy, *claims])}
+    data = {
+        "notes": [
+            {
+                "topic": note.topic,
+                "subject": note.subject,
+                "says": note.says,
+                "state": note.state,
+                "source": note.source,
+                "asof": note.asof,
+            }
+            for note in (*notes, *energy, *claims)
+        ]
+    }
 
     return Card("What comes after Trn2, by source", Tone.INFO, blocks, data)
 
@@ -243,15 +255,17 @@ async def wait(
     delay_usd: Decimal = arg("0", "cost of each month of delay in USD", keyword=True),
 ) -> Card:
     """Compare both ways; the price of Trn3 is left open, and the most that it may be is told."""
-    for name, amount, least in (
-        ("months", months, Decimal("0.1")),
-        ("bill_usd", bill_usd, Decimal(1)),
-    ):
-        if not least <= amount < 10**9:
-            raise WrongInput(f"{name} is {least} or more; got {amount}.")
-
-    if not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9:
-        raise WrongInput("for is 0 to 120 months, delay_usd is 0 or more.")
+    refuse(
+        (
+            not Decimal("0.1") <= months < 10**9,
+            f"months is 0.1 or more; got {months}.",
+        ),
+        (not 1 <= bill_usd < 10**9, f"bill_usd is 1 or more; got {bill_usd}."),
+        (
+            not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9,
+            "for is 0 to 120 months, delay_usd is 0 or more.",
+        ),
+    )
     chips = {chip.name: chip for chip in ports.world.knowledge.claims().chips}
     current, later = chips["Trainium2"], chips["Trainium3"]
     terms = WaitTerms(months, bill_usd, for_, delay_usd, precision)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from bot.cards.card import (
@@ -24,7 +24,7 @@ from bot.cards.card import (
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.words import clock, day, period
 from bot.costs.pricing import HOURS_A_MONTH, Pricing, listed_price
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Transfer
@@ -214,12 +214,13 @@ def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
 
 def quantile(stood: Sequence[tuple[Decimal, timedelta]], share: float) -> Decimal:
     """Return the lowest price that stood, or was undercut, for that share of the time."""
-    need, so_far = sum((length for _, length in stood), timedelta()) * share, timedelta()
-    for price, length in sorted(stood):
-        so_far += length
-        if so_far >= need:
-            return price
-    return max(price for price, _ in stood)
+    ordered = sorted(stood)
+    ends = list(accumulate(length for _, length in ordered))
+    reached = (
+        price for (price, _), end in zip(ordered, ends, strict=True) if end >= ends[-1] * share
+    )
+
+    return next(reached, ordered[-1][0])
 
 
 def _hours(length: timedelta) -> Decimal:
@@ -264,8 +265,10 @@ class SpotAnswer:
         if stay is None or best.zone.region == job.home:
             return ""
         less = usd(stay.expected - (best.expected - best.transfer))
-        saved = f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB"
-        saved += f"; {usd(stay.expected - best.expected)} saved"
+        saved = (
+            f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB;"
+            f" {usd(stay.expected - best.expected)} saved"
+        )
 
         return f"From {stay.zone.zone} to {best.zone.zone}: {saved}. Advice only."
 
@@ -427,11 +430,12 @@ def spot_card(answer: SpotAnswer) -> Card:
         " pay the spot price either way."
     )
     if best.on_demand:
-        list_price = usd(best.on_demand.usd_per_hour, 2)
-        advice += f" If a policy requires one, use the on-demand price, {list_price}."
+        advice += (
+            " If a policy requires one, use the on-demand price,"
+            f" {usd(best.on_demand.usd_per_hour, 2)}."
+        )
     crossings = {best.zone.over(cap): words for words, cap in answer.caps.items()}
 
-    zone = Column[Offer]("$ an hour", lambda offer: offer.zone.zone)
     age = Column[Offer](
         "age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER
     )
@@ -444,7 +448,7 @@ def spot_card(answer: SpotAnswer) -> Card:
             caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the"
             " data",
         ),
-        Columns(zone, *_PRICES.columns, age).table(
+        Columns(Column("$ an hour", lambda x: x.zone.zone), *_PRICES.columns, age).table(
             answer.offers[:_MOST],
             caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last"
             " change",
@@ -566,19 +570,22 @@ def spot(
     ),
 ) -> Card:
     """Rank the zones by the expected cost of the job."""
-    problems = {
-        f"nodes is a count from 1 to 100,000; got {nodes}": not 1 <= nodes <= 100_000,
-        f"hours is more than 0; got {hours}": not 0 < hours <= _COMMAND_MOST,
-        f"data_gb is an amount of GB, such as 5000; got {data_gb}": not (
-            0 <= data_gb <= _COMMAND_MOST
+    refuse(
+        (not 1 <= nodes <= 100_000, f"nodes is a count from 1 to 100,000; got {nodes}."),
+        (not 0 < hours <= _COMMAND_MOST, f"hours is more than 0; got {hours}."),
+        (
+            not 0 <= data_gb <= _COMMAND_MOST,
+            f"data_gb is an amount of GB, such as 5000; got {data_gb}.",
         ),
-        "To price moving the data, say where it lies: data_gb=5000 from us-west-2": data_gb
-        and not from_,
-        f"cap is USD an hour, such as 21.50; got {cap}": cap is not None
-        and not 0 < cap < _COMMAND_MOST,
-    }
-    if problem := next((words for words, is_wrong in problems.items() if is_wrong), ""):
-        raise WrongInput(f"{problem}.")
+        (
+            bool(data_gb) and not from_,
+            "To price moving the data, say where it lies: data_gb=5000 from us-west-2.",
+        ),
+        (
+            cap is not None and not 0 < cap < _COMMAND_MOST,
+            f"cap is USD an hour, such as 21.50; got {cap}.",
+        ),
+    )
 
     name, asked_at, market = instance_type.lower(), request.at, ports.world.prices
     job = SpotJob(nodes, hours, checkpoint, restart, data_gb, known_region(from_, ports))

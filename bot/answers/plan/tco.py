@@ -30,7 +30,7 @@ from bot.ports import Ports
 class Work:
     """State a year's training as the first type does it.
 
-    Node-hours a month, data out, compiling, engineering.
+    Node-hours a month, data out, compiling.
     """
 
     nodes: int
@@ -39,8 +39,6 @@ class Work:
     egress_gb_a_month: Decimal
     compile_hours_a_month: Decimal
     """Of one node, while the others wait for nothing; Neuron types only."""
-    engineering_usd: Decimal | None
-    """Once, on the second type alone: the port; None where nobody says, for the usual one."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +302,7 @@ def tco(
         )
 
     port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
-    work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
+    work = Work(nodes, hours, months, egress_gb, compile_hours)
     route = claims.transfer("internet")
     per_gb = route.usd_per_gb
     options = [

@@ -24,7 +24,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import COUNT, NUMBER, USD_CENTS, Column, Columns, Unit
 from bot.costs.tally import BilledBy, as_of
-from bot.errors import WrongInput, shortened
+from bot.errors import WrongInput, refuse, shortened
 from bot.grammar.line import CommandLine, read_line, typed
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.codec import decode, encode
@@ -233,16 +233,20 @@ def _carried(words: str) -> CommandLine:
     """
     line = read_line(words)
     name, runs = line.command.name, line.runs
-    refusals = {
-        "A receipt is for an answer, not for sharing it; leave 'share' out.": line.shared,
-        f"'{name}' is itself about another line; name that line alone.": runs.carries,
-        f"'{name}' changes something; a receipt is for a line that only reads, such as"
-        " 'receipt cost 7d'.": runs.changes or runs.audited,
-        f"'{name}' reads other recordings than the watched source, of which no receipt is"
-        " made.": Needs.REPLAY in runs.opens,
-    }
-    if refusal := next((words for words, is_refused in refusals.items() if is_refused), ""):
-        raise WrongInput(refusal)
+    refuse(
+        (line.shared, "A receipt is for an answer, not for sharing it; leave 'share' out."),
+        (runs.carries, f"'{name}' is itself about another line; name that line alone."),
+        (
+            runs.changes or runs.audited,
+            f"'{name}' changes something; a receipt is for a line that only reads, such as"
+            " 'receipt cost 7d'.",
+        ),
+        (
+            Needs.REPLAY in runs.opens,
+            f"'{name}' reads other recordings than the watched source, of which no receipt is"
+            " made.",
+        ),
+    )
 
     return line
 

@@ -70,8 +70,8 @@ def receipt_of(answer: WatchedAnswer) -> AnswerReceipt:
 
     # Of the price rows that came, those of the types that the answer names.
     questions = answer.witness.questions.values()
-    asked = (question.asked.partition(" ")[0] for question in questions)
-    words = {*_texts(answer.card.data), *asked}
+    subjects = (question.asked.partition(" ")[0] for question in questions)
+    words = {*_texts(answer.card.data), *subjects}
     noted = tuple(
         replace(question, prices=tuple(x for x in question.prices if x.instance_type in words))
         for question in questions
@@ -322,10 +322,12 @@ def _mismatches(
             sums[tuple(row.key[name] for name in terms.by)] += row.money
         stated = {tuple(row.key[name] for name in terms.by): row.money for row in tally.rows}
         pairs = [
-            (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
-            for key in dict.fromkeys((*stated, *sums))
+            *(
+                (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
+                for key in dict.fromkeys((*stated, *sums))
+            ),
+            ("total", tally.total, sum(sums.values(), Money())),
         ]
-        pairs.append(("total", tally.total, sum(sums.values(), Money())))
 
         for name, total, added in pairs:
             unequal = [x for x in MEASURES if not agree(getattr(total, x), getattr(added, x))]
