@@ -44,7 +44,7 @@ from bot.cards.card import (
 )
 from bot.cards.lines import quote
 from bot.cards.words import clock, ended, noted
-from bot.model.alert import Alert, Silence, Waste, leading
+from bot.model.alert import Alert, Silence, leading
 from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, NotificationLogEntry, Reason
@@ -224,7 +224,15 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
         so_far = f" · {usd(far)} so far{left_out}"
         blocks.append(text(f"All {len(firing)} alerts together: ", total, so_far))
     if waste and alert.cause.facts.family is Family.COMPILE and anomaly.things[1:]:
-        blocks.append(spared_text(waste, len(anomaly.things)))
+        # All but one node's share would have been spared, as they compile the same minutes.
+        nodes = len(anomaly.things)
+        blocks.append(
+            text(
+                "A shared cache, filled by one node, would have saved about ",
+                Strong(usd(waste.so_far * (nodes - 1) / nodes)),
+                ".",
+            )
+        )
     if waste and anomaly.suspect:  # the node for which all others wait
         saved = Strong(f"{usd(waste.per_hour)} an hour")
         blocks.append(text("Without ", Code(anomaly.suspect), " this run costs ", saved, " less."))
@@ -232,8 +240,7 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
         blocks.append(verdict)
 
     priced = price_words(alert)
-    begun = f"{priced} · since " if priced else "Since "
-    sources: list[Span] = [begun, When(anomaly.window.start)]
+    sources: list[Span] = [f"{priced} · since " if priced else "Since ", When(anomaly.window.start)]
     if waste:
         sources += [" · as of ", When(alert.seen)]
 
@@ -291,18 +298,6 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
         hidden = counted(len(others) - _TOP, "more alert")
         note = f"and {hidden} of this incident; type: alerts" if len(others) > _TOP else ""
         yield Table(_OTHERS, tuple(rows), rest=note)
-
-
-def spared_text(waste: Waste, nodes: int) -> Text:
-    """Return how much one shared cache would have spared.
-
-    All but one node's share, as they compile the same minutes.
-    """
-    return text(
-        "A shared cache, filled by one node, would have saved about ",
-        Strong(usd(waste.so_far * (nodes - 1) / nodes)),
-        ".",
-    )
 
 
 def thread_line(
@@ -417,15 +412,15 @@ def _awake(
         ceiling, words = silence.ceiling_usd, ""
         # Each end is told once: it lies between the last line of the thread and this one.
         if entry.at < silence.ends <= notification.at:
-            words = f"the time set by {silence.who} is over"
-            words += f"; so far it has cost {usd(cost)}" if cost else ""
+            so_far = f"; so far it has cost {usd(cost)}" if cost else ""
+            words = f"the time set by {silence.who} is over{so_far}"
         elif (
             ceiling is not None
             and entry.usd_so_far < ceiling <= cost
             and notification.at < silence.ends
         ):
-            words = f"it has cost {usd(cost)}, and {silence.who} asked to be notified"
-            words += f" at {usd(ceiling)}"
+            wish = f"{silence.who} asked to be notified at {usd(ceiling)}"
+            words = f"it has cost {usd(cost)}, and {wish}"
         if words:
             pinged = Mention(silence.by, silence.who)
             return Card(f"Snooze ended: {words}", tone, mentions=(pinged,))

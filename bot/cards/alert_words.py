@@ -131,10 +131,8 @@ def money_texts(alert: Alert) -> list[Block]:
         if alert.firing and not lost_hours:
             return []
         length = f"{lost_hours:,.1f} node-hours" if lost_hours else duration_text(lasted((alert,)))
-        rest = "; nothing more is being lost to it" if alert.firing else ""
-        return [
-            text("Wasted ", Strong(usd(waste.so_far)), f" in {length}{rest}.", style=Style.LEAD)
-        ]
+        end = "; nothing more is being lost to it" if alert.firing else ""
+        return [text("Wasted ", Strong(usd(waste.so_far)), f" in {length}{end}.", style=Style.LEAD)]
 
     spans: list[Span] = [
         "Wasting ",
@@ -213,17 +211,6 @@ def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
 def alert_data(alert: Alert) -> dict[str, object]:
     """Return the alert as the command line contract names it."""
     anomaly, waste = alert.anomaly, alert.waste
-    waste_usd = (
-        {
-            "per_hour": waste.per_hour if alert.firing else Decimal(0),
-            "committed_per_hour": waste.committed_per_hour if alert.firing else Decimal(0),
-            "so_far": cents(waste.so_far),
-            "month_end": waste.month_end,
-            "as_of": alert.seen,
-        }
-        if waste
-        else None
-    )
 
     return {
         "key": alert.key,
@@ -237,7 +224,15 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "opened_at": alert.opened,
         "closed_at": alert.closed,
         "score": round(anomaly.score, 4),
-        "waste_usd": waste_usd,
+        "waste_usd": {
+            "per_hour": waste.per_hour if alert.firing else Decimal(0),
+            "committed_per_hour": waste.committed_per_hour if alert.firing else Decimal(0),
+            "so_far": cents(waste.so_far),
+            "month_end": waste.month_end,
+            "as_of": alert.seen,
+        }
+        if waste
+        else None,
         **({} if alert.at_risk_usd is None else {"at_risk_usd": alert.at_risk_usd}),
         "muted_by": alert.muted_by,
         "assigned_to": alert.assigned.whom if alert.assigned else "",

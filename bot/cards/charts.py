@@ -75,8 +75,7 @@ def ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> tuple[f
     Their step is 1, 2, 2.5 or 5 times a power of ten, and no smaller than `least`, itself such a
     step, or 0.
     """
-    raw = max((high - low) / max(1, most - 1), least)
-    power = 10.0 ** math.floor(math.log10(raw))
+    power = 10.0 ** math.floor(math.log10(max((high - low) / max(1, most - 1), least)))
     for size in (1, 2, 2.5, 5, 10, 20):
         step = size * power
         # A value that rounding puts a hair beside a tick is on it.

@@ -128,10 +128,10 @@ class Columns(Generic[Item]):
 
         hidden = len(items) - most
         note = f"and {counted(hidden, f'more {noun}')}" if noun else rest.format(hidden)
-        shown = folded(table, most, note)
+        first = folded(table, most, note)
 
         # Rows that open something are all kept: a page has room for those that a chat folds away.
-        return shown if opens else replace(shown, every=())
+        return first if opens else replace(first, every=())
 
     def row(self, item: Item) -> tuple[str, ...]:
         """Return the cells of one item."""

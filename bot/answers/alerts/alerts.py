@@ -64,9 +64,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
             " nothing needs to be named."
         )
 
-    # An alert may have opened at this very instant, and a window ends before its end.
-    window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
-    history = ports.stores.alerts.history(window, Labels())
+    history = lately(ports, request.at)
     exact = [alert for alert in history if name in {alert.id, alert.key}]
     concerned = [
         alert
@@ -81,6 +79,13 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         raise WrongInput(f"No alert of the last 15 days is called '{name}'{hint}.")
 
     return next((alert for alert in memory.alerts if alert.id == matches[0].id), matches[0])
+
+
+def lately(ports: Ports, at: datetime) -> Sequence[Alert]:
+    """Return the alerts of the last 15 days; may block."""
+    # An alert may have opened at this very instant, and a window ends before its end.
+    window = Window(at - KEPT, at + timedelta(seconds=1))
+    return ports.stores.alerts.history(window, Labels())
 
 
 def find_with_words(ports: Ports, request: Request, name: str, words: str) -> tuple[Alert, str]:
@@ -106,14 +111,14 @@ def _thread_alert(memory: State, request: Request) -> Alert | None:
 
 def _thread_entry(memory: State, request: Request) -> NotificationLogEntry | None:
     """Return the log entry of the message in whose thread the line was typed; None elsewhere."""
-    if not request.thread:
-        return None
     # A chat with one person has no address.
     return next(
         (
             entry
             for entry in memory.notification_log
-            if entry.message == request.thread and request.channel in (entry.channel, "")
+            if request.thread
+            and entry.message == request.thread
+            and request.channel in (entry.channel, "")
         ),
         None,
     )

@@ -6,15 +6,14 @@ import asyncio
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
 
 from bot.answers.alerts.alerts import (
-    KEPT,
     WHICH,
     decided_card,
     decision_of,
     find_alert,
     find_with_words,
+    lately,
     undoable,
 )
 from bot.cards.alert_words import where
@@ -23,9 +22,7 @@ from bot.cards.lines import quote
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind
-from bot.model.labels import Labels
 from bot.model.request import Request, User
-from bot.model.window import Window
 from bot.ports import Ports, StateUpdate
 
 ME = "me"
@@ -90,9 +87,7 @@ async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
 
 def _known(ports: Ports, request: Request) -> list[User]:
     """Return who asks, and the people who lately decided of alerts or had one, each once."""
-    alerts = ports.stores.alerts.history(
-        Window(request.at - KEPT, request.at + timedelta(seconds=1)), Labels()
-    )
+    alerts = lately(ports, request.at)
     people = [request.user]
     for decision in reversed(ports.stores.alerts.decisions(*(alert.id for alert in alerts))):
         people += [

@@ -232,8 +232,10 @@ def _chart(answer: Goodput) -> Chart | None:
     if losses[_LOSSES:]:
         others = tuple(sum(float(x.of(kind)) for kind in losses[_LOSSES:]) for x in answer.days)
         series.append(Series("all else", others))
-    known = [100 * x.goodput for x in answer.days if x.goodput is not None]
-    between = f"between {min(known):.0f} and {max(known):.0f} % a day" if known else "not known"
+    percents = [100 * x.goodput for x in answer.days if x.goodput is not None]
+    between = (
+        f"between {min(percents):.0f} and {max(percents):.0f} % a day" if percents else "not known"
+    )
 
     return Chart(
         ChartKind.BAR,
@@ -290,10 +292,18 @@ def goodput_within(
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
     named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
     (total,) = grouped(parts, ()) or [GoodputRow({}, {})]
-    read = time.nodes.window if time.nodes.n_steps else None
-    seen = bill_coverage(tally.billed_through, reading.now, window.end)
 
-    return Goodput(window, tuple(by), named, days, total, tally, read, seen, tuple(where))
+    return Goodput(
+        window,
+        tuple(by),
+        named,
+        days,
+        total,
+        tally,
+        time.nodes.window if time.nodes.n_steps else None,
+        bill_coverage(tally.billed_through, reading.now, window.end),
+        tuple(where),
+    )
 
 
 def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow | None:

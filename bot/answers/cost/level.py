@@ -14,8 +14,7 @@ import numpy as np
 
 from bot.answers.cost.title import refuse_unknown
 from bot.answers.runs.costed import Costed, costed_runs
-from bot.cards.alert_words import where as place
-from bot.cards.alert_words import worth
+from bot.cards import alert_words
 from bot.cards.card import Block, Button, Buttons, Card, Tone, When, compose, quiet, text
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, datum
 from bot.cards.lines import cost_line, filter_line, window_line
@@ -122,10 +121,10 @@ def level_of(
     sums: defaultdict[str, tuple[Decimal, float]] = defaultdict(lambda: (Decimal(0), 0.0))
     for row in billing.tally(span, _PARTS, where).rows:
         key, is_node = row.key, bool(row.hours and row.key["instance_type"])
-        named = key["instance_type"] if is_node else key["line"] or key["service"]
+        label = key["instance_type"] if is_node else key["line"] or key["service"]
         if key["line"] == "commitment":
-            named = "commitments that nothing used"
-        name = f"{named}, {key['purchase']}" if is_node else named
+            label = "commitments that nothing used"
+        name = f"{label}, {key['purchase']}" if is_node else label
         # Of one cluster each part is its own.
         if key["cluster"] and not any(x.dimension == "cluster" for x in where):
             name += f" · {key['cluster']}"
@@ -148,8 +147,8 @@ def level_of(
     alerts, runs = None, []
     with suppress(TrnbotError):
         opened = ports.stores.alerts.load(at).alerts
-        alerts = [x for x in opened if x.speaking and _concerns(x, where)]
-        alerts.sort(key=worth, reverse=True)
+        concerned = (x for x in opened if x.speaking and _concerns(x, where))
+        alerts = sorted(concerned, key=alert_words.worth, reverse=True)
     clusters = {
         name for x in where if x.dimension == "cluster" and not x.negated for name in x.values
     }
@@ -259,14 +258,16 @@ def _title(level: CostLevel) -> str:
         for x in level.filters
     )
     amount = f"{amount_of(level.per_day, level.tally)} a day"
-    title = f"{names} costs {amount}" if names else f"{amount} is spent"
     jumps = [x for x in level.alerts or () if x.cause.facts.about is About.MONEY]
-    if jumps:
-        title += f"; an open jump adds {usd(_per_day(jumps[0]))} a day: {place(jumps[0])}"
-    if level.parts:
-        title += f"; most is {level.parts[0].words}"
+    parts = (
+        f"{names} costs {amount}" if names else f"{amount} is spent",
+        f"an open jump adds {usd(_per_day(jumps[0]))} a day: {alert_words.where(jumps[0])}"
+        if jumps
+        else "",
+        f"most is {level.parts[0].words}" if level.parts else "",
+    )
 
-    return title
+    return "; ".join(filter(None, parts))
 
 
 def _per_day(alert: Alert) -> Decimal:
@@ -280,7 +281,11 @@ def _alerts(alerts: Sequence[Alert] | None) -> Iterator[Block]:
     for alert in (alerts or ())[:_MOST_ALERTS]:
         since = When(alert.anomaly.window.start)
         cost = f"{usd(_per_day(alert))} a day" if alert.waste else "no price is known"
-        yield text(f"Open: {alert.cause.facts.words}, {place(alert)}, {cost}, since ", since, ".")
+        yield text(
+            f"Open: {alert.cause.facts.words}, {alert_words.where(alert)}, {cost}, since ",
+            since,
+            ".",
+        )
     if alerts and len(alerts) > _MOST_ALERTS:
         yield quiet(f"and {len(alerts) - _MOST_ALERTS} more open alerts")
 

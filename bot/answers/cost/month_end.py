@@ -198,11 +198,11 @@ def invoice_words(invoice: Invoice, nowcast: Nowcast) -> str:
 
 def jump_words(jumps: Decimal, nowcast: Nowcast) -> str:
     """Say what open alerts of spending add, as far as the bill does not hold it yet."""
-    more, high = about_in(jumps, nowcast.currency), nowcast.forecast + jumps
-    told = f"Open alerts of spending tell of {more} more by month end where they go on"
+    added, high = about_in(jumps, nowcast.currency), nowcast.forecast + jumps
+    lead = f"Open alerts of spending tell of {added} more by month end where they go on"
     if high <= nowcast.high:
-        return f"{told}: the range holds it."
-    return f"{told}: up to {about_in(high, nowcast.currency)}, beyond the range."
+        return f"{lead}: the range holds it."
+    return f"{lead}: up to {about_in(high, nowcast.currency)}, beyond the range."
 
 
 def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:

@@ -234,18 +234,17 @@ def storage_card(
     kinds = [(volumes, "volume"), (len(ranked) - volumes, "file system")]
     things_counted = " and ".join(counted(n, noun) for n, noun in kinds if n)
     bases = sorted({item.basis for item in ranked if item.basis})
-    basis = "Estimated."
-    if bases:
-        basis = f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}."
-    if unpriced := sum(item.price is None for item in ranked):
-        basis += f" {unpriced} without a known price."
+    unpriced = sum(item.price is None for item in ranked)
+    priced = f" at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "."
+    beside = f" {unpriced} without a known price." if unpriced else ""
+
     return Card(
         f"{things_counted}{where} unused: {usd(total)} a month",
         Tone.WARNING,
         (
             *unseen(seen),
             UNUSED.table(ranked, most=_MOST, total="total"),
-            quiet(basis),
+            quiet(f"Estimated{priced}{beside}"),
             *used,
             Buttons((Button("Alerts", "alerts"), Button("Cost by line", "cost 7d by line"))),
         ),

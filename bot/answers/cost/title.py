@@ -190,11 +190,9 @@ def cost_title(tally: Tally, filters: Sequence[Filter], days: Tally | None = Non
             amount = f"{amount_of(tally.total.amortised, tally)} amortised, {amount}"
 
     # What is not billed yet is not in the amount.
-    time, through = period(tally.window), tally.billed_through
-    if through and tally.window.start < through < tally.window.end - timedelta(hours=1):
-        time += f", billed to {clock(through)}"
-    if days:
-        time += held_words(days)
+    through, last = tally.billed_through, tally.window.end - timedelta(hours=1)
+    cut = f", billed to {clock(through)}" if through and tally.window.start < through < last else ""
+    time = f"{period(tally.window)}{cut}{held_words(days) if days else ''}"
     conditions = (
         str(x)
         if x.values != ("",)
@@ -438,18 +436,18 @@ def split_texts(tally: Tally) -> Iterator[Text]:
     """Say which cost rests on requests of pods instead of the bill, and which teams are derived."""
     parts = [row.derived for row in tally.rows if row.derived]
     if tally.split is not None:
-        words = (
-            "Neuron nodes are split by the NeuronCores that pods requested"
-            f" ({period(tally.split)}): an estimate, not on the bill."
-        )
         idle, unused = (
             sum((getattr(part, name) for part in parts), Decimal(0)) for name in ("idle", "unused")
         )
-        if idle > 0:
-            words += f" {amount_of(idle, tally)} is for cores that no pod held."
-        if unused > 0:
-            words += f" {amount_of(unused, tally)} is for cores that pods held and did not use."
-        yield detail(words)
+        sentences = (
+            "Neuron nodes are split by the NeuronCores that pods requested"
+            f" ({period(tally.split)}): an estimate, not on the bill.",
+            f"{amount_of(idle, tally)} is for cores that no pod held." if idle > 0 else "",
+            f"{amount_of(unused, tally)} is for cores that pods held and did not use."
+            if unused > 0
+            else "",
+        )
+        yield detail(" ".join(filter(None, sentences)))
 
     ways = sorted({way for part in parts for _, way in part.owners})
     if ways and "team" in tally.by:

@@ -11,8 +11,7 @@ from typing import Any
 
 from bot.answers.cost.level import LEVEL_FIGURES, level_card, level_of
 from bot.answers.cost.title import refuse_unknown
-from bot.cards.alert_words import where as place
-from bot.cards.alert_words import worth
+from bot.cards import alert_words
 from bot.cards.card import (
     Align,
     Block,
@@ -345,13 +344,15 @@ def moved_words(change: CostChange) -> str:
         # What ended and what began may be as much.
         return f"Unchanged: {reason(first)}" if first else "Unchanged"
 
-    words = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), change.now)}"
-    if change.net != change.amortised:
-        words += " net" if change.by_net else " amortised"
-    if before > 0:
-        words += f" ({growth(amount / before)})"
+    measure = " net" if change.by_net else " amortised"
+    parts = (
+        f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), change.now)}",
+        measure if change.net != change.amortised else "",
+        f" ({growth(amount / before)})" if before > 0 else "",
+        f": {reason(first)}" if first else "",
+    )
 
-    return f"{words}: {reason(first)}" if first else words
+    return "".join(parts)
 
 
 def reason(driver: Driver) -> str:
@@ -417,8 +418,8 @@ def _alerts(alerts: Sequence[Alert] | None) -> list[Block]:
         return [quiet("Which alerts were open in this time is not known: no metrics were read.")]
     if not alerts:
         return [quiet("No alert was open in this time.")]
-    ranked = sorted(alerts, key=worth, reverse=True)
-    names = [f"{alert.cause.facts.words} · {place(alert)}" for alert in ranked]
+    ranked = sorted(alerts, key=alert_words.worth, reverse=True)
+    names = [f"{alert.cause.facts.words} · {alert_words.where(alert)}" for alert in ranked]
 
     return [text(f"Alerts of this time: {'; '.join(few(names, _MOST_ALERTS))}.")]
 
@@ -432,14 +433,13 @@ def driver_data(driver: Driver) -> dict[str, Any]:
         "share": driver.shares,
         "costs_usd": driver.costs,
     }
-    compared = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
 
     return {
         "kind": driver.kind.value,
         "what": driver.what,
         "net_usd": driver.net,
         "amortised_usd": driver.amortised,
-        **compared,
+        **{name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair},
         "where": [str(condition) for condition in driver.where],
     }
 

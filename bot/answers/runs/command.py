@@ -41,8 +41,7 @@ from bot.cards.card import (
 from bot.cards.columns import COUNT, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
 from bot.cards.words import as_read
-from bot.costs.training import Sample
-from bot.costs.training import compare as compared
+from bot.costs import training
 from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import cents, counted
@@ -136,7 +135,7 @@ def compare(
     reporting = costed_runs(ports, request.at)
     a, b = (side(ports, reporting, name) for name in (before, after))
     verdict = verdict_of_runs(ports, request.at, a, b)
-    card = compare_card(compared(a, b), verdict)
+    card = compare_card(training.compare(a, b), verdict)
 
     return replace(card, data={**card.data, "verdict": VERDICT.record(verdict)})
 
@@ -211,7 +210,7 @@ def migration_open(
     sides = side(ports, reporting, baseline), side(ports, reporting, name)
     MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
     blocks = (
-        text(sentence(compared(*sides))),
+        text(sentence(training.compare(*sides))),
         quiet("The weekly digest repeats this comparison until 'migration close'."),
     )
 
@@ -288,9 +287,9 @@ class ScalePoint:
         return self.nodes * self.efficiency
 
 
-def points_of(runs: Sequence[Sample]) -> list[ScalePoint]:
+def points_of(runs: Sequence[training.Sample]) -> list[ScalePoint]:
     """Return one point for each number of nodes, the fewest first."""
-    of_nodes: dict[int, list[Sample]] = {}
+    of_nodes: dict[int, list[training.Sample]] = {}
     for run in runs:
         if run.nodes and run.tokens and run.node_hours:
             of_nodes.setdefault(max(1, round(run.nodes)), []).append(run)
@@ -408,13 +407,15 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
     return Card(title, Tone.INFO, blocks, data)
 
 
-def _alike(costed: Costed, runs: Sequence[Costed], baselines: Mapping[str, Sample]) -> list[Sample]:
+def _alike(
+    costed: Costed, runs: Sequence[Costed], baselines: Mapping[str, training.Sample]
+) -> list[training.Sample]:
     """Return the runs and baselines of one run's model on its type.
 
     By the model's size where trainers report it, else by the name without its date or attempt.
     """
 
-    def key(side: Sample) -> tuple[float | str, tuple[str, ...]]:
+    def key(side: training.Sample) -> tuple[float | str, tuple[str, ...]]:
         return side.size or job_of(side.name), side.types
 
     sides = [sample(run) for run in runs]

@@ -132,9 +132,8 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
 
 def find_run(runs: Sequence[Costed], name: str) -> Costed:
     """Return the run of that name; raise `WrongInput` with the nearest one."""
-    for run in runs:
-        if run.name == name:
-            return run
+    if match := next((run for run in runs if run.name == name), None):
+        return match
     hint = nearest(name, [x.name for x in runs], otherwise="'runs' lists those that do")
     raise WrongInput(f"No run called '{name}' reports{hint}.")
 
@@ -389,15 +388,15 @@ def strangers(levels: Doubles) -> Mask:
     readings = ~np.isnan(levels)
     group = np.zeros(n, dtype=bool)
     alike = _correlations(levels, readings)
-    left = np.arange(n)
-    while left.size:
+    remaining = np.arange(n)
+    while remaining.size:
         # From the node with most others that move like it: they are a group.
-        likes = alike[np.ix_(left, left)] >= _ALIKE
-        largest = left[likes[int(likes.sum(axis=1).argmax())]]
+        likes = alike[np.ix_(remaining, remaining)] >= _ALIKE
+        largest = remaining[likes[int(likes.sum(axis=1).argmax())]]
         if largest.size < 2 or largest.size <= group.sum():
             break
         group = np.isin(np.arange(n), largest)
-        left = np.setdiff1d(left, largest)
+        remaining = np.setdiff1d(remaining, largest)
 
     if not group.any():
         return group
