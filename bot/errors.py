@@ -49,6 +49,13 @@ class WrongInput(TrnbotError):
         self.argument = argument
 
 
+def refuse(*checks: tuple[bool, str]) -> None:
+    """Raise `WrongInput` with the sentence of the first check that holds."""
+    for is_wrong, sentence in checks:
+        if is_wrong:
+            raise WrongInput(sentence)
+
+
 class NothingToWatch(WrongInput):
     """Mean that no source is set, whatever else was asked."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -43,9 +43,9 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.words import clock, ended
+from bot.cards.words import clock, ended, noted
 from bot.model.action import ActionKind
-from bot.model.alert import Alert, Silence, Waste, leading
+from bot.model.alert import Alert, Silence, leading
 from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, NotificationLogEntry, Reason
@@ -73,6 +73,7 @@ def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
     # to look.
     if alert.launched_by and not any(c.startswith("launcher:") for c in alert.claims):
         words.append(f"launched by {alert.launched_by}")
+
     return f" · {', '.join(words)}"
 
 
@@ -85,19 +86,14 @@ _OTHERS = (Heading("also"), Heading("where"), Heading("state"), Heading("$/h", A
 _TOP, _FEW = 5, 3
 
 
-def nobody(_: str) -> str:
-    """Resolve no owner: the name is shown, and nobody is pinged."""
-    return ""
-
-
 @dataclass(frozen=True)
 class Reach:
-    """Find where an owner of a name is pinged, "" for nowhere.
+    """Find where an owner of a name is pinged, "" for nowhere: then the name is shown alone.
 
     `routed` tells whether a channel of theirs is notified.
     """
 
-    address: Callable[[str], str] = nobody
+    address: Callable[[str], str] = lambda _: ""
     routed: Callable[[str], bool] = lambda _: False
 
 
@@ -147,17 +143,17 @@ def notification_card(
         Button("Tune…", settings, opens=True),
         *([Button("Do it…", f"act {worst.id}")] if acts and _may_act(worst) else []),
     )
-    blocks = (
-        *_body(worst, firing, owner_words(worst, owner, reach.routed(worst.owner))),
-        *decided(worst, silences),
-        *([chart] if chart else []),
-        *_incident(worst, notification.alerts),
-        Buttons(buttons),
-    )
+
     return Card(
         title=headline(worst, notification.at) + others,
         tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
-        blocks=blocks,
+        blocks=(
+            *_body(worst, firing, owner_words(worst, owner, reach.routed(worst.owner))),
+            *decided(worst, silences),
+            *([chart] if chart else []),
+            *_incident(worst, notification.alerts),
+            Buttons(buttons),
+        ),
         data={**alert_data(worst), "alerts": [alert.id for alert in notification.alerts]},
         mentions=mentions(owner, address),
         brief=_brief(worst, firing),
@@ -183,6 +179,7 @@ def _brief(worst: Alert, firing: Sequence[Alert]) -> str:
     dollars = f"{usd(per_hour)}/h" if per_hour else f"{usd(so_far)} so far"
     count = things_in(worst.anomaly) if len(worst.anomaly.things) > 1 else ""
     place = worst.anomaly.labels.cluster or where(worst)
+
     return f"{dollars}: {', '.join(filter(None, (worst.cause.facts.words, place, count)))}"
 
 
@@ -223,6 +220,7 @@ def over_card(alerts: Sequence[Alert]) -> Card:
             Button("Not an anomaly…", f"not-an-anomaly {worst.id}", opens=True),
         )
     )
+
     return Card(title, Tone.OVER, (body, buttons), alert_data(worst))
 
 
@@ -241,7 +239,15 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
         so_far = f" · {usd(far)} so far{left_out}"
         blocks.append(text(f"All {len(firing)} alerts together: ", total, so_far))
     if waste and alert.cause.facts.family is Family.COMPILE and anomaly.things[1:]:
-        blocks.append(spared_text(waste, len(anomaly.things)))
+        # All but one node's share would have been spared, as they compile the same minutes.
+        nodes = len(anomaly.things)
+        blocks.append(
+            text(
+                "A shared cache, filled by one node, would have saved about ",
+                Strong(usd(waste.so_far * (nodes - 1) / nodes)),
+                ".",
+            )
+        )
     if waste and anomaly.suspect:  # the node for which all others wait
         saved = Strong(f"{usd(waste.per_hour)} an hour")
         blocks.append(text("Without ", Code(anomaly.suspect), " this run costs ", saved, " less."))
@@ -249,10 +255,10 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
         blocks.append(verdict)
 
     priced = price_words(alert)
-    begun = f"{priced} · since " if priced else "Since "
-    sources: list[Span] = [begun, When(anomaly.window.start)]
+    sources: list[Span] = [f"{priced} · since " if priced else "Since ", When(anomaly.window.start)]
     if waste:
         sources += [" · as of ", When(alert.seen)]
+
     return [*blocks, quiet(*sources, *filter(None, (owner,)))]
 
 
@@ -269,12 +275,12 @@ def likely(alert: Alert) -> Text | None:
             "What to do: ",
             *coded(" ".join(ended(suggestion) for suggestion in suggestions[:2])),
         ]
+
     return Text(tuple(spans)) if spans else None
 
 
-def _incident(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
+def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
     """Name the things, and list the other alerts of the incident with their states."""
-    blocks: list[Block] = []
     things, cluster = worst.anomaly.things, worst.anomaly.labels.cluster
     if len(things) > 1:
         # A few are named; of many one, and where all are listed: a wall of ids helps nobody.
@@ -286,11 +292,14 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
                 spans += [", listed by ", Code(f"fleet {quote(cluster)}")]
         if (recovered := worst.things_at_peak - len(things)) > 0:
             spans.append(f" · {recovered} of {worst.things_at_peak} recovered")
-        blocks.append(quiet(*spans))
+        yield quiet(*spans)
 
     leads = {alert.id for alert in leading(alerts)}
-    others = [alert for alert in alerts if alert.id != worst.id]
-    others.sort(key=lambda alert: (alert.id in leads, *worth(alert)), reverse=True)
+    others = sorted(
+        (alert for alert in alerts if alert.id != worst.id),
+        key=lambda alert: (alert.id in leads, *worth(alert)),
+        reverse=True,
+    )
     rows = []
     for alert in others[:_TOP]:
         # The dollars of an alert that came with another are among the other's.
@@ -301,24 +310,9 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
         per_hour = usd(waste.per_hour) if waste else "–"
         rows.append((alert.cause.facts.words, where(alert), state, per_hour))
     if rows:
-        note = ""
-        if len(others) > _TOP:
-            hidden = counted(len(others) - _TOP, "more alert")
-            note = f"and {hidden} of this incident; type: alerts"
-        blocks.append(Table(_OTHERS, tuple(rows), rest=note))
-    return blocks
-
-
-def spared_text(waste: Waste, nodes: int) -> Text:
-    """Return how much one shared cache would have spared.
-
-    All but one node's share, as they compile the same minutes.
-    """
-    return text(
-        "A shared cache, filled by one node, would have saved about ",
-        Strong(usd(waste.so_far * (nodes - 1) / nodes)),
-        ".",
-    )
+        hidden = counted(len(others) - _TOP, "more alert")
+        note = f"and {hidden} of this incident; type: alerts" if len(others) > _TOP else ""
+        yield Table(_OTHERS, tuple(rows), rest=note)
 
 
 def thread_line(
@@ -375,12 +369,14 @@ def _assigned(
     assignment, alert = max(new, key=lambda pair: (pair[0].at, *worth(pair[1])))
     by_self = assignment.by == assignment.assignee
     several = any(member.id != alert.id for member in notification.alerts)
-    words = f"{'Assigned to' if alert.assigned else 'No longer assigned to'} {assignment.whom}"
-    words += f" ({alert.cause.facts.words})" if several else ""
-    words += "" if by_self else f" by {assignment.who}"
+    parts = [
+        f"{'Assigned to' if alert.assigned else 'No longer assigned to'} {assignment.whom}",
+        f" ({alert.cause.facts.words})" if several else "",
+        "" if by_self else f" by {assignment.who}",
+    ]
     if alert.acknowledged and alert.acknowledged.at > entry.at:
         decision = _decided(alert, entry, silences)
-        words += f"; {decision[:1].lower()}{decision[1:]}"
+        parts.append(f"; {decision[:1].lower()}{decision[1:]}")
 
     # The assignee is pinged in one channel of their own place.
     place = place_of(assignment.assignee)
@@ -389,7 +385,8 @@ def _assigned(
     mentions: tuple[Mention, ...] = ()
     if alert.assigned and assignment.assignee and not by_self and pinged_in == entry.channel:
         mentions = (Mention(assignment.assignee, assignment.whom),)
-    return Card(words, Tone.INFO, mentions=mentions)
+
+    return Card("".join(parts), Tone.INFO, mentions=mentions)
 
 
 def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silence]) -> str:
@@ -400,14 +397,14 @@ def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silen
     ack = alert.acknowledged
     snooze = next((s for s in silences if alert.muted_by == f"silence:{s.id}"), None)
     if ack and (snooze is None or ack.at > entry.at):
-        return f"Acknowledged by {ack.who}" + (f": {ack.note}" if ack.note else "")
+        return f"Acknowledged by {ack.who}{noted(ack.note)}"
     if snooze is None:
         return f"Assigned to {alert.assigned.whom}" if alert.assigned else "Open again"
     if snooze.pattern:
         return f"Muted as not an anomaly by {snooze.who} until {snooze.ends:%Y-%m-%d}"
-    why = f": {snooze.reason}" if snooze.reason else ""
     ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
-    return f"Snoozed by {snooze.who} until {clock(snooze.ends)} UTC{ceiling}{why}"
+
+    return f"Snoozed by {snooze.who} until {clock(snooze.ends)} UTC{ceiling}{noted(snooze.reason)}"
 
 
 def _awake(
@@ -430,16 +427,17 @@ def _awake(
         ceiling, words = silence.ceiling_usd, ""
         # Each end is told once: it lies between the last line of the thread and this one.
         if entry.at < silence.ends <= notification.at:
-            words = f"the time set by {silence.who} is over"
-            words += f"; so far it has cost {usd(cost)}" if cost else ""
+            so_far = f"; so far it has cost {usd(cost)}" if cost else ""
+            words = f"the time set by {silence.who} is over{so_far}"
         elif (
             ceiling is not None
             and entry.usd_so_far < ceiling <= cost
             and notification.at < silence.ends
         ):
-            words = f"it has cost {usd(cost)}, and {silence.who} asked to be notified"
-            words += f" at {usd(ceiling)}"
+            wish = f"{silence.who} asked to be notified at {usd(ceiling)}"
+            words = f"it has cost {usd(cost)}, and {wish}"
         if words:
             pinged = Mention(silence.by, silence.who)
             return Card(f"Snooze ended: {words}", tone, mentions=(pinged,))
+
     return None

@@ -5,13 +5,13 @@ And as typed numbers for scripts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.card import Block, Span, Strong, Style, When, text
 from bot.cards.charts import figure
-from bot.cards.words import about, committed_words, plural, quantity, since
+from bot.cards.words import about, committed_words, noted, plural, quantity, since
 from bot.model.alert import Alert, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
@@ -38,6 +38,7 @@ def headline(alert: Alert, now: datetime) -> str:
         if alert.firing
         else f"OVER after {duration_text(lasted((alert,)))}"
     )
+
     return " · ".join([state, alert.cause.facts.words, where(alert)])
 
 
@@ -78,6 +79,7 @@ def where(alert: Alert) -> str:
         count = f"{len(things)} x {labels.instance_type}"
     else:
         count = things_in(alert.anomaly)
+
     return ", ".join(filter(None, (name, job, count if count != name else "", labels.region)))
 
 
@@ -128,13 +130,9 @@ def money_texts(alert: Alert) -> list[Block]:
         lost_hours = sum(alert.anomaly.lost_hours)
         if alert.firing and not lost_hours:
             return []
-        length = duration_text(lasted((alert,)))
-        if lost_hours:
-            length = f"{lost_hours:,.1f} node-hours"
-        so_far, rest = Strong(usd(waste.so_far)), ""
-        if alert.firing:
-            rest = "; nothing more is being lost to it"
-        return [text("Wasted ", so_far, f" in {length}{rest}.", style=Style.LEAD)]
+        length = f"{lost_hours:,.1f} node-hours" if lost_hours else duration_text(lasted((alert,)))
+        end = "; nothing more is being lost to it" if alert.firing else ""
+        return [text("Wasted ", Strong(usd(waste.so_far)), f" in {length}{end}.", style=Style.LEAD)]
 
     spans: list[Span] = [
         "Wasting ",
@@ -151,6 +149,7 @@ def money_texts(alert: Alert) -> list[Block]:
     committed = ""
     if alert.cause.facts.kept_for_nothing:
         committed = committed_words(waste.per_hour, waste.committed_per_hour, waste.lapses)
+
     return [text(*spans, style=Style.LEAD), *([text(committed)] if committed else [])]
 
 
@@ -166,14 +165,11 @@ def risk_texts(alert: Alert) -> list[Block]:
     risk = alert.anomaly.at_risk
     if risk is None or not alert.at_risk_usd:
         return []
-    nodes = counted(len(risk.things), "node")
-    length = duration_text(timedelta(hours=risk.hours))
-    amount, work = (
-        Strong(usd(alert.at_risk_usd)),
-        f" of work on {nodes} since the newest checkpoint",
-    )
+    amount, length = Strong(usd(alert.at_risk_usd)), duration_text(timedelta(hours=risk.hours))
+    work = f" of work on {counted(len(risk.things), 'node')} since the newest checkpoint"
     if alert.closed:
         return [text("At risk were ", amount, f"{work}, {length} before its end; estimated.")]
+
     return [text("At risk: ", amount, f"{work}, {length} ago; estimated.", style=Style.LEAD)]
 
 
@@ -195,13 +191,16 @@ def price_words(alert: Alert) -> str:
         return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
 
     basis, _, whose = waste.basis.partition(", ")
-    words = f"Estimated at {_PRICES.get(basis, basis)}"
-    words += f" ({whose})" if whose else ""
-    words += f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
-    if waste.unpriced:
-        things = things_in(alert.anomaly)
-        words += f"; {waste.unpriced} of {things} left out, as no price is known for them"
-    return words
+    parts = (
+        f"Estimated at {_PRICES.get(basis, basis)}",
+        f" ({whose})" if whose else "",
+        f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else "",
+        f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them"
+        if waste.unpriced
+        else "",
+    )
+
+    return "".join(parts)
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
@@ -212,17 +211,7 @@ def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
 def alert_data(alert: Alert) -> dict[str, object]:
     """Return the alert as the command line contract names it."""
     anomaly, waste = alert.anomaly, alert.waste
-    waste_usd = (
-        {
-            "per_hour": waste.per_hour if alert.firing else Decimal(0),
-            "committed_per_hour": waste.committed_per_hour if alert.firing else Decimal(0),
-            "so_far": cents(waste.so_far),
-            "month_end": waste.month_end,
-            "as_of": alert.seen,
-        }
-        if waste
-        else None
-    )
+
     return {
         "key": alert.key,
         "id": alert.id,
@@ -235,7 +224,15 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "opened_at": alert.opened,
         "closed_at": alert.closed,
         "score": round(anomaly.score, 4),
-        "waste_usd": waste_usd,
+        "waste_usd": {
+            "per_hour": waste.per_hour if alert.firing else Decimal(0),
+            "committed_per_hour": waste.committed_per_hour if alert.firing else Decimal(0),
+            "so_far": cents(waste.so_far),
+            "month_end": waste.month_end,
+            "as_of": alert.seen,
+        }
+        if waste
+        else None,
         **({} if alert.at_risk_usd is None else {"at_risk_usd": alert.at_risk_usd}),
         "muted_by": alert.muted_by,
         "assigned_to": alert.assigned.whom if alert.assigned else "",
@@ -255,6 +252,7 @@ def muted_words(alert: Alert) -> str:
         return "waiting for the end of the quiet hours"
     muted = "muted as not an anomaly" if name.startswith("m") else "snoozed"
     words = {"silence": muted, "inhibit": f"explained by {name}", "policy": f"too small ({name})"}
+
     return words.get(kind, alert.muted_by)
 
 
@@ -267,20 +265,23 @@ def held_words(alert: Alert) -> str:
     assignee = alert.assigned.whom if alert.assigned else ""
     words = [f"acknowledged by {ack}"] if ack else []
     words += [f"assigned to {assignee}"] if assignee not in ("", ack) else []
+
     return ", ".join(words)
 
 
-def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
+def decided(alert: Alert, silences: Sequence[Silence]) -> Iterator[Block]:
     """Name publicly to whom it is assigned, who acknowledged, and who snoozed until when."""
-    blocks: list[Block] = []
     if assigned := alert.assigned:
         by = "" if assigned.by == assigned.assignee else f" by {assigned.who}"
-        note = f": {assigned.note}" if assigned.note else ""
-        since_when = When(assigned.at)
-        blocks.append(text("Assigned to ", Strong(assigned.whom), f"{by}, ", since_when, note))
+        yield text(
+            "Assigned to ",
+            Strong(assigned.whom),
+            f"{by}, ",
+            When(assigned.at),
+            noted(assigned.note),
+        )
     if ack := alert.acknowledged:
-        note = f": {ack.note}" if ack.note else ""
-        blocks.append(text("Acknowledged by ", Strong(ack.who), ", ", When(ack.at), note))
+        yield text("Acknowledged by ", Strong(ack.who), ", ", When(ack.at), noted(ack.note))
     for silence in silences:
         if alert.muted_by != f"silence:{silence.id}":
             continue
@@ -288,13 +289,11 @@ def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
         if silence.pattern:
             words = pattern_words(silence.pattern)
             pattern = [f", while it is {words}"] if words else []
-            blocks.append(text("Muted as not an anomaly by ", *until, *pattern))
+            yield text("Muted as not an anomaly by ", *until, *pattern)
         else:
             limit = silence.ceiling_usd
             ceiling = f" or until it has cost {usd(limit)}" if limit else ""
-            why = f": {silence.reason}" if silence.reason else ""
-            blocks.append(text("Snoozed by ", *until, ceiling, why))
-    return blocks
+            yield text("Snoozed by ", *until, ceiling, noted(silence.reason))
 
 
 def pattern_words(pattern: Pattern) -> str:
@@ -316,4 +315,5 @@ def pattern_words(pattern: Pattern) -> str:
             parts.append(f"at {levels[0]} to {levels[1]}")
     if pattern.usd_per_hour is not None:
         parts.append(f"at most {usd(pattern.usd_per_hour)} an hour")
+
     return " and ".join(parts)

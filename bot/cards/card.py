@@ -337,19 +337,15 @@ def plain(spans: tuple[Span, ...]) -> str:
                 parts.append(f"@{name}")
             case Strong(text=words) | Code(text=words) | Link(text=words):
                 parts.append(words)
+
     return "".join(parts)
 
 
 def compose(*parts: Block | Iterable[Block] | Literal["", False] | None) -> tuple[Block, ...]:
     """Return blocks in their order: what is empty is left out, what is several is spread."""
-    blocks: list[Block] = []
-    for part in parts:
-        if isinstance(part, Block):
-            blocks.append(part)
-        elif part:
-            blocks.extend(part)
-
-    return tuple(blocks)
+    return tuple(
+        block for part in parts for block in ((part,) if isinstance(part, Block) else part or ())
+    )
 
 
 _EVERY = 300

@@ -44,6 +44,7 @@ def extent(chart: Chart) -> tuple[float, float]:
     low, high = min(values), max(values)
     if chart.unit == "%" and high <= 100:
         return low, 100.0
+
     return (low, high) if high > low else (low, low + 1.0)
 
 
@@ -74,14 +75,14 @@ def ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> tuple[f
     Their step is 1, 2, 2.5 or 5 times a power of ten, and no smaller than `least`, itself such a
     step, or 0.
     """
-    raw = max((high - low) / max(1, most - 1), least)
-    power = 10.0 ** math.floor(math.log10(raw))
+    power = 10.0 ** math.floor(math.log10(max((high - low) / max(1, most - 1), least)))
     for size in (1, 2, 2.5, 5, 10, 20):
         step = size * power
         # A value that rounding puts a hair beside a tick is on it.
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < most:
             return tuple(i * step for i in range(first, last + 1))
+
     return (low, high)
 
 
@@ -99,6 +100,7 @@ def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[dat
         midnight = tick.hour == tick.minute == 0
         instants.append((tick, f"{tick.day} {tick:%b}" if midnight else f"{tick:%H:%M}"))
         tick += step
+
     return tuple(instants)
 
 
@@ -148,11 +150,8 @@ def shade(value: float | None) -> int | None:
 def tick_label(value: float, unit: str) -> str:
     """Write a tick's value shortly: `$12k`, `1.5M`, `40 %`."""
     sign, size = ("-" if value < 0 else ""), abs(value)
-    short = f"{size:.10g}"
-    for factor, letter in _PREFIXES:
-        if size >= factor:
-            short = f"{size / factor:.4g}{letter}"
-            break
+    scaled = (f"{size / factor:.4g}{letter}" for factor, letter in _PREFIXES if size >= factor)
+    short = next(scaled, f"{size:.10g}")
     if unit.startswith("$"):
         return f"{sign}${short}{unit[1:]}"
     return f"{sign}{short} {unit}".rstrip()
@@ -249,6 +248,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     rounded = [round(v) if v >= 10 else v for v in points if v is not None]
     last, low, high = (figure(v, unit) for v in (rounded[-1], min(rounded), max(rounded)))
     usual = f", usually {span(*band, unit)}" if band else ""
+
     return Chart(
         kind=ChartKind.LINE,
         title=title,
@@ -264,10 +264,8 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
 def unit_of(metric: str) -> tuple[str, float]:
     """Return the unit a chart shows a metric in, and the factor from its base unit."""
     # The longest first: bytes a second end in seconds, too.
-    for ending in sorted(_UNITS, key=len, reverse=True):
-        if metric.endswith(ending):
-            return _UNITS[ending]
-    return "", 1.0
+    endings = sorted(_UNITS, key=len, reverse=True)
+    return next((_UNITS[ending] for ending in endings if metric.endswith(ending)), ("", 1.0))
 
 
 def belongs(thing: Labels, anomaly: Anomaly) -> bool:
@@ -278,6 +276,7 @@ def belongs(thing: Labels, anomaly: Anomaly) -> bool:
     if not anomaly.things:
         return anomaly.labels.selects(thing)
     whole = anomaly.kind in {"run", "spend", "spend_hour", "pod"}
+
     return (
         thing.instance in anomaly.things
         or thing.resource in anomaly.things
@@ -296,4 +295,5 @@ def name_of(metric: str) -> str:
     plain = metric
     for ending in ("_ratio", "_bytes_per_second", "_bytes", "_seconds", "_count", "_usd"):
         plain = plain.removesuffix(ending)
+
     return names.get(metric, plain.replace("_", " ").capitalize())

@@ -11,7 +11,7 @@ UNUSED.table(items, most=20), UNUSED.data(items), UNUSED.sources("storage")
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from bot.cards.card import Align, Heading, Table, folded
 from bot.cards.words import day
-from bot.model.money import usd
+from bot.model.money import counted, usd
 from bot.model.window import rounded_duration
 
 Item = TypeVar("Item", contravariant=True)  # noqa: PLC0105 (a name for readers)
@@ -34,18 +34,6 @@ class Unit:
     store: Callable[[Any], Any] = lambda value: value
 
 
-def _share(ratio: float) -> str:
-    return f"{100 * ratio:.0f} %"
-
-
-def _four_digits(ratio: float) -> float:
-    return round(ratio, 4)
-
-
-def _megabytes(size: float) -> str:
-    return f"{size / 1e6:,.0f}"
-
-
 TEXT = Unit(str, Align.LEFT)
 DAY = Unit(day, Align.LEFT)
 DURATION = Unit(rounded_duration, Align.LEFT, timedelta.total_seconds)
@@ -54,13 +42,13 @@ NUMBER = Unit(str)
 COUNT = Unit("{:,}".format)
 HOURS = Unit("{:,.1f}".format, store=lambda hours: round(hours, 2))
 """Node-hours and pod-hours."""
-MEGABYTES = Unit(_megabytes)
+MEGABYTES = Unit(lambda size: f"{size / 1e6:,.0f}")
 """Bytes, written in millions."""
-SHARE = Unit(_share)
+SHARE = Unit(lambda ratio: f"{100 * ratio:.0f} %")
 """A ratio of 0 to 1, written in percent."""
 TIMES = Unit("{:.2f}x".format)
 """A multiple, such as 1.50x."""
-RATIO = Unit(_share, store=_four_digits)
+RATIO = Unit(SHARE.write, store=lambda ratio: round(ratio, 4))
 """A ratio, written in percent and kept to four digits."""
 USD = Unit(usd)
 USD_CENTS = Unit(partial(usd, digits=2))
@@ -95,6 +83,12 @@ class Column(Generic[Item]):
         value = self.of(item)
         return None if value is None else self.unit.store(value)
 
+    def sum_of(self, items: Sequence[Item]) -> str:
+        """Return the cell of the row of sums, "" of a column that is not added up."""
+        # What is not known of an item is left out of the sum: a part is told rather than none.
+        values = [value for item in items if (value := self.of(item)) is not None]
+        return self.unit.write(sum(values, Decimal(0))) if self.total else ""
+
 
 def datum(key: str, of: Callable[[Item], Any], source: str = "", unit: Unit = TEXT) -> Column[Item]:
     """Specify a value that stands in `data` alone."""
@@ -115,26 +109,29 @@ class Columns(Generic[Item]):
         *,
         most: int | None = None,
         rest: str = "and {:,} more",
+        noun: str = "",
         total: str = "",
         caption: str = "",
         opens: Callable[[Item], str] | None = None,
     ) -> Table:
         """Draw the first `most` items; `rest` counts the others, `total` names the row of sums.
 
-        Where each item has a line that `opens` it, the others are kept for a surface with room.
+        Where they have a `noun` it names them in `rest`: `and 3 more alerts`. Where each item has a
+        line that `opens` it, the others are kept for a surface with room.
         """
-        sums = self._sums(items, total) if total else ()
-        listed = items if most is None or opens else items[:most]
-        hidden = 0 if most is None else max(0, len(items) - most)
-        note = rest.format(hidden) if hidden else ""
-        rows = tuple(self.row(item) for item in listed)
-        if opens is None:
-            return Table(self.headings, rows, sums, caption, note)
+        sums = (total, *(column.sum_of(items) for column in self.drawn[1:])) if total else ()
+        lines = tuple(opens(item) for item in items) if opens else ()
+        rows = tuple(self.row(item) for item in items)
+        table = Table(self.headings, rows, sums, caption, lines=lines)
+        if most is None:
+            return table
+
+        hidden = len(items) - most
+        note = f"and {counted(hidden, f'more {noun}')}" if noun else rest.format(hidden)
+        first = folded(table, most, note)
 
         # Rows that open something are all kept: a page has room for those that a chat folds away.
-        lines = tuple(opens(item) for item in items)
-        whole = Table(self.headings, rows, sums, caption, lines=lines)
-        return whole if most is None else folded(whole, most, note)
+        return first if opens else replace(first, every=())
 
     def row(self, item: Item) -> tuple[str, ...]:
         """Return the cells of one item."""
@@ -161,15 +158,3 @@ class Columns(Generic[Item]):
             for column in self.columns
             if column.key and column.source
         }
-
-    def _sums(self, items: Sequence[Item], name: str) -> tuple[str, ...]:
-        cells = []
-        for column in self.drawn:
-            if not column.total:
-                cells.append("")
-                continue
-            # What is not known of an item is left out of the sum: a part is told rather than none.
-            values = [value for item in items if (value := column.of(item)) is not None]
-            cells.append(column.unit.write(sum(values, Decimal(0))))
-
-        return (name, *cells[1:])

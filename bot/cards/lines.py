@@ -81,10 +81,10 @@ def spreadsheet(table: str) -> bytes:
     return f"\ufeff{table}".encode()
 
 
-def file_name(line: str, kind: str = "csv") -> str:
-    """Return the name of a file with the answer to a line: `trnbot-cost-7d-by-team.csv`."""
+def file_name(line: str) -> str:
+    """Return the name of a CSV file with the answer to a line: `trnbot-cost-7d-by-team.csv`."""
     words = re.sub(r"[^\w.]+", "-", line, flags=re.ASCII).strip("-")
-    return f"trnbot-{words[:80]}.{kind}"
+    return f"trnbot-{words[:80]}.csv"
 
 
 PREFIX = "share "
@@ -123,10 +123,11 @@ def without_details(card: Card, line: str) -> Card:
 
     Unchanged where it has none, or no line.
     """
-    shown = tuple(block for block in card.blocks if not is_detail(block))
-    if not line or len(shown) == len(card.blocks) or len(line) > LONGEST_SHARED:
+    blocks = tuple(block for block in card.blocks if not is_detail(block))
+    if not line or len(blocks) == len(card.blocks) or len(line) > LONGEST_SHARED:
         return card
-    return _with_button(replace(card, blocks=shown), Button("Details", f"{DETAILS}{line}"))
+
+    return _with_button(replace(card, blocks=blocks), Button("Details", f"{DETAILS}{line}"))
 
 
 def with_details(card: Card) -> Card:
@@ -153,6 +154,7 @@ def with_permalink(card: Card, url: str) -> Card:
     link, end = quiet(Link("Open in console", url)), len(card.blocks)
     if card.blocks and isinstance(card.blocks[-1], Buttons):
         end -= 1
+
     return replace(card, blocks=(*card.blocks[:end], link, *card.blocks[end:]))
 
 

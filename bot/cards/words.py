@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bot.cards.card import Block, Card, Strong, Tone, text
 from bot.model.claims import Note, Sourced, stale_days
-from bot.model.money import usd
+from bot.model.labels import Labels
+from bot.model.money import counted, usd
 from bot.model.notification import Coverage, Known
+from bot.model.policy import Policy
 from bot.model.spend import Money, Tally
 from bot.model.window import Window, duration_text, month_of, rounded_duration
 
@@ -47,12 +49,18 @@ def as_read(card: Card, unknown: str, reading: Reading) -> Card:
     runs = any(instance.running for instance in reading.inventory.instances.values())
     title = f"{card.title}, as far as could be read" if runs else unknown
     tone = Tone.WARNING if card.tone is Tone.GOOD else card.tone
+
     return replace(card, title=title, tone=tone, blocks=(*unseen(seen), *card.blocks))
 
 
 def ended(sentence: str) -> str:
     """Return a sentence with its end: a full stop where it has none."""
     return sentence if sentence.endswith((".", "?")) else f"{sentence}."
+
+
+def noted(note: str) -> str:
+    """Return a note as it follows what it is about: `: moving data`, "" for none."""
+    return f": {note}" if note else ""
 
 
 def committed_words(per_hour: Decimal, committed: Decimal, lapses: date | None = None) -> str:
@@ -66,6 +74,7 @@ def committed_words(per_hour: Decimal, committed: Decimal, lapses: date | None =
         if saved * 100 > per_hour
         else "stopping saves nothing"
     )
+
     return (
         f"{usd(committed)} of an hour's {usd(per_hour)} is committed{until} and billed whether or not "
         f"anything runs: {saves}, more where other work takes the commitment over."
@@ -91,6 +100,7 @@ def period(window: Window) -> str:
         )
     if window.length and not window.length % (_DAY if window.length > 2 * _DAY else _HOUR):
         return f"{rounded_duration(window.length)} to {clock(end)} UTC"
+
     return f"{clock(start)}{f' {start.year}' if start.year != end.year else ''} to {clock(end)} UTC"
 
 
@@ -132,6 +142,7 @@ def quantity(value: float, unit: str, noun: str = "event") -> str:
         return f"{usd(Decimal(str(round(value, 2))))}{per}"
     if unit == "count":
         return f"{figures(value)} {noun if value == 1 else plural(noun)}"
+
     return f"{figures(value)} {'' if unit == 'score' else unit}".rstrip()
 
 
@@ -151,6 +162,7 @@ def growth(ratio: Decimal | float, digits: int = 0, *, signed: bool = False) -> 
     is_slight = abs(percent) < Decimal("0.5").scaleb(-digits)
     if signed:
         return "0 %" if is_slight else f"{percent:+,.{digits}f} %"
+
     return "under 1 %" if is_slight else f"{abs(percent):,.{digits}f} %"
 
 
@@ -228,6 +240,11 @@ class PriceAge:
     today: date
     days: float
 
+    @classmethod
+    def on(cls, at: datetime, policy: Policy) -> PriceAge:
+        """Return the age of prices at an instant, by the setting that holds everywhere."""
+        return cls(at.date(), policy.at(Labels()).number("advice.stale_days"))
+
     def of(self, asof: date) -> str:
         """Return `, 121 days old: check it`, or nothing."""
         age = (self.today - asof).days
@@ -249,21 +266,6 @@ def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Bl
     ]
 
 
-def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Return the notes as data for `--json`."""
-    return [
-        {
-            "topic": note.topic,
-            "subject": note.subject,
-            "says": note.says,
-            "state": note.state,
-            "source": note.source,
-            "asof": note.asof,
-        }
-        for note in notes
-    ]
-
-
 def grouped_words(by: Sequence[str]) -> str:
     """Say in a title how a cost is split, "" for not at all."""
     return f" · by {', '.join(name.replace('_', ' ') for name in by)}" if by else ""
@@ -272,3 +274,10 @@ def grouped_words(by: Sequence[str]) -> str:
 def short(text: str, most: int) -> str:
     """Return at most `most` characters, the last of them an ellipsis where something was cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def few(words: Sequence[str], most: int, noun: str = "") -> list[str]:
+    """Return the first of some words, and how many more there are: `and 3 more rules`."""
+    hidden = len(words) - most
+    tail = counted(hidden, f"more {noun}") if noun else f"{hidden} more"
+    return [*words[:most], f"and {tail}"] if hidden > 0 else list(words)

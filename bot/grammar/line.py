@@ -253,11 +253,7 @@ class CommandLine:
     @property
     def effect(self) -> Effect:
         """Return how far the line reaches."""
-        if self.shared:
-            return Effect.SHARES
-        if self.runs.changes:
-            return Effect.CHANGES
-        return Effect.WORKS if self.runs.heavy else Effect.READS
+        return Effect.SHARES if self.shared else self.runs.effect
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any, cast
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
 from bot.model.codec import table
-from bot.model.request import Request, Role
+from bot.model.request import Effect, Request, Role
 
 CommandHandler = Callable[..., Awaitable[Card]]
 Finder = Callable[[Any, Request, str], Awaitable[object]]
@@ -153,6 +153,13 @@ class Command:
     def opens(self) -> Needs:
         """Return every part of the world that an answer may open."""
         return self.needs | self.may
+
+    @property
+    def effect(self) -> Effect:
+        """Return how far it reaches."""
+        if self.changes:
+            return Effect.CHANGES
+        return Effect.WORKS if self.heavy else Effect.READS
 
 
 COMMANDS: dict[str, Command] = {}

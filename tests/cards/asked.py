@@ -14,9 +14,9 @@ from bot.answers.plan.capacity import Demand, Refused, Ways, capacity_card
 from bot.answers.plan.comparison import SpeedRange
 from bot.answers.plan.decide import VerdictNotes, advice_of, questions_card, verdict_card
 from bot.answers.plan.fit import ClusterUse
-from bot.answers.plan.porting import Step, audit, checklist_card, cuda_card, requirements
+from bot.answers.plan.porting import Step, StepTick, audit, checklist_card, cuda_card, requirements
 from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
-from bot.answers.plan.sizing import Leaner, SizeNotes, fits, right_size_card, serve_card, size_card
+from bot.answers.plan.sizing import Leaner, fits, right_size_card, serve_card, size_card
 from bot.answers.plan.spot import SpotAnswer, SpotJob, offer, ranked, spot_card, zones
 from bot.answers.plan.tco import Comparison, Work, tco_card, total
 from bot.answers.runs.card import compare_card, run_card, runs_card
@@ -139,7 +139,7 @@ def credit() -> Card:
 def checklist() -> Card:
     steps = [Step(n, note) for n, note in enumerate(CLAIMS.of("devops"), 1)]
     return checklist_card(
-        "llama", "devops", [replace(steps[0], done_by="dana", done_at=NOON), *steps[1:]]
+        "llama", "devops", [replace(steps[0], tick=StepTick("dana", NOON)), *steps[1:]]
     )
 
 
@@ -261,7 +261,7 @@ def carbon() -> Card:
 
 
 def tco() -> Card:
-    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), Decimal(50_000))
+    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10))
     route, gpu = CLAIMS.transfer("internet"), replace(price("55.04"), instance_type="p5.48xlarge")
     options = [total(work, gpu, 1.0, route.usd_per_gb, False, Decimal(0))]
     options += [
@@ -281,7 +281,8 @@ def size() -> Card:
         7e9,
         found,
         {KIND: price()},
-        SizeNotes(CLAIMS.of("sizing"), CLAIMS.of("advice"), PriceAge(NOON.date(), 90)),
+        [*CLAIMS.of("sizing"), *CLAIMS.of("advice")],
+        PriceAge(NOON.date(), 90),
     )
 
 

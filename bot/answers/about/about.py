@@ -103,42 +103,51 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
 def command_card(explained: Command) -> Card:
     """Explain one command by its arguments, a note on windows where it takes one, and examples."""
     columns = (Heading("argument"), Heading("type"), Heading("when left out"), Heading("meaning"))
-    cells = []
-    for parameter in explained.parameters:
-        default = parameter.arg.default
-        left_out = "needed" if default is None else default or "–"
-        cells.append((parameter.word, type_name(parameter), left_out, parameter.arg.meaning))
+    cells = tuple(
+        (
+            parameter.word,
+            type_name(parameter),
+            "needed" if parameter.arg.default is None else parameter.arg.default or "–",
+            parameter.arg.meaning,
+        )
+        for parameter in explained.parameters
+    )
 
     who = explained.who.value
     windowed = any(parameter.takes(Window) for parameter in explained.parameters)
-    blocks = compose(
-        text(explained.summary),
-        bool(cells) and Table(columns, tuple(cells)),
-        windowed and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
-        [text("For example ", Code(example)) for example in explained.examples],
-        quiet(f"Who may use it: {who}."),
-    )
-    data = {"name": explained.name, "arguments": [cell[0] for cell in cells], "who": who}
 
-    return Card(explained.name, Tone.INFO, blocks, data)
+    return Card(
+        explained.name,
+        Tone.INFO,
+        compose(
+            text(explained.summary),
+            bool(cells) and Table(columns, cells),
+            windowed and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
+            [text("For example ", Code(example)) for example in explained.examples],
+            quiet(f"Who may use it: {who}."),
+        ),
+        {"name": explained.name, "arguments": [cell[0] for cell in cells], "who": who},
+    )
 
 
 def about_card(
     settings: Mapping[str, str], ticked_at: datetime | None, problems: Sequence[str]
 ) -> Card:
     """Tell which version runs here, how fresh its metrics are, and the problems of reading them."""
-    unread = f"{counted(len(problems), 'thing')} could not be read:"
-    blocks = compose(
-        Facts(tuple((name, value or "not set") for name, value in settings.items())),
-        quiet("Last tick ", When(ticked_at))
-        if ticked_at
-        else quiet("The watch has not completed a tick yet."),
-        bool(problems) and text(unread),
-        [quiet("• ", problem) for problem in problems[:8]],
-        len(problems) > 8 and quiet(f"and {len(problems) - 8} more"),
+    return Card(
+        "trnbot",
+        Tone.WARNING if problems else Tone.INFO,
+        compose(
+            Facts(tuple((name, value or "not set") for name, value in settings.items())),
+            quiet("Last tick ", When(ticked_at))
+            if ticked_at
+            else quiet("The watch has not completed a tick yet."),
+            bool(problems) and text(f"{counted(len(problems), 'thing')} could not be read:"),
+            [quiet("• ", problem) for problem in problems[:8]],
+            len(problems) > 8 and quiet(f"and {len(problems) - 8} more"),
+        ),
+        {"settings": dict(settings), "ticked_at": ticked_at, "problems": list(problems)},
     )
-    data = {"settings": dict(settings), "ticked_at": ticked_at, "problems": list(problems)}
-    return Card("trnbot", Tone.WARNING if problems else Tone.INFO, blocks, data)
 
 
 @command(
@@ -168,10 +177,15 @@ def help_about(name: str) -> Card:
             raise
         return command_card(explained)
 
-    topics: dict[str, list[tuple[str, str, str]]] = {topic.value: [] for topic in Topic}
     entries = {entry.name: entry for entry in command_index().values() if not entry.hidden}
-    for entry in (entries[key] for key in sorted(entries)):
-        topics[entry.topic.value].append((entry.name, entry.summary, entry.example))
+    topics = {
+        topic.value: [
+            (name, entry.summary, entry.example)
+            for name, entry in sorted(entries.items())
+            if entry.topic is topic
+        ]
+        for topic in Topic
+    }
     listed = {topic: commands for topic, commands in topics.items() if commands}
 
     return help_card(listed) if name else brief_help_card(listed)
@@ -186,6 +200,7 @@ def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
         bool(rows) and quiet(*coded("`words forget all`, or one of them, takes it back.")),
     )
     data = {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]}
+
     return Card("Lines that were learnt here", Tone.INFO, blocks, data)
 
 
@@ -226,6 +241,7 @@ def words_forget(
         raise WrongInput(f"'{shortened(line)}' was not learnt{known}.")
     for key in dropped:
         LEARNT.drop(store, key)
+
     return Card(f"{counted(len(dropped), 'line')} forgotten", Tone.GOOD, (), {"dropped": dropped})
 
 
@@ -285,13 +301,14 @@ def doctor(
 def doctor_card(checks: list[Check]) -> Card:
     """List the checks, the failed ones first with their remedy."""
     failed = [check for check in checks if not check.ok]
-    rows = tuple(
-        ("ok" if check.ok else "missing", check.name, check.found)
-        for check in sorted(checks, key=lambda check: check.ok)
-    )
-
     blocks = compose(
-        Table((Heading(""), Heading("what"), Heading("found")), rows),
+        Table(
+            (Heading(""), Heading("what"), Heading("found")),
+            tuple(
+                ("ok" if check.ok else "missing", check.name, check.found)
+                for check in sorted(checks, key=lambda check: check.ok)
+            ),
+        ),
         [text(f"{check.name}: {check.remedy}") for check in failed if check.remedy],
     )
 

@@ -20,9 +20,8 @@ from bot.answers.cost.goodput import (
     goodput_words,
 )
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
+from bot.answers.plan import suggestions
 from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
-from bot.answers.plan.suggestions import COLUMNS as SUGGESTED
-from bot.answers.plan.suggestions import WEEKLY, suggestion_words, suggestions_of
 from bot.answers.runs.card import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
@@ -39,7 +38,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about, day, doubted, period, unseen
+from bot.cards.words import about, day, doubted, noted, period, unseen
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.suggestions import Suggestion
@@ -48,7 +47,7 @@ from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Silence, usd_per_hour_of
 from bot.model.labels import Labels
-from bot.model.money import counted, usd
+from bot.model.money import usd
 from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
@@ -96,8 +95,7 @@ class Week:
         silence = silences.get(alert.muted_by)
         if silence is None:
             return muted_words(alert)
-        reason = f": {silence.reason}" if silence.reason else ""
-        return f"snoozed by {silence.who} until {day(silence.ends)}{reason}"
+        return f"snoozed by {silence.who} until {day(silence.ends)}{noted(silence.reason)}"
 
 
 _STOPPED = Columns[Saving](
@@ -145,10 +143,6 @@ def digest_card(week: Week) -> Card:
     )
 
     gone = "its run or its baseline no longer reports; 'migration close' ends it."
-    migrations = [
-        text(Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}")
-        for name, comparison in week.parities
-    ]
 
     lines = {
         "Alert budget": week.sent and week_words(week.sent, week.promised),
@@ -157,17 +151,20 @@ def digest_card(week: Week) -> Card:
     }
     blocks = compose(
         _stopped(week.saved, so_far),
-        _OPEN.table(speaking, most=_MOST, rest=_rest(len(speaking)))
+        _OPEN.table(speaking, most=_MOST, noun="alert")
         if speaking
         else text(f"{doubted('No alert is open', 'What is wrong now is not known', week.seen)}."),
         unseen(week.seen),
-        muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
-        migrations,
+        muted_table.table(muted, most=_MOST, noun="alert") if muted else None,
+        [
+            text(Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}")
+            for name, comparison in week.parities
+        ],
         [text(Strong(name), f": {line}") for name, line in lines.items() if line],
         text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
         if week.suggested
         else None,
-        map(suggestion_words, week.suggested),
+        map(suggestions.suggestion_words, week.suggested),
         room_words(week.tight) if week.tight else None,
         Buttons(_NEXT if week.goodput else _NEXT[:2]),
     )
@@ -186,7 +183,7 @@ def digest_card(week: Week) -> Card:
             {"name": name, **(compare_data(comparison) if comparison else {})}
             for name, comparison in week.parities
         ],
-        "suggested": SUGGESTED.data(week.suggested),
+        "suggested": suggestions.COLUMNS.data(week.suggested),
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
         **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
@@ -197,42 +194,44 @@ def digest_card(week: Week) -> Card:
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
     end = period(Window(week.window.end - _DAY, week.window.end)).rpartition(" to ")[2]
-    title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
-    tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
-    return Card(title, tone, blocks, data)
+
+    return Card(
+        f"The week to {end}: {usd(saved)} an hour stopped, {current}",
+        Tone.WARNING if speaking or week.seen.because else Tone.GOOD,
+        blocks,
+        data,
+    )
 
 
 def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
     """List the alerts that ended because somebody acted, with an estimate of what that saved."""
     if not saved:
         return [text("No alert ended because somebody acted.")]
-    estimate = (
-        f"About {about(so_far)} saved since (estimated; waste that would have ended by itself is"
-        " included)."
-    )
-    return [_STOPPED.table(saved, most=_MOST, rest=_rest(len(saved))), quiet(estimate)]
-
-
-def _rest(n: int) -> str:
-    return f"and {counted(n - _MOST, 'more alert')}"
+    return [
+        _STOPPED.table(saved, most=_MOST, noun="alert"),
+        quiet(
+            f"About {about(so_far)} saved since (estimated; waste that would have ended by itself is"
+            " included)."
+        ),
+    ]
 
 
 def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
     """Return the content of a digest of the week before `until`, as of `now`; may block."""
     window = Window(until - WEEK, until)
     history = ports.stores.alerts.history(window, Labels())
-    saved = saved_within(history, window, reading.inventory.running, now)
-    firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
+    nowcast = None
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    suggested = suggestions_of(ports, now).open[:WEEKLY]
+    suggested = suggestions.suggestions_of(ports, now).open[: suggestions.WEEKLY]
     goodput = goodput_total(ports, reading, window)
     promised = Budget.of(ports.policy)
+
     return Week(
         window,
-        saved,
-        firing,
+        saved_within(history, window, reading.inventory.running, now),
+        [alert for alert in memory.alerts if alert.firing],
         memory.silences,
         parities(ports, now),
         nowcast,
@@ -262,7 +261,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
         "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
         **QUOTAS.sources("tight_quotas"),
-        **SUGGESTED.sources("suggested"),
+        **suggestions.COLUMNS.sources("suggested"),
         **GOODPUT_FIGURES,
         "budget/messages": "count of the messages of the week, alerts of one group that overlap as one",
         "budget/caught": "waste of alerts that were sent / that and what the floor kept from it",
@@ -272,7 +271,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
 def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""
     memory, reading = ports.stores.alerts.load(request.at), ports.world.source.read(request.at)
-    return _digest(ports, memory, reading, request.at, request.at)
+    return digest_card(week_of(ports, memory, reading, request.at, request.at))
 
 
 log = logging.getLogger("trnbot.periodic")
@@ -298,10 +297,6 @@ class Subscription:
     since: datetime | None = field(default=None, metadata={"optional": True})
 
 
-Drawing = Callable[[Ports, State, Reading, datetime, datetime], Card]
-"""Draws the answer of the time before a moment, as of now; may block."""
-
-
 @dataclass(frozen=True)
 class Periodical:
     """Describe an answer that channels get by subscription, or because the settings name them."""
@@ -311,7 +306,8 @@ class Periodical:
     """Follows "gets": `the weekly digest`."""
     sent: Documents[SentPeriodical]
     subscribed: Documents[Subscription]
-    draw: Drawing
+    draw: Callable[[Ports, State, Reading, datetime, datetime], Card]
+    """Draws the answer of the time before a moment, as of now; may block."""
     setting: str = ""
     named: Callable[[Routes], Sequence[str]] = lambda _: ()
     """The channels that the setting names."""
@@ -351,6 +347,7 @@ def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
         owed = subscription.since is None or moment > subscription.since
         if owed and now - moment < LATE and not is_sent:
             dues.append(Due(what, channel, moment))
+
     return dues
 
 
@@ -360,7 +357,7 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
     It stays due, and the next tick tries again.
     """
     failed = []
-    for periodical in PERIODICALS:
+    for periodical in (DIGEST, SUMMARY):
         # A channel that fails must not keep the others from their answers.
         for owed in await asyncio.to_thread(due, periodical, ports, now):
             try:
@@ -370,6 +367,7 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
                     "the %s to %s was not delivered: %s", periodical.name, owed.channel, error
                 )
                 failed.append(f"{owed.channel}: {error}")
+
     return tuple(failed)
 
 
@@ -398,8 +396,7 @@ def _subscribe(
     if not request.channel:
         raise WrongInput("A channel is subscribed from within it; type this line there.")
     when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
-    subscription = Subscription(when, request.at)
-    what.subscribed.put(ports.stores.documents, request.channel, subscription)
+    what.subscribed.put(ports.stores.documents, request.channel, Subscription(when, request.at))
 
     return _here(f"This channel gets {what.words}, {when}", request.channel, when)
 
@@ -422,20 +419,12 @@ def _here(title: str, channel: str, at: str) -> Card:
     return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
 
 
-def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return digest_card(week_of(ports, memory, reading, until, now))
-
-
-def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return summary_card(summary_of(ports, memory, reading, now, Part.ALL))
-
-
 DIGEST = Periodical(
     "digest",
     "the weekly digest",
     Documents("digests", SentPeriodical),
     Documents("digest.subscriptions", Subscription),
-    _digest,
+    lambda *week: digest_card(week_of(*week)),
     setting="TRNBOT_DIGEST",
     named=lambda routes: routes.digest,
 )
@@ -444,9 +433,10 @@ SUMMARY = Periodical(
     "the summary",
     Documents("summaries", SentPeriodical),
     Documents("summary.subscriptions", Subscription),
-    _summary,
+    lambda ports, memory, reading, _, now: summary_card(
+        summary_of(ports, memory, reading, now, Part.ALL)
+    ),
 )
-PERIODICALS = (DIGEST, SUMMARY)
 
 
 @command(

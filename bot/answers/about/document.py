@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from itertools import chain
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import file_name, filter_line, quote, visible
-from bot.errors import WrongInput, nearest, shortened
+from bot.errors import WrongInput, nearest, refuse, shortened
 from bot.grammar.line import (
     FILTERS,
     SIZES,
@@ -46,19 +47,6 @@ from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
 
-_CARD: Schema = {
-    "type": "object",
-    "description": (
-        "The answer as people see it: a title, a tone, and blocks of text, facts, tables, charts,"
-        " buttons and forms."
-    ),
-    "properties": {
-        "title": {"type": "string"},
-        "tone": {"type": "string"},
-        "blocks": {"type": "array", "items": {"type": "object"}},
-    },
-    "required": ["title", "tone", "blocks"],
-}
 ANSWER: Schema = {
     "type": "object",
     "properties": {
@@ -78,26 +66,40 @@ ANSWER: Schema = {
                 "The typed numbers of the answer; money is a decimal string in US dollars."
             ),
         },
-        "card": _CARD,
+        "card": {
+            "type": "object",
+            "description": (
+                "The answer as people see it: a title, a tone, and blocks of text, facts, tables, charts,"
+                " buttons and forms."
+            ),
+            "properties": {
+                "title": {"type": "string"},
+                "tone": {"type": "string"},
+                "blocks": {"type": "array", "items": {"type": "object"}},
+            },
+            "required": ["title", "tone", "blocks"],
+        },
     },
     "required": ["command", "arguments", "asof", "data", "card"],
 }
 """What `--json` prints of a command that reads."""
-_APPLY: Schema = {
-    "type": "object",
-    "description": (
-        "How a person applies it: by typing the line in chat, or by opening the address and"
-        " pressing Run there."
-    ),
-    "properties": {"line": {"type": "string"}, "address": {"type": "string", "format": "uri"}},
-    "required": ["line"],
-}
 PREVIEW: Schema = {
     **ANSWER,
     "properties": {
         **ANSWER["properties"],
         "changed": {"const": False, "description": "A program changes nothing."},
-        "apply": _APPLY,
+        "apply": {
+            "type": "object",
+            "description": (
+                "How a person applies it: by typing the line in chat, or by opening the address and"
+                " pressing Run there."
+            ),
+            "properties": {
+                "line": {"type": "string"},
+                "address": {"type": "string", "format": "uri"},
+            },
+            "required": ["line"],
+        },
     },
     "required": [*ANSWER["required"], "changed"],
 }
@@ -113,15 +115,13 @@ def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
     A backtest's keys stand at the top as well, where scripts look for them.
     """
     data = dict(card.data)
-    drawn = encode(card)
-    # The typed numbers stand once, beside the card.
-    drawn.pop("data", None)
     body = {
         "command": call.command.name,
         "arguments": call.arguments,
         "asof": at,
         "data": data,
-        "card": drawn,
+        # The typed numbers stand once, beside the card.
+        "card": {name: part for name, part in encode(card).items() if name != "data"},
     }
 
     return {**data, **body} if call.command.name == "backtest" else body
@@ -272,24 +272,26 @@ async def csv_(
     wanted_line = read_line(read_line(request.line).rest)
     target, runs, effect = wanted_line.text, wanted_line.runs, wanted_line.effect
     name = wanted_line.command.name
-    if runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited:
-        raise WrongInput(
+    refuse(
+        (
+            runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited,
             "A file holds the answer of a line that only reads, such as 'csv cost 7d';"
-            f" '{name}' is none."
-        )
-    if effect is Effect.WORKS:
-        raise WrongInput(f"'{name}' takes long; in a terminal type trnbot {target} --csv.")
+            f" '{name}' is none.",
+        ),
+        (
+            effect is Effect.WORKS,
+            f"'{name}' takes long; in a terminal type trnbot {target} --csv.",
+        ),
+    )
 
     call = typed(wanted_line, request.at)
-    asking = replace(request, line=target)
-    card: Card = await call.command.handler(ports, asking, **call.arguments)
+    card: Card = await call.command.handler(ports, replace(request, line=target), **call.arguments)
     content, url = csv_text(target, card), ports.site.download(target)
     file = Attachment(file_name(target), content, target, url)
-    data = {"line": target, "file": file.name}
-    return Card(f"The table of '{target}'", Tone.INFO, (file,), data)
+
+    return Card(f"The table of '{target}'", Tone.INFO, (file,), {"line": target, "file": file.name})
 
 
-_FILTER = r"^[^\s=!\"']+!?="
 _KINDS: Mapping[Any, Schema] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -304,7 +306,7 @@ _KINDS: Mapping[Any, Schema] = {
         "type": "array",
         "items": {
             "type": "string",
-            "pattern": _FILTER,
+            "pattern": r"^[^\s=!\"']+!?=",
             "examples": ["team=vision", "cluster!=llama,whisper"],
         },
         "maxItems": SIZES.filters,
@@ -340,32 +342,25 @@ def tools() -> tuple[Tool, ...]:
     Those that a list names are about the fleet and only read; a file is read in a terminal, and a
     form of many questions is for people.
     """
-    offered = []
-    for offer in commands_by_name():
-        effect = Effect.READS
-        if offer.changes:
-            effect = Effect.CHANGES
-        elif offer.heavy:
-            effect = Effect.WORKS
-        offered.append(
-            Tool(
-                tool_name(offer.name),
-                offer.name,
-                offer.summary,
-                argument_schema(offer),
-                PREVIEW if offer.changes else ANSWER,
-                effect,
-                offer.who,
-                offer.examples[0] if offer.examples else offer.name,
-                listed=effect is Effect.READS
-                and offer.who is Role.ANYONE
-                and offer.topic is not Topic.BOT
-                and not offer.carries
-                and len(offer.parameters) <= _LISTED_PARAMETERS
-                and not any(parameter.word == "path" for parameter in offer.parameters),
-            )
+    return tuple(
+        Tool(
+            tool_name(offer.name),
+            offer.name,
+            offer.summary,
+            argument_schema(offer),
+            PREVIEW if offer.changes else ANSWER,
+            offer.effect,
+            offer.who,
+            offer.examples[0] if offer.examples else offer.name,
+            listed=offer.effect is Effect.READS
+            and offer.who is Role.ANYONE
+            and offer.topic is not Topic.BOT
+            and not offer.carries
+            and len(offer.parameters) <= _LISTED_PARAMETERS
+            and not any(parameter.word == "path" for parameter in offer.parameters),
         )
-    return tuple(offered)
+        for offer in commands_by_name()
+    )
 
 
 def tool_name(command: str) -> str:
@@ -388,6 +383,7 @@ def tool_line(tool: str, arguments: Mapping[str, Any]) -> str:
         return line
     if tool not in commands:
         raise WrongInput(f"'{shortened(tool)}' is not a tool{nearest(tool, commands, most=0)}.")
+
     return line_with(commands[tool].name, arguments)
 
 
@@ -398,12 +394,8 @@ def line_with(line: str, arguments: Mapping[str, Any]) -> str:
     if unknown := next((name for name in arguments if name not in parameters), None):
         hint = nearest(unknown, parameters, otherwise="it takes none")
         raise WrongInput(f"'{command.name}' has no argument '{shortened(unknown)}'{hint}.", unknown)
-    words = [
-        word
-        for name, value in arguments.items()
-        for word in _written(command, parameters[name], value)
-    ]
-    whole = " ".join([line, *words])
+    words = (_written(command, parameters[name], value) for name, value in arguments.items())
+    whole = " ".join([line, *chain.from_iterable(words)])
 
     # No argument may have changed what the line does.
     if read_line(whole).command is not command:
@@ -424,11 +416,13 @@ def primary_line(card: Card) -> str:
 
 def unapplied_card(command: Command, line: str) -> Card:
     """Return the card of a change that was only understood, with the button that makes it."""
-    button = Buttons((Button("Do it", line, ButtonStyle.PRIMARY),))
     return Card(
         "Nothing was changed",
         Tone.INFO,
-        (text("Understood: ", Code(line), f". {command.summary}"), button),
+        (
+            text("Understood: ", Code(line), f". {command.summary}"),
+            Buttons((Button("Do it", line, ButtonStyle.PRIMARY),)),
+        ),
     )
 
 
@@ -466,6 +460,7 @@ def argument_schema(command: Command) -> Schema:
         properties[parameter.word] = schema
 
     needed = [parameter.word for parameter in command.parameters if parameter.arg.default is None]
+
     return {
         "type": "object",
         "properties": properties,
@@ -481,20 +476,17 @@ def _written(command: Command, parameter: Parameter, value: Any) -> Iterator[str
     word, values = parameter.word, value if isinstance(value, list | tuple) else [value]
     if isinstance(value, list) and bare_type(parameter.type) not in (WORDS, FILTERS):
         raise WrongInput(f"{word} takes one value; got {len(value)}.", word)
-    texts = []
-    for item in values:
-        if not isinstance(item, str | int | float | bool):
-            got = shortened(str(item))
-            raise WrongInput(f"{word} takes text or a number; got {got}.", word)
-        texts.append(_SWITCH[item] if isinstance(item, bool) else str(item))
+    if odd := [item for item in values if not isinstance(item, str | int | float | bool)]:
+        raise WrongInput(f"{word} takes text or a number; got {shortened(str(odd[0]))}.", word)
+    texts = [_SWITCH[item] if isinstance(item, bool) else str(item) for item in values]
 
     if parameter.type == FILTERS:
         words = {argument.word for argument in command.parameters}
         for text in texts:
             pair = filter_of(text)
             # What has a blank, a quote or `=` in its name would be read back as something else.
-            odd = set(pair.dimension) & set(" \t\n\r\"'=")
-            if "=" not in text or pair.dimension in words or odd:
+            unreadable = set(pair.dimension) & set(" \t\n\r\"'=")
+            if "=" not in text or pair.dimension in words or unreadable:
                 raise WrongInput(
                     f"'{shortened(text)}' is not a filter; write dimension=value,"
                     " for example team=search."

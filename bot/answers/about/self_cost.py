@@ -48,10 +48,14 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         lag = watched.now - watched.ticked_at
         age = f"{duration_text(lag)} ago{', late' if watched.late else ''}"
     facts = [("last whole tick", age), ("a tick every", duration_text(watched.interval))]
-    for name, value in watched.facts.items():
-        words = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-        if value not in (None, "", (), []):
-            facts.append((name.replace("_", " "), words))
+    facts += [
+        (
+            name.replace("_", " "),
+            f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value),
+        )
+        for name, value in watched.facts.items()
+        if value not in (None, "", (), [])
+    ]
 
     title, stopped = "Status of the watch", False
     calls: Sequence[Block] = (quiet("No AWS account is being read, so no calls are made."),)
@@ -60,41 +64,41 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         title, calls = f"Own AWS calls: {today}", _calls(bill)
         used = _used(bill)
         # From that share on calls are not made, though none may have been due since.
-        reached = any(used >= percent for percent, _ in bill.stops)
-        stopped = reached or any(use.stopped for use in bill.uses)
+        stopped = any(used >= percent for percent, _ in bill.stops)
+        stopped = stopped or any(use.stopped for use in bill.uses)
 
-    blocks = compose(
-        Facts(tuple(facts)),
-        calls,
-        [quiet("• ", problem) for problem in problems[:5]],
-        len(problems) > 5 and quiet(f"and {len(problems) - 5} more; type: about"),
-    )
-
-    data = {
-        "bill": {
-            "day": bill.day,
-            "usd": bill.usd,
-            "month_usd": bill.month_usd,
-            "budget_usd": bill.budget_usd,
-            "retries": bill.retries,
-            "throttled": bill.throttled,
-            "estimated": True,
-            "calls": [vars(use) for use in bill.uses],
-            "days": [{"day": day, "usd": amount} for day, amount in bill.days],
-        }
-        if bill
-        else None,
-        "watch": {
-            "ticked_at": watched.ticked_at,
-            "lag_seconds": None if lag is None else lag.total_seconds(),
-            "late": watched.late,
-            **watched.facts,
+    return Card(
+        title,
+        Tone.WARNING if watched.late or stopped or problems else Tone.GOOD,
+        compose(
+            Facts(tuple(facts)),
+            calls,
+            [quiet("• ", problem) for problem in problems[:5]],
+            len(problems) > 5 and quiet(f"and {len(problems) - 5} more; type: about"),
+        ),
+        {
+            "bill": {
+                "day": bill.day,
+                "usd": bill.usd,
+                "month_usd": bill.month_usd,
+                "budget_usd": bill.budget_usd,
+                "retries": bill.retries,
+                "throttled": bill.throttled,
+                "estimated": True,
+                "calls": [vars(use) for use in bill.uses],
+                "days": [{"day": day, "usd": amount} for day, amount in bill.days],
+            }
+            if bill
+            else None,
+            "watch": {
+                "ticked_at": watched.ticked_at,
+                "lag_seconds": None if lag is None else lag.total_seconds(),
+                "late": watched.late,
+                **watched.facts,
+            },
+            "problems": list(problems),
         },
-        "problems": list(problems),
-    }
-    tone = Tone.WARNING if watched.late or stopped or problems else Tone.GOOD
-
-    return Card(title, tone, blocks, data)
+    )
 
 
 def _calls(bill: SelfCost) -> tuple[Block, ...]:
@@ -115,19 +119,20 @@ def _calls(bill: SelfCost) -> tuple[Block, ...]:
         for percent, names in bill.stops:
             others = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             stops.append(f"at {percent} %: {', '.join(names[:_NAMED])}{others}")
-        used = f"{_used(bill):.0f} % of today's budget of {usd(bill.budget_usd)} is used."
-        order = f" Calls stop in this order: {'; '.join(stops)}. Metrics and inventory never stop."
-        budget = text(Strong(used), order)
+        budget = text(
+            Strong(f"{_used(bill):.0f} % of today's budget of {usd(bill.budget_usd)} is used."),
+            f" Calls stop in this order: {'; '.join(stops)}. Metrics and inventory never stop.",
+        )
 
     dates = sorted({use.asof for use in uses if use.asof})
     priced = f" at list prices of {dates[0]}" if dates else ""
-    estimate = f"Estimated from the calls counted here{priced}; free tiers are not deducted."
-    tried = (
+    counting = quiet(
+        f"Estimated from the calls counted here{priced}; free tiers are not deducted.",
         f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned"
-        " because of throttling."
+        " because of throttling.",
     )
 
-    return (table, budget, quiet(estimate, tried))
+    return (table, budget, counting)
 
 
 def _used(bill: SelfCost) -> Decimal:
@@ -182,8 +187,8 @@ def self_(ports: Ports, request: Request) -> Card:
     """Tell the bot's own bill by API with its budget, and how its last ticks went."""
     site = ports.site
     facts = {name: value for name, value in site.health().items() if name not in _ELSEWHERE}
-    ticked_at = ports.stores.alerts.load(request.at).ticked_at
-    watched = Watched(ticked_at, request.at, site.interval, facts)
+    memory = ports.stores.alerts.load(request.at)
+    watched = Watched(memory.ticked_at, request.at, site.interval, facts)
 
     return self_cost_card(site.self_cost(), watched, ports.world.source.problems())
 

@@ -17,7 +17,7 @@ from bot.answers.cost.goodput import (
     goodput_total,
     goodput_words,
 )
-from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data
+from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, newest_uses
 from bot.answers.cost.why import (
     CHANGE_FIGURES,
     DRIVER_FORMULA,
@@ -57,7 +57,7 @@ from bot.model.money import counted, usd
 from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request
-from bot.model.spend import Commitment, CommitmentPlan, Spend, Tally
+from bot.model.spend import Commitment, Spend, Tally
 from bot.model.window import NO_TIME, Window
 from bot.ports import Ports
 from bot.watch.feedback import Saving, saved_within
@@ -152,9 +152,9 @@ def summary(
     ),
 ) -> Card:
     """Sum up the last seven days."""
-    memory = ports.stores.alerts.load(request.at)
+    memory, asked = ports.stores.alerts.load(request.at), Part(part)
     reading = ports.world.source.read(request.at)
-    asked = Part(part)
+
     return summary_card(summary_of(ports, memory, reading, request.at, asked), asked)
 
 
@@ -166,12 +166,10 @@ def summary_of(
     May block.
     """
     week, billing = Window(now - WEEK, now), ports.world.billing
-    firing = [alert for alert in memory.alerts if alert.firing]
     history = ports.stores.alerts.history(week, Labels())
     # Without a reading nobody knows which nodes are gone: only who acknowledged counts then.
     ended = [alert for alert in history if reading or alert.acknowledged]
-    running = reading.inventory.running if reading else frozenset()
-    saved = saved_within(ended, week, running, now)
+    saved = saved_within(ended, week, reading.inventory.running if reading else frozenset(), now)
 
     # The newest seven days that have settled are compared.
     change = nowcast = month = None
@@ -189,14 +187,15 @@ def summary_of(
         for reservation in (reading.inventory.reservations if reading else ())
         if reservation.active and reservation.ends_at and now < reservation.ends_at <= now + _SOON
     ]
+
     commitments = ports.world.outlook.commitments(now)
-    tight = tight_quotas(reading.inventory) if reading else ()
 
     # The money lines are asked for each minute, and are of the bill alone.
     goodput = goodput_total(ports, reading, week) if reading and part is not Part.MONEY else None
+
     return Summary(
         now,
-        firing,
+        [alert for alert in memory.alerts if alert.firing],
         memory.coverage(now),
         saved,
         change,
@@ -204,7 +203,7 @@ def summary_of(
         month,
         ending,
         commitments,
-        tight,
+        tight_quotas(reading.inventory) if reading else (),
         goodput,
     )
 
@@ -218,6 +217,7 @@ def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
         Button("By team", "cost 7d by team"),
     )
     blocks = compose(summary_lines(of, part), Buttons(next_lines))
+
     return Card(summary_title(of), summary_tone(of), blocks, summary_data(of))
 
 
@@ -230,6 +230,7 @@ def summary_title(of: Summary) -> str:
     if of.speaking:
         count = counted(len(of.speaking), "open alert")
         waste = f"{usd(of.wasting)} an hour wasted now in {count}"
+
     return spent + waste
 
 
@@ -251,17 +252,15 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     elif part is Part.ALL:
         yield _line("Saved", "no alert of the last 7 days ended because somebody acted.")
 
-    words = []
-    for plan in CommitmentPlan:
-        days = [commitment for commitment in of.commitments if commitment.plan is plan]
-        if used := [commitment for commitment in days if commitment.committed]:
-            newest = max(used, key=lambda commitment: commitment.day)
-            percent_used = SHARE.write(newest.utilization)
-            words.append(f"{plan} used to {percent_used} on {newest.day:%b} {newest.day.day}")
-
+    words = [
+        f"{use.plan} used to {SHARE.write(use.utilization)} on {use.day:%b} {use.day.day}"
+        for use in newest_uses(of.commitments)
+    ]
     ending = [(entry.ends_at, entry) for entry in of.ending if entry.ends_at]
-    for at, entry in sorted(ending, key=lambda pair: pair[0])[:2]:
-        words.append(f"{entry.total} x {entry.labels.instance_type} reserved until {day(at)}")
+    words += [
+        f"{entry.total} x {entry.labels.instance_type} reserved until {day(at)}"
+        for at, entry in sorted(ending, key=lambda pair: pair[0])[:2]
+    ]
     if of.month and of.month.total.credits:
         words.append(f"{amount_of(-of.month.total.credits, of.month)} of credits used this month")
     if words:
@@ -273,8 +272,8 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     if part is Part.ALL:
         for alert in of.speaking[:_MOST]:
             cost = f"{usd(alert.waste.per_hour)} an hour, " if alert.waste else ""
-            owner = f"{cost}{owner_of(alert)}"
-            yield _line("Alert", f"{alert.cause.facts.words} · {where(alert)} · {owner}")
+            place = f"{alert.cause.facts.words} · {where(alert)}"
+            yield _line("Alert", f"{place} · {cost}{owner_of(alert)}")
 
     # One piece of advice: of the dearest alert that has any.
     advised = next((alert for alert in of.speaking if remedies(alert)), None)
@@ -311,8 +310,7 @@ def _spend(of: Summary) -> Iterator[Text]:
         week, before, trend = change.now, change.then.total.amortised, ""
         if before > 0:
             direction = "up" if change.amortised > 0 else "down"
-            share = growth(change.amortised / before)
-            trend = f", {direction} {share} on the week before"
+            trend = f", {direction} {growth(change.amortised / before)} on the week before"
         spent = f"{amount_of(week.total.amortised, week)} from {period(week.window)}{trend}"
         yield _line("Spend", f"{spent} (amortised, settled days).")
 
@@ -340,8 +338,7 @@ def _spend(of: Summary) -> Iterator[Text]:
 
 def summary_data(of: Summary) -> dict[str, Any]:
     """Return the typed numbers of every line."""
-    saved = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
-    data: dict[str, Any] = {
+    return {
         "window": of.window,
         **of.seen.data,
         "open": {
@@ -350,42 +347,47 @@ def summary_data(of: Summary) -> dict[str, Any]:
             "committed_usd_per_hour": committed_usd_per_hour_of(of.speaking),
             "dearest": dearest_data(of),
         },
-        "saved": {"alerts": len(of.saved), "usd_per_hour": saved, "estimate": True},
+        "saved": {
+            "alerts": len(of.saved),
+            "usd_per_hour": sum((saving.usd_per_hour for saving in of.saved), Decimal(0)),
+            "estimate": True,
+        },
+        **({"tight_quotas": QUOTAS.data(of.tight)} if of.tight else {}),
+        **({"changed": _changed(of.change)} if of.change else {}),
+        **({"goodput": goodput_data(of.goodput)} if of.goodput else {}),
+        **({"month": {"credits_usd": of.month.total.credits}} if of.month else {}),
+        "ending": [
+            {"reservation": entry.labels.resource, "ends_at": entry.ends_at} for entry in of.ending
+        ],
+        **forecast_data(of.nowcast, None),
     }
-    if of.tight:
-        data["tight_quotas"] = QUOTAS.data(of.tight)
-    if change := of.change:
-        week, before = change.now, change.then
-        data["changed"] = {
-            "window": {"start": week.window.start, "end": week.window.end},
-            "before": {
-                "window": {"start": before.window.start, "end": before.window.end},
-                "amortised_usd": before.total.amortised,
-            },
-            "amortised_usd": week.total.amortised,
-            "change_usd": change.amortised,
-        }
-        if change.drivers:
-            data["changed"]["driver"] = driver_data(change.drivers[0])
 
-    if of.goodput:
-        data["goodput"] = goodput_data(of.goodput)
-    if of.month:
-        data["month"] = {"credits_usd": of.month.total.credits}
-    data["ending"] = [
-        {"reservation": entry.labels.resource, "ends_at": entry.ends_at} for entry in of.ending
-    ]
 
-    return data | forecast_data(of.nowcast, None)
+def _changed(change: CostChange) -> dict[str, Any]:
+    """Return the typed numbers of the biggest change."""
+    week, before = change.now, change.then
+    return {
+        "window": {"start": week.window.start, "end": week.window.end},
+        "before": {
+            "window": {"start": before.window.start, "end": before.window.end},
+            "amortised_usd": before.total.amortised,
+        },
+        "amortised_usd": week.total.amortised,
+        "change_usd": change.amortised,
+        **({"driver": driver_data(change.drivers[0])} if change.drivers else {}),
+    }
 
 
 def dearest_data(of: Summary, most: int = _MOST) -> list[dict[str, Any]]:
     """Return the typed numbers of the dearest open alerts."""
-    dearest = []
-    for alert in of.speaking[:most]:
-        waste = {"waste_usd": {"per_hour": alert.waste.per_hour}} if alert.waste else {}
-        dearest.append({"id": alert.id, "owner": alert.owner, **waste})
-    return dearest
+    return [
+        {
+            "id": alert.id,
+            "owner": alert.owner,
+            **({"waste_usd": {"per_hour": alert.waste.per_hour}} if alert.waste else {}),
+        }
+        for alert in of.speaking[:most]
+    ]
 
 
 _HOME_MOST = 8
@@ -401,25 +403,22 @@ _BY_SERVICE = Columns[Spend](
 
 def home_card(of: Summary, services: Tally | None) -> Card:
     """Begin with the summary; alerts are told once, by the rows that open them."""
+    ranked = sorted(services.rows if services else (), key=lambda row: -row.money.net)
+    largest = ranked[:_SERVICES]
     data = {
         **summary_data(of),
         "open": [alert.id for alert in of.speaking],
         "dearest": dearest_data(of, _HOME_MOST),
-        "services": [],
-        "month_to_date": None,
+        "services": _BY_SERVICE.data(largest),
+        "month_to_date": services and {"start": services.window.start, "end": services.window.end},
         "usd_per_hour": of.wasting,
-        "month_net_usd": None,
+        "month_net_usd": services and services.total.net,
     }
     month: list[Block] = []
     if services:
-        largest = sorted(services.rows, key=lambda row: -row.money.net)[:_SERVICES]
-        total = ("total", usd(services.total.net))
-        month.append(replace(_BY_SERVICE.table(largest), total=total))
+        month.append(replace(_BY_SERVICE.table(largest), total=("total", usd(services.total.net))))
         if services.billed_through:
             month.append(quiet("Billed through ", When(services.billed_through)))
-        data["services"] = _BY_SERVICE.data(largest)
-        data["month_to_date"] = {"start": services.window.start, "end": services.window.end}
-        data["month_net_usd"] = services.total.net
 
     alerts: list[Block] = []
     for alert in of.speaking[:_HOME_MOST]:
@@ -427,9 +426,8 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         lasted = since(alert.anomaly.window.start, of.now)
         state = held_words(alert) or owner_of(alert)
         words = f" · {where(alert)} · {cost}since {lasted} · {state}"
-        alerts.append(text(Strong(alert.cause.facts.words), words))
         open_, ack = Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}")
-        alerts.append(Buttons((open_, ack)))
+        alerts += [text(Strong(alert.cause.facts.words), words), Buttons((open_, ack))]
 
     if len(of.speaking) > _HOME_MOST:
         alerts.append(quiet(f"and {len(of.speaking) - _HOME_MOST} more open"))

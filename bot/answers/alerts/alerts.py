@@ -64,9 +64,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
             " nothing needs to be named."
         )
 
-    # An alert may have opened at this very instant, and a window ends before its end.
-    window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
-    history = ports.stores.alerts.history(window, Labels())
+    history = lately(ports, request.at)
     exact = [alert for alert in history if name in {alert.id, alert.key}]
     concerned = [
         alert
@@ -81,6 +79,13 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         raise WrongInput(f"No alert of the last 15 days is called '{name}'{hint}.")
 
     return next((alert for alert in memory.alerts if alert.id == matches[0].id), matches[0])
+
+
+def lately(ports: Ports, at: datetime) -> Sequence[Alert]:
+    """Return the alerts of the last 15 days; may block."""
+    # An alert may have opened at this very instant, and a window ends before its end.
+    window = Window(at - KEPT, at + timedelta(seconds=1))
+    return ports.stores.alerts.history(window, Labels())
 
 
 def find_with_words(ports: Ports, request: Request, name: str, words: str) -> tuple[Alert, str]:
@@ -106,14 +111,14 @@ def _thread_alert(memory: State, request: Request) -> Alert | None:
 
 def _thread_entry(memory: State, request: Request) -> NotificationLogEntry | None:
     """Return the log entry of the message in whose thread the line was typed; None elsewhere."""
-    if not request.thread:
-        return None
     # A chat with one person has no address.
     return next(
         (
             entry
             for entry in memory.notification_log
-            if entry.message == request.thread and request.channel in (entry.channel, "")
+            if request.thread
+            and entry.message == request.thread
+            and request.channel in (entry.channel, "")
         ),
         None,
     )
@@ -150,7 +155,7 @@ def asking_card(alert: Alert, doing: str, length: timedelta, line: str, now: dat
 
     `Snooze`, `Mute alerts like it`.
     """
-    ends, waste = now + length, alert.waste if alert.firing else None
+    waste = alert.waste if alert.firing else None
     spoken = rounded_duration(length) if length > LONG else write_duration(length)
     spans: list[Span] = ["Until "]
     if waste and waste.per_hour:
@@ -159,17 +164,21 @@ def asking_card(alert: Alert, doing: str, length: timedelta, line: str, now: dat
         hours = Decimal(str(length.total_seconds())) / 3600
         # What it will have cost by then can be told only where it goes on.
         spans[-1:] = [", about ", Strong(about(waste.per_hour * hours)), " more by "]
-    place = f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"
-    go_on = Button(f"{doing} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY)
 
-    blocks = (
-        text(*spans, When(ends), ". Nobody is notified of it until then."),
-        quiet(f"{place}. The answer has a button to undo it."),
-        Buttons((go_on,)),
+    return Card(
+        f"{doing} for {spoken}? Nothing is muted yet",
+        Tone.WARNING,
+        (
+            text(*spans, When(now + length), ". Nobody is notified of it until then."),
+            quiet(f"{_place(alert)}. The answer has a button to undo it."),
+            Buttons((Button(f"{doing} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY),)),
+        ),
+        {"alert": alert.id, "asks": True},
     )
-    title = f"{doing} for {spoken}? Nothing is muted yet"
 
-    return Card(title, Tone.WARNING, blocks, {"alert": alert.id, "asks": True})
+
+def _place(alert: Alert) -> str:
+    return f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"
 
 
 _MOST = 12
@@ -226,12 +235,6 @@ def alerts_card(
         Column("so far", lambda alert: alert.waste.so_far if alert.waste else None, USD),
         Column("state", state),
     )
-    buttons = []
-    for alert in ranked[:4]:
-        place = alert.anomaly.labels.cluster or alert.id
-        words = f"{alert.cause.facts.words} · {place}"[:40]
-        buttons.append(Button(words, f"alert {alert.id}"))
-
     blocks = (
         *(() if window else unseen(seen)),
         columns.table(
@@ -240,7 +243,15 @@ def alerts_card(
             rest="and {} more; name a cluster to see its own: alerts CLUSTER",
             opens=lambda alert: f"alert {alert.id}",
         ),
-        Buttons(tuple(buttons)),
+        Buttons(
+            tuple(
+                Button(
+                    f"{alert.cause.facts.words} · {alert.anomaly.labels.cluster or alert.id}"[:40],
+                    f"alert {alert.id}",
+                )
+                for alert in ranked[:4]
+            )
+        ),
     )
 
     return Card(f"{title}{scope}", tone, blocks, data)
@@ -250,15 +261,12 @@ def state(alert: Alert) -> str:
     """Say in a word or two where the alert is in its life."""
     if not alert.firing:
         return "over"
-    if alert.muted_by:
-        return muted_words(alert)
-    return held_words(alert) or "open"
+    return muted_words(alert) if alert.muted_by else held_words(alert) or "open"
 
 
 def decided_card(alert: Alert, decision: str) -> Card:
     """Confirm a decision to the person who made it."""
-    place = f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"
-    return Card(decision, Tone.GOOD, (quiet(place),), {"alert": alert.id})
+    return Card(decision, Tone.GOOD, (quiet(_place(alert)),), {"alert": alert.id})
 
 
 def undoable(card: Card, line: str) -> Card:
@@ -286,6 +294,7 @@ def snooze_form(alert: Alert) -> Card:
     )
     form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
     title = f"Snooze: {alert.cause.facts.words} · {where(alert)}"
+
     return Card(title, Tone.INFO, (form,), {"alert": alert.id})
 
 
@@ -341,6 +350,7 @@ def alerts(
         ]
     if cluster and not listed:
         refuse_misspelt(ports, request, cluster)
+
     return alerts_card(listed, request.at, window, memory.coverage(request.at))
 
 
@@ -401,8 +411,7 @@ def ack(
 def unack(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Take an acknowledgement back."""
     target = find_alert(ports, request, name)
-    title = "Acknowledgement withdrawn"
-    return decide(ports, request, target, DecisionKind.UNACKNOWLEDGE, title)
+    return decide(ports, request, target, DecisionKind.UNACKNOWLEDGE, "Acknowledgement withdrawn")
 
 
 @command(
@@ -484,8 +493,7 @@ def decide(
     ports: Ports, request: Request, target: Alert, kind: DecisionKind, title: str, note: str = ""
 ) -> Card:
     """Keep a person's decision about an alert, and confirm it by its title."""
-    decision = decision_of(request, target, kind, note)
-    ports.stores.alerts.save(StateUpdate(decisions=[decision]))
+    ports.stores.alerts.save(StateUpdate(decisions=[decision_of(request, target, kind, note)]))
     return decided_card(target, title)
 
 
@@ -500,6 +508,7 @@ def decision_of(
     # Without a stamp the id is made as it was before there were any.
     parts = (target.id, kind, user.id, request.at.isoformat(), stamp)
     digest = hashlib.sha256("|".join(filter(None, parts)).encode()).hexdigest()
+
     return Decision(f"d{digest[:11]}", target.id, kind, user.id, user.name, request.at, note)
 
 

@@ -6,15 +6,14 @@ import asyncio
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
 
 from bot.answers.alerts.alerts import (
-    KEPT,
     WHICH,
     decided_card,
     decision_of,
     find_alert,
     find_with_words,
+    lately,
     undoable,
 )
 from bot.cards.alert_words import where
@@ -23,9 +22,7 @@ from bot.cards.lines import quote
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind
-from bot.model.labels import Labels
 from bot.model.request import Request, User
-from bot.model.window import Window
 from bot.ports import Ports, StateUpdate
 
 ME = "me"
@@ -90,12 +87,13 @@ async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
 
 def _known(ports: Ports, request: Request) -> list[User]:
     """Return who asks, and the people who lately decided of alerts or had one, each once."""
-    window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
-    alerts = ports.stores.alerts.history(window, Labels())
+    alerts = lately(ports, request.at)
     people = [request.user]
     for decision in reversed(ports.stores.alerts.decisions(*(alert.id for alert in alerts))):
-        people.append(User(decision.by, decision.by_name))
-        people.append(User(decision.assignee, decision.assignee_name))
+        people += [
+            User(decision.by, decision.by_name),
+            User(decision.assignee, decision.assignee_name),
+        ]
 
     # Who asks stands first, and of several names of a person the newest stays.
     return list({user.id: user for user in reversed(people) if user.id}.values())[::-1]
@@ -143,8 +141,9 @@ async def assign(
         assignee_name=whom.name,
     )
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[decision]))
-    title = "Assigned to you" if whom.id == request.user.id else f"Assigned to {decision.whom}"
-    confirmed = decided_card(target, title)
+    confirmed = decided_card(
+        target, "Assigned to you" if whom.id == request.user.id else f"Assigned to {decision.whom}"
+    )
     if not whom.id:
         unreached = quiet(f"No address of {whom.name} is known, so nobody is mentioned.")
         confirmed = replace(confirmed, blocks=(*confirmed.blocks, unreached))
@@ -172,9 +171,10 @@ def unassign(ports: Ports, request: Request, name: str = WHICH) -> Card:
         assignee_name=current.assignee_name,
     )
     ports.stores.alerts.save(StateUpdate(decisions=[decision]))
-    confirmed = decided_card(target, f"No longer assigned to {current.whom}")
 
-    return undoable(confirmed, _line_of(current))
+    return undoable(
+        decided_card(target, f"No longer assigned to {current.whom}"), _line_of(current)
+    )
 
 
 def _line_of(decision: Decision) -> str:

@@ -35,7 +35,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import Column, Columns
-from bot.cards.words import clock, quantity
+from bot.cards.words import clock, noted, quantity
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
@@ -76,12 +76,7 @@ def why_card(
         "silence": "Muted by the silence ",
         "policy": "Muted by the setting ",
     }
-    suggestions, taken_decisions = remedies(alert), []
-    for decision in decisions:
-        note = f": {decision.note}" if decision.note else ""
-        whom = f" {decision.whom}" if decision.whom else ""
-        words = f"{_DECIDED[decision.doing]}{whom} by {decision.who} at "
-        taken_decisions.append(quiet(words, When(decision.at), note))
+    suggestions = remedies(alert)
 
     judged = ""
     if score := judgements.score:
@@ -115,7 +110,7 @@ def why_card(
         price and quiet(f"{price}."),
         bool(suggestions) and text(advice),
         [text("• ", *coded(line)) for line in suggestions[:5]],
-        taken_decisions,
+        [quiet(f"{_doing(x)} by {x.who} at ", When(x.at), noted(x.note)) for x in decisions],
         quiet("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
         Buttons(
             (
@@ -152,8 +147,10 @@ def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     silences = ports.stores.alerts.load(request.at).silences
     scores = scores_within(ports, Window(request.at - _JUDGED_FOR, request.at))
     score = next((score for score in scores if score.rule == target.anomaly.rule), None)
-    chart = chart_of(ports, request, target)
-    return why_card(target, decisions, chart, request.at, Judgements(silences, score))
+
+    return why_card(
+        target, decisions, chart_of(ports, request, target), request.at, Judgements(silences, score)
+    )
 
 
 _JUDGED_FOR = timedelta(days=90)
@@ -176,6 +173,11 @@ _SAID = {
     Reason.DECIDED: "Sent: what was decided",
     Reason.UPDATED: "Sent: its dollars, updated",
 }
+
+
+def _doing(decision: Decision) -> str:
+    """Say what was decided, and of whom."""
+    return f"{_DECIDED[decision.doing]} {decision.whom}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -207,21 +209,18 @@ def events(
         Event(alert.opened, "seen", opened),
     ]
     if alert.closed:
-        happened.append(Event(alert.seen, "seen", "Seen for the last time"))
-        happened.append(Event(alert.closed, "seen", "Over"))
+        happened += [
+            Event(alert.seen, "seen", "Seen for the last time"),
+            Event(alert.closed, "seen", "Over"),
+        ]
 
-    for decision in decisions:
-        note = f": {decision.note}" if decision.note else ""
-        whom = f" {decision.whom}" if decision.whom else ""
-        words = f"{_DECIDED[decision.doing]}{whom}{note}"
-        happened.append(Event(decision.at, "decided", words, decision.who))
+    happened += [Event(x.at, "decided", f"{_doing(x)}{noted(x.note)}", x.who) for x in decisions]
 
     for silence in silences:
         # A pattern is told by the judgement that made it.
         if silence.alert != alert.id or silence.pattern:
             continue
-        reason = f": {silence.reason}" if silence.reason else ""
-        words = f"Snoozed until {clock(silence.ends)} UTC{reason}"
+        words = f"Snoozed until {clock(silence.ends)} UTC{noted(silence.reason)}"
         happened.append(Event(silence.starts, "decided", words, silence.who))
         if silence.ended_at:
             happened.append(Event(silence.ended_at, "seen", "The snooze ended"))
@@ -263,7 +262,6 @@ def timeline(ports: Ports, request: Request, name: str = WHICH) -> Card:
     alert, store = find_alert(ports, request, name), ports.stores.alerts
     memory = store.load(request.at)
     sent = [entry for entry in memory.notification_log if alert.id in entry.alerts]
-    silences = (*memory.silences, *memory.slept)
-    happened = events(alert, store.decisions(alert.id), silences, sent)
+    happened = events(alert, store.decisions(alert.id), (*memory.silences, *memory.slept), sent)
 
     return timeline_card(alert, happened, request.at)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.answers.config.preview import budget_card, preview_card, promised_card
 from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
 from bot.cards.card import Card
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable, WrongInput, nearest, refuse
 from bot.grammar.line import read_line
 from bot.grammar.names import SCOPES, unseen
 from bot.grammar.registry import Needs, arg, command
@@ -68,10 +68,9 @@ def config_set(
     changes = read_changes(_pairs(key, value, for_, pairs), scope)
     standing = _standing(ports)
     effective = _effective(applied(ports.site.base, standing), standing, changes)
-    overrides = stacked(standing, effective)
-    preview, comparison = draft(ports, request, VersionKind.SET, effective, overrides)
+    drafted = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
 
-    return preview_card(preview, comparison, unseen(ports, request, scope))
+    return preview_card(*drafted, unseen(ports, request, scope))
 
 
 @command(
@@ -120,11 +119,9 @@ def config_budget(
         LEAST: f"{budget.least_caught:.4%}",
     }
     changes = _effective(current, standing, read_changes(wanted.items(), everywhere))
-    preview, comparison = draft(
-        ports, request, VersionKind.SET, changes, stacked(standing, changes)
-    )
+    drafted = draft(ports, request, VersionKind.SET, changes, stacked(standing, changes))
 
-    return promised_card(preview_card(preview, comparison), seen, point, budget)
+    return promised_card(preview_card(*drafted), seen, point, budget)
 
 
 @command(
@@ -149,9 +146,10 @@ def config_change(
         for setting in settings_of(rule)
         if setting.scoped or not str(scope)
     ]
-    values = {key: shown(policy, scope, key) for key in SETTINGS}
 
-    return form_card(" and ".join(rules), chosen, values, scope)
+    return form_card(
+        " and ".join(rules), chosen, {key: shown(policy, scope, key) for key in SETTINGS}, scope
+    )
 
 
 @command(
@@ -246,12 +244,13 @@ def config_undo(
             origin = restored
         target = origin - 1
 
-    if target < 0:
-        raise WrongInput("There is nothing to undo: only the settings file applies.")
-    if target not in versions and target != 0:
-        raise WrongInput(
-            f"There is no version {target} to go back to; 'config history' lists them."
-        )
+    refuse(
+        (target < 0, "There is nothing to undo: only the settings file applies."),
+        (
+            target not in versions and target != 0,
+            f"There is no version {target} to go back to; 'config history' lists them.",
+        ),
+    )
 
     standing, earlier = (versions[n].overrides if n else () for n in (newest, target))
     base, who = ports.site.base, request.user
@@ -292,15 +291,13 @@ def config_import(
     if "=" not in pasted and "[" not in pasted:
         pasted, file = ports.site.files.policy(toml, request), toml
     overrides = replaced(ports.site.base, read_policy(pasted, file))
-    preview, comparison = draft(ports, request, VersionKind.IMPORT, overrides, overrides)
 
-    return preview_card(preview, comparison)
+    return preview_card(*draft(ports, request, VersionKind.IMPORT, overrides, overrides))
 
 
 def _standing(ports: Ports) -> tuple[Override, ...]:
     """Return the overrides of the newest version."""
-    newest = ports.stores.versions.versions(1)
-    return newest[0].overrides if newest else ()
+    return next((version.overrides for version in ports.stores.versions.versions(1)), ())
 
 
 def _effective(
@@ -328,15 +325,13 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
     words += [(pair.dimension, ",".join(pair.values)) for pair in more]
     pairs = []
     for name, text in words:
-        if f"{name}.on" in SETTINGS:
-            pairs.append((f"{name}.on", text))
-            continue
-        if "." not in name and name not in FAMILIES:
+        is_switch = f"{name}.on" in SETTINGS
+        if not is_switch and "." not in name and name not in FAMILIES:
             hint = nearest(
                 name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings"
             )
             raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
-        pairs.append((name, text))
+        pairs.append((f"{name}.on" if is_switch else name, text))
 
     rules = {name.partition(".")[0] for name, _ in pairs}
     if length and len(rules) != 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -31,7 +30,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import COUNT, RATIO, SHARE, USD, Column, Columns, Unit
-from bot.cards.words import clock, day, period
+from bot.cards.words import clock, day, few, period
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, arg, command
 from bot.model.alert import Alert
@@ -60,16 +59,22 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
         Button("Cancel", f"config cancel {draft.id}"),
     )
     sides = (seen.before, seen.after)
-    rows = [
+    rows = (
         ("alerts sent", *(f"{len(side.notified)}" for side in sides)),
         ("muted", *(f"{side.muted}" for side in sides)),
-    ]
-    for name in sorted({*seen.before.notifications, *seen.after.notifications}):
-        counts = (f"{side.notifications.get(name, 0)}" for side in sides)
-        rows.append((f"messages and edits to {name}", *counts))
-    rows.append(("waste caught", *(usd(side.usd) for side in sides)))
-    delays = ("–" if side.delay is None else duration_text(side.delay) for side in sides)
-    rows.append(("median delay", *delays))
+        *(
+            (
+                f"messages and edits to {name}",
+                *(f"{side.notifications.get(name, 0)}" for side in sides),
+            )
+            for name in sorted({*seen.before.notifications, *seen.after.notifications})
+        ),
+        ("waste caught", *(usd(side.usd) for side in sides)),
+        (
+            "median delay",
+            *("–" if side.delay is None else duration_text(side.delay) for side in sides),
+        ),
+    )
     headings = (
         Heading(f"last {rounded_duration(seen.window.length)}"),
         Heading("current policy", Align.RIGHT),
@@ -84,7 +89,7 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
     blocks = compose(
         edit_lines(draft.edits),
         [text(note) for note in notes],
-        Table(headings, tuple(rows)),
+        Table(headings, rows),
         _verdict(seen),
         bool(seen.appear) and _ALERTS.table(seen.appear, most=_MOST, caption="Alerts that appear"),
         bool(seen.disappear)
@@ -119,10 +124,7 @@ _ALERTS = Columns[Alert](
 
 def edit_lines(edits: Sequence[Edit]) -> list[Block]:
     """Write each edit on a line: `idle.below 5% → 15% for cluster=llama`."""
-    lines = [edit_words(edit) for edit in edits[:_EDITS]]
-    if len(edits) > _EDITS:
-        lines.append(f"and {counted(len(edits) - _EDITS, 'more setting')}")
-    return [text(Strong(line)) for line in lines]
+    return [text(Strong(x)) for x in few([edit_words(edit) for edit in edits], _EDITS, "setting")]
 
 
 def edit_words(edit: Edit) -> str:
@@ -146,12 +148,11 @@ def _verdict(seen: PolicyComparison) -> Block:
 
     parts = []
     if seen.appear:
-        waste = usd(spent(seen.appear))
-        parts.append(f"{counted(len(seen.appear), 'alert')} more, {waste} of waste")
+        added = counted(len(seen.appear), "alert")
+        parts.append(f"{added} more, {usd(spent(seen.appear))} of waste")
     if seen.disappear:
-        missed = usd(spent(seen.disappear))
-        count = counted(len(seen.disappear), "alert")
-        parts.append(f"{count} fewer, {missed} of waste not reported")
+        fewer = counted(len(seen.disappear), "alert")
+        parts.append(f"{fewer} fewer, {usd(spent(seen.disappear))} of waste not reported")
 
     if not parts:
         return text("No alert appears or disappears", delayed, ".")
@@ -168,22 +169,25 @@ def _chart(seen: PolicyComparison) -> Chart:
     days = [first + timedelta(days=i) for i in range((last - first).days + 1)]
     gone = {alert.id for alert in seen.disappear}
     unchanged = [alert for alert in seen.before.notified if alert.id not in gone]
-    series = []
-    for name, alerts, tone in (
+    stacks = (
         ("both", unchanged, Tone.INFO),
         ("new", seen.appear, Tone.WARNING),
         ("gone", seen.disappear, Tone.OVER),
-    ):
-        per_day = Counter(alert.opened.date() for alert in alerts)
-        series.append(Series(name, tuple(float(per_day[date]) for date in days), tone))
-
+    )
     changed = f"{len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
 
     return Chart(
         ChartKind.BAR,
         "Alerts a day",
         "",
-        tuple(series),
+        tuple(
+            Series(
+                name,
+                tuple(float(sum(x.opened.date() == date for x in alerts)) for date in days),
+                tone,
+            )
+            for name, alerts, tone in stacks
+        ),
         categories=tuple(day(seen.window.start + (date - first)) for date in days),
         summary=f"Alerts: {len(unchanged)} sent either way, {changed}.",
         timed=True,
@@ -216,6 +220,7 @@ def budget_card(seen: Frontier, promised: Budget) -> Card:
     sent = counted(current.messages, "message")
     length = rounded_duration(seen.window.length)
     title = f"Alert budget: {sent} in {length} covered {_share(seen, current)}"
+
     return Card(title, Tone.INFO, blocks, _data(seen, current, promised))
 
 
@@ -264,13 +269,12 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     if most and seen.per_week(point) > most:
         parts.append(f" No floor keeps to {most:g} a week: these carried no dollars to judge by.")
     elif most:
-        chance = seen.held(point, most)
-        parts.append(
-            f" At most {most:g} a week holds in {SHARE.write(chance)} of weeks like these."
-        )
+        chance = SHARE.write(seen.held(point, most))
+        parts.append(f" At most {most:g} a week holds in {chance} of weeks like these.")
     if seen.caught(point) < least:
         enough = next((x for x in seen.points if seen.caught(x) >= least), seen.points[-1])
         parts.append(f" {SHARE.write(least)} of wasted dollars take {_a_week(seen, enough)}.")
+
     return text(*parts)
 
 
@@ -283,15 +287,21 @@ def _frontier_chart(seen: Frontier, chosen: Point) -> Chart:
     points = seen.points[:_FLOORS]
     names = [_name(point, seen, chosen) for point in points]
     shares = [100 * seen.caught(point) for point in points]
-    series = []
-    for name, tone in ((_OTHERS, Tone.INFO), (_TODAY, Tone.WARNING), (_CHOSEN, Tone.GOOD)):
-        bars = tuple(s if n == name else 0.0 for n, s in zip(names, shares, strict=True))
-        series += [Series(name, bars, tone)] if name in names else []
+    tones = {_OTHERS: Tone.INFO, _TODAY: Tone.WARNING, _CHOSEN: Tone.GOOD}
+
     return Chart(
         ChartKind.BAR,
         "Wasted dollars covered, by messages a week",
         "%",
-        tuple(series),
+        tuple(
+            Series(
+                name,
+                tuple(s if n == name else 0.0 for n, s in zip(names, shares, strict=True)),
+                tone,
+            )
+            for name, tone in tones.items()
+            if name in names
+        ),
         categories=tuple(_RATE.write(seen.per_week(point)) for point in points),
         summary=f"{_a_week(seen, chosen)} cover {_share(seen, chosen)}.",
     )
@@ -368,36 +378,36 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
         elif not isinstance(mark, list | dict):
             marks.append((key, "–" if mark is None else str(mark)))
 
-    blocks = compose(
-        table.table(alerts, most=_BACKTEST_MOST) if alerts else quiet("No alerts."),
-        Facts(tuple((key.replace("_", " "), mark) for key, mark in marks)) if grade else None,
-        quiet(f"{counted(seen.ticks, 'tick')}, {period(seen.window)}"),
-    )
-
     keys = {alert.id: alert.key for alert in alerts}
-
-    data = {
-        "start": seen.window.start,
-        "end": seen.window.end,
-        "ticks": seen.ticks,
-        "alerts": [alert_data(alert) for alert in alerts],
-        "notices": [
-            {
-                "id": notification.id,
-                "channel": notification.channel,
-                "reason": notification.reason.value,
-                "at": notification.at,
-                "alerts": [keys.get(alert.id, alert.key) for alert in notification.alerts],
-            }
-            for notification in seen.notifications
-        ],
-        "grade": dict(grade) if grade else None,
-    }
     sent = counted(len(seen.notifications), "notification")
     counts = f"{counted(len(notified), 'alert')}, {sent}"
-    title = f"{name}: {counts}, {usd(total)} of waste seen"
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"{name}: {counts}, {usd(total)} of waste seen",
+        Tone.INFO,
+        compose(
+            table.table(alerts, most=_BACKTEST_MOST) if alerts else quiet("No alerts."),
+            Facts(tuple((key.replace("_", " "), mark) for key, mark in marks)) if grade else None,
+            quiet(f"{counted(seen.ticks, 'tick')}, {period(seen.window)}"),
+        ),
+        {
+            "start": seen.window.start,
+            "end": seen.window.end,
+            "ticks": seen.ticks,
+            "alerts": [alert_data(alert) for alert in alerts],
+            "notices": [
+                {
+                    "id": notification.id,
+                    "channel": notification.channel,
+                    "reason": notification.reason.value,
+                    "at": notification.at,
+                    "alerts": [keys.get(alert.id, alert.key) for alert in notification.alerts],
+                }
+                for notification in seen.notifications
+            ],
+            "grade": dict(grade) if grade else None,
+        },
+    )
 
 
 DAY = timedelta(days=1)

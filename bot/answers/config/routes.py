@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
+from bot.cards.words import few
 from bot.errors import WrongInput
 from bot.grammar.names import noting_unseen
 from bot.grammar.registry import Needs, arg, command
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Severity
-from bot.model.money import counted
 from bot.model.request import Request, Role
 from bot.model.route import NODE_GROUP, Route, Routes, distinct
 from bot.model.spend import Filter
@@ -22,7 +22,6 @@ from bot.ports import Ports
 from bot.settings.routes import route_of, routes_now, subscribe, subscriptions
 from bot.watch.route import route
 
-_COLUMNS = (Heading("alerts"), Heading("go to"), Heading("because"))
 _MOST, _FEW = 20, 6
 
 
@@ -52,16 +51,17 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     mapped = [
         f"{rule.owner} has "
         + " ".join(f"{name}={','.join(patterns)}" for name, patterns in rule.where)
-        for rule in rules[:_FEW]
+        for rule in rules
     ]
-    if len(rules) > _FEW:
-        mapped.append(f"and {counted(len(rules) - _FEW, 'more rule')}")
     owners = ", ".join(sorted({*routes.owners, *routes.mapping.people}))
 
     blocks = compose(
-        Table(_COLUMNS, cells, rest=hidden),
+        Table((Heading("alerts"), Heading("go to"), Heading("because")), cells, rest=hidden),
         owners and quiet("Owners with an address: ", owners),
-        bool(mapped) and quiet(f"By the mapping file, the first that fits: {'; '.join(mapped)}."),
+        bool(mapped)
+        and quiet(
+            f"By the mapping file, the first that fits: {'; '.join(few(mapped, _FEW, 'rule'))}."
+        ),
         quiet(
             "To subscribe a channel, type in it: subscribe cluster=llama. To test a route:"
             " routes test cluster=llama cause=idle"
@@ -107,24 +107,25 @@ def tried_card(
 
     late = f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}."
 
-    blocks = compose(
-        text("It goes to ", ", ".join(heard), "."),
-        bool(escalated) and text(late),
-        by_file and text(f"{name} owns it by the mapping file."),
-        text(who),
-        money and quiet("It is about money, or about what is bought or kept for nothing."),
-        Buttons((Button("All routes", "routes"),)),
+    return Card(
+        f"Where it would go: {conditions}",
+        Tone.INFO,
+        compose(
+            text("It goes to ", ", ".join(heard), "."),
+            bool(escalated) and text(late),
+            by_file and text(f"{name} owns it by the mapping file."),
+            text(who),
+            money and quiet("It is about money, or about what is bought or kept for nothing."),
+            Buttons((Button("All routes", "routes"),)),
+        ),
+        {
+            "alerts": conditions,
+            "to": list(heard),
+            "escalate": list(escalated),
+            "owner": address,
+            "owner_name": name,
+        },
     )
-
-    data = {
-        "alerts": conditions,
-        "to": list(heard),
-        "escalate": list(escalated),
-        "owner": address,
-        "owner_name": name,
-    }
-
-    return Card(f"Where it would go: {conditions}", Tone.INFO, blocks, data)
 
 
 def trial_card(conditions: str) -> Card:
@@ -147,14 +148,13 @@ def seen_card(name: str) -> Card:
 
 def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     """Confirm which alerts a channel hears from the next look at the fleet on."""
+    listed = [str(route) for route in routes]
     title = "This channel has no subscriptions"
     note = "Alerts that were already sent here are still updated until they end. "
     if routes:
-        title = f"This channel is notified of {'; '.join(map(str, routes))}"
-        note = "From the next tick on. "
-    data = {"channel": channel, "routes": [str(route) for route in routes]}
+        title, note = f"This channel is notified of {'; '.join(listed)}", "From the next tick on. "
 
-    return Card(title, Tone.GOOD, (quiet(note, channel),), data)
+    return Card(title, Tone.GOOD, (quiet(note, channel),), {"channel": channel, "routes": listed})
 
 
 SEEN = "routes seen"
@@ -169,8 +169,9 @@ _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
 )
 def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
-    table = routes_now(ports.site.current_routes(), ports.stores.documents)
-    return routes_card(table, ports.site.channels)
+    return routes_card(
+        routes_now(ports.site.current_routes(), ports.stores.documents), ports.site.channels
+    )
 
 
 @command(
@@ -201,12 +202,14 @@ async def routes_test(
     claims = {"namespace": labels.namespace, "launcher": launcher}
     owners = tuple(f"{kind}:{claim}" for kind, claim in claims.items() if claim)
     alert = Alert("", anomaly, request.at, request.at, owner=owner or mapped, claims=owners)
-    heard = distinct([*ports.site.channels, *route(alert, table)])
-    escalated = table.escalate if alert.severity is Severity.CRITICAL else ()
     name = next((candidate for candidate in alert.owners if table.owner(candidate)), alert.owner)
-    money = bool(table.finops_of(alert.cause))
     card = tried_card(
-        str(tried), heard, escalated, (name, table.owner(name)), by_file=bool(mapped), money=money
+        str(tried),
+        distinct([*ports.site.channels, *route(alert, table)]),
+        table.escalate if alert.severity is Severity.CRITICAL else (),
+        (name, table.owner(name)),
+        by_file=bool(mapped),
+        money=bool(table.finops_of(alert.cause)),
     )
 
     return await noting_unseen(card, ports, request, tried.selector)
@@ -289,9 +292,6 @@ def _here(request: Request) -> str:
 
 
 def _wanted_route(where: tuple[Filter, ...]) -> Route:
-    for pair in where:
-        if pair.negated or len(pair.values) != 1:
-            raise WrongInput(
-                f"'{pair}' asks for more than one value; write {pair.dimension}=VALUE."
-            )
+    if odd := next((pair for pair in where if pair.negated or len(pair.values) != 1), None):
+        raise WrongInput(f"'{odd}' asks for more than one value; write {odd.dimension}=VALUE.")
     return route_of([(pair.dimension, pair.values[0]) for pair in where], ())

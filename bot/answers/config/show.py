@@ -56,19 +56,25 @@ def applied_card(version: Version, again: bool = False) -> Card:
         verb = "Undone"
 
     if version.restores is not None:
-        back = f": back at version {version.restores}" if version.restores else _FILE_ALONE
+        back = (
+            f": back at version {version.restores}"
+            if version.restores
+            else ": the settings file alone"
+        )
 
-    blocks = (
-        *edit_lines(version.edits),
-        quiet("It takes effect at the next tick, in every replica. ", *_who(version)),
-        Buttons((*_undo(version, "Undo"), _HISTORY)),
+    return Card(
+        f"{verb} as version {version.number}{back}",
+        Tone.GOOD,
+        (
+            *edit_lines(version.edits),
+            quiet("It takes effect at the next tick, in every replica. ", *_who(version)),
+            Buttons((*_undo(version, "Undo"), _HISTORY)),
+        ),
+        version_data(version),
+        public=True,
     )
-    title = f"{verb} as version {version.number}{back}"
-
-    return Card(title, Tone.GOOD, blocks, version_data(version), public=True)
 
 
-_FILE_ALONE = ": the settings file alone"
 _HISTORY = Button("History", "config history")
 
 
@@ -116,22 +122,24 @@ def history_card(versions: Sequence[Version], attempts: Sequence[Attempt], page:
     shown = versions[(page - 1) * _MOST : page * _MOST]
     shown_refused = refused[(page - 1) * _REFUSED : page * _REFUSED]
     undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
-    older = Button("Older", f"config history page={page + 1}") if page < pages else None
-    buttons = (*undo, *filter(None, (older,)))
-    blocks = compose(
-        bool(shown) and _VERSIONS.table(shown),
-        not versions and quiet("Nobody has changed the policy: the settings file applies."),
-        bool(shown_refused) and _REFUSALS.table(shown_refused, caption="Refused"),
-        pages > 1 and quiet(f"Page {page} of {pages}; csv config history has all of them."),
-        bool(buttons) and Buttons(buttons),
+    older = (Button("Older", f"config history page={page + 1}"),) if page < pages else ()
+    buttons = (*undo, *older)
+
+    return Card(
+        "Who changed the policy",
+        Tone.INFO,
+        compose(
+            bool(shown) and _VERSIONS.table(shown),
+            not versions and quiet("Nobody has changed the policy: the settings file applies."),
+            bool(shown_refused) and _REFUSALS.table(shown_refused, caption="Refused"),
+            pages > 1 and quiet(f"Page {page} of {pages}; csv config history has all of them."),
+            bool(buttons) and Buttons(buttons),
+        ),
+        {
+            "versions": [version_data(version) for version in versions],
+            "attempts": [vars(attempt) for attempt in attempts],
+        },
     )
-
-    data = {
-        "versions": [version_data(version) for version in versions],
-        "attempts": [vars(attempt) for attempt in attempts],
-    }
-
-    return Card("Who changed the policy", Tone.INFO, blocks, data)
 
 
 def version_card(version: Version) -> Card:
@@ -139,21 +147,25 @@ def version_card(version: Version) -> Card:
     summary, facts = version.shown, []
     if "alerts" in summary:
         facts.append(("alerts sent", _CHANGE.format(*summary["alerts"])))
-    for channel, counts in summary.get("notices", {}).items():
-        facts.append((f"notifications to {channel}", _CHANGE.format(*counts)))
+    facts += [
+        (f"notifications to {channel}", _CHANGE.format(*counts))
+        for channel, counts in summary.get("notices", {}).items()
+    ]
     if "waste_usd" in summary:
         facts.append(("waste caught", "${} → ${}".format(*summary["waste_usd"])))
     line = f"config undo to={version.number - 1}"
 
-    blocks = compose(
-        edit_lines(version.edits),
-        quiet(*_who(version)),
-        bool(summary) and Facts(tuple(facts)),
-        Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
+    return Card(
+        f"Version {version.number} of the policy",
+        Tone.INFO,
+        compose(
+            edit_lines(version.edits),
+            quiet(*_who(version)),
+            bool(summary) and Facts(tuple(facts)),
+            Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
+        ),
+        version_data(version),
     )
-    title = f"Version {version.number} of the policy"
-
-    return Card(title, Tone.INFO, blocks, version_data(version))
 
 
 def version_data(version: Version) -> dict[str, Any]:
@@ -209,15 +221,17 @@ def config_card(
     sources = "; ".join(f"{source} ({', '.join(listed)})" for source, listed in keys.items())
     change = _typed("config", _family(rule), scope)
 
-    blocks = compose(
-        table,
-        truth(newest),
-        sources and quiet(f"Sources: {sources}"),
-        Buttons((Button("Change…", change, opens=True), _HISTORY)),
+    return Card(
+        f"Settings{f' of {rule}' if rule else ''}{_for(scope)}",
+        Tone.INFO,
+        compose(
+            table,
+            truth(newest),
+            sources and quiet(f"Sources: {sources}"),
+            Buttons((Button("Change…", change, opens=True), _HISTORY)),
+        ),
+        {"settings": values},
     )
-    title = f"Settings{f' of {rule}' if rule else ''}{_for(scope)}"
-
-    return Card(title, Tone.INFO, blocks, {"settings": values})
 
 
 def truth(newest: Version | None) -> Block:
@@ -227,9 +241,8 @@ def truth(newest: Version | None) -> Block:
             "In force: the [policy] part of the settings file, and defaults for what it does not"
             " say."
         )
-    by = newest.who
     return quiet(
-        f"In force: version {newest.number} by {by}, ",
+        f"In force: version {newest.number} by {newest.who}, ",
         When(newest.at),
         ", over the [policy] part of the settings file. ",
         Code("config export"),
@@ -245,12 +258,19 @@ def chooser_card(
 ) -> Card:
     """Ask which settings shall change, and for whom; show those that differ from the defaults."""
     rules = tuple((family, family.replace("_", " ")) for family in families)
-    fields = [Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True)]
-    for name in SCOPES:
-        words = tuple((word, word) for word in choices.get(name, ()))
-        kind = FieldKind.CHOICE if words else FieldKind.TEXT
-        hint = "everywhere when left empty"
-        fields.append(Field(name, f"Only this {name}", kind, "", words, hint))
+    fields = (
+        Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True),
+        *(
+            Field(
+                name,
+                f"Only this {name}",
+                FieldKind.CHOICE if choices.get(name) else FieldKind.TEXT,
+                options=tuple((word, word) for word in choices.get(name, ())),
+                hint="everywhere when left empty",
+            )
+            for name in SCOPES
+        ),
+    )
 
     blocks = (
         _CHANGED.table(
@@ -262,7 +282,7 @@ def chooser_card(
         if changed
         else quiet("Every setting stands at its default."),
         truth(newest),
-        Form("Change settings", "config", tuple(fields), "Show"),
+        Form("Change settings", "config", fields, "Show"),
         Buttons((_HISTORY,)),
     )
 
@@ -278,7 +298,7 @@ _CHANGED = Columns[tuple[str, ...]](
 
 
 def form_card(
-    rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels, note: str = ""
+    rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels
 ) -> Card:
     """Ask for the values of one rule at one scope; a field left as it stands changes nothing."""
     title = f"Settings of {rule.replace('_', ' ')}{_for(scope)}"
@@ -292,12 +312,11 @@ def form_card(
         fields.append(Field(setting.key, label[:_LABEL], kind, values[setting.key], hint=hint))
 
     form = Form(title, _typed("config set", "", scope), tuple(fields), "Preview")
-    words = (
-        note
-        or "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
+    note = quiet(
+        "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
     )
 
-    return Card(title, Tone.INFO, (quiet(words), form), {"settings": dict(values)})
+    return Card(title, Tone.INFO, (note, form), {"settings": dict(values)})
 
 
 def export_card(toml: str) -> Card:
@@ -358,13 +377,13 @@ async def config(
         for setting in SETTINGS.values()
         if (default := setting.show(setting.default)) != setting.show(policy.values[setting.key])
     ]
-    for where, key, value in policy.overrides:
-        setting = SETTINGS[key]
-        rows.append((key, str(where), setting.show(value), setting.show(setting.default)))
+    rows += [
+        (key, str(where), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))
+        for where, key, value in policy.overrides
+    ]
     choices = await asyncio.to_thread(scopes, ports, request)
-    card = chooser_card(FAMILIES, choices, rows, newest)
 
-    return await noting_unseen(card, ports, request, scope)
+    return await noting_unseen(chooser_card(FAMILIES, choices, rows, newest), ports, request, scope)
 
 
 @command(
@@ -447,5 +466,4 @@ def settings_of(rule: str) -> list[Setting]:
 
 
 def _in_force(ports: Ports) -> tuple[Policy, Version | None]:
-    newest = ports.stores.versions.versions(1)
-    return ports.policy, newest[0] if newest else None
+    return ports.policy, next(iter(ports.stores.versions.versions(1)), None)

@@ -26,7 +26,9 @@ from bot.answers.cost.title import (
     hint_texts,
     is_derived,
     meaning_texts,
+    money_facts,
     named,
+    newest_uses,
     nothing_text,
     part_line,
     refuse_doubled,
@@ -36,9 +38,8 @@ from bot.answers.cost.title import (
     unread,
     unused_of,
 )
-from bot.answers.fleet.compiling import bill_data, compile_fact, compile_text
+from bot.answers.fleet.compiling import bill_data, compile_text
 from bot.cards.card import (
-    Block,
     Buttons,
     Card,
     Facts,
@@ -73,7 +74,7 @@ from bot.model.money import usd
 from bot.model.notification import Coverage, Known
 from bot.model.reading import bill_coverage
 from bot.model.request import Request
-from bot.model.spend import Commitment, CommitmentPlan, Filter, Money, Spend, Tally
+from bot.model.spend import Commitment, Filter, Money, Spend, Tally
 from bot.model.window import Window, month_of, rounded_duration
 from bot.ports import Ports
 
@@ -145,11 +146,9 @@ def _answer(
     tally = allocation.tally(window, by, where)
 
     # As many bars as can be told apart: hours of two days, days of two months, else months.
-    if window.length <= timedelta(days=2):
-        step = "hour"
-    else:
-        step = "day" if window.length <= timedelta(days=62) else "month"
-    step = next((name for name in by if name in TIMES), step)
+    steps = ((timedelta(days=2), "hour"), (timedelta(days=62), "day"), (timedelta.max, "month"))
+    usual = (name for most, name in steps if window.length <= most)
+    step = next((name for name in by if name in TIMES), next(usual))
     groups = [name for name in by if name not in TIMES][:1]
     over_time = allocation.tally(window, [step, *groups], where)
 
@@ -173,8 +172,9 @@ def _answer(
     # Where the month ends is worth a sentence to whom it is asked about so far.
     if window.start == month.start and request.at <= window.end <= month.end:
         if tally.billed_through:
-            fleet = fleet_of(ports, allocation.reading, where)
-            nowcast = forecast_month(allocation, request.at, where, fleet)
+            nowcast = forecast_month(
+                allocation, request.at, where, fleet_of(ports, allocation.reading, where)
+            )
 
         forecast = None if where else outlook.forecast(request.at)
         if forecast and tally.billed_through:
@@ -259,21 +259,22 @@ def cost_card(answer: CostAnswer) -> Card:
     """Draw the card; `data` holds every row, the table the largest."""
     tally, filters = answer.tally, answer.filters
     title = cost_title(tally, filters, answer.days)
-    aged: list[Block] = []
-    if tally.billed_through is not None:
-        words = ""
-        if tally.seen:
-            words += (
-                " The files hold later charges; the newest hours are not billed yet at this time."
-            )
-        if tally.window.end > tally.billed_through + timedelta(hours=1):
-            words += " The window reaches beyond it."
-        if tally.sources:
-            words += f" Source: {', '.join(tally.sources)}."
-        aged.append(quiet("Billed through ", When(tally.billed_through), "."))
-        aged += [detail(words.strip())] if words else []
-    aged += unseen(answer.seen)
-    aged += unread([x for x in answer.problems if x != answer.seen.because])
+    through = tally.billed_through
+    notes = (
+        "The files hold later charges; the newest hours are not billed yet at this time."
+        if tally.seen
+        else "",
+        "The window reaches beyond it."
+        if through and tally.window.end > through + timedelta(hours=1)
+        else "",
+        f"Source: {', '.join(tally.sources)}." if tally.sources else "",
+    )
+    aged = compose(
+        quiet("Billed through ", When(through), ".") if through else None,
+        detail(" ".join(filter(None, notes))) if through and any(notes) else None,
+        unseen(answer.seen),
+        unread([x for x in answer.problems if x != answer.seen.because]),
+    )
     data = cost_data(tally, filters) | answer.seen.data
     if not tally.rows:
         return Card(title, Tone.INFO, (nothing_text(tally), *aged), data)
@@ -283,21 +284,15 @@ def cost_card(answer: CostAnswer) -> Card:
     times = [name for name in tally.by if name in TIMES]
     ranked.sort(key=lambda row: [row.key[name] for name in times], reverse=True)
 
-    total = tally.total
-    parts = {"Gross": total.gross, "Discounts": total.discounts, "Credits": total.credits}
-    parts |= {"Tax": total.tax, "Net": total.net}
-    facts = [
-        (name, amount_of(amount, tally))
-        for name, amount in parts.items()
-        if amount or name in {"Gross", "Credits", "Net"}
-    ]
+    facts, compiling = money_facts(tally), answer.compiling
     data |= forecast_data(answer.nowcast, answer.expected) | split_data(tally, answer.hints)
-    if answer.compiling:
-        facts.append(compile_fact(answer.compiling))
-        data["compiling"] = bill_data(answer.compiling)
+    if compiling:
+        cost = usd(compiling.usd) if compiling.usd else "no price known"
+        facts.append(("of it compiling (est.)", cost))
+        data["compiling"] = bill_data(compiling)
 
     separator = "; " if answer.change is None or answer.change.ratio is None else ", "
-    lead = f"Amortised {amount_of(total.amortised, tally)}{separator}{_change_words(answer)}."
+    lead = f"Amortised {amount_of(tally.total.amortised, tally)}{separator}{_change_words(answer)}."
     blocks = compose(
         text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
         meaning_texts(tally, answer.over_time, filters),
@@ -309,6 +304,7 @@ def cost_card(answer: CostAnswer) -> Card:
         use_texts(answer.commitments),
         Buttons(tuple(drill_buttons(tally, filters, ranked))),
     )
+
     return Card(title, Tone.INFO, blocks, data)
 
 
@@ -342,6 +338,7 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
     """Return the stable data of `cost --json`: every row, those of time oldest first."""
     times = [name for name in tally.by if name in TIMES]
     rows = sorted(tally.rows, key=lambda row: [row.key[name] for name in times])
+
     return {
         "window": {"start": tally.window.start, "end": tally.window.end},
         "by": list(tally.by),
@@ -389,6 +386,7 @@ def _change_words(answer: CostAnswer) -> str:
     # Months are compared with each other, whatever the number of their days.
     if tally.window == month_of(tally.window.start):
         length = "month"
+
     return (
         f"{words} the {length} before by settled figures ({current} against {previous}, up to"
         f" {clock(change.part.end)} UTC)"
@@ -428,16 +426,19 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     def label(words: str) -> list[str]:
         return [words, *[""] * (len(tally.by) - 1)] if tally.by else []
 
-    lines, opened = [], []
-    for row in ranked[:_EVERY]:
-        names = [
-            named(row.key[name], name) + (DERIVED if is_derived(row, name) else "")
-            for name in tally.by
-        ]
-        grown = _grown(row_ratio(*answer.compared, row)) if answer.compared else ""
-        mark = "~" if is_mixed and row.estimated else ""
-        lines.append(_Line(names, row.money, [row], grown, mark))
-        opened.append(part_line(tally, answer.filters, row.key) if tally.by else "")
+    lines = [
+        _Line(
+            [
+                named(row.key[name], name) + (DERIVED if is_derived(row, name) else "")
+                for name in tally.by
+            ],
+            row.money,
+            [row],
+            _grown(row_ratio(*answer.compared, row)) if answer.compared else "",
+            "~" if is_mixed and row.estimated else "",
+        )
+        for row in ranked[:_EVERY]
+    ]
 
     # All rows are drawn: what a chat folds away, a page has room for.
     drawn = tuple(map(cells, lines))
@@ -448,35 +449,31 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         if not set(tally.by) <= TIMES:
             word, which = "more", "earlier or smaller" if TIMES & set(tally.by) else "smaller"
         note = f"{count} {which} rows are folded into one."
-        others = _Line(label(f"{count} {word}"), folded, ranked[len(rows) :])
-        first = (*first, cells(others))
+        first = (*first, cells(_Line(label(f"{count} {word}"), folded, ranked[len(rows) :])))
 
     grown = _grown(answer.change.ratio) if answer.change else ""
-    caption = "~ is an estimate that AWS may still rewrite; share is of amortised"
+
     return Table(
         (*(Heading(name.replace("_", " ")) for name in tally.by), *amounts.headings),
         first,
         cells(_Line(label("total"), tally.total, tally.rows, grown)),
-        caption if is_mixed else "",
+        "~ is an estimate that AWS may still rewrite; share is of amortised" if is_mixed else "",
         note,
         drawn if count else (),
-        tuple(opened),
+        tuple(
+            part_line(tally, answer.filters, row.key) if tally.by else "" for row in ranked[:_EVERY]
+        ),
     )
 
 
-def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
+def use_texts(commitments: Sequence[Commitment]) -> Iterator[Text]:
     """Say how each kind of commitment was used on the newest day that the provider tells of."""
-    texts = []
-    for plan in CommitmentPlan:
-        used = [day for day in commitments if day.plan is plan and day.committed]
-        if used:
-            newest = max(used, key=lambda commitment: commitment.day)
-            words = (
-                f"{plan[0].upper()}{plan[1:]}: {newest.utilization:.0%} of"
-                f" {usd(newest.committed)} used on {newest.day}, by AWS;"
-                f" {usd(newest.unused)} unused"
-            )
-            if newest.coverage is not None:
-                words += f"; they cover {newest.coverage:.0%} of what they could"
-            texts.append(detail(f"{words}.".replace("%", " %")))
-    return texts
+    for newest in newest_uses(commitments):
+        words = (
+            f"{newest.plan[0].upper()}{newest.plan[1:]}: {newest.utilization:.0%} of"
+            f" {usd(newest.committed)} used on {newest.day}, by AWS;"
+            f" {usd(newest.unused)} unused"
+        )
+        if newest.coverage is not None:
+            words += f"; they cover {newest.coverage:.0%} of what they could"
+        yield detail(f"{words}.".replace("%", " %"))

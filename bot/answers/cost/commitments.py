@@ -9,6 +9,7 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from bot.answers.cost.month_end import Invoice, month_end_of
+from bot.answers.cost.title import money_facts
 from bot.cards.card import (
     Block,
     Button,
@@ -88,12 +89,6 @@ OFFERS = Columns[Weighed](
 )
 
 
-_TERMS = (
-    "Node $/h spreads what is paid upfront over the term of 8,760 hours a year, all of which are "
-    "paid, used or not; from “breaks even at” on, hours that run cost more on demand."
-)
-
-
 def commitment_blocks(commitments: Commitments) -> list[Block]:
     """Draw AWS's offers beside on demand, and what each would have saved lately."""
     name, price, use = commitments.instance_type, commitments.on_demand, commitments.use
@@ -106,7 +101,6 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
         source = f"{price.basis} of {price.asof}"
         against = f"against {usd(price.usd_per_hour)} an hour on demand ({source})"
     caption = f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}"
-    table = OFFERS.table(commitments.weighed, caption=caption)
 
     if use is None:
         lately = (
@@ -121,22 +115,30 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
         )
 
     sources = sorted({f"{offer.source} of {offer.asof}" for offer in commitments.offers})
-    return [table, text(lately), quiet(f"Rates: {'; '.join(sources)}. {_TERMS}")]
+
+    return [
+        OFFERS.table(commitments.weighed, caption=caption),
+        text(lately),
+        quiet(
+            f"Rates: {'; '.join(sources)}. Node $/h spreads what is paid upfront over the term of"
+            " 8,760 hours a year, all of which are paid, used or not; from “breaks even at” on,"
+            " hours that run cost more on demand."
+        ),
+    ]
 
 
 def commitment_data(commitments: Commitments) -> dict[str, Any]:
     """Return the same for scripts."""
     use, price = commitments.use, commitments.on_demand
-    lately = use and {
-        "since": use.window.start,
-        "until": use.window.end,
-        "ratio": round(use.ratio(commitments.nodes), 4),
-    }
-    on_demand = None if price is None else price.usd_per_hour
     return {
         "region": commitments.region,
-        "on_demand_usd_per_hour": on_demand,
-        "used_lately": lately,
+        "on_demand_usd_per_hour": price and price.usd_per_hour,
+        "used_lately": use
+        and {
+            "since": use.window.start,
+            "until": use.window.end,
+            "ratio": round(use.ratio(commitments.nodes), 4),
+        },
         "offers": OFFERS.data(commitments.weighed),
     }
 
@@ -154,18 +156,13 @@ def commitments_of(
     priced = offers.of(name, Market.ON_DEMAND, region)
     # Offers are of one region: the one asked for, else that of the price, else the first.
     if region not in regions:
-        if priced and priced.region in regions:
-            region = priced.region
-        else:
-            region = min(regions, default="")
+        region = priced.region if priced and priced.region in regions else min(regions, default="")
 
     on_demand = offers.here(name, Market.ON_DEMAND, region)
     use = on_demand_use(ports.world.billing, on_demand, at) if on_demand and regions else None
     regional = [offer for offer in commitments if offer.region == region]
+
     return Commitments(name, nodes, region, regional, on_demand, use)
-
-
-_FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -184,8 +181,8 @@ class Burn:
 
     def block(self) -> Text:
         """Say the rate, and what is left of a balance that was typed."""
-        days = f"{counted(self.days, 'settled day')} since {self.since}"
-        rate = f"{usd(self.usd_per_day)} of credits a day over {days}."
+        days = counted(self.days, "settled day")
+        rate = f"{usd(self.usd_per_day)} of credits a day over {days} since {self.since}."
         if self.balance is None:
             return text(
                 f"{rate} AWS has no API for the remaining balance: take it from the billing"
@@ -193,14 +190,12 @@ class Burn:
             )
         if self.gone_on is None:
             return text(f"{rate} {usd(self.balance)} left; no credits are being used now.")
+
         return text(
             f"{rate} {usd(self.balance)} left lasts until about ",
             Strong(f"{self.gone_on}"),
             " (estimated at this rate).",
         )
-
-
-_NO_RATE = text("Fewer than three settled days are billed, so there is no rate yet.")
 
 
 def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | None) -> Burn | None:
@@ -211,7 +206,7 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
     `balance` is what was left at the end of the last settled day: no API of AWS tells it.
     """
     days = sorted(day for day in daily if day < settled)
-    if len(days) < _FEWEST:
+    if len(days) < 3:
         return None
 
     rate = cents(-sum((daily[day] for day in days), Decimal(0)) / len(days))
@@ -220,6 +215,7 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
         days_left = int((balance / rate).to_integral_value(ROUND_FLOOR))
         # A hundred years: dates end before a large balance at a small rate does.
         gone_on = settled + timedelta(days=min(days_left, 36_500))
+
     return Burn(rate, len(days), days[0], balance, gone_on)
 
 
@@ -228,41 +224,38 @@ def credits_card(
 ) -> Card:
     """Draw the credits that were used, then the programmes that could be asked for."""
     title, tone = "Programmes of AWS credits", Tone.INFO
-    blocks: list[Block] = []
+    used: list[Block] = []
     if tally is not None:
-        total = tally.total
-        title = f"{amount_of(-total.credits, tally)} of credits used, {period(tally.window)}"
-        amounts = {"Gross": total.gross}
-        if total.discounts:
-            amounts["Discounts"] = total.discounts
-        amounts["Credits"] = total.credits
-        if total.tax:
-            amounts["Tax"] = total.tax
-        amounts["Net"] = total.net
-        facts = tuple((name, amount_of(amount, tally)) for name, amount in amounts.items())
-        blocks += [Facts(facts), burn.block() if burn else _NO_RATE]
-
+        title = f"{amount_of(-tally.total.credits, tally)} of credits used, {period(tally.window)}"
+        no_rate = text("Fewer than three settled days are billed, so there is no rate yet.")
+        used = [Facts(tuple(money_facts(tally))), burn.block() if burn else no_rate]
         if burn and burn.gone_on:
             title = f"{title}; gone about {burn.gone_on}"
 
-    blocks.append(text(Strong("Programmes, as others describe them")))
-    for programme in programmes:
-        claim = ""
-        if programme.kind == "vendor claim":
-            claim = " AWS itself does not promise it: a vendor claim."
-        details = f"{programme.amount}; for {programme.who}. How: {programme.route}.{claim}"
-        source = cited(programme, today)
-        blocks.append(text(Strong(programme.name), f": {details} ({source})"))
-    blocks.append(
+    doubts = {"vendor claim": " AWS itself does not promise it: a vendor claim."}
+    blocks = compose(
+        used,
+        text(Strong("Programmes, as others describe them")),
+        [
+            text(
+                Strong(x.name),
+                f": {x.amount}; for {x.who}. How: {x.route}.{doubts.get(x.kind, '')}"
+                f" ({cited(x, today)})",
+            )
+            for x in programmes
+        ],
         quiet(
             "Credits pay EC2 hours of trn types as well; AWS alone decides who gets them. "
             "Net hides running costs: watch gross."
-        )
+        ),
+        tally is not None
+        and Buttons(
+            (
+                Button("Cost by purchase", "cost mtd by purchase"),
+                Button("Cost by service", "cost mtd by service"),
+            )
+        ),
     )
-    if tally is not None:
-        by_purchase = Button("Cost by purchase", "cost mtd by purchase")
-        by_service = Button("Cost by service", "cost mtd by service")
-        blocks.append(Buttons((by_purchase, by_service)))
 
     # Less than a month is left.
     if burn and burn.gone_on and burn.balance is not None:
@@ -287,10 +280,8 @@ def credits_card(
             for programme in programmes
         ],
     }
-    return Card(title, tone, tuple(blocks), data)
 
-
-_BURN = timedelta(days=14)
+    return Card(title, tone, blocks, data)
 
 
 @command(
@@ -320,7 +311,7 @@ def credits_(
     try:
         tally: Tally | None = ports.world.billing.tally(window, ())
         # From a midnight on: a day that is cut off is no day's credits.
-        start = (request.at - _BURN).replace(hour=0, minute=0, second=0, microsecond=0)
+        start = (request.at - timedelta(days=14)).replace(hour=0, minute=0, second=0, microsecond=0)
         days = ports.world.billing.tally(Window(start, request.at), ("day",))
     except Unavailable:
         # Programmes are of use to people without a bill, too.
@@ -329,6 +320,7 @@ def credits_(
     billed_until = min(days.billed_through, request.at) if days.billed_through else request.at
     daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in days.rows}
     burn = burn_down(daily, settled_until(billed_until).date(), balance)
+
     return credits_card(tally, burn, programmes, request.at.date())
 
 
@@ -409,11 +401,10 @@ def runway_card(runway: Runway, today: date) -> Card:
         return Card(f"{cash} is not touched", Tone.GOOD, (sentence, buttons), data)
 
     low, about_months, high = runway.months
-    month = usd(runway.usd_per_month)
     blocks = compose(
         text(
-            f"A month costs about {month}: {today:%B} as it is expected, amortised, with credits and"
-            f" tax. By its range {cash} lasts {low:.1f} to {high:.1f} months."
+            f"A month costs about {usd(runway.usd_per_month)}: {today:%B} as it is expected,"
+            f" amortised, with credits and tax. By its range {cash} lasts {low:.1f} to {high:.1f} months."
         ),
         text(
             f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste it would"
@@ -429,6 +420,7 @@ def runway_card(runway: Runway, today: date) -> Card:
     if about_months <= _FAR:
         until = f"{today + timedelta(days=float(about_months) * 365 / 12):%B %Y}"
         title = f"{cash} lasts about {about_months:.1f} months, until {until}"
+
     return Card(title, Tone.WARNING if about_months < _SOON else Tone.INFO, blocks, data)
 
 
@@ -459,4 +451,5 @@ def runway(
     assert end.invoice
     speaking = [alert for alert in ports.stores.alerts.load(request.at).alerts if alert.speaking]
     waste = usd_per_hour_of(speaking) - committed_usd_per_hour_of(speaking)
+
     return runway_card(Runway(cash, end.nowcast, end.invoice, waste), request.at.date())

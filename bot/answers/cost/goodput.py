@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import SHARE, USD, Column, Columns, datum
 from bot.cards.lines import cost_line, window_line
-from bot.cards.words import grouped_words, period, unseen
+from bot.cards.words import day, grouped_words, period, unseen
 from bot.costs.allocation import Allocation
 from bot.costs.goodput import (
     CLASSES,
@@ -158,6 +158,7 @@ def goodput_words(total: GoodputRow) -> str:
     unseen_usd = total.of(GoodputClass.NOT_SEEN)
     if not unseen_usd or total.goodput is None:
         return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
+
     return (
         f"{_share(total)} of the {usd(total.seen_usd)} for Neuron nodes that metrics tell of went"
         f" into work{most}; {usd(unseen_usd)} more was not seen."
@@ -185,29 +186,32 @@ def goodput_card(answer: Goodput) -> Card:
         total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
     amount = f"{usd(total.seen_usd)} seen" if 0 < total.seen_usd < total.usd else usd(total.usd)
-    title = f"Goodput {_share(total)} of {amount} · {span}{grouped_words(answer.by)}"
-    keys = (Column[GoodputRow](name, _key(name)) for name in answer.by)
-    rows = Columns(*keys, *_AMOUNTS)
-    blocks = compose(
-        text(
-            f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what"
-            " kept the nodes from it"
-            + (f"; of {usd(unseen_usd)} no metric tells." if unseen_usd else ".")
+    rows = Columns(*(Column[GoodputRow](name, _key(name)) for name in answer.by), *_AMOUNTS)
+
+    return Card(
+        f"Goodput {_share(total)} of {amount} · {span}{grouped_words(answer.by)}",
+        Tone.INFO,
+        compose(
+            text(
+                f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what"
+                " kept the nodes from it"
+                + (f"; of {usd(unseen_usd)} no metric tells." if unseen_usd else ".")
+            ),
+            _CLASSES.table(class_shares(total)),
+            rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
+            _chart(answer),
+            _notes(answer),
+            unseen(answer.seen),
+            Buttons(
+                tuple(
+                    Button(f"By {name}", f"goodput {window_line(answer.window)} by {name}")
+                    for name in ("cluster", "team", "job", "node", "day")
+                    if (name,) != answer.by
+                )
+            ),
         ),
-        _CLASSES.table(class_shares(total)),
-        rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
-        _chart(answer),
-        _notes(answer),
-        unseen(answer.seen),
-        Buttons(
-            tuple(
-                Button(f"By {name}", f"goodput {window_line(answer.window)} by {name}")
-                for name in ("cluster", "team", "job", "node", "day")
-                if (name,) != answer.by
-            )
-        ),
+        data,
     )
-    return Card(title, Tone.INFO, blocks, data)
 
 
 def _key(name: str) -> Callable[[GoodputRow], str]:
@@ -224,27 +228,27 @@ def _chart(answer: Goodput) -> Chart | None:
         key=lambda kind: -answer.total.classes[kind],
     )
     drawn = (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
-    series = [
-        Series(kind.words, tuple(float(day.of(kind)) for day in answer.days)) for kind in drawn
-    ]
+    series = [Series(kind.words, tuple(float(x.of(kind)) for x in answer.days)) for kind in drawn]
     if losses[_LOSSES:]:
-        others = tuple(sum(float(day.of(kind)) for kind in losses[_LOSSES:]) for day in answer.days)
+        others = tuple(sum(float(x.of(kind)) for kind in losses[_LOSSES:]) for x in answer.days)
         series.append(Series("all else", others))
-    days = [datetime.fromisoformat(day.key[_DAY]) for day in answer.days]
-    known = [100 * day.goodput for day in answer.days if day.goodput is not None]
-    between = f"between {min(known):.0f} and {max(known):.0f} % a day" if known else "not known"
+    percents = [100 * x.goodput for x in answer.days if x.goodput is not None]
+    between = (
+        f"between {min(percents):.0f} and {max(percents):.0f} % a day" if percents else "not known"
+    )
+
     return Chart(
         ChartKind.BAR,
         "Amortised cost of Neuron nodes by day",
         "$",
         tuple(series),
-        categories=tuple(f"{day:%b} {day.day}" for day in days),
+        categories=tuple(day(datetime.fromisoformat(x.key[_DAY])) for x in answer.days),
         summary=f"Goodput was {between}.",
         timed=True,
     )
 
 
-def _notes(answer: Goodput) -> list[Block]:
+def _notes(answer: Goodput) -> Iterator[Block]:
     """Say what the total is, what metrics do not reach, and how far the bill goes."""
     total, tally = answer.total, answer.tally
     types = sorted(
@@ -257,21 +261,18 @@ def _notes(answer: Goodput) -> list[Block]:
     )
     committed = total.of(GoodputClass.COMMITTED_UNUSED)
     beside = " and the commitments that nothing used" if committed else ""
-    notes: list[Block] = [
-        detail(
-            f"The total is what the bill says ({line}){beside}; a class is an estimate: what each"
-            " node did, step by step, of what its day cost. Hours that an alert told as lost are its"
-            " cause's."
-        )
-    ]
+    yield detail(
+        f"The total is what the bill says ({line}){beside}; a class is an estimate: what each"
+        " node did, step by step, of what its day cost. Hours that an alert told as lost are its"
+        " cause's."
+    )
     if answer.read is None or answer.read.start > answer.window.start + _LATE:
         reach = (
             f"go back to {answer.read.start:%Y-%m-%d %H:%M} UTC" if answer.read else "are not read"
         )
-        notes.append(quiet(f"Metrics {reach}: what was billed before is not seen."))
+        yield quiet(f"Metrics {reach}: what was billed before is not seen.")
     if tally.billed_through and tally.billed_through < answer.window.end:
-        notes.append(quiet(f"Billed through {tally.billed_through:%Y-%m-%d %H:%M} UTC."))
-    return notes
+        yield quiet(f"Billed through {tally.billed_through:%Y-%m-%d %H:%M} UTC.")
 
 
 def goodput_within(
@@ -294,9 +295,18 @@ def goodput_within(
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
     named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
     (total,) = grouped(parts, ()) or [GoodputRow({}, {})]
-    read = time.nodes.window if time.nodes.n_steps else None
-    seen = bill_coverage(tally.billed_through, reading.now, window.end)
-    return Goodput(window, tuple(by), named, days, total, tally, read, seen, tuple(where))
+
+    return Goodput(
+        window,
+        tuple(by),
+        named,
+        days,
+        total,
+        tally,
+        time.nodes.window if time.nodes.n_steps else None,
+        bill_coverage(tally.billed_through, reading.now, window.end),
+        tuple(where),
+    )
 
 
 def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow | None:
@@ -338,6 +348,7 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
         }
         time.run(runs, claimed)
     time.lose(ports.stores.alerts.history(window, Labels()))
+
     return time
 
 
@@ -366,4 +377,5 @@ def goodput(
             "'goodput' is filtered by dimensions of the bill: resource=i-0abc for a node."
         )
     reading = ports.world.source.read(request.at)
+
     return goodput_card(goodput_within(ports, reading, window, by, where))

@@ -14,8 +14,7 @@ import numpy as np
 
 from bot.answers.cost.title import refuse_unknown
 from bot.answers.runs.costed import Costed, costed_runs
-from bot.cards.alert_words import where as place
-from bot.cards.alert_words import worth
+from bot.cards import alert_words
 from bot.cards.card import Block, Button, Buttons, Card, Tone, When, compose, quiet, text
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, datum
 from bot.cards.lines import cost_line, filter_line, window_line
@@ -92,6 +91,18 @@ class CostLevel:
         hours = Decimal(str(sum(part.hours for part in nodes)))
         return sum((x.amortised for x in nodes), Decimal(0)) / hours if hours else None
 
+    @property
+    def share(self) -> Decimal | None:
+        """Return its share of all that the account spent, None where that is nothing."""
+        return self.tally.total.amortised / self.everything if self.everything > 0 else None
+
+    @property
+    def usd_per_used_hour(self) -> Decimal | None:
+        """Return USD of an hour of full work, None where next to no work was seen."""
+        if self.rate is None or self.used is None or self.used < 0.01:
+            return None
+        return self.rate / Decimal(str(self.used))
+
 
 def level_of(
     ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]
@@ -110,10 +121,10 @@ def level_of(
     sums: defaultdict[str, tuple[Decimal, float]] = defaultdict(lambda: (Decimal(0), 0.0))
     for row in billing.tally(span, _PARTS, where).rows:
         key, is_node = row.key, bool(row.hours and row.key["instance_type"])
-        named = key["instance_type"] if is_node else key["line"] or key["service"]
+        label = key["instance_type"] if is_node else key["line"] or key["service"]
         if key["line"] == "commitment":
-            named = "commitments that nothing used"
-        name = f"{named}, {key['purchase']}" if is_node else named
+            label = "commitments that nothing used"
+        name = f"{label}, {key['purchase']}" if is_node else label
         # Of one cluster each part is its own.
         if key["cluster"] and not any(x.dimension == "cluster" for x in where):
             name += f" · {key['cluster']}"
@@ -136,8 +147,8 @@ def level_of(
     alerts, runs = None, []
     with suppress(TrnbotError):
         opened = ports.stores.alerts.load(at).alerts
-        alerts = [x for x in opened if x.speaking and _concerns(x, where)]
-        alerts.sort(key=worth, reverse=True)
+        concerned = (x for x in opened if x.speaking and _concerns(x, where))
+        alerts = sorted(concerned, key=alert_words.worth, reverse=True)
     clusters = {
         name for x in where if x.dimension == "cluster" and not x.negated for name in x.values
     }
@@ -145,6 +156,7 @@ def level_of(
         with suppress(TrnbotError):
             runs = [x for x in costed_runs(ports, at) if x.cost.run.labels.cluster in clusters]
     used = _used(billing.reading, where) if billing.reading else None
+
     return CostLevel(total, parts, whole.total.amortised, where, alerts, used, runs)
 
 
@@ -170,6 +182,7 @@ def _used(reading: Reading, where: Sequence[Filter]) -> float | None:
     day = frame.last(_DAY).pick(np.array(kept, dtype=bool))
     cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)
+
     return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
@@ -219,8 +232,8 @@ def level_card(level: CostLevel) -> Card:
     tally, window = level.tally, window_line(level.tally.window)
     typed = "".join(f" {filter_line(condition)}" for condition in level.filters)
     total = f"{amount_of(tally.total.amortised, tally)} from {period(tally.window)}, amortised"
-    if level.filters and level.everything > 0:
-        total += f": {SHARE.write(tally.total.amortised / level.everything)} of all that was spent"
+    if level.filters and level.share is not None:
+        total += f": {SHARE.write(level.share)} of all that was spent"
     blocks = compose(
         text(f"{total}."),
         _alerts(level.alerts),
@@ -235,6 +248,7 @@ def level_card(level: CostLevel) -> Card:
             )
         ),
     )
+
     return Card(_title(level), Tone.INFO, blocks, _data(level))
 
 
@@ -244,13 +258,16 @@ def _title(level: CostLevel) -> str:
         for x in level.filters
     )
     amount = f"{amount_of(level.per_day, level.tally)} a day"
-    title = f"{names} costs {amount}" if names else f"{amount} is spent"
     jumps = [x for x in level.alerts or () if x.cause.facts.about is About.MONEY]
-    if jumps:
-        title += f"; an open jump adds {usd(_per_day(jumps[0]))} a day: {place(jumps[0])}"
-    if level.parts:
-        title += f"; most is {level.parts[0].words}"
-    return title
+    parts = (
+        f"{names} costs {amount}" if names else f"{amount} is spent",
+        f"an open jump adds {usd(_per_day(jumps[0]))} a day: {alert_words.where(jumps[0])}"
+        if jumps
+        else "",
+        f"most is {level.parts[0].words}" if level.parts else "",
+    )
+
+    return "; ".join(filter(None, parts))
 
 
 def _per_day(alert: Alert) -> Decimal:
@@ -264,7 +281,11 @@ def _alerts(alerts: Sequence[Alert] | None) -> Iterator[Block]:
     for alert in (alerts or ())[:_MOST_ALERTS]:
         since = When(alert.anomaly.window.start)
         cost = f"{usd(_per_day(alert))} a day" if alert.waste else "no price is known"
-        yield text(f"Open: {alert.cause.facts.words}, {place(alert)}, {cost}, since ", since, ".")
+        yield text(
+            f"Open: {alert.cause.facts.words}, {alert_words.where(alert)}, {cost}, since ",
+            since,
+            ".",
+        )
     if alerts and len(alerts) > _MOST_ALERTS:
         yield quiet(f"and {len(alerts) - _MOST_ALERTS} more open alerts")
 
@@ -275,8 +296,7 @@ def _use(level: CostLevel) -> Iterator[Block]:
         words = f"Its nodes were used {SHARE.write(level.used)} over the last day"
         if not level.filters:
             words = words.replace("Its", "All", 1)
-        if level.used >= 0.01:
-            hour = level.rate / Decimal(str(level.used))
+        if (hour := level.usd_per_used_hour) is not None:
             words += f": at {usd(level.rate)} an hour, an hour of full work costs {usd(hour)}"
         yield text(f"{words}.")
     for run in level.runs[:_MOST_RUNS]:
@@ -290,22 +310,17 @@ def _use(level: CostLevel) -> Iterator[Block]:
 
 
 def _data(level: CostLevel) -> dict[str, Any]:
-    tally, share = level.tally, None
-    if level.everything > 0:
-        share = tally.total.amortised / level.everything
-    spent_on_work = None
-    if level.rate is not None and level.used is not None and level.used >= 0.01:
-        spent_on_work = level.rate / Decimal(str(level.used))
+    tally = level.tally
     return {
         "window": {"start": tally.window.start, "end": tally.window.end},
         "currency": tally.currency,
         "level": {
             "amortised_usd": tally.total.amortised,
             "usd_per_day": level.per_day,
-            "share_ratio": share,
+            "share_ratio": level.share,
             "used_ratio": level.used,
             "usd_per_hour": level.rate,
-            "usd_per_used_hour": spent_on_work,
+            "usd_per_used_hour": level.usd_per_used_hour,
         },
         "parts": PARTS.data(level.parts),
         "open": [{"id": x.id, "usd_per_day": _per_day(x)} for x in level.alerts or ()],

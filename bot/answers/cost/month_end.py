@@ -89,7 +89,7 @@ def invoice_of(
     charges = forecast_month(billing, at, where, fleet, _charges)
     if charges is None:
         return None
-    credits = forecast_month(billing, at, where, None, _credits)
+    credits = forecast_month(billing, at, where, None, lambda money: money.credits)
     credited = credits.forecast if credits else Decimal(0)
 
     # Tax is a share of what is paid, and is billed when the month is over.
@@ -100,18 +100,12 @@ def invoice_of(
     tax = billed
     if not billed and taxed > 0:
         tax = cents((charges.forecast + credited) * before.tax / taxed)
+
     return Invoice(charges.forecast, credited, tax, _prepaid(billing, month, at, where))
 
 
 def _charges(money: Money) -> Decimal:
     return money.net - money.credits - money.tax
-
-
-def _credits(money: Money) -> Decimal:
-    return money.credits
-
-
-_COMMITMENTS = ("capacity-block", "savings-plan", "reserved")
 
 
 def _prepaid(
@@ -120,7 +114,7 @@ def _prepaid(
     """Return what was paid at once for a commitment, by day."""
     window = Window(month.previous().start, min(month.end, at))
     try:
-        bought = [*where, Filter("purchase", _COMMITMENTS)]
+        bought = [*where, Filter("purchase", ("capacity-block", "savings-plan", "reserved"))]
         rows = billing.tally(window, ("day", "usage_type"), bought).rows
     except WrongInput:
         return ()
@@ -132,6 +126,7 @@ def _prepaid(
     # The fee of each hour of a plan is paid for that hour.
     days = Counter(fee.usage_type for fee in paid)
     seen = len(billing.tally(window, ("day",), where).rows)
+
     return tuple(
         fee
         for fee in paid
@@ -187,13 +182,11 @@ _PREPAID = Columns[Prepaid](
     ),
     datum("usage_type", lambda prepaid: prepaid.usage_type),
 )
-INVOICE_FIGURES = _INVOICE.sources("invoice") | _PREPAID.sources("invoice/prepaid")
 
 
 def invoice_data(invoice: Invoice) -> dict[str, Any]:
     """Return the invoice's numbers."""
-    prepaid = [_PREPAID.record(fee) for fee in invoice.prepaid]
-    return {**_INVOICE.record(invoice), "prepaid": prepaid}
+    return {**_INVOICE.record(invoice), "prepaid": _PREPAID.data(invoice.prepaid)}
 
 
 def invoice_words(invoice: Invoice, nowcast: Nowcast) -> str:
@@ -205,24 +198,23 @@ def invoice_words(invoice: Invoice, nowcast: Nowcast) -> str:
 
 def jump_words(jumps: Decimal, nowcast: Nowcast) -> str:
     """Say what open alerts of spending add, as far as the bill does not hold it yet."""
-    more, high = about_in(jumps, nowcast.currency), nowcast.forecast + jumps
-    told = f"Open alerts of spending tell of {more} more by month end where they go on"
+    added, high = about_in(jumps, nowcast.currency), nowcast.forecast + jumps
+    lead = f"Open alerts of spending tell of {added} more by month end where they go on"
     if high <= nowcast.high:
-        return f"{told}: the range holds it."
-    return f"{told}: up to {about_in(high, nowcast.currency)}, beyond the range."
+        return f"{lead}: the range holds it."
+    return f"{lead}: up to {about_in(high, nowcast.currency)}, beyond the range."
 
 
 def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
     """Return what the invoice is made of, besides charges: what was prepaid by day, credits, tax."""
-    facts = [
-        (f"Prepaid on {short(fee.day.isoformat())}", amount_in(fee.usd, currency))
-        for fee in invoice.prepaid
+    estimates = {"Credits by month end": invoice.credits, "Tax": invoice.tax}
+    return [
+        *(
+            (f"Prepaid on {short(fee.day.isoformat())}", amount_in(fee.usd, currency))
+            for fee in invoice.prepaid
+        ),
+        *((name, about_in(amount, currency)) for name, amount in estimates.items() if amount),
     ]
-    if invoice.credits:
-        facts.append(("Credits by month end", about_in(invoice.credits, currency)))
-    if invoice.tax:
-        facts.append(("Tax", about_in(invoice.tax, currency)))
-    return facts
 
 
 @command(
@@ -236,7 +228,8 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
         **FORECAST_FIGURES,
         "spent_usd": "settled days of the month, and fees at their day",
         "last_month/amortised_usd": "amortised cost of the month before this one",
-        **INVOICE_FIGURES,
+        **_INVOICE.sources("invoice"),
+        **_PREPAID.sources("invoice/prepaid"),
         "jumps_usd": "sum over open alerts of spending that jumped: month end less so far",
     },
 )
@@ -267,10 +260,15 @@ def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> M
     if provided:
         billed = Window(month.start, max(month.start, provided.window.start))
         by_provider = expected(allocation.tally(billed, ()).total.amortised, provided)
-    before = allocation.tally(month.previous(), ("day",), where)
-    invoice = invoice_of(allocation, request.at, where, fleet)
-    jumps = Decimal(0) if where else open_jumps(ports, request.at)
-    return MonthEnd(nowcast, by_provider, before, where, invoice, jumps)
+
+    return MonthEnd(
+        nowcast,
+        by_provider,
+        allocation.tally(month.previous(), ("day",), where),
+        where,
+        invoice_of(allocation, request.at, where, fleet),
+        Decimal(0) if where else open_jumps(ports, request.at),
+    )
 
 
 def open_jumps(ports: Ports, at: datetime) -> Decimal:
@@ -298,44 +296,47 @@ def month_end_card(end: MonthEnd) -> Card:
         f"{period(before.window)}{missing}" if missing else f"All of {period(before.window)}"
     )
     spent_before, typed = before.total.amortised, "".join(f" {pair}" for pair in end.filters)
-    blocks = compose(
-        text(range_words(nowcast, end.expected, before)),
-        text(invoice_words(end.invoice, nowcast)) if end.invoice else None,
-        end.jumps > 0 and text(jump_words(end.jumps, nowcast)),
-        Facts(
-            (
-                (
-                    f"Spent until {clock(nowcast.settled)} UTC",
-                    amount_in(nowcast.spent, currency),
-                ),
-                *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
-                *(invoice_facts(end.invoice, currency) if end.invoice else ()),
-            )
-        ),
-        before.billed_through is not None
-        and quiet("Billed through ", When(before.billed_through), ". Amortised."),
-        Buttons(
-            (
-                Button("By service", f"cost this-month by service{typed}"),
-                Button("Why it changed", f"why cost this-month{typed}"),
-                Button("Last month", f"cost last-month by service{typed}"),
-            )
-        ),
-    )
 
-    data = {
-        "month": {"start": nowcast.month.start, "end": nowcast.month.end},
-        "currency": currency,
-        "spent_usd": nowcast.spent,
-        "last_month": {
-            "window": {"start": before.window.start, "end": before.window.end},
-            "amortised_usd": spent_before,
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            text(range_words(nowcast, end.expected, before)),
+            text(invoice_words(end.invoice, nowcast)) if end.invoice else None,
+            end.jumps > 0 and text(jump_words(end.jumps, nowcast)),
+            Facts(
+                (
+                    (
+                        f"Spent until {clock(nowcast.settled)} UTC",
+                        amount_in(nowcast.spent, currency),
+                    ),
+                    *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
+                    *(invoice_facts(end.invoice, currency) if end.invoice else ()),
+                )
+            ),
+            before.billed_through is not None
+            and quiet("Billed through ", When(before.billed_through), ". Amortised."),
+            Buttons(
+                (
+                    Button("By service", f"cost this-month by service{typed}"),
+                    Button("Why it changed", f"why cost this-month{typed}"),
+                    Button("Last month", f"cost last-month by service{typed}"),
+                )
+            ),
+        ),
+        {
+            "month": {"start": nowcast.month.start, "end": nowcast.month.end},
+            "currency": currency,
+            "spent_usd": nowcast.spent,
+            "last_month": {
+                "window": {"start": before.window.start, "end": before.window.end},
+                "amortised_usd": spent_before,
+            },
+            **forecast_data(nowcast, end.expected),
+            **({"invoice": invoice_data(end.invoice)} if end.invoice else {}),
+            **({"jumps_usd": end.jumps} if end.jumps else {}),
         },
-        **forecast_data(nowcast, end.expected),
-        **({"invoice": invoice_data(end.invoice)} if end.invoice else {}),
-        **({"jumps_usd": end.jumps} if end.jumps else {}),
-    }
-    return Card(title, Tone.INFO, blocks, data)
+    )
 
 
 _ESTIMATE = Columns[Estimate](
@@ -423,11 +424,11 @@ def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
     if closed:
         last = closed[-1]
         title = f"{last.month.start:%B %Y} cost {_difference(last)} against its estimate"
-        held, whose = sum(bool(month.within) for month in closed), "their"
-        if len(closed) == 1:
-            whose = "its"
-        verdict = f"{held} of {counted(len(closed), 'closed month')} ended within the range of"
-        verdict += f" {whose} estimate."
+        held, whose = sum(bool(x.within) for x in closed), "its" if len(closed) == 1 else "their"
+        verdict = (
+            f"{held} of {counted(len(closed), 'closed month')} ended within the range of {whose}"
+            " estimate."
+        )
 
     blocks = compose(
         verdict and text(verdict),
@@ -448,6 +449,7 @@ def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
         detail(_HOW),
         Buttons((Button("This month", "cost mtd by line"),)),
     )
+
     return Card(title, Tone.INFO, blocks, data)
 
 
@@ -475,6 +477,7 @@ def _so_far(month: Window, estimate: Estimate, so_far: SameHours | None) -> str:
         return f"{words} No day has settled since: there is nothing to compare yet."
     against = f"expected {usd(so_far.estimated)}, billed {usd(so_far.billed)}"
     difference = _changed(so_far.difference, so_far.ratio)
+
     return f"{words} Before {day(so_far.end)}: {against}, {difference}."
 
 
@@ -502,5 +505,6 @@ def reconcile(
     window: Window = arg("90d", "compare every month that this window touches"),
 ) -> Card:
     """Print the difference for every month that AWS has closed."""
-    months = reconciled(ports.world.billing, ports.stores.documents, window, request.at)
-    return reconcile_card(months, request.at)
+    return reconcile_card(
+        reconciled(ports.world.billing, ports.stores.documents, window, request.at), request.at
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.cards.card import Block, Button, Buttons, Card, Tone, quiet, text
+from bot.cards.card import Button, Buttons, Card, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, DAY, DURATION, MEGABYTES, SHARE, USD, Column, Columns
 from bot.cards.words import doubted, period, unseen
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
@@ -89,10 +89,10 @@ def _verdict(load: Throughput) -> str:
         return "reaches its limit"
     if load.peak_share < HARDLY and load.looked >= _MOST_OF_A_WEEK:
         return "more than is needed"
+
     return ""
 
 
-_WEEK = timedelta(days=7)
 _MOST_OF_A_WEEK = timedelta(days=6)
 """After so much was read, a file system that was never busy has too much."""
 UNUSED = Columns[Unused](
@@ -199,23 +199,28 @@ def storage_card(
     }
 
     # What is used stands below whatever is not.
-    used: list[Block] = []
-    if s3 and s3.buckets:
-        caption = (
-            f"S3, amortised, {period(s3.week)}: lines “{KEPT}” (bytes kept, their retrieval and"
-            f" upkeep) and “{REQUESTS}” of the bill"
+    used = compose(
+        BUCKETS.table(
+            s3.buckets,
+            most=_MOST,
+            total="all buckets",
+            caption=f"S3, amortised, {period(s3.week)}: lines “{KEPT}” (bytes kept, their retrieval"
+            f" and upkeep) and “{REQUESTS}” of the bill",
         )
-        used.append(BUCKETS.table(s3.buckets, most=_MOST, total="all buckets", caption=caption))
-    if loads:
-        fullest = sorted(loads, key=lambda load: (-load.peak_share, load.system.labels.resource))
-        caption = (
-            "Throughput of file systems: reads and writes, mean of the last quarter of an hour, and"
-            " the busiest step"
+        if s3 and s3.buckets
+        else None,
+        LOADS.table(
+            sorted(loads, key=lambda load: (-load.peak_share, load.system.labels.resource)),
+            most=_MOST,
+            caption="Throughput of file systems: reads and writes, mean of the last quarter of an"
+            " hour, and the busiest step",
         )
-        used.append(LOADS.table(fullest, most=_MOST, caption=caption))
+        if loads
+        else None,
+    )
 
+    calm = f"No storage{where} stands unused"
     if not ranked and seen.because:
-        calm = f"No storage{where} stands unused"
         title = doubted(calm, "Which storage stands unused is not known", seen)
         return Card(title, Tone.WARNING, (*unseen(seen), *used), data)
     if not ranked:
@@ -223,25 +228,23 @@ def storage_card(
             "Every volume is attached, and every file system that was read had clients or"
             " operations within the last hour."
         )
-        return Card(f"No storage{where} stands unused", Tone.GOOD, (nothing, *used), data)
+        return Card(calm, Tone.GOOD, (nothing, *used), data)
 
     volumes = sum(isinstance(item.thing, Volume) for item in ranked)
     kinds = [(volumes, "volume"), (len(ranked) - volumes, "file system")]
     things_counted = " and ".join(counted(n, noun) for n, noun in kinds if n)
     bases = sorted({item.basis for item in ranked if item.basis})
-    basis = "Estimated."
-    if bases:
-        basis = f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}."
     unpriced = sum(item.price is None for item in ranked)
-    if unpriced:
-        basis = f"{basis} {unpriced} without a known price."
+    priced = f" at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "."
+    beside = f" {unpriced} without a known price." if unpriced else ""
+
     return Card(
         f"{things_counted}{where} unused: {usd(total)} a month",
         Tone.WARNING,
         (
             *unseen(seen),
             UNUSED.table(ranked, most=_MOST, total="total"),
-            quiet(basis),
+            quiet(f"Estimated{priced}{beside}"),
             *used,
             Buttons((Button("Alerts", "alerts"), Button("Cost by line", "cost 7d by line"))),
         ),
@@ -292,13 +295,14 @@ def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this
     reading = Watch(ports, ()).read(request.at)
     if not (s3 and s3.buckets):
         refuse_unseen(cluster, reading)  # a cluster with buckets need not run anything
-    loads = []
-    for system in reading.inventory.file_systems:
-        load = throughput_of(system, reading.frame("file_system"), _WEEK)
-        if load:
-            loads.append(load)
-
+    frame = reading.frame("file_system")
+    loads = [
+        load
+        for system in reading.inventory.file_systems
+        if (load := throughput_of(system, frame, timedelta(days=7)))
+    ]
     unused = unused_of(reading, Pricing(ports).at(request.at))
+
     return storage_card(
         [item for item in unused if cluster in ("", item.thing.labels.cluster)],
         [load for load in loads if cluster in ("", load.system.labels.cluster)],

@@ -6,7 +6,7 @@ Beside a cost stands what was split or derived, and whose the untagged may be.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,20 +14,19 @@ from typing import Any
 from bot.cards.card import Block, Button, Chart, ChartKind, Series, Text, When, detail, quiet, text
 from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
-from bot.cards.words import about_in, amount_in, amount_of, clock, day, grouped_words, period
+from bot.cards.words import about_in, amount_in, amount_of, clock, day, few, grouped_words, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.tally import OwnerHint, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted
-from bot.model.spend import Filter, Spend, Tally
+from bot.model.spend import Commitment, CommitmentPlan, Filter, Spend, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Billing
 
 TIMES = {"hour", "day", "month"}
 DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
 """Groupings that are offered, in their order."""
-_HOUR = timedelta(hours=1)
 _UNTYPABLE = set(',"“”„\n')
 
 
@@ -53,6 +52,7 @@ def part_line(tally: Tally, filters: Sequence[Filter], key: Mapping[str, str]) -
     if not values:
         by = [name for name in tally.by if name not in TIMES] or by
     filters = [*filters, *(Filter(name, (value,)) for name, value in values.items())]
+
     return cost_line(window_line(span_of(times[0]) if times else tally.window), by, filters)
 
 
@@ -77,6 +77,7 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
         line = part_line(tally, filters, {dimension: largest}) if largest else ""
         if line:
             buttons.insert(0, Button(f"Only {largest[:40]}", line))
+
     return buttons
 
 
@@ -94,21 +95,23 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     times = sorted({row.key[step] for row in over_time.rows})
 
     # The largest values of the second dimension have a colour each, the others share one.
-    series = []
+    series = [Series("amortised", _values(over_time, times, {}))]
     if groups:
         sums: dict[str, Decimal] = defaultdict(Decimal)
         for row in over_time.rows:
             sums[row.key[groups[0]]] += row.money.amortised
         ranked = sorted(sums, key=lambda name: (-sums[name], name))
-        for name in ranked[:_COLOURS]:
-            values = _values(over_time, times, {groups[0]: {name}})
-            line = part_line(over_time, filters, {groups[0]: name})
-            series.append(Series(named(name, groups[0]), values, line=line))
+        series = [
+            Series(
+                named(name, groups[0]),
+                _values(over_time, times, {groups[0]: {name}}),
+                line=part_line(over_time, filters, {groups[0]: name}),
+            )
+            for name in ranked[:_COLOURS]
+        ]
         if ranked[_COLOURS:]:
             values = _values(over_time, times, {groups[0]: set(ranked[_COLOURS:])})
             series.append(Series("others", values))
-    else:
-        series.append(Series("amortised", _values(over_time, times, {})))
 
     # A day or month cut by the window's edge is not compared with full ones.
     full = [moment for moment in times if step == "hour" or _is_whole(moment, over_time)] or times
@@ -121,6 +124,7 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     summary = f"Between {lowest} and {highest} {per}, highest: {top}."
     if lowest == highest:
         summary = f"{highest} {per}."
+
     return [
         Chart(
             ChartKind.BAR,
@@ -145,6 +149,7 @@ def _values(
         moment = row.key[tally.by[0]]
         if moment in sums and all(row.key[name] in values for name, values in chosen.items()):
             sums[moment] += row.money.amortised
+
     return tuple(round(float(sums[moment]), 2) for moment in times)
 
 
@@ -164,9 +169,7 @@ def _is_whole(at: str, tally: Tally) -> bool:
 
 def named(value: str, dimension: str) -> str:
     """Return a value of a dimension, or words for none."""
-    if value:
-        return value
-    return f"(no {dimension.removeprefix('tag:').replace('_', ' ')})"
+    return value or f"(no {_spoken(dimension)})"
 
 
 def held_words(days: Tally) -> str:
@@ -187,25 +190,40 @@ def cost_title(tally: Tally, filters: Sequence[Filter], days: Tally | None = Non
             amount = f"{amount_of(tally.total.amortised, tally)} amortised, {amount}"
 
     # What is not billed yet is not in the amount.
-    time, through = period(tally.window), tally.billed_through
-    if through and tally.window.start < through < tally.window.end - _HOUR:
-        time += f", billed to {clock(through)}"
-    if days:
-        time += held_words(days)
-    words = [amount, f"{time}{grouped_words(tally.by)}"]
-    for where in filters:
-        dimension = where.dimension.removeprefix("tag:").replace("_", " ")
-        if where.values != ("",):
-            words.append(str(where))
-        else:
-            words.append(f"{'with' if where.negated else 'without'} {dimension}")
-    return " · ".join(words)
+    through, last = tally.billed_through, tally.window.end - timedelta(hours=1)
+    cut = f", billed to {clock(through)}" if through and tally.window.start < through < last else ""
+    time = f"{period(tally.window)}{cut}{held_words(days) if days else ''}"
+    conditions = (
+        str(x)
+        if x.values != ("",)
+        else f"{'with' if x.negated else 'without'} {_spoken(x.dimension)}"
+        for x in filters
+    )
+
+    return " · ".join((amount, f"{time}{grouped_words(tally.by)}", *conditions))
+
+
+def _spoken(dimension: str) -> str:
+    return dimension.removeprefix("tag:").replace("_", " ")
 
 
 def _is_apart(tally: Tally) -> bool:
     """Return whether amortised and net differ by more than a hundredth of the larger."""
     amortised, net = tally.total.amortised, tally.total.net
     return abs(amortised - net) > max(abs(amortised), abs(net)) / 100
+
+
+def money_facts(tally: Tally) -> list[tuple[str, str]]:
+    """Return the amounts from gross to net, discounts and tax where there are any."""
+    total = tally.total
+    parts = {"Gross": total.gross, "Discounts": total.discounts, "Credits": total.credits}
+    parts |= {"Tax": total.tax, "Net": total.net}
+
+    return [
+        (name, amount_of(amount, tally))
+        for name, amount in parts.items()
+        if amount or name in {"Gross", "Credits", "Net"}
+    ]
 
 
 def nothing_text(tally: Tally) -> Text:
@@ -234,6 +252,7 @@ def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filte
         if first:
             since = clock(datetime.fromisoformat(first)) if "T" in first else short(first)
             sentences.append(f"Estimated from {since} on: AWS still rewrites that.")
+
     return [detail(" ".join(sentences))] if sentences else []
 
 
@@ -285,6 +304,7 @@ def month_end_words(nowcast: Nowcast) -> str:
         for amount in (nowcast.forecast, nowcast.low, nowcast.high)
     )
     between = f"{low} to {high} in {_months_held(nowcast)}, " if low != high else ""
+
     return f"about {middle} by month end ({between}{_basis(nowcast)})."
 
 
@@ -303,16 +323,20 @@ def _months_held(nowcast: Nowcast) -> str:
 
 def _basis(nowcast: Nowcast) -> str:
     """Name the basis of a forecast."""
-    words = f"from {counted(nowcast.days_used, 'settled day')}"
-    if nowcast.fees:
-        words += f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once"
-    if nowcast.running_since:
-        since = short(nowcast.running_since.isoformat())
-        words += f", and since {since} from the nodes that ran"
-    for ends, usd in sorted(nowcast.lapses.items()):
-        added = amount_in(usd, nowcast.currency)
-        words += f"; a commitment ends on {short(ends.isoformat())}, which adds {added}"
-    return words
+    currency = nowcast.currency
+    parts = (
+        f"from {counted(nowcast.days_used, 'settled day')}",
+        f", {amount_in(nowcast.fees, currency)} of fees counted once" if nowcast.fees else "",
+        f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran"
+        if nowcast.running_since
+        else "",
+        *(
+            f"; a commitment ends on {short(ends.isoformat())}, which adds {amount_in(usd, currency)}"
+            for ends, usd in sorted(nowcast.lapses.items())
+        ),
+    )
+
+    return "".join(parts)
 
 
 def _expected_words(expected: Expected | None, tally: Tally) -> str:
@@ -399,33 +423,38 @@ UNUSED = "held, unused"
 """The column of what cores cost that pods held and did not use."""
 
 
-def split_texts(tally: Tally) -> list[Text]:
+def newest_uses(commitments: Sequence[Commitment]) -> list[Commitment]:
+    """Return the newest day of each kind of commitment on which there was one."""
+    of_plans = (
+        [use for use in commitments if use.plan is plan and use.committed]
+        for plan in CommitmentPlan
+    )
+    return [max(uses, key=lambda use: use.day) for uses in of_plans if uses]
+
+
+def split_texts(tally: Tally) -> Iterator[Text]:
     """Say which cost rests on requests of pods instead of the bill, and which teams are derived."""
     parts = [row.derived for row in tally.rows if row.derived]
-    texts = []
     if tally.split is not None:
-        words = (
-            "Neuron nodes are split by the NeuronCores that pods requested"
-            f" ({period(tally.split)}): an estimate, not on the bill."
-        )
         idle, unused = (
             sum((getattr(part, name) for part in parts), Decimal(0)) for name in ("idle", "unused")
         )
-        if idle > 0:
-            words += f" {amount_of(idle, tally)} is for cores that no pod held."
-        if unused > 0:
-            words += f" {amount_of(unused, tally)} is for cores that pods held and did not use."
-        texts.append(detail(words))
+        sentences = (
+            "Neuron nodes are split by the NeuronCores that pods requested"
+            f" ({period(tally.split)}): an estimate, not on the bill.",
+            f"{amount_of(idle, tally)} is for cores that no pod held." if idle > 0 else "",
+            f"{amount_of(unused, tally)} is for cores that pods held and did not use."
+            if unused > 0
+            else "",
+        )
+        yield detail(" ".join(filter(None, sentences)))
 
     ways = sorted({way for part in parts for _, way in part.owners})
     if ways and "team" in tally.by:
-        texts.append(
-            detail(
-                f"A team marked{DERIVED} is derived from the {' or the '.join(ways)} of pods:"
-                " neither they nor their nodes carry one."
-            )
+        yield detail(
+            f"A team marked{DERIVED} is derived from the {' or the '.join(ways)} of pods:"
+            " neither they nor their nodes carry one."
         )
-    return texts
 
 
 def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
@@ -434,14 +463,14 @@ def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
     if not owned:
         return []
     owners = []
-    for hint in owned[:_MOST]:
+    for hint in owned:
         things = hint.things[0] if hint.things else "no resource named"
         if len(hint.things) > 1:
             things += f" and {len(hint.things) - 1:,} more"
         owners.append(f"{amount_of(hint.amortised, tally)} {hint.owner} ({hint.by}: {things})")
-    if len(owned) > _MOST:
-        owners.append(f"and {len(owned) - _MOST} more")
-    return [detail(f"Who may own what carries no team, as a hint: {'; '.join(owners)}.")]
+    hinted = "; ".join(few(owners, _MOST))
+
+    return [detail(f"Who may own what carries no team, as a hint: {hinted}.")]
 
 
 def unused_of(rows: Sequence[Spend], tally: Tally) -> str:
@@ -457,16 +486,16 @@ def is_derived(row: Spend, dimension: str) -> bool:
 
 def derived_data(row: Spend) -> dict[str, Any]:
     """Return the derived part of a row, {} where all of it is on the bill."""
-    if row.derived is None:
-        return {}
     derived = row.derived
-    owners = [{"team": team, "by": way} for team, way in derived.owners]
+    if derived is None:
+        return {}
+
     return {
         "derived": {
             "amortised_usd": derived.amortised,
             "unused_usd": derived.unused,
             "idle_usd": derived.idle,
-            "owners": owners,
+            "owners": [{"team": team, "by": way} for team, way in derived.owners],
         }
     }
 
@@ -484,6 +513,7 @@ def split_data(tally: Tally, hints: Sequence[OwnerHint]) -> dict[str, Any]:
         for x in hints
         if x.owner
     ]
+
     return {**({"split": split} if split else {}), **({"owner_hints": owners} if owners else {})}
 
 
@@ -499,4 +529,5 @@ def unread(problems: Sequence[str]) -> list[Block]:
         return []
     hidden = len(problems) - _TOLD
     note = f" And {hidden:,} more: 'about' names them." if hidden > 0 else ""
+
     return [quiet("About the export: ", " ".join(problems[:_TOLD]), note)]

@@ -11,8 +11,7 @@ from typing import Any
 
 from bot.answers.cost.level import LEVEL_FIGURES, level_card, level_of
 from bot.answers.cost.title import refuse_unknown
-from bot.cards.alert_words import where as place
-from bot.cards.alert_words import worth
+from bot.cards import alert_words
 from bot.cards.card import (
     Align,
     Block,
@@ -28,7 +27,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import window_line
-from bot.cards.words import amount_of, growth, period
+from bot.cards.words import amount_of, few, growth, period
 from bot.costs.allocation import OWNERS, Allocation
 from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
 from bot.costs.tally import comparable
@@ -154,6 +153,7 @@ def why_cost(
         level = level_of(ports, request.at, window, where)
         return level_card(level) if level else _unbilled_card(ports, request.at, window)
     change = change_of(ports, request.at, window, where)
+
     return change_card(change) if change else _unbilled_card(ports, request.at, window)
 
 
@@ -211,8 +211,8 @@ def change_of(
         for condition in where
         if condition.dimension in ("cluster", "team") and not condition.negated
     }
-    passed = Window(spans[0].start, min(window.end, at))
-    alerts = _history(ports, passed, Labels.of(labels))
+    alerts = _history(ports, Window(spans[0].start, min(window.end, at)), Labels.of(labels))
+
     return CostChange(window, then, now, drivers, alerts, settled is not None, where)
 
 
@@ -233,6 +233,7 @@ def _charged_once(
             continue
         counts = Counter(_charged(steps))
         return {line for line in alone if counts[line] == 1}
+
     return set()
 
 
@@ -271,9 +272,8 @@ def change_card(change: CostChange) -> Card:
         (name, detail, *(_signed(x, current) for x in pair[: len(measures)]))
         for name, detail, *pair in amounts
     )
-    headings = [Heading("driver"), Heading("before and now")]
-    headings += [Heading(measure, Align.RIGHT) for measure in measures]
-    table = Table(tuple(headings), tuple(rows), total)
+    headings = (Heading(measure, Align.RIGHT) for measure in measures)
+    table = Table((Heading("driver"), Heading("before and now"), *headings), tuple(rows), total)
 
     net, amortised = (
         " against ".join(
@@ -344,12 +344,15 @@ def moved_words(change: CostChange) -> str:
         # What ended and what began may be as much.
         return f"Unchanged: {reason(first)}" if first else "Unchanged"
 
-    words = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), change.now)}"
-    if change.net != change.amortised:
-        words += " net" if change.by_net else " amortised"
-    if before > 0:
-        words += f" ({growth(amount / before)})"
-    return f"{words}: {reason(first)}" if first else words
+    measure = " net" if change.by_net else " amortised"
+    parts = (
+        f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), change.now)}",
+        measure if change.net != change.amortised else "",
+        f" ({growth(amount / before)})" if before > 0 else "",
+        f": {reason(first)}" if first else "",
+    )
+
+    return "".join(parts)
 
 
 def reason(driver: Driver) -> str:
@@ -370,11 +373,10 @@ def reason(driver: Driver) -> str:
         DriverKind.CREDITS: "credits ended" if ended else "credits began" if began else credits,
         DriverKind.REFUND: f"refund or one-off credit: {what}",
         DriverKind.TAX: "tax charged in one of the two spans alone" if began or ended else "tax",
-        DriverKind.DISCOUNTS: "discounts began" if began else what,
+        DriverKind.DISCOUNTS: "discounts ended" if ended else "discounts began" if began else what,
         DriverKind.PREPAID: f"{'more' if grew else 'less'} paid ahead for {what}",
     }
-    if driver.kind is DriverKind.DISCOUNTS and ended:
-        return "discounts ended"
+
     return words[driver.kind]
 
 
@@ -394,6 +396,7 @@ def _detail(driver: Driver) -> str:
         return f"{driver.hours[1]:,.0f} node-hours; {costs}"
     if driver.hours:
         return f"{driver.hours[0]:,.0f} to {driver.hours[1]:,.0f} node-hours"
+
     return f"{usd(driver.costs[0])} to {usd(driver.costs[1])}" if driver.costs else ""
 
 
@@ -415,11 +418,10 @@ def _alerts(alerts: Sequence[Alert] | None) -> list[Block]:
         return [quiet("Which alerts were open in this time is not known: no metrics were read.")]
     if not alerts:
         return [quiet("No alert was open in this time.")]
-    ranked = sorted(alerts, key=worth, reverse=True)
-    names = [f"{alert.cause.facts.words} · {place(alert)}" for alert in ranked[:_MOST_ALERTS]]
-    if len(ranked) > _MOST_ALERTS:
-        names.append(f"and {len(ranked) - _MOST_ALERTS} more")
-    return [text(f"Alerts of this time: {'; '.join(names)}.")]
+    ranked = sorted(alerts, key=alert_words.worth, reverse=True)
+    names = [f"{alert.cause.facts.words} · {alert_words.where(alert)}" for alert in ranked]
+
+    return [text(f"Alerts of this time: {'; '.join(few(names, _MOST_ALERTS))}.")]
 
 
 def driver_data(driver: Driver) -> dict[str, Any]:
@@ -431,13 +433,13 @@ def driver_data(driver: Driver) -> dict[str, Any]:
         "share": driver.shares,
         "costs_usd": driver.costs,
     }
-    compared = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
+
     return {
         "kind": driver.kind.value,
         "what": driver.what,
         "net_usd": driver.net,
         "amortised_usd": driver.amortised,
-        **compared,
+        **{name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair},
         "where": [str(condition) for condition in driver.where],
     }
 
@@ -445,8 +447,7 @@ def driver_data(driver: Driver) -> dict[str, Any]:
 def _unbilled_card(ports: Ports, at: datetime, window: Window) -> Card:
     """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
-    passed = Window(min(window.start, at), min(window.end, at))
-    alerts = _history(ports, passed, Labels())
+    alerts = _history(ports, Window(min(window.start, at), min(window.end, at)), Labels())
     blocks = (
         text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."),
         *_alerts(alerts),
@@ -463,4 +464,5 @@ def _unbilled_card(ports: Ports, at: datetime, window: Window) -> Card:
         "drivers": [],
         "alerts": [alert.id for alert in alerts or ()],
     }
+
     return Card(f"{period(window)} is not billed yet", Tone.INFO, blocks, data)

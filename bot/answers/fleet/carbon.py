@@ -12,7 +12,7 @@ from bot.answers.runs.costed import costed_runs, find_run
 from bot.cards.card import Block, Card, Tone, compose, quiet, text
 from bot.cards.columns import Column, Columns, Unit
 from bot.cards.words import as_read, cited, note_lines, period
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Grid, Note, Power, Pue
@@ -60,6 +60,7 @@ class Factors:
         if factor is None and grid:
             factor = grid.kg_per_kwh
         kwh = node_hours * kind.chips * watts * self.pue.ratio / 1000 if watts is not None else None
+
         return Footprint(
             kind.name,
             region,
@@ -75,12 +76,12 @@ class Factors:
         cls, claims: Claims, watts: float | None = None, kg_per_kwh: float | None = None
     ) -> Factors:
         """Return the newest published factors."""
-        powers, grids = (
+        return cls(
+            next(x for x in claims.pues if x.provider == "AWS"),
             {x.accelerator: x for x in claims.powers},
             {x.region: x for x in claims.grids},
-        )
-        return cls(
-            next(x for x in claims.pues if x.provider == "AWS"), powers, grids, watts, kg_per_kwh
+            watts,
+            kg_per_kwh,
         )
 
 
@@ -181,40 +182,43 @@ def carbon_card(carbon: Carbon) -> Card:
     ]
     footprints = [x for x in carbon.notes if x.topic == "footprint"]
     claims = [x for x in carbon.notes if x.topic != "footprint"]
-    blocks = compose(
-        FOOTPRINTS.table(carbon.footprints),
-        bool(types)
-        and text(
-            f"No watts of {', '.join(types)} are published: "
-            "give a measured figure, such as carbon watts=500."
-        ),
-        bool(regions)
-        and text(
-            f"No grid factor of {', '.join(regions)} is known: "
-            "give one, such as carbon kg_per_kwh=0.3."
-        ),
-        _sources(carbon),
-        len(chips) > 1
-        and _CHIPS.table(
-            sorted(chips, key=lambda x: x[1] / x[2]),
-            caption="Peaks by data sheets and cited watts; a model reaches neither",
-        ),
-        note_lines(footprints, carbon.today),
-        note_lines(claims, carbon.today, "What vendors claim; none is used in a calculation"),
-    )
 
-    data = {
-        "window": {"start": carbon.window.start, "end": carbon.window.end},
-        "run": carbon.run or None,
-        "estimate": True,
-        "pue": carbon.factors.pue.ratio,
-        "kg": carbon.kg if carbon.known_hours else None,
-        "kg_either_way": carbon.kg_either_way if carbon.known_hours else None,
-        "node_hours": carbon.node_hours,
-        "known_node_hours": carbon.known_hours,
-        "rows": FOOTPRINTS.data(carbon.footprints),
-    }
-    return Card(_title(carbon), Tone.INFO, blocks, data)
+    return Card(
+        _title(carbon),
+        Tone.INFO,
+        compose(
+            FOOTPRINTS.table(carbon.footprints),
+            bool(types)
+            and text(
+                f"No watts of {', '.join(types)} are published: "
+                "give a measured figure, such as carbon watts=500."
+            ),
+            bool(regions)
+            and text(
+                f"No grid factor of {', '.join(regions)} is known: "
+                "give one, such as carbon kg_per_kwh=0.3."
+            ),
+            _sources(carbon),
+            len(chips) > 1
+            and _CHIPS.table(
+                sorted(chips, key=lambda x: x[1] / x[2]),
+                caption="Peaks by data sheets and cited watts; a model reaches neither",
+            ),
+            note_lines(footprints, carbon.today),
+            note_lines(claims, carbon.today, "What vendors claim; none is used in a calculation"),
+        ),
+        {
+            "window": {"start": carbon.window.start, "end": carbon.window.end},
+            "run": carbon.run or None,
+            "estimate": True,
+            "pue": carbon.factors.pue.ratio,
+            "kg": carbon.kg if carbon.known_hours else None,
+            "kg_either_way": carbon.kg_either_way if carbon.known_hours else None,
+            "node_hours": carbon.node_hours,
+            "known_node_hours": carbon.known_hours,
+            "rows": FOOTPRINTS.data(carbon.footprints),
+        },
+    )
 
 
 def _title(carbon: Carbon) -> str:
@@ -231,6 +235,7 @@ def _title(carbon: Carbon) -> str:
     if carbon.known_hours == carbon.node_hours:
         return f"Footprint of {of}: {total}"
     part = f"{carbon.known_hours:,.0f} of {carbon.node_hours:,.0f} node-hours"
+
     return f"Footprint of {of}: {total} for {part}; the rest is not known"
 
 
@@ -264,17 +269,14 @@ def _sources(carbon: Carbon) -> list[Block]:
             for x in grids
         ]
         if len({x.counts for x in grids}) > 1:
-            blocks.append(quiet(_TWO_MEASURES))
+            blocks.append(
+                quiet(
+                    "Direct emissions leave out what fuel and plants cost before they run: "
+                    "compare regions only within one measure."
+                )
+            )
+
     return blocks
-
-
-_TWO_MEASURES = (
-    "Direct emissions leave out what fuel and plants cost before they run: "
-    "compare regions only within one measure."
-)
-
-
-_HOUR = timedelta(hours=1)
 
 
 @command(
@@ -305,10 +307,13 @@ def carbon(
     ),
 ) -> Card:
     """Count node-hours by inventory, and multiply."""
-    if any(x is not None and not 0 < x < 100_000 for x in (watts, kg_per_kwh)):
-        raise WrongInput("watts and kg_per_kwh are more than 0, such as watts=500 kg_per_kwh=0.3.")
-    if run and cluster:
-        raise WrongInput("Name a run or a cluster, not both.")
+    refuse(
+        (
+            any(x is not None and not 0 < x < 100_000 for x in (watts, kg_per_kwh)),
+            "watts and kg_per_kwh are more than 0, such as watts=500 kg_per_kwh=0.3.",
+        ),
+        (bool(run and cluster), "Name a run or a cluster, not both."),
+    )
     stated = tuple(None if x is None else float(x) for x in (watts, kg_per_kwh))
     claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
     reading = ports.world.source.read(request.at)
@@ -336,7 +341,7 @@ def carbon(
             start = max(instance.launched_at, window.start)
             end = min(instance.ended_at or request.at, window.end, request.at)
             if cluster in ("", labels.cluster) and end > start:
-                hours[labels.instance_type, labels.region] += (end - start) / _HOUR
+                hours[labels.instance_type, labels.region] += (end - start) / timedelta(hours=1)
 
     # Chips that no table knows have no figures: their types are left out.
     counts = {place: count for place, count in sorted(hours.items()) if place[0] in types}
@@ -351,5 +356,9 @@ def carbon(
         name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()
     }
     notes = (*claims.of("footprint"), *claims.of("energy"))
-    card = carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, notes))
-    return as_read(card, f"Footprint of {period(window)}: not known which nodes ran", reading)
+
+    return as_read(
+        carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, notes)),
+        f"Footprint of {period(window)}: not known which nodes ran",
+        reading,
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,6 @@ from bot.model.price import Price
 from bot.model.reading import Reading, Scattered, coverage_of
 from bot.model.window import Window
 
-_DAY, _HOUR = timedelta(hours=24), timedelta(hours=1)
 _ROWS = 12
 
 
@@ -54,7 +52,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     """
     if frame is None:
         return None
-    day = frame.last(_DAY)
+    day = frame.last(timedelta(hours=24))
     cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)
 
@@ -85,6 +83,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     )
     shares = ", ".join(f"{name} {mean:.0f} %" for mean, name in newest[:6])
     cut = f", the {_ROWS} least used nodes" if label == "instance" and len(names) > _ROWS else ""
+
     return Chart(
         ChartKind.HEAT,
         f"Utilization by hour{cut}: the stronger, the busier",
@@ -286,28 +285,40 @@ def fleet_card(
             state = eks.status.lower() or "status unknown"
             versions.append([f"EKS {eks.version}, {state}", *groups])
 
-    blocks = compose(
-        trouble and text(trouble),
-        unread(reading),
-        compile_blocks(compiles, reading.now),
-        log_blocks(fresh, compiles),
-        spread_texts(spread),
-        drawn,
-        heat,
-        [detail(f"{'; '.join(words)}.") for words in versions],
-        quiet(_basis(rows)),
-        Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)),
-    )
-
-    title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
-    tone = Tone.WARNING if trouble or spread else Tone.INFO
     data = {
         "nodes": NODES.data(rows),
         "usd_per_hour": per_hour,
         "compiles": COMPILES.data(compiles),
     }
+    if spread:
+        data["scattered"] = [
+            {
+                "cluster": x.job.cluster,
+                "job": x.job.job,
+                "zones": dict(x.job.zones),
+                "cross_zone_usd": x.usd,
+                "of_cluster": x.of_cluster,
+            }
+            for x in spread
+        ]
 
-    return Card(title, tone, blocks, data | spread_data(spread))
+    return Card(
+        f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour",
+        Tone.WARNING if trouble or spread else Tone.INFO,
+        compose(
+            trouble and text(trouble),
+            unread(reading),
+            compile_blocks(compiles, reading.now),
+            log_blocks(fresh, compiles),
+            spread_texts(spread),
+            drawn,
+            heat,
+            [detail(f"{'; '.join(words)}.") for words in versions],
+            quiet(_basis(rows)),
+            Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)),
+        ),
+        data,
+    )
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
@@ -316,14 +327,13 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
     per_hour = _sum(rows)
     data = {"nodes": NODES.data(rows), "usd_per_hour": per_hour}
 
-    seen = coverage_of(reading)
+    calm, seen = f"No node stands idle{where}", coverage_of(reading)
     if not rows and seen.because:
-        calm, unknown = f"No node stands idle{where}", "Which nodes stand idle is not known"
-        title = doubted(calm, unknown, seen)
+        title = doubted(calm, "Which nodes stand idle is not known", seen)
         return Card(title, Tone.WARNING, unseen(seen), data | {"gaps": gaps(reading)})
     if not rows:
         working = text("Every running node works, compiles, or has just started.")
-        return Card(f"No node stands idle{where}", Tone.GOOD, (working,), data)
+        return Card(calm, Tone.GOOD, (working,), data)
 
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
     idle = [row for row in rows if row.state is NodeState.IDLE]
@@ -342,9 +352,11 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
             "look for `neuronx-cc` before you stop them."
         )
 
-    lapses = max((x.price.lapses for x in rows if x.price and x.price.lapses), default=None)
-    billed_anyway = sum((row.committed_usd_per_hour for row in rows), Decimal(0))
-    committed = committed_words(per_hour, billed_anyway, lapses)
+    committed = committed_words(
+        per_hour,
+        sum((row.committed_usd_per_hour for row in rows), Decimal(0)),
+        max((x.price.lapses for x in rows if x.price and x.price.lapses), default=None),
+    )
     blocks = compose(
         unread(reading),
         node_table(rows, apart=not cluster),
@@ -353,6 +365,7 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
         quiet(_basis(rows)),
         Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip()))),
     )
+
     return Card(title, Tone.WARNING, blocks, data)
 
 
@@ -382,6 +395,7 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
         return table
     folded_nodes = sum(len(group.nodes) for group in groups[_MOST:])
     note = f"and {counted(folded_nodes, 'more node')}" if folded_nodes else ""
+
     return replace(folded(table, len(cells), note), rows=cells)
 
 
@@ -397,6 +411,7 @@ def _trouble(rows: Sequence[NodeRow]) -> str:
         unseen and f"{unseen:,} sent no metrics",
     )
     sentence = "; ".join(str(part) for part in parts if part)
+
     return f"{sentence}." if sentence else ""
 
 
@@ -434,6 +449,7 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
 
     sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]
     spent = "; ".join(f"{usd(amount)} {state.value}" for state, amount in sums if amount)
+
     return Chart(
         ChartKind.BAR,
         "Dollars an hour by state",
@@ -453,6 +469,7 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     sentences = [f"Prices: {dated}."] if dated else []
     if len(prices) < len(rows):
         sentences.append(f"{counted(len(rows) - len(prices), 'node')} without a known price.")
+
     return " ".join(sentences)
 
 
@@ -500,9 +517,8 @@ class Spread:
     of_cluster: bool = False
 
 
-def spread_texts(spreads: Sequence[Spread]) -> list[Block]:
-    """Return a sentence for each job, and how many more there are."""
-    texts: list[Block] = []
+def spread_texts(spreads: Sequence[Spread]) -> Iterator[Block]:
+    """Yield a sentence for each job, and how many more there are."""
     for spread in spreads[:_MOST_JOBS]:
         job = spread.job
         advice = (
@@ -514,23 +530,7 @@ def spread_texts(spreads: Sequence[Spread]) -> list[Block]:
             payer = f"of {job.cluster}" if spread.of_cluster else "of everything on the bill"
             cost = f"{usd(spread.usd)} ({period(spread.window)})"
             advice += f" Cross-zone traffic {payer} cost {cost}."
-        texts.append(text(advice))
+        yield text(advice)
 
     if len(spreads) > _MOST_JOBS:
-        texts.append(text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones."))
-    return texts
-
-
-def spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
-    """Return the jobs for scripts, {} where there are none."""
-    jobs = [
-        {
-            "cluster": spread.job.cluster,
-            "job": spread.job.job,
-            "zones": dict(spread.job.zones),
-            "cross_zone_usd": spread.usd,
-            "of_cluster": spread.of_cluster,
-        }
-        for spread in spreads
-    ]
-    return {"scattered": jobs} if jobs else {}
+        yield text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones.")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import chain
 
 import numpy as np
 
@@ -126,44 +125,44 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
     if labels.cluster:
         buttons.append(Button(f"All of {labels.cluster}"[:40], f"fleet {quote(labels.cluster)}"))
 
-    charts = node_charts(reading.frame("node"), instance.id)
-    blocks = compose(
-        [
-            text(
-                Strong(alert.cause.facts.words),
-                f" · {where(alert)}",
-                f"{f', {usd(alert.waste.per_hour)} an hour' if alert.waste else ''} · since ",
-                When(alert.anomaly.window.start),
-                " · ",
-                Code(f"alert {alert.id}"),
-            )
-            for alert in alerts
-        ],
-        Facts(tuple((name, words) for name, words in facts.items() if words)),
-        charts or quiet("No metric of this node was read in the last six hours."),
-        Buttons((*buttons, Button("All clusters", "fleet"))),
+    charts = list(node_charts(reading.frame("node"), instance.id))
+
+    return Card(
+        f"{instance.id}: {row.state.value}, {labels.instance_type}, {price}",
+        Tone.WARNING if alerts or row.state not in _WELL else Tone.INFO,
+        compose(
+            [
+                text(
+                    Strong(alert.cause.facts.words),
+                    f" · {where(alert)}",
+                    f"{f', {usd(alert.waste.per_hour)} an hour' if alert.waste else ''} · since ",
+                    When(alert.anomaly.window.start),
+                    " · ",
+                    Code(f"alert {alert.id}"),
+                )
+                for alert in alerts
+            ],
+            Facts(tuple((name, words) for name, words in facts.items() if words)),
+            charts or quiet("No metric of this node was read in the last six hours."),
+            Buttons((*buttons, Button("All clusters", "fleet"))),
+        ),
+        {
+            "nodes": [NODES.record(row)],
+            "usd_per_hour": row.usd_per_hour,
+            "alerts": [alert.id for alert in alerts],
+        },
     )
-    data = {
-        "nodes": [NODES.record(row)],
-        "usd_per_hour": row.usd_per_hour,
-        "alerts": [alert.id for alert in alerts],
-    }
-    tone = Tone.WARNING if alerts or row.state not in _WELL else Tone.INFO
-    title = f"{instance.id}: {row.state.value}, {labels.instance_type}, {price}"
-
-    return Card(title, tone, blocks, data)
 
 
-def node_charts(frame: Frame | None, instance: str) -> list[Chart]:
-    """Return the charts of a node's metrics over the last six hours, of those with a reading."""
+def node_charts(frame: Frame | None, instance: str) -> Iterator[Chart]:
+    """Yield the charts of a node's metrics over the last six hours, of those with a reading."""
     if frame is None:
-        return []
+        return
     cut = frame.last(_SHOWN)
     row = next((i for i, thing in enumerate(cut.things) if thing.instance == instance), None)
     if row is None:
-        return []
+        return
 
-    charts = []
     for plot in _PLOTS:
         unit, scale = unit_of(plot.lines[0][1])
         series, newest, happened = [], [], False
@@ -180,17 +179,14 @@ def node_charts(frame: Frame | None, instance: str) -> list[Chart]:
 
         if series and (happened or not plot.rare):
             title = plot.title or name_of(plot.lines[0][1])
-            charts.append(
-                Chart(
-                    ChartKind.LINE,
-                    title,
-                    unit,
-                    tuple(series),
-                    times=tuple(cut.times()),
-                    summary=f"{title}: {', '.join(newest)}.",
-                )
+            yield Chart(
+                ChartKind.LINE,
+                title,
+                unit,
+                tuple(series),
+                times=tuple(cut.times()),
+                summary=f"{title}: {', '.join(newest)}.",
             )
-    return charts
 
 
 _WEEK = timedelta(days=7)
@@ -231,7 +227,7 @@ def fleet(
         card = node_card(node, about, reading)
     else:
         nodes = _of_cluster(rows, cluster, reading)
-        notes = _compiles(ports, reading, cluster)
+        notes = list(_compiles(ports, reading, cluster))
         week = Window(request.at - _WEEK, request.at)
         spread = [
             _crossing(ports.world.billing, job, week)
@@ -282,6 +278,7 @@ def idle(ports: Ports, request: Request, cluster: str = arg("", "only this clust
         silent = np.isnan(hour.of("host_cpu_utilization_ratio")).all(axis=1)
         unread = {frame.things[i].instance for i in np.flatnonzero(silent)}
         unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still)
+
     return with_age(idle_card(still, cluster, reading, unsure), reading, request.at, ports.policy)
 
 
@@ -294,13 +291,15 @@ def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
     nodes = [row for row in rows if cluster and row.instance.labels.cluster == cluster]
     if not nodes:
         return None
-    card = fleet_card(nodes, cluster, reading, (), _compiles(ports, reading, cluster))
+    card = fleet_card(nodes, cluster, reading, (), list(_compiles(ports, reading, cluster)))
     sentence = text(
         f"No alert of the last 15 days is about {cluster}: the bot sees nothing that holds it"
         " back. Now:"
     )
-    card = replace(card, blocks=(sentence, *card.blocks))
-    return with_age(card, reading, request.at, ports.policy)
+
+    return with_age(
+        replace(card, blocks=(sentence, *card.blocks)), reading, request.at, ports.policy
+    )
 
 
 def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
@@ -310,8 +309,8 @@ def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
     reading = Watch(ports, ()).read(now)
     detection = ports.world.detect(reading, ports.policy, memory.alerts)
     states = detection.states
-    kept = [a.things for a in detection.anomalies if a.cause.facts.kept_for_nothing]
-    free = set(chain.from_iterable(kept))
+    for_nothing = (x for x in detection.anomalies if x.cause.facts.kept_for_nothing)
+    free = {thing for anomaly in for_nothing for thing in anomaly.things}
     pricing = Pricing(ports).at(now)
 
     # Of a node without cores its GPUs count, of one without a reading nothing is said.
@@ -343,11 +342,12 @@ def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
         for instance in reading.inventory.instances.values()
         if instance.running
     ]
+
     return rows, reading
 
 
-def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
-    """Return the compiles that go on or were cut off lately, with the settings that hold there."""
+def _compiles(ports: Ports, reading: Reading, cluster: str) -> Iterator[CompileNote]:
+    """Yield the compiles that go on or were cut off lately, with the settings that hold there."""
     compiles = [
         x
         for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY)
@@ -361,16 +361,17 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
         earlier = ports.world.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
         worked = {x.instance for x in earlier if x.ending is Ending.USED}
 
-    notes = []
     for batch in batches(compiles, hour_of):
         policy = ports.policy.at(batch.compiles[0].scope)
         nodes = {x.instance for x in batch.compiles}
-        grace = policy.duration("compiling.grace")
-        advise_from = int(policy.number("compiling.nodes"))
-        # One node that is new to the work makes no cold cache: half of them have to know it.
-        again = batch.ending is Ending.GOING and 2 * len(nodes & worked) >= len(nodes)
-        notes.append(CompileNote(batch, grace, advise_from, sharing(batch, reading.marks), again))
-    return notes
+        yield CompileNote(
+            batch,
+            policy.duration("compiling.grace"),
+            int(policy.number("compiling.nodes")),
+            sharing(batch, reading.marks),
+            # One node that is new to the work makes no cold cache: half of them have to know it.
+            again=batch.ending is Ending.GOING and 2 * len(nodes & worked) >= len(nodes),
+        )
 
 
 def _of_cluster(rows: list[NodeRow], cluster: str, reading: Reading) -> list[NodeRow]:
@@ -393,10 +394,11 @@ def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card
     """
     card = replace(card, data={**card.data, **coverage_of(reading).data})
     if history := learning(reading, policy):
-        blocks = (*card.blocks, quiet(history))
-        card = replace(card, blocks=blocks, data={**card.data, "learning": history})
+        data = {**card.data, "learning": history}
+        card = replace(card, blocks=(*card.blocks, quiet(history)), data=data)
 
     if at - reading.now < _OLD:
         return card
     age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
+
     return replace(card, blocks=(*card.blocks, age), data={**card.data, "read_at": reading.now})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -83,57 +83,46 @@ class CompileNote:
         return self.batch.window.start + self.grace
 
 
-def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
+def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> Iterator[Block]:
     """Name the nodes that compile now, then the compiles that were cut off lately."""
     going = [x for x in notes if x.batch.ending is Ending.GOING]
     cut = [x for x in notes if x.batch.ending is Ending.CUT]
-    blocks: list[Block] = []
     for note in going[:_MOST]:
-        blocks += _going(note, now)
+        yield from _going(note, now)
     for note in cut[:_MOST]:
         batch = note.batch
         nodes = _who(batch).removesuffix(" are").removesuffix(" is")
-        blocks.append(
-            text(
-                Strong(f"A compile on {nodes} was cut off"),
-                " at ",
-                When(batch.window.end),
-                f" after {_minutes(batch.window.length)}: est. ",
-                Strong(f"{_cost(batch)} wasted"),
-                f", nothing executed. {_RETRY}"
-                " A pre-compile that nobody has used yet looks the same.",
-            )
+        yield text(
+            Strong(f"A compile on {nodes} was cut off"),
+            " at ",
+            When(batch.window.end),
+            f" after {_minutes(batch.window.length)}: est. ",
+            Strong(f"{_cost(batch)} wasted"),
+            f", nothing executed. {_RETRY} A pre-compile that nobody has used yet looks the same.",
         )
 
     if hidden := len(going[_MOST:]) + len(cut[_MOST:]):
-        blocks.append(quiet(f"And {counted(hidden, 'more compile')}."))
-    return blocks
+        yield quiet(f"And {counted(hidden, 'more compile')}.")
 
 
-def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> list[Block]:
+def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> Iterator[Block]:
     """Repeat the complaints of compilers' logs.
 
     Graphs cached as failed, and waits for a lock though nothing compiles.
     """
-    blocks: list[Block] = []
     if skipped := {x.instance for x in marks if x.mark is Mark.SKIPPED}:
-        blocks.append(
-            text(
-                f"{_nodes(skipped)} a graph that is cached as failed, says the log: add"
-                " --retry_failed_compilation to NEURON_CC_FLAGS."
-            )
+        yield text(
+            f"{_nodes(skipped)} a graph that is cached as failed, says the log: add"
+            " --retry_failed_compilation to NEURON_CC_FLAGS."
         )
     waiting = {x.instance for x in marks if x.mark is Mark.WAITING}
     # While something compiles, to wait for it is as it should be.
     if waiting and not any(note.batch.ending is Ending.GOING for note in notes):
-        blocks.append(
-            text(
-                f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none"
-                " is seen to: one that was killed may have left its lock; then remove the .lock"
-                " files in the compile cache."
-            )
+        yield text(
+            f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none"
+            " is seen to: one that was killed may have left its lock; then remove the .lock"
+            " files in the compile cache."
         )
-    return blocks
 
 
 def _nodes(names: Collection[str], verb: str = "skip") -> str:
@@ -162,25 +151,22 @@ COMPILES = Columns[CompileNote](
 )
 
 
-def compile_fact(bill: CompileBill) -> tuple[str, str]:
-    """Return the line of a bill that compiling takes."""
-    return "of it compiling (est.)", usd(bill.usd) if bill.usd else "no price known"
-
-
 def compile_text(bill: CompileBill) -> Text:
     """Say how the estimate was made, and how much of it was for nothing or could be spared."""
     since = f"{bill.window.start:%Y-%m-%d %H:%M} UTC"
     compiles = f"{bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')}"
-    parts = [f"Compiling: {compiles} since {since}"]
-    if bill.cut_usd:
-        parts.append(f"{usd(bill.cut_usd)} of it cut off before anything executed")
-    if bill.spared_usd:
-        spared = usd(bill.spared_usd)
-        parts.append(f"{spared} of it could have been saved, had one node compiled for all")
-    if bill.unpriced:
-        parts.append(f"{counted(bill.unpriced, 'node')} without a known price")
+    parts = (
+        f"Compiling: {compiles} since {since}",
+        f"{usd(bill.cut_usd)} of it cut off before anything executed" if bill.cut_usd else "",
+        f"{usd(bill.spared_usd)} of it could have been saved, had one node compiled for all"
+        if bill.spared_usd
+        else "",
+        f"{counted(bill.unpriced, 'node')} without a known price" if bill.unpriced else "",
+    )
+
     return quiet(
-        "; ".join(parts), ". An estimate: hours seen compiling times the price of an hour."
+        "; ".join(filter(None, parts)),
+        ". An estimate: hours seen compiling times the price of an hour.",
     )
 
 
@@ -230,13 +216,16 @@ def _going(note: CompileNote, now: datetime) -> list[Block]:
     if batch.nodes >= note.advise_from:
         advice = f"compile on one node first (neuron_parallel_compile), into {_CACHE}"
     if batch.spared_usd:
-        amount = _rounded(batch.spared_usd)
-        spared = f": about {amount} of it would have been saved (the sum less the slowest)"
+        spared = (
+            f": about {_rounded(batch.spared_usd)} of it would have been saved (the sum less the"
+            " slowest)"
+        )
     sentences = [f"{batch.nodes} nodes compile at the same time."]
     if note.sharing:
         sentences.append(
             f"The log says that {note.sharing} of them compile a graph that another compiles too."
         )
+
     return [*lines, quiet(" ".join((*sentences, f"Next time {advice}{spared}.")))]
 
 
@@ -326,13 +315,12 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
     by_miss: dict[CacheMiss, Decimal] = {}
     for entry in entries:
         by_miss[entry.miss] = by_miss.get(entry.miss, Decimal(0)) + (entry.batch.usd or Decimal(0))
-    remedies = [
-        text(Strong(f"{miss.value.capitalize()}, {usd(amount)}"), f": {_REMEDIES[miss]}")
-        for miss, amount in sorted(by_miss.items(), key=lambda x: -x[1])
-    ]
     blocks = compose(
         LEDGER.table(entries, most=_LISTED, total="total"),
-        remedies,
+        [
+            text(Strong(f"{miss.value.capitalize()}, {usd(amount)}"), f": {_REMEDIES[miss]}")
+            for miss, amount in sorted(by_miss.items(), key=lambda x: -x[1])
+        ],
         quiet(
             "Estimates: hours seen compiling times the price of an hour. Nodes of a cluster that"
             " compile at the same time are one start."
@@ -344,6 +332,7 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
     if spared:
         title = f"Compiling: {usd(total)}, up to {usd(spared)} of it avoidable"
     again = sum((entry.again_usd for entry in entries), Decimal(0))
+
     return Card(title, Tone.WARNING if again > total / 2 else Tone.INFO, blocks, data)
 
 
@@ -377,6 +366,7 @@ def ledger_within(
     # What the window holds is held against what came before it as well.
     hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
     starts = batches(clipped(every, Window(since, window.end)), hour_of)
+
     return [
         entry
         for entry in ledger(starts, reading.marks, cold)
@@ -408,7 +398,10 @@ def compiles(
     """Hold each start against those before it, as far as metrics go back."""
     reading = ports.world.source.read(request.at)
     refuse_unseen(cluster, reading)
-    entries = ledger_within(ports, reading, window, cluster)
-    entries.sort(key=lambda entry: -(entry.batch.usd or Decimal(0)))
+    entries = sorted(
+        ledger_within(ports, reading, window, cluster),
+        key=lambda entry: -(entry.batch.usd or Decimal(0)),
+    )
     card = ledger_card(entries, window, logged=bool(reading.marks))
+
     return as_read(card, "It is not known what compiled", reading)

@@ -65,11 +65,6 @@ class Fault:
         return Window(start, max(self.alert.seen, start))
 
     @property
-    def total_hours(self) -> float:
-        """Return the node-hours of the fault and its restart."""
-        return self.hours + self.restart_hours
-
-    @property
     def total_usd(self) -> Decimal:
         """Return the USD of the fault and its restart."""
         return self.usd + self.restart_usd
@@ -86,7 +81,7 @@ class FaultyNode:
     @property
     def hours(self) -> float:
         """Return the node-hours that its faults took."""
-        return sum(x.total_hours / len(x.nodes) for x in self.faults)
+        return sum((x.hours + x.restart_hours) / len(x.nodes) for x in self.faults)
 
     @property
     def usd(self) -> Decimal:
@@ -124,6 +119,7 @@ def broken_nodes(alert: Alert, time: NodeTime) -> tuple[str, ...]:
     # A gap in the readings is no event.
     events = np.any([np.nan_to_num(part.of(name)) > 0 for name in HARDWARE_METRICS], axis=(0, 2))
     sick = {thing.instance for thing, hit in zip(part.things, events, strict=True) if hit}
+
     return tuple(name for name in things if name in sick) or things
 
 
@@ -157,6 +153,7 @@ def faults_of(alerts: Iterable[Alert], time: NodeTime, hour_of: HourOf) -> list[
         so_far = cents(waste.so_far) if waste else Decimal(0)
         nodes = broken_nodes(alert, time)
         faults.append(Fault(alert, nodes, hours, so_far, restart_hours, cents(restart_usd)))
+
     return faults
 
 
@@ -168,19 +165,20 @@ def by_node(faults: Iterable[Fault], time: NodeTime) -> list[FaultyNode]:
             of_node.setdefault(name, []).append(fault)
     labels = {name: time.nodes.things[row] for name, row in time.rows.items()}
     nodes = [FaultyNode(name, labels.get(name, Labels()), tuple(x)) for name, x in of_node.items()]
+
     return sorted(nodes, key=lambda node: (-node.usd, -node.hours, node.id))
 
 
 def rates_of(nodes: Iterable[FaultyNode], time: NodeTime, window: Window) -> list[FaultRate]:
     """Return how often nodes broke by type and zone, the most often first."""
-    part = time.steps(window)
-    seen_hours = time.seen[:, part].sum(axis=1) * (time.nodes.step / _HOUR)
+    seen_hours = time.seen[:, time.steps(window)].sum(axis=1) * (time.nodes.step / _HOUR)
     hours, broke = defaultdict[tuple[str, str], float](float), Counter[tuple[str, str]]()
     for thing, n_hours in zip(time.nodes.things, seen_hours, strict=True):
         hours[thing.instance_type, thing.zone] += float(n_hours)
     for node in nodes:
         broke[node.labels.instance_type, node.labels.zone] += len(node.faults)
     rates = [FaultRate(*place, hours[place], broke[place]) for place in hours if hours[place]]
+
     return sorted(rates, key=lambda x: (x.between or timedelta.max, x.instance_type, x.zone))
 
 
@@ -302,6 +300,7 @@ def faults_card(
         ),
     )
     title = f"Faults: {usd(total)} by {counted(len(nodes), 'node')}, {period(window)}"
+
     return Card(title, Tone.WARNING, blocks, data)
 
 
@@ -340,14 +339,18 @@ def dossier_card(node: FaultyNode, notices: Sequence[Notice], window: Window) ->
             )
         ),
     )
-    data = {
-        "window": window,
-        "node": _NODES.record(node),
-        "faults": _FAULTS.data(node.faults),
-        "notices": spoken,
-    }
-    title = f"{node.id}: {counted(len(node.faults), 'fault')}, {usd(node.usd)}"
-    return Card(title, Tone.WARNING, blocks, data)
+
+    return Card(
+        f"{node.id}: {counted(len(node.faults), 'fault')}, {usd(node.usd)}",
+        Tone.WARNING,
+        blocks,
+        {
+            "window": window,
+            "node": _NODES.record(node),
+            "faults": _FAULTS.data(node.faults),
+            "notices": spoken,
+        },
+    )
 
 
 @command(
@@ -398,4 +401,5 @@ def faults(
         ]
         return dossier_card(dossier, notices, window)
     card = faults_card(broken, nodes, rates_of(nodes, time, window), window)
+
     return as_read(card, "It is not known which nodes broke", reading)

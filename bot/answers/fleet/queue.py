@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.cards.card import Block, Button, Buttons, Card, Tone, compose, quiet, text
+from bot.cards.card import Button, Buttons, Card, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, DURATION, HOURS, Column, Columns, datum
 from bot.cards.words import as_read, clock, period
 from bot.errors import WrongInput
@@ -77,6 +77,7 @@ def queues_of(frame: Frame, window: Window) -> list[Queue]:
                 int(read[row].sum()) * cut.step,
             )
         )
+
     return sorted(queues, key=lambda x: (-x.waited, x.cluster))
 
 
@@ -114,25 +115,18 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
     """Draw the queues and the refusals; `refused` is None where nobody asked for them."""
     waited = sum((x.waited for x in queues), timedelta())
     launches = sum(x.refused for x in refused or ())
-    unread: list[Block] = []
-    if not queues:
-        unread.append(
-            text(
-                "No cluster tells how long its pods waited. Container Insights with enhanced "
-                "observability publishes it as pod_status_pending; the queue of Slurm is not read."
-            )
-        )
-    if refused is None:
-        unread.append(
-            quiet("Refused launches are not read: CloudTrail tells them (docs/aws-reference.md).")
-        )
-
     tried = [x.instance_type for x in refused or () if x.instance_type][:1]
     read = duration_text(max((x.read for x in queues), default=timedelta()))
     blocks = compose(
         _QUEUES.table(queues) if queues else None,
         _REFUSED.table(refused, caption="Refused for want of capacity") if refused else None,
-        unread,
+        not queues
+        and text(
+            "No cluster tells how long its pods waited. Container Insights with enhanced "
+            "observability publishes it as pod_status_pending; the queue of Slurm is not read."
+        ),
+        refused is None
+        and quiet("Refused launches are not read: CloudTrail tells them (docs/aws-reference.md)."),
         bool(queues)
         and quiet(
             f"Read for {read}. Pods of every kind count, those that need no accelerator too. A wait"
@@ -155,8 +149,8 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
         "clusters": _QUEUES.data(queues),
         "refused": None if refused is None else _REFUSED.data(refused),
     }
-    pending = any(x.pending for x in queues)
-    return Card(title, Tone.WARNING if pending else Tone.INFO, blocks, data)
+
+    return Card(title, Tone.WARNING if any(x.pending for x in queues) else Tone.INFO, blocks, data)
 
 
 @command(
@@ -185,9 +179,9 @@ def queue(
     refuse_unseen(cluster, reading)
     frame = reading.frame("cluster")
     queues = queues_of(frame, window) if frame else []
-    queues = [x for x in queues if cluster in ("", x.cluster)]
     refused = None
     if reading.refusals is not None:
         refused = scarcities(x for x in reading.refusals if x.at in window)
-    card = queue_card(queues, refused, window)
+    card = queue_card([x for x in queues if cluster in ("", x.cluster)], refused, window)
+
     return as_read(card, "It is not known how long jobs waited", reading)

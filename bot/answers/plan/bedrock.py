@@ -50,6 +50,7 @@ def token_cost(used: Sequence[ClusterUse], cluster: str, tokens_per_second: Deci
     hour = use.price.usd_per_hour * use.nodes
     per_hour = tokens_per_second * HOUR_S
     usd_per_million = cents(hour / per_hour * MILLION) if per_hour else None
+
     return TokenCost(cluster, hour, use.price.market.is_committed, usd_per_million)
 
 
@@ -75,12 +76,8 @@ class TokenOffer:
         return round(self.here.usd_per_hour / self.usd_per_million * MILLION / HOUR_S)
 
 
-def _listed_usd(price: Decimal) -> str:
-    """Write a price as it is listed, tenths of a cent where it has them: `$0.035`."""
-    return usd(price, digits=2 if price == cents(price) else 3)
-
-
-_LISTED = Unit(_listed_usd)
+_LISTED = Unit(lambda price: usd(price, digits=2 if price == cents(price) else 3))
+"""A price as it is listed, with tenths of a cent where it has them: `$0.035`."""
 OFFERS = Columns[TokenOffer](
     Column("model", lambda x: x.price.model, key="model"),
     Column("read", lambda x: x.price.usd_per_million_input, _LISTED, "usd_per_million_input"),
@@ -109,7 +106,6 @@ OFFERS = Columns[TokenOffer](
 def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: date) -> Card:
     """Draw Bedrock's prices beside the cluster's, if one is named; the cheapest first."""
     here, ratio = offers[0].here, offers[0].output_ratio
-    drawn = OFFERS.drawn if here else OFFERS.drawn[:-1]
     measured: list[Block] = []
     if here:
         hour = f"{here.cluster} costs {usd(here.usd_per_hour, digits=2)} an hour"
@@ -133,7 +129,7 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
     sources = dict.fromkeys(cited(x.price, today) for x in offers)
     blocks = compose(
         measured,
-        Columns(*drawn).table(offers),
+        Columns(*(OFFERS.drawn if here else OFFERS.drawn[:-1])).table(offers),
         quiet(
             f"USD a million tokens, on demand; together, {ratio * 100:.0f} % of them are written"
             " (output= sets it). A model that two sources price differently stands in two rows."
@@ -147,6 +143,7 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
         "usd_per_hour": here and cents(here.usd_per_hour),
         "usd_per_million": here and here.usd_per_million,
     }
+
     return Card(_title(offers, here), Tone.INFO, blocks, data)
 
 
@@ -166,6 +163,7 @@ def _title(offers: Sequence[TokenOffer], here: TokenCost | None) -> str:
         # What is paid for a term is paid whether anything runs there or not.
         term = f" once {here.cluster}'s commitment ends" if here.committed else ""
         verdict = f"Bedrock is cheaper{term}"
+
     return (
         f"{usd(here.usd_per_million, digits=2)} a million tokens here, {span} on Bedrock: {verdict}"
     )
@@ -212,8 +210,10 @@ def bedrock(
                 here = replace(here, usd_per_million=cents(measured / 1000), run=run.name)
                 break
 
-    offers = [TokenOffer(x, output / 100, here) for x in listed]
-    offers.sort(key=lambda x: (x.usd_per_million, x.price.model))
+    offers = sorted(
+        (TokenOffer(x, output / 100, here) for x in listed),
+        key=lambda x: (x.usd_per_million, x.price.model),
+    )
 
     return bedrock_card(offers, claims.of("bedrock"), request.at.date())
 

@@ -18,7 +18,6 @@ from bot.model.money import cents, counted, usd
 from bot.model.request import Request
 from bot.ports import Ports
 
-_TENTH = Decimal("0.1")
 ENGINEER_USD_A_YEAR = Decimal(200_000)
 """What an engineer costs a year where nobody says: trnbot's own default."""
 
@@ -61,6 +60,13 @@ class Payback:
     """USD gained (or lost) after the horizon, or after every run."""
 
 
+def refuse_amounts(limit: int, **amounts: Decimal | None) -> None:
+    """Raise `WrongInput` for the first of some arguments that is no amount under a limit."""
+    for name, amount in amounts.items():
+        if amount is not None and not 0 <= amount < limit:
+            raise WrongInput(f"{name} is 0 or more; got {amount}.")
+
+
 def usual_port(efforts: Sequence[Effort]) -> tuple[Decimal, Effort]:
     """Return the cost of a port where nobody says more, and the effort that it takes."""
     effort = next(effort for effort in efforts if effort.name == _USUAL)
@@ -71,7 +77,7 @@ def payback(port: Porting, saving: Decimal, horizon_months: int) -> Payback:
     """Return the outcome at one saving, a share of the bill."""
     saved = cents(port.bill_usd * saving)
     times = horizon_months if port.runs is None else port.runs
-    periods = (port.cost / saved).quantize(_TENTH, "ROUND_CEILING") if saved > 0 else None
+    periods = (port.cost / saved).quantize(Decimal("0.1"), "ROUND_CEILING") if saved > 0 else None
     # What takes more runs than there will be never pays.
     if port.runs is not None and periods is not None and saved * port.runs < port.cost:
         periods = None
@@ -85,9 +91,6 @@ def outcomes(port: Porting, horizon_months: int) -> tuple[Payback, ...]:
         payback(port, saving, horizon_months)
         for saving in dict.fromkeys((port.saving_low, port.saving_high))
     )
-
-
-_PERCENT = Unit(lambda ratio: f"{(ratio * 100).normalize():f} %")
 
 
 def _spelled(number: Decimal, unit: str) -> str:
@@ -110,8 +113,7 @@ def _judged(port: Porting, paybacks: Sequence[Payback], span: str) -> tuple[str,
         advice, tone = "Stay on GPUs", Tone.WARNING
 
     if port.runs is not None:
-        title = f"{advice}: {counted(port.runs, 'run')}, {usd(port.cost)} to port"
-        return title, verdict, tone
+        return f"{advice}: {counted(port.runs, 'run')}, {usd(port.cost)} to port", verdict, tone
 
     periods = sorted(payback.periods for payback in paybacks if payback.periods is not None)
     if not periods:
@@ -119,9 +121,8 @@ def _judged(port: Porting, paybacks: Sequence[Payback], span: str) -> tuple[str,
     ends = list(dict.fromkeys(f"{period.normalize():f}" for period in periods))
     if len(periods) < len(paybacks):
         ends.append("never")
-    title = f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months"
 
-    return title, verdict, tone
+    return f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months", verdict, tone
 
 
 def breakeven_card(
@@ -150,7 +151,12 @@ def breakeven_card(
         "GPU bill": f"{usd(port.bill_usd)} a {unit}",
     }
     table = Columns[Payback](
-        Column("saving", lambda payback: payback.saving, _PERCENT, key="saving_ratio"),
+        Column(
+            "saving",
+            lambda payback: payback.saving,
+            Unit(lambda ratio: f"{(ratio * 100).normalize():f} %"),
+            key="saving_ratio",
+        ),
         Column(f"saved a {unit}", lambda payback: payback.saved_each, USD, key="saved_usd"),
         Column(
             "pays after",
@@ -162,42 +168,42 @@ def breakeven_card(
         Column(f"after {after}", lambda payback: payback.balance, USD, key="balance_usd"),
     )
 
-    blocks = compose(
-        text(verdict),
-        Facts(tuple((name, words) for name, words in facts.items() if words)),
-        table.table(paybacks),
-        stack and text(stack),
-        effort is not None
-        and quiet(f"Effort '{effort.name}': {effort.says} ({cited(effort, today)})."),
-        [
-            quiet(f"Risk, {risk.subject}: {risk.says} ({risk.state}; {cited(risk, today)}).")
-            for risk in risks
-        ],
-        quiet(
-            "Estimated from your input; nothing was measured."
-            " Vendors' savings are claims: compare a run."
+    return Card(
+        title,
+        tone,
+        compose(
+            text(verdict),
+            Facts(tuple((name, words) for name, words in facts.items() if words)),
+            table.table(paybacks),
+            stack and text(stack),
+            effort is not None
+            and quiet(f"Effort '{effort.name}': {effort.says} ({cited(effort, today)})."),
+            [
+                quiet(f"Risk, {risk.subject}: {risk.says} ({risk.state}; {cited(risk, today)}).")
+                for risk in risks
+            ],
+            quiet(
+                "Estimated from your input; nothing was measured."
+                " Vendors' savings are claims: compare a run."
+            ),
+            Buttons(
+                (
+                    Button("Twelve questions", "decide"),
+                    Button("A stated case", f"breakeven {port.bill_usd:f} preset=case"),
+                )
+            ),
         ),
-        Buttons(
-            (
-                Button("Twelve questions", "decide"),
-                Button("A stated case", f"breakeven {port.bill_usd:f} preset=case"),
-            )
-        ),
+        {
+            "port_usd": port.cost,
+            "engineer_months": port.months,
+            "bill_usd": port.bill_usd,
+            "runs": port.runs,
+            "horizon_months": horizon_months,
+            "outcomes": table.data(paybacks),
+        },
     )
 
-    data = {
-        "port_usd": port.cost,
-        "engineer_months": port.months,
-        "bill_usd": port.bill_usd,
-        "runs": port.runs,
-        "horizon_months": horizon_months,
-        "outcomes": table.data(paybacks),
-    }
 
-    return Card(title, tone, blocks, data)
-
-
-_MOST = Decimal(10**12)
 _USUAL = "two-months"
 STACKS = {
     "pytorch": ("weeks", "PyTorch is the easiest to port according to every vendor text."),
@@ -263,15 +269,13 @@ async def breakeven(
 ) -> Card:
     """Join the typed arguments with a preset's effort."""
     claims = ports.world.knowledge.claims()
-    amounts = {
-        "bill_usd": bill_usd,
-        "eng_usd_year": eng_usd_year,
-        "recompile_usd": recompile_usd,
-        "months": months,
-    }
-    for name, amount in amounts.items():
-        if amount is not None and not 0 <= amount < _MOST:
-            raise WrongInput(f"{name} is 0 or more; got {amount}.")
+    refuse_amounts(
+        10**12,
+        bill_usd=bill_usd,
+        eng_usd_year=eng_usd_year,
+        recompile_usd=recompile_usd,
+        months=months,
+    )
     if not 1 <= horizon <= 120 or (runs is not None and not 1 <= runs <= 10**6):
         raise WrongInput("horizon is 1 to 120 months, runs is 1 or more.")
 

@@ -30,7 +30,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
-from bot.cards.words import PriceAge, as_read, day, note_lines
+from bot.cards.words import PriceAge, as_read, day, few, note_lines
 from bot.costs.commitments import Commitments
 from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, WrongInput
@@ -38,7 +38,6 @@ from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note
 from bot.model.fleet import InstanceType, Inventory, Market, Quota, Scarcity, scarcities
-from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, coverage_of
@@ -121,6 +120,7 @@ def launch_verdict(
         return Tone.GOOD, f"{wanted} fit the quota of {' and '.join(fitting)}"
     where = max(rooms, key=lambda region: rooms[region], default="any region")
     most = rooms.get(where, 0)
+
     return Tone.WARNING, f"{wanted} would be refused: room for {most:,} in {where}"
 
 
@@ -140,9 +140,6 @@ def quota_card(
     listed = (concerned or list(uses))[:_MOST]
     tight = [use for use in uses if is_tight(use, types, instance_type)]
 
-    def place(use: QuotaUse) -> str:
-        return " ".join(filter(None, (use.quota.labels.account, use.quota.labels.region)))
-
     def used(use: QuotaUse) -> str:
         share = f" ({use.share * 100:.0f} %)" if use.quota.vcpus else ""
         return f"{use.used:,} vCPU{share}"
@@ -158,7 +155,9 @@ def quota_card(
     hidden = len(uses) - len(listed)
     table = Columns[QuotaUse](
         QUOTAS.columns[0],
-        Column("where", place),
+        Column(
+            "where", lambda use: f"{use.quota.labels.account} {use.quota.labels.region}".strip()
+        ),
         Column("used", used, NUMBER),
         *QUOTAS.pick("limit_vcpus").columns,
         Column("room for", space),
@@ -166,13 +165,20 @@ def quota_card(
 
     service = console_link((tight or listed)[0])
     if tight:
-        refused = "The next launch would be refused with VcpuLimitExceeded; request more in "
-        advice = text(refused, service, ". It can take days.")
+        advice = text(
+            "The next launch would be refused with VcpuLimitExceeded; request more in ",
+            service,
+            ". It can take days.",
+        )
         tone = Tone.WARNING
         title = f"{len(tight)} of {len(uses)} quotas leave no room for one more node"
     else:
-        allowed = "Any AWS customer may launch these types within the quota, without a partner;"
-        advice = text(f"{allowed} request more in ", service, ".")
+        advice = text(
+            "Any AWS customer may launch these types within the quota, without a partner; request"
+            " more in ",
+            service,
+            ".",
+        )
         tone, title = Tone.GOOD, "Quotas leave room"
 
     if len(tight) == 1:
@@ -183,7 +189,6 @@ def quota_card(
         tone, title = launch_verdict(of_market, types, instance_type, nodes)
 
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
-    oldest = day(min(use.quota.asof for use in uses))
 
     blocks = compose(
         replace(
@@ -192,8 +197,8 @@ def quota_card(
         advice,
         unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
         quiet(
-            f"vCPUs of pending and running nodes against Service Quotas as of {oldest}."
-            " Capacity Blocks do not count."
+            "vCPUs of pending and running nodes against Service Quotas as of"
+            f" {day(min(use.quota.asof for use in uses))}. Capacity Blocks do not count."
         ),
     )
     data = Columns(*QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1]).data(uses)
@@ -233,6 +238,7 @@ def room(
     """
     name = instance_type or next((name for name, _ in use.running if name in types), "")
     vcpus = types[name].vcpus if name in types else 0
+
     return (name, int(use.free // vcpus)) if vcpus else None
 
 
@@ -301,11 +307,12 @@ def quota(
             "a recording api/service-quotas/list_service_quotas."
         )
 
-    uses = [use_of(quota, inventory) for quota in quotas]
-    uses.sort(key=lambda use: (not use.used, -use.share, use.quota.name))
+    uses = sorted(
+        (use_of(quota, inventory) for quota in quotas),
+        key=lambda use: (not use.used, -use.share, use.quota.name),
+    )
 
-    card = quota_card(uses, inventory.types, instance_type, nodes)
-    return as_read(card, unknown, reading)
+    return as_read(quota_card(uses, inventory.types, instance_type, nodes), unknown, reading)
 
 
 HELD = {
@@ -367,15 +374,14 @@ class Refused:
             )
 
         places = []
-        for zone in self.zones[:_MOST_ZONES]:
+        for zone in self.zones:
             share = "all" if zone.spot == zone.refused else zone.spot
             market = f", {share} on spot" if zone.spot else ""
             age = age_text((self.at - zone.newest).total_seconds())
             places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
 
-        if len(self.zones) > _MOST_ZONES:
-            places.append(f"and {counted(len(self.zones) - _MOST_ZONES, 'more zone')}")
         total = counted(sum(zone.refused for zone in self.zones), "request")
+        places = few(places, _MOST_ZONES, "zone")
         words = f" for want of capacity {span}: {'; '.join(places)} ({_TRAIL})."
 
         return text(Strong(f"{total} refused"), words)
@@ -466,15 +472,14 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     sure = [price for price in prices if price.market is not Market.SPOT]
     best = min(sure or prices, key=lambda price: price.usd_per_hour)
     title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"
-    data: dict[str, Any] = {
+    data = {
         "instance_type": demand.instance_type,
         "hours": demand.hours,
         "used_ratio": demand.used,
         "ways": Columns(market, cost, total, region, asof).data(prices),
+        **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
+        "refused": ways.refused.data(),
     }
-    if ways.commitments:
-        data["commitments"] = commitment_data(ways.commitments)
-    data["refused"] = ways.refused.data()
 
     return Card(title, Tone.INFO, blocks, data)
 
@@ -533,13 +538,13 @@ def capacity(
     if not prices:
         raise Unavailable(f"No price of {name} is known in any market.")
 
-    ways = Ways(
-        prices,
-        refused_of(ports.world.source.read(request.at), name),
-        ports.world.knowledge.claims().of("blocks"),
-        commitments_of(ports, (name, nodes), offers, request.at, region),
+    return capacity_card(
+        Demand(name, nodes, days, used / 100),
+        Ways(
+            prices,
+            refused_of(ports.world.source.read(request.at), name),
+            ports.world.knowledge.claims().of("blocks"),
+            commitments_of(ports, (name, nodes), offers, request.at, region),
+        ),
+        PriceAge.on(request.at, ports.policy),
     )
-    stale_days = ports.policy.at(Labels()).number("advice.stale_days")
-    demand = Demand(name, nodes, days, used / 100)
-
-    return capacity_card(demand, ways, PriceAge(request.at.date(), stale_days))

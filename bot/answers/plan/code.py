@@ -57,13 +57,12 @@ class _Reader(ast.NodeVisitor):
             self._add("name", path, node)
 
     def visit_If(self, node: ast.If | ast.IfExp) -> None:
-        without_cuda = isinstance(node.test, ast.UnaryOp)
         if not any(self._path(part) == _GUARD for part in ast.walk(node.test)):
             self.generic_visit(node)
             return
 
-        taken = node.body if without_cuda else node.orelse
-        for part in taken if isinstance(taken, list) else [taken]:
+        branch = node.body if isinstance(node.test, ast.UnaryOp) else node.orelse
+        for part in branch if isinstance(branch, list) else [branch]:
             self.visit(part)
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 self._add("fallback", part.value, part)
@@ -154,6 +153,7 @@ def findings(
             kind = fact.kind if isinstance(fact, CodeSign) else "package"
             finding = Finding(file, seen.line, kind, fact.reason, fact.instead, fact.source)
             found.setdefault((seen.line, kind), finding)
+
     return tuple(sorted(found.values(), key=lambda finding: (finding.line, finding.kind)))
 
 
@@ -192,9 +192,14 @@ def sarif(found: Sequence[Mapping[str, Any]], version: str) -> Mapping[str, Any]
         for finding in found
     ]
     rules = [{"id": kind, "shortDescription": {"text": reason}} for kind, reason in kinds.items()]
-    driver = {"name": "trnbot", "version": version, "rules": rules}
+
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
+        "runs": [
+            {
+                "tool": {"driver": {"name": "trnbot", "version": version, "rules": rules}},
+                "results": results,
+            }
+        ],
     }

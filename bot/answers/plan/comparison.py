@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from statistics import median_low
@@ -88,13 +88,12 @@ def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ..
             f"Utilization was {used} over 24 hours, under {least}: fill today's chips before"
             " paying for faster ones."
         )
-    for alert in standing.alerts:
-        if alert.cause.facts.no_faster_chip and not _half(alert, standing):
-            words = alert.cause.value.replace("_", " ")
-            sentences.append(
-                f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them"
-                " first."
-            )
+    sentences += [
+        f"{len(alert.anomaly.things)} of {standing.nodes} nodes are"
+        f" {alert.cause.value.replace('_', ' ')}: see to them first."
+        for alert in standing.alerts
+        if alert.cause.facts.no_faster_chip and not _half(alert, standing)
+    ]
     if standing.other_types:
         sentences.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
 
@@ -332,18 +331,17 @@ def speed_range(
     if not stated and old.bf16_tflops and new.bf16_tflops:
         factor = new.bf16_tflops / old.bf16_tflops
         peaks = f"{new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS"
-        says = f"BF16 peak of a node is {factor:.2f} times ({peaks})"
-        source = "; ".join(dict.fromkeys((new.source, old.source)))
-        peak = SpeedUp(
-            old.family,
-            new.family,
-            factor,
-            ClaimKind.PEAK,
-            says,
-            source=source,
-            asof=min(old.asof, new.asof),
+        voices.append(
+            SpeedUp(
+                old.family,
+                new.family,
+                factor,
+                ClaimKind.PEAK,
+                f"BF16 peak of a node is {factor:.2f} times ({peaks})",
+                source="; ".join(dict.fromkeys((new.source, old.source))),
+                asof=min(old.asof, new.asof),
+            )
         )
-        voices.append(peak)
 
     if not (measured or voices):
         raise WrongInput(
@@ -419,42 +417,36 @@ def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Opti
     for speedup in speeds.each():
         # A hair above a whole number is a rounding error, and no reason for one node more.
         nodes = math.ceil(standing.nodes / speedup - 1e-9)
-        usd_per_hour = nodes * price.usd_per_hour
-        scenarios.append(SpeedScenario(speedup, nodes, usd_per_hour, ratio / speedup))
+        scenarios.append(SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup))
 
     low, middle, high = scenarios
-    here = price.region == standing.region
 
-    return Option(price, False, here, (low, middle, high))
+    return Option(price, False, price.region == standing.region, (low, middle, high))
 
 
 def _cautions(
     standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]
-) -> list[str]:
-    cautions = []
+) -> Iterator[str]:
+    """Yield what else speaks against a move, each a sentence."""
     if not moving:
-        cautions.append(
-            f"No price of {to.name} is known in any market, so its cost cannot be compared."
-        )
+        yield (f"No price of {to.name} is known in any market, so its cost cannot be compared.")
     elif not any(x.region == standing.region for x in moving):
         where = ", ".join(sorted({x.region for x in moving}))
-        cautions.append(
+        yield (
             f"{to.name} has no known price in {standing.region}, only in {where}: data and"
             " storage would have to move too."
         )
 
     if len(speeds.voices) == 1 and not speeds.unused:
-        cautions.append("Only one source compares the two: measure before you decide.")
+        yield "Only one source compares the two: measure before you decide."
     if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
-        cautions.append(
+        yield (
             "Today's hours are committed: what is not used is still paid until the commitment ends."
         )
 
     fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
     if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
-        cautions.append(
+        yield (
             f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that"
             " the model fits."
         )
-
-    return cautions

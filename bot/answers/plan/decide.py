@@ -62,11 +62,19 @@ class Cheaper:
 
 @dataclass(frozen=True)
 class AnswerReason:
-    """State the points that one answer adds for Trainium (> 0) or against it."""
+    """Hold one answer to a question."""
 
     question: Question
     answer: bool
-    points: int
+
+    @property
+    def points(self) -> int:
+        """Return the points that it adds for Trainium (> 0) or against it."""
+        weight = self.question.weight
+        if self.answer:
+            return weight
+        # No to a question against Trainium is no argument for it.
+        return -((weight + 1) // 2) if weight > 0 else 0
 
 
 @dataclass(frozen=True)
@@ -90,16 +98,7 @@ def advice_of(
     GPUs, stable training on Trainium. The points say what fits; which side is cheaper by the
     account's own runs decides over them, and one that is only stated asks for a measurement.
     """
-    reasons = []
-    for question in questions:
-        if question.key not in answers:
-            continue
-        points = question.weight
-        if not answers[question.key]:
-            # No to a question against Trainium is no argument for it.
-            points = -((question.weight + 1) // 2) if question.weight > 0 else 0
-        reasons.append(AnswerReason(question, answers[question.key], points))
-
+    reasons = [AnswerReason(x, answers[x.key]) for x in questions if x.key in answers]
     points = sum(reason.points for reason in reasons)
     researched = answers.get("stable") is False and answers.get("repeated") is True
     choice = Choice.BOTH
@@ -111,10 +110,12 @@ def advice_of(
     if cheaper and choice is not cheaper.side:
         choice = cheaper.side if cheaper.measured else Choice.MEASURE
 
-    ordered = sorted(reasons, key=lambda reason: -abs(reason.points))
-    unanswered = tuple(question for question in questions if question.key not in answers)
-
-    return Advice(choice, points, tuple(ordered), unanswered)
+    return Advice(
+        choice,
+        points,
+        tuple(sorted(reasons, key=lambda reason: -abs(reason.points))),
+        tuple(question for question in questions if question.key not in answers),
+    )
 
 
 _TITLES = {
@@ -146,8 +147,15 @@ def questions_card(
         )
         for question in questions
     ]
-    asks = "How many parameters does the model have?"
-    fields.append(Field("parameters", asks, FieldKind.TEXT, parameters, hint="such as 7B"))
+    fields.append(
+        Field(
+            "parameters",
+            "How many parameters does the model have?",
+            FieldKind.TEXT,
+            parameters,
+            hint="such as 7B",
+        )
+    )
 
     unanswered = [key for key, word in words.items() if not word]
     count = f"{len(unanswered)} of {len(questions)} questions are open"
@@ -156,13 +164,15 @@ def questions_card(
     line = f"decide {workload}".strip()
     typed = " ".join(f"{key}={word or 'yes'}" for key, word in words.items())
 
-    blocks = (
-        Form("Trainium or GPUs", line, tuple(fields), "Decide"),
-        quiet(f"Or type them: {line} {typed}"),
+    return Card(
+        f"Trainium or GPUs? {count}",
+        Tone.INFO,
+        (
+            Form("Trainium or GPUs", line, tuple(fields), "Decide"),
+            quiet(f"Or type them: {line} {typed}"),
+        ),
+        {"choice": None, "open": unanswered},
     )
-    data = {"choice": None, "open": unanswered}
-
-    return Card(f"Trainium or GPUs? {count}", Tone.INFO, blocks, data)
 
 
 @dataclass(frozen=True)
@@ -217,39 +227,38 @@ def verdict_card(
             for note in notes.sizing
         ]
 
-    blocks = compose(
-        cheaper is not None and text(cheaper.says),
-        text(summary),
-        reasons.table(advice.reasons),
-        sizes,
-        [
-            quiet(f"Managed instead, {note.subject}: {note.says} ({cited(note, notes.today)}).")
-            for note in notes.managed
-        ],
-        Buttons(
-            (
-                Button("Does porting pay?", "breakeven"),
-                Button("First steps", "checklist"),
-                Button("CUDA packages", "cuda"),
-            )
+    return Card(
+        f"{workload}: {_TITLES[advice.choice]}" if workload else _TITLES[advice.choice],
+        Tone.GOOD if advice.choice is Choice.TRAINIUM else Tone.INFO,
+        compose(
+            cheaper is not None and text(cheaper.says),
+            text(summary),
+            reasons.table(advice.reasons),
+            sizes,
+            [
+                quiet(f"Managed instead, {note.subject}: {note.says} ({cited(note, notes.today)}).")
+                for note in notes.managed
+            ],
+            Buttons(
+                (
+                    Button("Does porting pay?", "breakeven"),
+                    Button("First steps", "checklist"),
+                    Button("CUDA packages", "cuda"),
+                )
+            ),
         ),
+        {
+            "workload": workload,
+            "choice": advice.choice.value,
+            "points": advice.points,
+            "parameters": parameters,
+            "reasons": [
+                {"key": reason.question.key, "answer": reason.answer, "points": reason.points}
+                for reason in advice.reasons
+            ],
+            "open": [],
+        },
     )
-    title = f"{workload}: {_TITLES[advice.choice]}" if workload else _TITLES[advice.choice]
-
-    data = {
-        "workload": workload,
-        "choice": advice.choice.value,
-        "points": advice.points,
-        "parameters": parameters,
-        "reasons": [
-            {"key": reason.question.key, "answer": reason.answer, "points": reason.points}
-            for reason in advice.reasons
-        ],
-        "open": [],
-    }
-    tone = Tone.GOOD if advice.choice is Choice.TRAINIUM else Tone.INFO
-
-    return Card(title, tone, blocks, data)
 
 
 _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
@@ -319,9 +328,10 @@ def decide(
     notes = VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date())
 
     cheaper = _cheaper(ports, request.at, workload, to) if workload else None
-    advice = advice_of(claims.questions, answers, cheaper)
 
-    return verdict_card(advice, workload, count, notes, cheaper)
+    return verdict_card(
+        advice_of(claims.questions, answers, cheaper), workload, count, notes, cheaper
+    )
 
 
 def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | None:
@@ -354,6 +364,7 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
     if verdict.cheaper is None:
         return None
     side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
+
     return Cheaper(side, verdict.measured, str(verdict))
 
 
@@ -365,14 +376,16 @@ def parameter_count(text: str) -> float:
     except ValueError:
         count = 0.0
 
-    problem = ""
     if not count > 0:
-        problem = "is not a count of parameters; write it like 7B or 350M"
-    elif count > MOST_PARAMETERS:
-        limit = f"keep it under {MOST_PARAMETERS / 1e12:g}T"
-        problem = f"is more parameters than any model has; {limit}"
-
-    if problem:
-        raise WrongInput(f"'{shortened(text)}' {problem}.", "parameters")
+        raise WrongInput(
+            f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.",
+            "parameters",
+        )
+    if count > MOST_PARAMETERS:
+        raise WrongInput(
+            f"'{shortened(text)}' is more parameters than any model has; keep it under"
+            f" {MOST_PARAMETERS / 1e12:g}T.",
+            "parameters",
+        )
 
     return count

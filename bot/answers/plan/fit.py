@@ -86,9 +86,8 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
         kind = Counter(x.labels.instance_type for x in instances).most_common(1)[0][0]
         nodes = [node for node in instances if node.labels.instance_type == kind]
         ids = {node.id for node in nodes}
-        things = frame.things if frame else ()
-        rows = [row for row, thing in enumerate(things) if thing.instance in ids]
-        use = measured(frame, rows, DAYS)
+        things = enumerate(frame.things if frame else ())
+        use = measured(frame, [row for row, thing in things if thing.instance in ids], DAYS)
         used.append(
             ClusterUse(
                 cluster,
@@ -175,16 +174,17 @@ def fit_of(
     old: InstanceType, new: InstanceType, precision: str = "", matmul: Decimal | None = None
 ) -> Fit:
     """Return how the node fits; `matmul` is in percent."""
-    compute = new.bf16_tflops / old.bf16_tflops if new.bf16_tflops and old.bf16_tflops else None
-    bandwidth = (
+    return Fit(
+        new,
+        new.bf16_tflops / old.bf16_tflops if new.bf16_tflops and old.bf16_tflops else None,
         new.memory_tb_per_second / old.memory_tb_per_second
         if new.memory_tb_per_second and old.memory_tb_per_second
-        else None
+        else None,
+        new.accelerator_memory_gib / old.accelerator_memory_gib,
+        fp8_gain(new),
+        precision,
+        None if matmul is None else float(matmul) / 100,
     )
-    memory = new.accelerator_memory_gib / old.accelerator_memory_gib
-    share = None if matmul is None else float(matmul) / 100
-
-    return Fit(new, compute, bandwidth, memory, fp8_gain(new), precision, share)
 
 
 def fp8_gain(kind: InstanceType) -> float | None:
@@ -208,11 +208,12 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
         Column("speed at equal efficiency", fit.speedup, _TIMES),
         Column("FP8 adds at most", fit.fp8_most, _TIMES),
     )
-    assumed = []
-    if not fit.precision:
-        assumed.append("No metric tells the precision: BF16 is assumed (precision=).")
-    if fit.matmul is None:
-        assumed.append("Nor the share of matmuls: neuron-profile shows it (matmul=70).")
+    assumed = (
+        "" if fit.precision else "No metric tells the precision: BF16 is assumed (precision=).",
+        "Nor the share of matmuls: neuron-profile shows it (matmul=70)."
+        if fit.matmul is None
+        else "",
+    )
 
     return compose(
         text(f"A node of {fit.to.name} has {words}."),
@@ -223,7 +224,7 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
             " near a model comes differs",
         ),
         text(_precision(fit)),
-        bool(assumed) and quiet(" ".join(assumed)),
+        any(assumed) and quiet(" ".join(filter(None, assumed))),
     )
 
 
@@ -238,10 +239,9 @@ def _precision(fit: Fit) -> str:
     if not fit.fp8 or fit.fp8 <= 1:
         return f"{first}FP8 runs no faster than BF16 on {fit.to.name}: stay in BF16."
     if fit.matmul is None:
-        peak = f"FP8's peak on {fit.to.name} is at most {fit.fp8:.2f}x BF16's"
         return (
-            f"{first}{peak}: it suits a model whose matmuls take most of a step; verify that the"
-            " loss still converges."
+            f"{first}FP8's peak on {fit.to.name} is at most {fit.fp8:.2f}x BF16's: it suits a model"
+            " whose matmuls take most of a step; verify that the loss still converges."
         )
     gain = fit.fp8_most(fit.matmul) or 1.0
     suits = "FP8 suits it" if gain >= WORTH else "FP8 hardly suits it"

@@ -52,7 +52,7 @@ from bot.cards.columns import Column, Columns
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
 from bot.costs.verdict import Verdict
-from bot.errors import TrnbotError, WrongInput
+from bot.errors import TrnbotError, WrongInput, refuse
 from bot.grammar.names import known_type, no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Conflict, Sourced, SpeedUp
@@ -69,9 +69,6 @@ def migration_data(
 ) -> dict[str, Any]:
     """Return the standing, every option with its scenarios, their sources, and the doubts."""
     standing, speeds, moves = migration.standing, migration.speeds, migration.moves()
-    recompile_usd = None
-    if migration.recompile and moves:
-        recompile_usd = migration.recompile.usd(moves[0].scenarios[1])
     return {
         "cluster": standing.cluster,
         "from": standing.type.name,
@@ -90,7 +87,9 @@ def migration_data(
         "doubts": [*doubts, *migration.cautions],
         "refused": [],
         "port_usd": port_usd,
-        "recompile_usd": recompile_usd,
+        "recompile_usd": migration.recompile.usd(moves[0].scenarios[1])
+        if migration.recompile and moves
+        else None,
         "compile_usd_per_hour": migration.compile_on.usd_per_hour if migration.compile_on else None,
         "fit": fit_data(migration.fit) if migration.fit else None,
         "conflicts": CONFLICTS.data(migration.conflicts),
@@ -99,18 +98,20 @@ def migration_data(
 
 def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[str]) -> Card:
     """Say why no comparison is made now."""
-    blocks = compose(
-        [text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons],
-        _today(standing),
-        quiet(
-            "Ask again once it works; an answer now would promise savings a faster chip cannot"
-            " give."
+    return Card(
+        f"Too early to move {standing.cluster} to {to.name}",
+        Tone.WARNING,
+        compose(
+            [text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons],
+            _today(standing),
+            quiet(
+                "Ask again once it works; an answer now would promise savings a faster chip cannot"
+                " give."
+            ),
+            Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {standing.cluster}"))),
         ),
-        Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {standing.cluster}"))),
+        {"cluster": standing.cluster, "to": to.name, "refused": list(reasons), "options": []},
     )
-    data = {"cluster": standing.cluster, "to": to.name, "refused": list(reasons), "options": []}
-
-    return Card(f"Too early to move {standing.cluster} to {to.name}", Tone.WARNING, blocks, data)
 
 
 def migration_card(
@@ -119,10 +120,11 @@ def migration_card(
     """Show every way to buy at each speed-up, with the sources of the numbers."""
     title, verdict, tone = _judged(migration)
     moves, speeds, today = migration.moves(), migration.speeds, age.today
-    if speeds.unused:
-        voices_of = ", as your own runs measured it"
-    else:
-        voices_of = " in BF16, as others state it; yours will differ"
+    voices_of = (
+        ", as your own runs measured it"
+        if speeds.unused
+        else " in BF16, as others state it; yours will differ"
+    )
     recompiling, recompile = "", migration.recompile
     if recompile and moves:
         scenario, basis = moves[0].scenarios[1], "as the longest compile seen here"
@@ -205,13 +207,13 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
 
 
 def _today(standing: ClusterStanding) -> Facts:
-    used, states = "no reading", state_counts(standing)
+    used = "no reading"
     if standing.utilization is not None:
         used = f"{standing.utilization * 100:.0f} % over 24 hours"
     facts = [
         ("runs", f"{standing.nodes} x {standing.type.name}, {standing.region}"),
         ("used", used),
-        ("now", states or "unknown"),
+        ("now", state_counts(standing) or "unknown"),
     ]
     if price := standing.price:
         node = f"{usd(price.usd_per_hour)} a node, {_bought(price.market)}, {price.basis}"
@@ -237,6 +239,7 @@ def _options(migration: Migration, age: PriceAge) -> Table:
         return words if option is today else f"{words}{age.of(option.price.asof)}"
 
     cost = OPTIONS.pick("same work costs", "nodes", "cluster $/h", "node_usd_per_hour", "region")
+
     return Columns(Column("how", name), *cost.columns, Column("price of", dated)).table(
         (today, *migration.options),
         caption=f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at"
@@ -296,6 +299,7 @@ def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
         return f"{hours:,.0f} hours ({hours / 24:,.0f} days) of today's work"
 
     counted = ", compiling anew counted" if migration.recompile else ""
+
     return Columns[tuple[str, SpeedScenario]](
         Column("speed-up", lambda row: f"{row[1].speedup:.1f}x, {row[0]}"),
         Column("pays after", lambda row: payoff(row[1]), missing="never"),
@@ -373,10 +377,16 @@ def migrate(
     ),
 ) -> Card:
     """Compare by the cost of the same work, or say why it is too early."""
-    if matmul is not None and not 0 <= matmul <= 100:
-        raise WrongInput(f"matmul is a share of 0 to 100 percent, such as 70; got {matmul}.")
-    if port_usd is not None and not 0 <= port_usd < 10**12:
-        raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
+    refuse(
+        (
+            matmul is not None and not 0 <= matmul <= 100,
+            f"matmul is a share of 0 to 100 percent, such as 70; got {matmul}.",
+        ),
+        (
+            port_usd is not None and not 0 <= port_usd < 10**12,
+            f"port_usd is an amount of USD, such as 40000; got {port_usd}.",
+        ),
+    )
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     rows, reading = look_over(ports, request.at)
     standing = _standing(ports, rows, reading, cluster)
@@ -405,10 +415,10 @@ def migrate(
     if target.family != today.family:
         compiles = ports.world.compiles(reading, ports.policy, request.at - timedelta(days=14))
         lengths = [x.hours for x in compiles if x.scope.cluster == cluster]
-        recompile = Recompile(policy.duration("compiling.grace") / timedelta(hours=1))
-        if lengths:
-            recompile = Recompile(max(lengths), seen=True)
-        migration = replace(migration, recompile=recompile)
+        grace = Recompile(policy.duration("compiling.grace") / timedelta(hours=1))
+        migration = replace(
+            migration, recompile=Recompile(max(lengths), seen=True) if lengths else grace
+        )
 
     against = doubts(standing, policy.number("advice.least_utilization"))
     age = PriceAge(request.at.date(), policy.number("advice.stale_days"))
@@ -435,6 +445,7 @@ def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequen
             migration = _compared(ports, reading.now, standing, target, runs())
             if _judged(migration)[2] is Tone.GOOD:
                 moves.append(migration)
+
     return moves
 
 
@@ -452,6 +463,7 @@ def _compared(
     quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
     names = today.name, target.name
     verdict = Verdict(*names, speeds.voices, prices_alike(ports, now, names))
+
     return compare(standing, target, speeds, quotes, ports.world.knowledge.claims(), verdict)
 
 

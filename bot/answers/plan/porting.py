@@ -67,10 +67,8 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         for line in text.splitlines()
         if not line.lstrip().startswith("#")
     ]
-    words = lines
-    if len(lines) == 1:
-        # Names on one line stand apart by blanks, except before an operator, which belongs to one.
-        words = re.split(r"[\s,]+(?![=<>!~;])", lines[0])
+    # Names on one line stand apart by blanks, except before an operator, which belongs to one.
+    words = re.split(r"[\s,]+(?![=<>!~;])", lines[0]) if len(lines) == 1 else lines
 
     by_name = {}
     for line in words:
@@ -96,16 +94,20 @@ def audit(
     for requirement in wanted:
         listed = next((x for x in packages if fnmatchcase(requirement.name, x.name)), None)
         if listed:
-            source = cited(listed, today)
-            blocked.append(Blocked(requirement, listed.reason, listed.instead, source))
+            blocked.append(
+                Blocked(requirement, listed.reason, listed.instead, cited(listed, today))
+            )
         elif requirement.cuda_build:
-            instead = f"{requirement.name} without the CUDA tag, as its Neuron build wants it"
-            source = "its version or extras say so"
-            blocked.append(Blocked(requirement, "a build for CUDA", instead, source))
+            blocked.append(
+                Blocked(
+                    requirement,
+                    "a build for CUDA",
+                    f"{requirement.name} without the CUDA tag, as its Neuron build wants it",
+                    "its version or extras say so",
+                )
+            )
+
     return tuple(blocked)
-
-
-_MOST = 40
 
 
 _BLOCKED = Columns[Blocked](
@@ -137,7 +139,7 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
         "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is"
         " work to plan."
     )
-    table = _BLOCKED.table(blocked, most=_MOST)
+    table = _BLOCKED.table(blocked, most=40)
 
     return Card(title, Tone.WARNING, (advice, table, note, sources, buttons), data)
 
@@ -153,7 +155,6 @@ def cuda_help_card() -> Card:
 
 _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
 _CODE = re.compile(r"\.{1,2}|[^\s=<>]+(?:\.py|/)")
-_CODE_MOST = 40
 _FINDINGS = Columns[Finding](
     Column("file", lambda finding: finding.file, key="file"),
     Column("line", lambda finding: finding.line, COUNT, "line", "number of the line in its file"),
@@ -183,7 +184,7 @@ def code_card(texts: Mapping[str, str], claims: Claims) -> Card:
     kinds = ", ".join(f"{kind} {n}" for kind, n in by_kind.most_common())
     blocks = compose(
         text(f"{counted(len(texts), 'file')} read. {kinds}".strip() + ("." if kinds else "")),
-        _FINDINGS.table(found, most=_CODE_MOST) if found else None,
+        _FINDINGS.table(found, most=40) if found else None,
         [quiet(f"{sentence}.") for sentence in unread],
         quiet(
             "Read, not run: a device that is named by a setting, and a library that calls CUDA, "
@@ -197,6 +198,7 @@ def code_card(texts: Mapping[str, str], claims: Claims) -> Card:
         "findings": _FINDINGS.data(found),
         "checks": [{"name": "code", "ok": not found and not unread}],
     }
+
     return Card(title, Tone.WARNING if found or unread else Tone.GOOD, blocks, data)
 
 
@@ -246,19 +248,27 @@ def cuda(
             " flash-attn==2.7.0."
         )
 
-    blocked = audit(packages_given, ports.world.knowledge.claims().packages, request.at.date())
+    return cuda_card(
+        packages_given,
+        audit(packages_given, ports.world.knowledge.claims().packages, request.at.date()),
+    )
 
-    return cuda_card(packages_given, blocked)
+
+@dataclass(frozen=True)
+class StepTick:
+    """State who ticked a step off, and when."""
+
+    by: str
+    at: datetime
 
 
 @dataclass(frozen=True)
 class Step:
-    """State one step: its note, and who did it when ("" and None while it is open)."""
+    """State one step: its note, and its tick, None while it is open."""
 
     number: int
     note: Note
-    done_by: str = ""
-    done_at: datetime | None = None
+    tick: StepTick | None = None
 
 
 def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
@@ -268,9 +278,9 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
     style, last_done = ButtonStyle.PRIMARY, 0
     for step in steps:
         note, mark, by = step.note, "[ ]", ""
-        if step.done_by:
+        if tick := step.tick:
             mark, last_done = "[x]", max(last_done, step.number)
-            by = f" Done by {step.done_by}, {step.done_at:%Y-%m-%d}." if step.done_at else ""
+            by = f" Done by {tick.by}, {tick.at:%Y-%m-%d}."
         else:
             line = f"checklist done {name} {step.number} kind={kind}"
             presses.append(Button(f"Done: {step.number}", line, style))
@@ -281,39 +291,33 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
     if last_done:
         presses.append(Button(f"Reopen {last_done}", f"checklist reopen {name} {last_done}"))
 
-    done = sum(bool(step.done_by) for step in steps)
+    done = sum(step.tick is not None for step in steps)
 
-    blocks = (
-        *lines,
-        Buttons(tuple(presses)),
-        quiet("In a thread: ", Code(f"checklist {name}"), " shows the current state to everyone."),
+    return Card(
+        f"Migration {name}: {done} of {len(steps)} steps done",
+        Tone.GOOD if done == len(steps) else Tone.INFO,
+        (
+            *lines,
+            Buttons(tuple(presses)),
+            quiet(
+                "In a thread: ", Code(f"checklist {name}"), " shows the current state to everyone."
+            ),
+        ),
+        {
+            "name": name,
+            "kind": kind,
+            "steps": [
+                {
+                    "number": step.number,
+                    "subject": step.note.subject,
+                    "done_by": step.tick.by if step.tick else "",
+                    "done_at": step.tick and step.tick.at,
+                }
+                for step in steps
+            ],
+        },
+        public=True,
     )
-
-    data = {
-        "name": name,
-        "kind": kind,
-        "steps": [
-            {
-                "number": step.number,
-                "subject": step.note.subject,
-                "done_by": step.done_by,
-                "done_at": step.done_at,
-            }
-            for step in steps
-        ],
-    }
-    tone = Tone.GOOD if done == len(steps) else Tone.INFO
-    title = f"Migration {name}: {done} of {len(steps)} steps done"
-
-    return Card(title, tone, blocks, data, public=True)
-
-
-@dataclass(frozen=True)
-class StepTick:
-    """State who ticked a step off, and when."""
-
-    by: str
-    at: datetime
 
 
 @dataclass(frozen=True)
@@ -327,7 +331,6 @@ class Checklist:
 CHECKLISTS = Documents("checklists", Checklist)
 KINDS = {"start": "steps", "devops": "devops"}
 """What can be ticked off: five steps to begin with, or the four of a whole port."""
-_CHECKLIST_MOST = 200
 
 
 @command(
@@ -402,14 +405,15 @@ def checklist_reopen(
     if CHECKLISTS.get(documents, name) is None:
         hint = nearest(
             name,
-            CHECKLISTS.keys(documents, _CHECKLIST_MOST),
+            CHECKLISTS.keys(documents, 200),
             otherwise="set one by 'checklist done NAME STEP'",
         )
         raise WrongInput(f"There is no checklist '{name}' with a tick{hint}.")
 
     stored = _stored(ports, name, "", number)
-    others = {step: done for step, done in stored.done.items() if step != number}
-    reopened = replace(stored, done=others)
+    reopened = replace(
+        stored, done={step: done for step, done in stored.done.items() if step != number}
+    )
     CHECKLISTS.put(documents, name, reopened)
 
     return _card(ports, name, reopened)
@@ -446,8 +450,5 @@ def _stored(ports: Ports, name: str, kind: str, number: int | None = None) -> Ch
 
 def _card(ports: Ports, name: str, stored: Checklist) -> Card:
     notes = ports.world.knowledge.claims().of(KINDS[stored.kind])
-    steps = []
-    for number, note in enumerate(notes, 1):
-        tick = stored.done.get(number)
-        steps.append(Step(number, note, tick.by, tick.at) if tick else Step(number, note))
+    steps = [Step(number, note, stored.done.get(number)) for number, note in enumerate(notes, 1)]
     return checklist_card(name, stored.kind, steps)

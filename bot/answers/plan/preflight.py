@@ -18,7 +18,7 @@ from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, compose, q
 from bot.cards.columns import COUNT, USD, Column, Columns, datum
 from bot.cards.lines import quote
 from bot.costs.pricing import Offers, Pricing
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, WrongInput, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.fleet import InstanceType, Market, is_neuron
@@ -84,6 +84,7 @@ class Ask:
             return self.pods
         if units > has:
             raise WrongInput(f"A pod asks for {units} {noun}; {kind.name} has {has}.")
+
         return math.ceil(self.pods / (has // units))
 
 
@@ -116,6 +117,7 @@ def read_launch(source: str) -> Launch:
             "The file asks for no accelerated node: a pod names aws.amazon.com/neuron or a node"
             " selector, a Slurm script --nodes and --constraint, a plan new instances."
         )
+
     return launch
 
 
@@ -130,8 +132,7 @@ def _slurm(source: str) -> Launch:
             if not equals and words and not words[0].startswith("-"):
                 value = words.pop(0)
             options[_SLURM.get(name, name)] = value.strip("\"'")
-    places = f"{options.get('--constraint', '')} {options.get('--partition', '')}"
-    kind = _TYPE.search(places)
+    kind = _TYPE.search(f"{options.get('--constraint', '')} {options.get('--partition', '')}")
     # `--nodes=4-8` may take eight.
     nodes = options.get("--nodes", "1").partition("-")[2] or options.get("--nodes", "1")
     if not nodes.isdecimal() or not 0 < int(nodes) <= 100_000:
@@ -147,8 +148,9 @@ def _slurm(source: str) -> Launch:
             else timedelta(minutes=first, seconds=second)
         )
     asks = (Ask(kind[0] if kind else "", int(nodes)),)
-    name = options.get("--job-name", "")
-    return Launch(f"Slurm job {name}".strip(), asks, limit, _cache(source))
+    name = f"Slurm job {options.get('--job-name', '')}".strip()
+
+    return Launch(name, asks, limit, _cache(source))
 
 
 def _terraform(source: str) -> Launch:
@@ -175,6 +177,7 @@ def _terraform(source: str) -> Launch:
                     added[kind, market] += sign * count
     asks = (Ask(kind, n, market=market) for (kind, market), n in added.items() if n > 0)
     accelerated = tuple(ask for ask in asks if _TYPE.fullmatch(ask.instance_type))
+
     return Launch("Terraform plan", accelerated, compiles=False)
 
 
@@ -203,9 +206,7 @@ def _kubernetes(source: str) -> Launch:
     names = []
     for document in documents:
         before = len(asks)
-        for pod, count in _pods(document):
-            if ask := _pod_ask(pod, count):
-                asks.append(ask)
+        asks += filter(None, (_pod_ask(pod, count) for pod, count in _pods(document)))
         if len(asks) > before:
             deadlines = [part.get("activeDeadlineSeconds") for part, _ in _parts(document)]
             limits += [seconds for seconds in deadlines if isinstance(seconds, int)]
@@ -218,6 +219,7 @@ def _kubernetes(source: str) -> Launch:
         for part, _ in _parts(documents)
         if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
     )
+
     return Launch(" and ".join(names[:3]), tuple(asks), limit, _cache(env))
 
 
@@ -269,6 +271,7 @@ def _pod_ask(pod: Mapping[str, Any], count: int) -> Ask | None:
         return None
     bought = " ".join(str(labels.get(name, "")) for name in _MARKET_LABELS).lower()
     market = next((x for name, x in _SPOT.items() if name in bought), Market.ON_DEMAND)
+
     return Ask(kind, count, devices, cores, market) if count > 0 else None
 
 
@@ -359,7 +362,6 @@ def preflight_card(
     price = "price not known" if per_hour is None else f"{usd(per_hour)} an hour"
     if total is not None:
         price += f", {usd(total)} in all"
-    failing = [check for check in checks if not check.ok]
     blocks = compose(
         PARTS.table(parts, total="total" if len(parts) > 1 else ""),
         CHECKS.table(sorted(checks, key=lambda check: check.ok)),
@@ -376,17 +378,21 @@ def preflight_card(
             )
         ),
     )
-    data = {
-        "of": launch.of,
-        "nodes": nodes,
-        "usd_per_hour": per_hour,
-        "usd": total,
-        "hours": parts[0].hours,
-        "parts": PARTS.data(parts),
-        "checks": CHECKS.data(checks),
-    }
-    title = f"Preflight of {launch.of or 'the job'}: {counted(nodes, 'node')}, {price}"
-    return Card(title, Tone.WARNING if failing else Tone.GOOD, blocks, data)
+
+    return Card(
+        f"Preflight of {launch.of or 'the job'}: {counted(nodes, 'node')}, {price}",
+        Tone.GOOD if all(check.ok for check in checks) else Tone.WARNING,
+        blocks,
+        {
+            "of": launch.of,
+            "nodes": nodes,
+            "usd_per_hour": per_hour,
+            "usd": total,
+            "hours": parts[0].hours,
+            "parts": PARTS.data(parts),
+            "checks": CHECKS.data(checks),
+        },
+    )
 
 
 def _checks(
@@ -428,8 +434,7 @@ def _checks(
         elif local:
             says += ", which goes with the node"
         yield PreflightCheck("compile cache", bool(launch.cache) and not local, says)
-    unpriced = sorted({part.ask.instance_type for part in parts if part.price is None})
-    if unpriced:
+    if unpriced := sorted({part.ask.instance_type for part in parts if part.price is None}):
         yield PreflightCheck("price", False, f"no price is known of {', '.join(unpriced)}")
 
 
@@ -462,6 +467,7 @@ def _length(
     if limit:
         return limit, PreflightCheck("length", True, f"ended after {limit:,.1f} hours by its limit")
     says = "no time limit: it runs until somebody ends it; give hours=N for a total"
+
     return hours, PreflightCheck("length", False, says)
 
 
@@ -479,6 +485,7 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
     best = min(ways, key=lambda price: price.usd_per_hour)
     share = 1 - best.usd_per_hour / part.price.usd_per_hour
     sure = ", not guaranteed" if best.market is Market.SPOT else ""
+
     return text(
         Strong(f"{100 * share:.0f} % less"),
         f" for {part.ask.instance_type} as {best.market.value}: {usd(best.usd_per_hour)} a node-hour"
@@ -514,12 +521,16 @@ def preflight(
     run: str = arg("", "a run whose measured speed a node holds here too", keyword=True),
 ) -> Card:
     """Price the nodes that a file asks for, and hold them against quota, refusals and settings."""
-    if not 0 <= hours <= 100_000 or not 0 <= tokens <= 1_000_000:
-        raise WrongInput("hours is 0 to 100,000, tokens (billions) 0 to 1,000,000.")
-    if bool(tokens) is not bool(run):
-        raise WrongInput(
-            f"tokens and run go together; write for example tokens=100 run={run or 'llama-8b'}."
-        )
+    refuse(
+        (
+            not 0 <= hours <= 100_000 or not 0 <= tokens <= 1_000_000,
+            "hours is 0 to 100,000, tokens (billions) 0 to 1,000,000.",
+        ),
+        (
+            bool(tokens) is not bool(run),
+            f"tokens and run go together; write for example tokens=100 run={run or 'llama-8b'}.",
+        ),
+    )
     types, region = ports.world.knowledge.types(), known_region(region, ports)
     default = known_type(type_, types).name if type_ else ""
     if request.surface != "terminal":
@@ -545,4 +556,5 @@ def preflight(
     options = (
         _cheaper(part, offers, region) for part in parts if is_neuron(part.ask.instance_type)
     )
+
     return preflight_card(launch, parts, checks, list(dict.fromkeys(filter(None, options))))

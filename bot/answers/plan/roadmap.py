@@ -11,15 +11,14 @@ from itertools import groupby
 from bot.answers.runs.costed import VERDICT
 from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit
-from bot.cards.words import PriceAge, cited, growth, note_lines, notes_data
+from bot.cards.words import PriceAge, cited, few, growth, note_lines
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.costs.verdict import Verdict
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Chip, ClaimKind, Note, SpeedUp
 from bot.model.fleet import InstanceType, Market
-from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
 from bot.model.price import Basis, Price
 from bot.model.request import Request
@@ -114,11 +113,21 @@ def roadmap_card(
         ),
         Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
     )
-    data = {"notes": notes_data([*notes, *energy, *claims])}
+    data = {
+        "notes": [
+            {
+                "topic": note.topic,
+                "subject": note.subject,
+                "says": note.says,
+                "state": note.state,
+                "source": note.source,
+                "asof": note.asof,
+            }
+            for note in (*notes, *energy, *claims)
+        ]
+    }
+
     return Card("What comes after Trn2, by source", Tone.INFO, blocks, data)
-
-
-_MONTHS = Unit(lambda months: f"{months.normalize():f} months")
 
 
 def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, today: date) -> Card:
@@ -131,8 +140,10 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
             " price."
         )
     else:
-        most = f"{comparison.most_price_ratio}x one of today"
-        verdict = f"Waiting pays while an hour of a {later.name} chip costs less than {most}."
+        verdict = (
+            f"Waiting pays while an hour of a {later.name} chip costs less than"
+            f" {comparison.most_price_ratio}x one of today."
+        )
 
     if comparison.speedup < NO_FASTER:
         title = f"Train now: in {name} {later.name} is no faster a chip"
@@ -142,7 +153,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
 
     columns = Columns[tuple[str, Decimal, Decimal, Decimal | None]](
         Column("way", lambda way: way[0]),
-        Column("done after", lambda way: way[1], _MONTHS),
+        Column("done after", lambda way: way[1], Unit(lambda x: f"{x.normalize():f} months")),
         Column("costs", lambda way: way[2], USD),
         Column("delay's share", lambda way: way[3], USD),
     )
@@ -203,9 +214,6 @@ def _peaks(now: Chip, later: Chip, precision: str, speed: float) -> SpeedUp:
     )
 
 
-_NOW, _LATER = "Trainium2", "Trainium3"
-
-
 @command(
     "roadmap",
     "Statements by AWS and others about the next chips, with status, source and date.",
@@ -247,26 +255,25 @@ async def wait(
     delay_usd: Decimal = arg("0", "cost of each month of delay in USD", keyword=True),
 ) -> Card:
     """Compare both ways; the price of Trn3 is left open, and the most that it may be is told."""
-    for name, amount, least in (
-        ("months", months, Decimal("0.1")),
-        ("bill_usd", bill_usd, Decimal(1)),
-    ):
-        if not least <= amount < 10**9:
-            raise WrongInput(f"{name} is {least} or more; got {amount}.")
-
-    if not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9:
-        raise WrongInput("for is 0 to 120 months, delay_usd is 0 or more.")
+    refuse(
+        (
+            not Decimal("0.1") <= months < 10**9,
+            f"months is 0.1 or more; got {months}.",
+        ),
+        (not 1 <= bill_usd < 10**9, f"bill_usd is 1 or more; got {bill_usd}."),
+        (
+            not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9,
+            "for is 0 to 120 months, delay_usd is 0 or more.",
+        ),
+    )
     chips = {chip.name: chip for chip in ports.world.knowledge.claims().chips}
-    current, later = chips[_NOW], chips[_LATER]
+    current, later = chips["Trainium2"], chips["Trainium3"]
     terms = WaitTerms(months, bill_usd, for_, delay_usd, precision)
 
     return wait_card(waiting(current, later, terms), current, later, terms, request.at.date())
 
 
 _MOST = 10
-_NAMED = 1
-"""Regions of one price that are named; the others are counted."""
-_FOUNDED = list(Basis)
 _WORDS = {
     Market.ON_DEMAND: "on demand",
     Market.SPOT: "spot",
@@ -306,17 +313,14 @@ def price(
     for market in _WORDS:
         regions = [x for x in offers.regions(kind.name, market) if region in ("", x)]
         sold = [price for x in regions if (price := offers.here(kind.name, market, x))]
-        prices += sorted(
-            sold, key=lambda price: (_FOUNDED.index(price.basis), price.usd_per_hour, price.region)
-        )
+        prices += sorted(sold, key=lambda x: (list(Basis).index(x.basis), x.usd_per_hour, x.region))
 
     if not prices:
         raise Unavailable(f"No price of {kind.name} is known{f' in {region}' if region else ''}.")
-    stale_days = ports.policy.at(Labels()).number("advice.stale_days")
     dated = ports.world.knowledge.fallback_prices()
     managed = [x for x in dated if x.instance_type == f"ml.{kind.name}"]
 
-    return price_card(kind, prices, PriceAge(request.at.date(), stale_days), managed)
+    return price_card(kind, prices, PriceAge.on(request.at, ports.policy), managed)
 
 
 def managed_words(managed: Sequence[Price], prices: Sequence[Price]) -> str:
@@ -363,43 +367,46 @@ def price_card(
     # A price is written once for the regions in which it is the same.
     alike = groupby(prices, key=lambda x: (x.market, x.usd_per_hour, x.basis, x.asof))
     groups = [list(group) for _, group in alike]
-    rows = []
-    for group in groups[:_MOST]:
-        regions = ", ".join(price.region for price in group[:_NAMED])
-        if len(group) > _NAMED:
-            regions += f" and {len(group) - _NAMED} more"
-        rows.append((_WORDS[group[0].market], regions, *columns.row(group[0])))
+    rows = tuple(
+        (
+            _WORDS[group[0].market],
+            " ".join(few([price.region for price in group], 1)),
+            *columns.row(group[0]),
+        )
+        for group in groups[:_MOST]
+    )
 
     hidden = len(groups) - _MOST
     table = Table(
         (Heading("bought"), Heading("region"), *columns.headings),
-        tuple(rows),
+        rows,
         rest=f"and {counted(hidden, 'more price')}" if hidden > 0 else "",
     )
 
     first = prices[0]
     cost = f"{usd(first.usd_per_hour)} an hour"
-    title = f"{kind.name}: {cost}, {_WORDS[first.market]}, {first.region}"
 
-    blocks = compose(
-        table,
-        quiet(
-            f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours;"
-            " without tax, storage and transfer."
+    return Card(
+        f"{kind.name}: {cost}, {_WORDS[first.market]}, {first.region}",
+        Tone.INFO,
+        compose(
+            table,
+            quiet(
+                f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours;"
+                " without tax, storage and transfer."
+            ),
+            quiet(words) if (words := managed_words(managed, prices)) else None,
+            Buttons(
+                (
+                    Button("Spot", f"spot {kind.name}"),
+                    Button("Capacity", f"capacity {kind.name}"),
+                    Button("Quotas", f"quota {kind.name}"),
+                )
+            ),
         ),
-        quiet(words) if (words := managed_words(managed, prices)) else None,
-        Buttons(
-            (
-                Button("Spot", f"spot {kind.name}"),
-                Button("Capacity", f"capacity {kind.name}"),
-                Button("Quotas", f"quota {kind.name}"),
-            )
-        ),
+        {
+            "instance_type": kind.name,
+            "prices": columns.data(prices),
+            "sagemaker": columns.data(managed),
+        },
     )
-    data = {
-        "instance_type": kind.name,
-        "prices": columns.data(prices),
-        "sagemaker": columns.data(managed),
-    }
-
-    return Card(title, Tone.INFO, blocks, data)

@@ -18,7 +18,6 @@ from bot.grammar.names import no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note
 from bot.model.fleet import InstanceType
-from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.request import Request
@@ -148,6 +147,7 @@ def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
     if usage.price is None or leaner is None or leaner.price is None:
         return None
     saved = usage.price.usd_per_hour * usage.nodes - leaner.price.usd_per_hour * leaner.nodes
+
     return cents(saved * HOURS_A_MONTH) if saved > 0 else None
 
 
@@ -266,15 +266,6 @@ _FAMILIES = ("trn1", "trn2")
 """The order in which the notes on sizes name them, the cheaper chip first."""
 
 
-@dataclass(frozen=True)
-class SizeNotes:
-    """Hold what others say about sizes and about training, and how old a price may be."""
-
-    sizing: Sequence[Note]
-    advice: Sequence[Note]
-    age: PriceAge
-
-
 FITS = Columns[tuple[Fit, Price | None]](
     Column("type", lambda row: row[0].type.name, key="instance_type"),
     Column(
@@ -304,7 +295,11 @@ FITS = Columns[tuple[Fit, Price | None]](
 
 
 def size_card(
-    parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], notes: SizeNotes
+    parameters: float,
+    options: Sequence[Fit],
+    prices: Mapping[str, Price],
+    notes: Sequence[Note],
+    age: PriceAge,
 ) -> Card:
     """Draw the fewest nodes of each type that hold the training states, and their dollars."""
     rows = [(fit, prices.get(fit.type.name)) for fit in options]
@@ -313,7 +308,7 @@ def size_card(
         price = row[1]
         if price is None:
             return None
-        return f"{price.asof}, {price.market}, {price.region}{notes.age.of(price.asof)}"
+        return f"{price.asof}, {price.market}, {price.region}{age.of(price.asof)}"
 
     need_gib = training_gib(parameters)
     formula = (
@@ -334,8 +329,7 @@ def size_card(
             "Sizes of one chip are listed where one is enough: only the network joins several."
             " UltraServers are bought whole."
         ),
-        note_lines(notes.sizing, notes.age.today),
-        note_lines(notes.advice, notes.age.today),
+        note_lines(notes, age.today),
         Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity"))),
     )
 
@@ -343,15 +337,18 @@ def size_card(
     holds = "holds" if best.nodes == best.type.sold_in else "hold"
     units = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
     scale, unit = next((x for x in units if parameters >= x[0]), units[-1])
-    title = f"{parameters / scale:g} {unit} parameters: {best} {holds} them"
-    data = {
-        "parameters": parameters,
-        "needs_gib": round(need_gib, 1),
-        "advised": best.type.name,
-        "fits": FITS.data(rows),
-    }
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"{parameters / scale:g} {unit} parameters: {best} {holds} them",
+        Tone.INFO,
+        blocks,
+        {
+            "parameters": parameters,
+            "needs_gib": round(need_gib, 1),
+            "advised": best.type.name,
+            "fits": FITS.data(rows),
+        },
+    )
 
 
 @command(
@@ -377,12 +374,11 @@ def size(
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     offers = Offers(Pricing(ports).at(request.at))
     if what[:1].isdigit():
-        age = PriceAge(request.at.date(), ports.policy.at(Labels()).number("advice.stale_days"))
         count = parameter_count(what)
         options = fits(count, types.values())
         prices = {x.type.name: price for x in options if (price := offers.plain(x.type.name))}
-        notes = SizeNotes(claims.of("sizing"), claims.of("advice"), age)
-        return size_card(count, options, prices, notes)
+        notes = [*claims.of("sizing"), *claims.of("advice")]
+        return size_card(count, options, prices, notes, PriceAge.on(request.at, ports.policy))
 
     clusters = usages(ports, request.at)
     chosen = [usage for usage in clusters if what in ("", usage.cluster)]
@@ -390,8 +386,8 @@ def size(
         raise no_cluster(what, (usage.cluster for usage in clusters if usage.cluster))
 
     card = right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in chosen])
-    reading = ports.world.source.read(request.at)
-    return as_read(card, "It is not known which clusters run", reading)
+
+    return as_read(card, "It is not known which clusters run", ports.world.source.read(request.at))
 
 
 STEADY = 0.15
@@ -411,6 +407,7 @@ def serving_sizes(
     if kind.family not in {"trn1", "trn1n", "trn2", "trn2u"}:
         return ()
     sizes = (size for size in types if size.family == "inf2")
+
     return _holding(sizes, peak_gib, kind.bf16_tflops * utilization)
 
 
@@ -462,8 +459,8 @@ def inference(ports: Ports, request: Request) -> Card:
         light = 0.02 < usage.utilization < 0.5
         if not usage.named_serving and not (steady and light):
             continue
-        fitting = serving_sizes(usage.type, usage.peak_gib, busiest(usage), types.values())
-        if fitting:
+        if fitting := serving_sizes(usage.type, usage.peak_gib, busiest(usage), types.values()):
             price = alike_price(usage, fitting[0], offers)
             rows.append((usage, Leaner(fitting[0], usage.nodes, price)))
+
     return serve_card(rows, ports.world.knowledge.claims().of("serve"), request.at.date())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from bot.cards.card import (
@@ -23,8 +23,8 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.words import clock, day, period
-from bot.costs.pricing import Pricing, listed_price
-from bot.errors import Unavailable, WrongInput
+from bot.costs.pricing import HOURS_A_MONTH, Pricing, listed_price
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Transfer
@@ -36,9 +36,7 @@ from bot.model.window import Window, duration_text
 from bot.ports import Ports
 
 Changes = Sequence[tuple[datetime, Price]]
-_HOURS_A_MONTH = 730
 _ZERO = Decimal(0)
-_MILL = Decimal("0.0001")
 _UPPER: Mapping[str, tuple[float, bool]] = {
     "<5%": (0.05, False),
     "5-10%": (0.10, False),
@@ -159,7 +157,7 @@ def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
                 last.zone,
                 last,
                 last_at,
-                mean.quantize(_MILL),
+                mean.quantize(Decimal("0.0001")),
                 quantile(stood, 0.5),
                 quantile(stood, 0.95),
                 max(price for price, _ in stood),
@@ -167,6 +165,7 @@ def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
                 tuple(stood),
             )
         )
+
     return tuple(priced)
 
 
@@ -201,7 +200,8 @@ def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
     if upper is None:
         return None, False
     loss = job.checkpoint / 2 + job.restart
-    return job.nodes * upper / _HOURS_A_MONTH * (loss / timedelta(hours=1)), open_ended
+
+    return job.nodes * upper / HOURS_A_MONTH * (loss / timedelta(hours=1)), open_ended
 
 
 def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -214,12 +214,13 @@ def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
 
 def quantile(stood: Sequence[tuple[Decimal, timedelta]], share: float) -> Decimal:
     """Return the lowest price that stood, or was undercut, for that share of the time."""
-    need, so_far = sum((length for _, length in stood), timedelta()) * share, timedelta()
-    for price, length in sorted(stood):
-        so_far += length
-        if so_far >= need:
-            return price
-    return max(price for price, _ in stood)
+    ordered = sorted(stood)
+    ends = list(accumulate(length for _, length in ordered))
+    reached = (
+        price for (price, _), end in zip(ordered, ends, strict=True) if end >= ends[-1] * share
+    )
+
+    return next(reached, ordered[-1][0])
 
 
 def _hours(length: timedelta) -> Decimal:
@@ -253,6 +254,7 @@ class SpotAnswer:
             caps |= {"half of on-demand": list_price / 2, "on-demand": list_price}
         if self.cap is not None:
             caps["yours"] = self.cap
+
         return caps
 
     @property
@@ -263,8 +265,11 @@ class SpotAnswer:
         if stay is None or best.zone.region == job.home:
             return ""
         less = usd(stay.expected - (best.expected - best.transfer))
-        saved = f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB"
-        saved += f"; {usd(stay.expected - best.expected)} saved"
+        saved = (
+            f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB;"
+            f" {usd(stay.expected - best.expected)} saved"
+        )
+
         return f"From {stay.zone.zone} to {best.zone.zone}: {saved}. Advice only."
 
 
@@ -425,11 +430,12 @@ def spot_card(answer: SpotAnswer) -> Card:
         " pay the spot price either way."
     )
     if best.on_demand:
-        list_price = usd(best.on_demand.usd_per_hour, 2)
-        advice += f" If a policy requires one, use the on-demand price, {list_price}."
+        advice += (
+            " If a policy requires one, use the on-demand price,"
+            f" {usd(best.on_demand.usd_per_hour, 2)}."
+        )
     crossings = {best.zone.over(cap): words for words, cap in answer.caps.items()}
 
-    zone = Column[Offer]("$ an hour", lambda offer: offer.zone.zone)
     age = Column[Offer](
         "age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER
     )
@@ -442,7 +448,7 @@ def spot_card(answer: SpotAnswer) -> Card:
             caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the"
             " data",
         ),
-        Columns(zone, *_PRICES.columns, age).table(
+        Columns(Column("$ an hour", lambda x: x.zone.zone), *_PRICES.columns, age).table(
             answer.offers[:_MOST],
             caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last"
             " change",
@@ -468,31 +474,30 @@ def spot_card(answer: SpotAnswer) -> Card:
 def _sources(answer: SpotAnswer) -> list[Block]:
     job, route = answer.job, answer.route
     between, restart = duration_text(job.checkpoint), duration_text(job.restart)
-    loss = f"An interruption loses half of {between} between checkpoints and {restart} of restart;"
-    loss += " a band counts at its upper end."
-    if answer.bands:
-        loss += f" Bands: {_advisor(answer.bands)}."
-    else:
-        loss += " No Spot Advisor band is known here, so interruptions are not counted."
-
-    if answer.scores:
-        scored = clock(max(score.asof for score in answer.scores))
-        types = ", ".join(answer.scores[0].instance_types)
-        loss += (
-            f" Scores: EC2 placement scores of {scored}, for a request that takes any of {types}."
-        )
-
-    prices = "Prices: EC2 spot price history. A price does not guarantee capacity."
+    scored = max((score.asof for score in answer.scores), default=None)
     listed = next((offer.on_demand for offer in answer.offers if offer.on_demand), None)
-    if listed:
-        prices += f" List: {listed}, {listed.region}."
-    else:
-        prices += " No on-demand price is known to compare with."
+    loss = (
+        f"An interruption loses half of {between} between checkpoints and {restart} of restart;"
+        " a band counts at its upper end.",
+        f"Bands: {_advisor(answer.bands)}."
+        if answer.bands
+        else "No Spot Advisor band is known here, so interruptions are not counted.",
+        f"Scores: EC2 placement scores of {clock(scored)}, for a request that takes any of"
+        f" {', '.join(answer.scores[0].instance_types)}."
+        if scored
+        else "",
+    )
+    prices = (
+        "Prices: EC2 spot price history. A price does not guarantee capacity.",
+        f"List: {listed}, {listed.region}."
+        if listed
+        else "No on-demand price is known to compare with.",
+        f"Moving: {usd(route.usd_per_gb, 2)} a GB, {route.asof} ({route.source})."
+        if job.data_gb
+        else "",
+    )
 
-    if job.data_gb:
-        prices += f" Moving: {usd(route.usd_per_gb, 2)} a GB, {route.asof} ({route.source})."
-
-    return [quiet(loss), quiet(prices)]
+    return [quiet(" ".join(filter(None, sentences))) for sentences in (loss, prices)]
 
 
 def _advisor(bands: Sequence[Interruption]) -> str:
@@ -565,28 +570,28 @@ def spot(
     ),
 ) -> Card:
     """Rank the zones by the expected cost of the job."""
-    problem = ""
-    if not 1 <= nodes <= 100_000:
-        problem = f"nodes is a count from 1 to 100,000; got {nodes}"
-    elif not 0 < hours <= _COMMAND_MOST:
-        problem = f"hours is more than 0; got {hours}"
-    elif not 0 <= data_gb <= _COMMAND_MOST:
-        problem = f"data_gb is an amount of GB, such as 5000; got {data_gb}"
-    elif data_gb and not from_:
-        problem = "To price moving the data, say where it lies: data_gb=5000 from us-west-2"
-    elif cap is not None and not 0 < cap < _COMMAND_MOST:
-        problem = f"cap is USD an hour, such as 21.50; got {cap}"
-
-    if problem:
-        raise WrongInput(f"{problem}.")
+    refuse(
+        (not 1 <= nodes <= 100_000, f"nodes is a count from 1 to 100,000; got {nodes}."),
+        (not 0 < hours <= _COMMAND_MOST, f"hours is more than 0; got {hours}."),
+        (
+            not 0 <= data_gb <= _COMMAND_MOST,
+            f"data_gb is an amount of GB, such as 5000; got {data_gb}.",
+        ),
+        (
+            bool(data_gb) and not from_,
+            "To price moving the data, say where it lies: data_gb=5000 from us-west-2.",
+        ),
+        (
+            cap is not None and not 0 < cap < _COMMAND_MOST,
+            f"cap is USD an hour, such as 21.50; got {cap}.",
+        ),
+    )
 
     name, asked_at, market = instance_type.lower(), request.at, ports.world.prices
     job = SpotJob(nodes, hours, checkpoint, restart, data_gb, known_region(from_, ports))
     changes = market.spot_history(name, asked_at)
     bands, scores = market.interruptions(name, asked_at), market.placement(name, asked_at)
-    past = window
-    if window.start < asked_at:
-        past = Window(window.start, min(window.end, asked_at))
+    past = Window(window.start, min(window.end, asked_at)) if window.start < asked_at else window
     zone_prices = zones(changes, past)
     if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
@@ -599,11 +604,15 @@ def spot(
 
     pricing = Pricing(ports).at(asked_at)
     route = ports.world.knowledge.claims().transfer("inter-region")
-    listed = {}
-    for region in {zone.region for zone in zone_prices}:
-        # The list price, there or else anywhere: never the account's own discounted rate.
-        quotes = [price for price in pricing.quotes(name, region) if not price.hours]
-        listed[region] = listed_price(quotes, Market.ON_DEMAND, region)
+    # The list price, there or else anywhere: never the account's own discounted rate.
+    listed = {
+        region: listed_price(
+            [price for price in pricing.quotes(name, region) if not price.hours],
+            Market.ON_DEMAND,
+            region,
+        )
+        for region in {zone.region for zone in zone_prices}
+    }
 
     offers = ranked(
         [

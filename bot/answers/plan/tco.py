@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, usual_port
+from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, refuse_amounts, usual_port
 from bot.answers.plan.comparison import SpeedRange
 from bot.answers.runs.costed import VERDICT, costed_runs, prices_alike, speeds_of, stated_speed
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
@@ -20,7 +20,6 @@ from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Effort, Transfer
 from bot.model.fleet import InstanceType, Market
-from bot.model.labels import Labels
 from bot.model.money import cents, usd
 from bot.model.price import Price
 from bot.model.request import Request
@@ -31,7 +30,7 @@ from bot.ports import Ports
 class Work:
     """State a year's training as the first type does it.
 
-    Node-hours a month, data out, compiling, engineering.
+    Node-hours a month, data out, compiling.
     """
 
     nodes: int
@@ -40,8 +39,6 @@ class Work:
     egress_gb_a_month: Decimal
     compile_hours_a_month: Decimal
     """Of one node, while the others wait for nothing; Neuron types only."""
-    engineering_usd: Decimal | None
-    """Once, on the second type alone: the port; None where nobody says, for the usual one."""
 
 
 @dataclass(frozen=True)
@@ -195,36 +192,36 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
     prices = dict.fromkeys(option.price for option in options)
     egress = f"{usd(comparison.route.usd_per_gb, 2)} a GB ({cited(comparison.route, today)})"
 
-    blocks = compose(
-        text(verdict),
-        table,
-        [quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.") for x in prices],
-        [
-            quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).")
-            for x in speeds.voices
-        ],
-        [
-            quiet(f"Not used, as your own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
-            for x in speeds.unused
-        ],
-        quiet(comparison.port),
-        quiet(f"Estimated. Egress {egress}. Storage is the same for both."),
-        Buttons((Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))),
-    )
-
     totals = sorted({option.total for option in moved})
     span = " to ".join(usd(total) for total in dict.fromkeys((totals[0], totals[-1])))
-    title = f"{work.months} months: {old} {usd(base.total)}, {new} {span}"
-    data = {
-        "options": OPTIONS.data(options),
-        "months": work.months,
-        "verdict": VERDICT.record(judged),
-    }
 
-    return Card(title, Tone.INFO, blocks, data)
-
-
-_MOST = Decimal(10**9)
+    return Card(
+        f"{work.months} months: {old} {usd(base.total)}, {new} {span}",
+        Tone.INFO,
+        compose(
+            text(verdict),
+            table,
+            [quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.") for x in prices],
+            [
+                quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).")
+                for x in speeds.voices
+            ],
+            [
+                quiet(f"Not used, as your own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
+                for x in speeds.unused
+            ],
+            quiet(comparison.port),
+            quiet(f"Estimated. Egress {egress}. Storage is the same for both."),
+            Buttons(
+                (Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))
+            ),
+        ),
+        {
+            "options": OPTIONS.data(options),
+            "months": work.months,
+            "verdict": VERDICT.record(judged),
+        },
+    )
 
 
 @command(
@@ -274,15 +271,13 @@ def tco(
     ),
 ) -> Card:
     """Compare totals, never an hour alone."""
-    amounts = {
-        "hours": hours,
-        "egress_gb": egress_gb,
-        "compile_hours": compile_hours,
-        "engineering_usd": engineering_usd,
-    }
-    for name, amount in amounts.items():
-        if amount is not None and not 0 <= amount < _MOST:
-            raise WrongInput(f"{name} is 0 or more; got {amount}.")
+    refuse_amounts(
+        10**9,
+        hours=hours,
+        egress_gb=egress_gb,
+        compile_hours=compile_hours,
+        engineering_usd=engineering_usd,
+    )
     counts = 1 <= nodes <= 100_000 and 1 <= months <= 120
     if not counts or (speed is not None and not 0 < speed <= 100):
         raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
@@ -293,8 +288,7 @@ def tco(
         raise WrongInput(f"{first.name} is named twice; name two types.")
 
     if speed is None:
-        runs = costed_runs(ports, request.at)
-        speeds = speeds_of(ports, runs, first, second, request.at.date())
+        speeds = speeds_of(ports, costed_runs(ports, request.at), first, second, request.at.date())
     else:
         speeds = stated_speed(first, second, float(speed), request.at)
 
@@ -303,23 +297,24 @@ def tco(
     prices = prices_alike(ports, request.at, names, market, where)
     verdict = Verdict(*names, speeds.voices, prices)
     if prices is None:
-        offers = Offers(Pricing(ports).at(request.at))
-        prices = _prices(offers, names, market or Market.ON_DEMAND, where)
+        prices = _prices(
+            Offers(Pricing(ports).at(request.at)), names, market or Market.ON_DEMAND, where
+        )
 
     port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
-    work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
+    work = Work(nodes, hours, months, egress_gb, compile_hours)
     route = claims.transfer("internet")
     per_gb = route.usd_per_gb
-    factors = {voice.factor for voice in speeds.voices}
-    options = [total(work, prices[0], 1.0, per_gb, first.has_neuron, Decimal(0))]
-    options += [
-        total(work, prices[1], factor, per_gb, second.has_neuron, port_usd)
-        for factor in sorted(factors)
+    options = [
+        total(work, prices[0], 1.0, per_gb, first.has_neuron, Decimal(0)),
+        *(
+            total(work, prices[1], factor, per_gb, second.has_neuron, port_usd)
+            for factor in sorted({voice.factor for voice in speeds.voices})
+        ),
     ]
-    stale_days = ports.policy.at(Labels()).number("advice.stale_days")
     comparison = Comparison(work, options, speeds, verdict, route, port)
 
-    return tco_card(comparison, PriceAge(request.at.date(), stale_days))
+    return tco_card(comparison, PriceAge.on(request.at, ports.policy))
 
 
 def _port(
@@ -341,6 +336,7 @@ def _port(
 
     cost, effort = usual_port(efforts)
     rate = f"{usd(ENGINEER_USD_A_YEAR)} a year ({cited(effort, today)})"
+
     return cost, f"Engineering: {usd(cost)}, {effort.says} at {rate}."
 
 

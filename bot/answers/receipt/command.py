@@ -12,19 +12,19 @@ from datetime import datetime, timedelta
 from bot.answers.receipt.verify import WatchedAnswer, receipt_of, verify
 from bot.answers.receipt.witness import Witness
 from bot.cards.card import (
-    Block,
     Button,
     Buttons,
     Card,
     Facts,
     Tone,
     When,
+    compose,
     quiet,
     text,
 )
 from bot.cards.columns import COUNT, NUMBER, USD_CENTS, Column, Columns, Unit
 from bot.costs.tally import BilledBy, as_of
-from bot.errors import WrongInput, shortened
+from bot.errors import WrongInput, refuse, shortened
 from bot.grammar.line import CommandLine, read_line, typed
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.codec import decode, encode
@@ -44,7 +44,6 @@ from bot.model.request import Request
 from bot.ports import Ports
 
 _MOST = 15
-_DATED = (AskedPort.BILL, AskedPort.METRICS)
 
 
 _FIGURES = Columns[tuple[str, list[Figure]]](
@@ -76,10 +75,6 @@ _DIFFERENCES = Columns[Difference](
 )
 
 
-def _more(count: int, noun: str) -> str:
-    return f"and {counted(count, f'more {noun}')}" if count > 0 else ""
-
-
 def receipt_card(receipt: AnswerReceipt) -> Card:
     """Draw each number with its formula, the questions asked for it, and the age of the data."""
     if not receipt.figures:
@@ -93,62 +88,56 @@ def receipt_card(receipt: AnswerReceipt) -> Card:
         name = " ".join(part for part in parts if not part.startswith("$"))
         alike.setdefault((name, figure.formula), []).append(figure)
     groups = [(name, figures) for (name, _), figures in alike.items()]
-    unlisted = sum(len(figures) for _, figures in groups[_MOST:])
-    blocks: list[Block] = [
-        _FIGURES.table(groups, most=_MOST, rest=_more(unlisted, "number")),
-    ]
-
-    if receipt.questions:
-        note = _more(len(receipt.questions) - _MOST, "question")
-        blocks.append(_QUESTIONS.table(receipt.questions, most=_MOST, rest=note))
-
     # Of the price rows that came back those that a number is, to the millionth.
     amounts = {round(figure.amount, 6) for figure in receipt.figures}
     came = dict.fromkeys(price for question in receipt.questions for price in question.prices)
     prices = [price for price in came if round(price.usd_per_hour, 6) in amounts]
-    if prices:
-        blocks.append(_PRICES.table(prices, most=_MOST, rest=_more(len(prices) - _MOST, "price")))
 
     # How far each kind of data reached.
     ages: dict[AskedPort, datetime] = {}
     for question in receipt.questions:
-        if question.through and question.port in _DATED:
+        if question.through and question.port in (AskedPort.BILL, AskedPort.METRICS):
             ages[question.port] = max(ages.get(question.port, question.through), question.through)
-    blocks += [quiet(f"The {port} reached to ", When(age), ".") for port, age in ages.items()]
     source = f", of {receipt.source}" if receipt.source else ""
-    blocks += [
+    unlisted = sum(len(figures) for _, figures in groups[_MOST:])
+    blocks = compose(
+        _FIGURES.table(groups, most=_MOST, rest=f"and {counted(unlisted, 'more number')}"),
+        _QUESTIONS.table(receipt.questions, most=_MOST, noun="question")
+        if receipt.questions
+        else None,
+        _PRICES.table(prices, most=_MOST, noun="price") if prices else None,
+        [quiet(f"The {port} reached to ", When(age), ".") for port, age in ages.items()],
         quiet("Asked ", When(receipt.at), f"{source}."),
         quiet(
             "In a terminal, --json writes every number with its path, "
             "and 'verify FILE' checks that file later."
         ),
         Buttons((Button("Verify", f"verify {receipt.line}"), Button("The answer", receipt.line))),
-    ]
+    )
     numbers = counted(len(receipt.figures), "number")
     questions = counted(len(receipt.questions), "question")
     title = f"Receipt of '{receipt.line}': {numbers}, {questions}"
-    return Card(title, Tone.INFO, tuple(blocks), encode(receipt))
+
+    return Card(title, Tone.INFO, blocks, encode(receipt))
 
 
 def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
     """Draw the differences first, then how the rest was checked."""
-    blocks: list[Block] = []
-    if outcome.differences:
-        note = _more(len(outcome.differences) - _MOST, "difference")
-        blocks.append(_DIFFERENCES.table(outcome.differences, most=_MOST, rest=note))
-
     counts = Counter(outcome.checked.values())
     facts = [(how.value, f"{counts[how]:,}") for how in Checked]
-    blocks += [
+    blocks = compose(
+        _DIFFERENCES.table(outcome.differences, most=_MOST, noun="difference")
+        if outcome.differences
+        else None,
         Facts((*facts, ("sums of the bill added up", f"{outcome.sums:,}"))),
         quiet(
             "Recomputed: by its formula, or as a sum of the bill that was added up from its days "
             "and from its resources. Answered again: the data are the same, the arithmetic was "
             "not done another way."
         ),
-        *(quiet(sentence) for sentence in outcome.notes[:3]),
+        [quiet(sentence) for sentence in outcome.notes[:3]],
         Buttons((Button("Receipt", f"receipt {receipt.line}"),)),
-    ]
+    )
 
     tone = Tone.WARNING if outcome.differences else Tone.GOOD
     numbers = counted(len(receipt.figures), "number")
@@ -159,17 +148,21 @@ def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
         verdict = f"{wrong:,} of {numbers} differ"
     else:
         verdict = f"{numbers} hold; the data are not the same"
-    title = f"'{receipt.line}': {verdict}"
-    data = {
-        "line": receipt.line,
-        "at": receipt.at,
-        "figures": len(receipt.figures),
-        "checked": {path: how.value for path, how in outcome.checked.items()},
-        "sums": outcome.sums,
-        "differences": [vars(difference) for difference in outcome.differences],
-        "notes": list(outcome.notes),
-    }
-    return Card(title, tone, tuple(blocks), data)
+
+    return Card(
+        f"'{receipt.line}': {verdict}",
+        tone,
+        blocks,
+        {
+            "line": receipt.line,
+            "at": receipt.at,
+            "figures": len(receipt.figures),
+            "checked": {path: how.value for path, how in outcome.checked.items()},
+            "sums": outcome.sums,
+            "differences": [vars(difference) for difference in outcome.differences],
+            "notes": list(outcome.notes),
+        },
+    )
 
 
 _WATCHED = Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE
@@ -229,6 +222,7 @@ async def verify_(
         first, again = [await answered(ports, request, _carried(words)) for _ in range(2)]
         stored = receipt_of(first)
     outcome = await asyncio.to_thread(verify, stored, again, ports.world.billing)
+
     return verification_card(stored, outcome)
 
 
@@ -239,27 +233,30 @@ def _carried(words: str) -> CommandLine:
     """
     line = read_line(words)
     name, runs = line.command.name, line.runs
-    if line.shared:
-        raise WrongInput("A receipt is for an answer, not for sharing it; leave 'share' out.")
-    if runs.carries:
-        raise WrongInput(f"'{name}' is itself about another line; name that line alone.")
-    if runs.changes or runs.audited:
-        raise WrongInput(
+    refuse(
+        (line.shared, "A receipt is for an answer, not for sharing it; leave 'share' out."),
+        (runs.carries, f"'{name}' is itself about another line; name that line alone."),
+        (
+            runs.changes or runs.audited,
             f"'{name}' changes something; a receipt is for a line that only reads, such as"
-            " 'receipt cost 7d'."
-        )
-    if Needs.REPLAY in runs.opens:
-        raise WrongInput(
-            f"'{name}' reads other recordings than the watched source, of which no receipt is made."
-        )
+            " 'receipt cost 7d'.",
+        ),
+        (
+            Needs.REPLAY in runs.opens,
+            f"'{name}' reads other recordings than the watched source, of which no receipt is"
+            " made.",
+        ),
+    )
+
     return line
 
 
 async def answered(ports: Ports, request: Request, read: CommandLine) -> WatchedAnswer:
     """Answer a line, noting its questions to the ports."""
     call, witness = typed(read, request.at), Witness()
-    asking = replace(request, line=read.text)
-    card: Card = await call.command.handler(witness.watched(ports), asking, **call.arguments)
+    card: Card = await call.command.handler(
+        witness.watched(ports), replace(request, line=read.text), **call.arguments
+    )
     source = ports.site.facts.get("source", "")
     return WatchedAnswer(read.text, request.at, source, call.command.figures, card, witness)
 
@@ -298,4 +295,5 @@ def _then(ports: Ports, stored: AnswerReceipt) -> Ports:
     if reached:
         billing = BilledBy(billing, max(reached), timedelta(0))
     ports = replace(ports, world=replace(ports.world, billing=billing))
+
     return ports if reached else as_of(ports, stored.at)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any
 
 from bot.answers.receipt.witness import Witness
@@ -69,13 +70,14 @@ def receipt_of(answer: WatchedAnswer) -> AnswerReceipt:
 
     # Of the price rows that came, those of the types that the answer names.
     questions = answer.witness.questions.values()
-    words = set(_texts(answer.card.data))
-    words |= {question.asked.partition(" ")[0] for question in questions}
+    subjects = (question.asked.partition(" ")[0] for question in questions)
+    words = {*_texts(answer.card.data), *subjects}
     noted = tuple(
         replace(question, prices=tuple(x for x in question.prices if x.instance_type in words))
         for question in questions
     )
     figures = (*stated, *drawn_alone(answer.card))
+
     return AnswerReceipt(answer.line, answer.at, answer.source, noted, figures)
 
 
@@ -93,6 +95,7 @@ def formula_of(figures: Mapping[str, str], path: Path) -> str:
     fitting = [end for end in figures if fits(end)]
     if not fitting:
         return UNSTATED
+
     return figures[max(fitting, key=lambda end: (end.count("/"), "*" not in end))]
 
 
@@ -124,6 +127,7 @@ def drawn_alone(card: Card) -> tuple[Figure, ...]:
             rounded = Decimal(drawn.replace(",", "").removeprefix("$"))
             amount, formula = sums.get(drawn, (rounded, DRAWN))
             figures.append(Figure(f"/card/{drawn}", amount, formula))
+
     return tuple(figures)
 
 
@@ -182,6 +186,7 @@ def verify(receipt: AnswerReceipt, again: WatchedAnswer, billing: Billing) -> Ve
             tally = again.witness.tallies[str(question.terms)]
             unequal, untried = _mismatches(billing, question.terms, tally)
             wrong, notes, sums = [*wrong, *unequal], [*notes, *untried], sums + (not unequal)
+
     return Verification(checked, (*changed, *wrong), sums, tuple(notes))
 
 
@@ -207,8 +212,9 @@ def _checked_figures(
             )
             wrong.append(Difference(figure.path, was, is_now, why))
         elif figure.formula != new.formula:
-            reason = "the formula is another one"
-            wrong.append(Difference(figure.path, figure.formula, new.formula, reason))
+            wrong.append(
+                Difference(figure.path, figure.formula, new.formula, "the formula is another one")
+            )
         elif figure.path not in paths:
             # Such an amount stands on the card alone: it was rounded there, or added up anew.
             checked[figure.path] = Checked.AGAIN if new.formula == DRAWN else Checked.RECOMPUTED
@@ -225,17 +231,15 @@ def _checked_figures(
         Difference(new.path, "not in the receipt", f"{new.amount:f}", why)
         for new in current.values()
     ]
+
     return checked, wrong, sums_of
 
 
 def _scopes(path: Path, data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the objects around a number, the innermost first."""
-    value: Any = data
-    around = [value]
-    for part in path[:-1]:
-        value = value[part]
-        around.append(value)
-    return [scope for scope in reversed(around) if isinstance(scope, Mapping)]
+    document: Any = data
+    around = accumulate(path[:-1], lambda scope, part: scope[part], initial=document)
+    return [scope for scope in reversed(list(around)) if isinstance(scope, Mapping)]
 
 
 def _billed(path: Path, amount: Decimal, answer: WatchedAnswer) -> str:
@@ -256,6 +260,7 @@ def _billed(path: Path, amount: Decimal, answer: WatchedAnswer) -> str:
             sums = [tally.total]
         if any(agree(getattr(money, measure), amount) for money in sums):
             return terms
+
     return ""
 
 
@@ -290,6 +295,7 @@ def _priced(path: Path, amount: Decimal, answer: WatchedAnswer) -> bool:
                 if hours := sum((exact(x.hours) for x in chosen), Decimal(0)):
                     usd = sum((x.usd_per_hour * exact(x.hours) for x in chosen), Decimal(0))
                     prices.append(usd / hours)
+
     return any(abs(price - amount) <= _MILLIONTH for price in prices)
 
 
@@ -316,10 +322,12 @@ def _mismatches(
             sums[tuple(row.key[name] for name in terms.by)] += row.money
         stated = {tuple(row.key[name] for name in terms.by): row.money for row in tally.rows}
         pairs = [
-            (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
-            for key in dict.fromkeys((*stated, *sums))
+            *(
+                (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
+                for key in dict.fromkeys((*stated, *sums))
+            ),
+            ("total", tally.total, sum(sums.values(), Money())),
         ]
-        pairs.append(("total", tally.total, sum(sums.values(), Money())))
 
         for name, total, added in pairs:
             unequal = [x for x in MEASURES if not agree(getattr(total, x), getattr(added, x))]
@@ -330,6 +338,7 @@ def _mismatches(
                 )
                 what = f"bill added up by {part}: {terms}, {name}"
                 wrong.append(Difference(what, was, is_now, "its pieces make another sum"))
+
     return wrong, untried
 
 
@@ -342,8 +351,9 @@ def _changed_questions(
     after = {question.key: question for question in fresh}
     for key, question in before.items():
         if key not in after:
-            reason = "the answer asks for something else now"
-            yield Difference(_named(question), "asked", "not asked", reason)
+            yield Difference(
+                _named(question), "asked", "not asked", "the answer asks for something else now"
+            )
         elif after[key].digest != question.digest or after[key].total != question.total:
             for change in _changes(question, after[key]):
                 # Questions over the same rows have the same pieces.
@@ -387,6 +397,7 @@ def _changes(then: PortQuestion, now: PortQuestion) -> list[Difference]:
         if then.rows != now.rows:
             was_now = (f"{then.rows:,} rows", f"{now.rows:,} rows")
         changes.append(Difference(_named(then), *was_now, "the content changed"))
+
     return changes
 
 

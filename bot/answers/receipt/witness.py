@@ -29,9 +29,6 @@ _BY_DAY = timedelta(days=92)
 """The longest window that is taken apart by days; longer ones by months."""
 
 
-_KNOWN = "alerts that the watch knows"
-
-
 class _Watched:
     """Stand before a port: every method answers as the port's own, and some are noted."""
 
@@ -117,7 +114,10 @@ class Witness:
         alerts = of(
             ports.stores.alerts,
             load=lambda state, _: self.note(
-                AskedPort.ALERTS, _KNOWN, state.alerts, through=state.ticked_at
+                AskedPort.ALERTS,
+                "alerts that the watch knows",
+                state.alerts,
+                through=state.ticked_at,
             ),
             history=lambda alerts, window, _: self.note(
                 AskedPort.ALERTS, f"alerts open within {window}", tuple(alerts)
@@ -126,6 +126,7 @@ class Witness:
                 AskedPort.ALERTS, f"decisions about {', '.join(sorted(ids))}", tuple(decisions)
             ),
         )
+
         return replace(ports, world=watched, stores=replace(ports.stores, alerts=alerts))
 
     def note(self, port: AskedPort, asked: str, answer: Any, **more: Any) -> None:
@@ -153,11 +154,10 @@ class Witness:
         if rows not in self.pieces:
             self.pieces[rows] = pieces_of(billing, terms)
 
-        answer = sorted((tuple(row.key.items()), encode(row.money)) for row in tally.rows)
         self.note(
             AskedPort.BILL,
             str(terms),
-            answer,
+            sorted((tuple(row.key.items()), encode(row.money)) for row in tally.rows),
             total=tally.total,
             through=tally.billed_through,
             terms=terms,
@@ -205,6 +205,7 @@ def pieces_of(billing: Billing, terms: TallyTerms) -> tuple[Piece, ...]:
         return ()
 
     ordered = sorted(rows, key=lambda row: row.key[step])
+
     return tuple(Piece(row.key[step], row.money) for row in ordered)
 
 
@@ -222,16 +223,17 @@ def _document(content: Any) -> Any:
     document = content
     match content:
         case np.ndarray():
-            data = np.ascontiguousarray(content).tobytes()
-            document = blake2b(data, digest_size=8).hexdigest()
+            document = blake2b(np.ascontiguousarray(content).tobytes(), digest_size=8).hexdigest()
         case Frame():
-            labels = [dict(thing) for thing in content.things]
-            metrics = list(content.metrics)
-            values = _document(content.values)
-            document = [content.kind, labels, str(content.window), metrics, values]
+            document = [
+                content.kind,
+                [dict(thing) for thing in content.things],
+                str(content.window),
+                list(content.metrics),
+                _document(content.values),
+            ]
         case Reading():
-            names = [part.name for part in fields(content)]
-            document = {name: _document(getattr(content, name)) for name in names}
+            document = {x.name: _document(getattr(content, x.name)) for x in fields(content)}
         case Mapping():
             document = {str(name): _document(inner) for name, inner in content.items()}
         case tuple() | list():
@@ -240,4 +242,5 @@ def _document(content: Any) -> Any:
             document = sorted(map(str, content))
         case _ if is_dataclass(content):
             document = encode(content)
+
     return document

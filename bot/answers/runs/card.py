@@ -33,7 +33,6 @@ from bot.costs.verdict import Verdict
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 
-_R = Align.RIGHT
 _UNREPORTED = "not reported"
 _MOST, _BARS = 15, 24
 
@@ -70,24 +69,27 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
     if len(runs) > 1:
-        comparison = f"compare {quote(first)} {quote(runs[1][0])}"
-        buttons.append(Button("Compare the first two", comparison))
+        buttons.append(
+            Button("Compare the first two", f"compare {quote(first)} {quote(runs[1][0])}")
+        )
 
     # How much of the hours is billed is told of all runs together, each the same.
     billed = sum(cost.billed for _, cost in runs) / len(runs)
-    blocks = (
-        RUNS.table(runs, most=_MOST, rest=f"and {counted(len(runs) - _MOST, 'more run')}"),
-        quiet(
-            f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; "
-            "storage is separate."
-        ),
-        Buttons(tuple(buttons)),
-    )
     total = usd(sum((cost.usd for _, cost in runs), Decimal(0)))
-    title = f"{counted(len(runs), 'training run')}, {total} while they were observed"
-    data = {"runs": [{"run": name, **run_data(cost)} for name, cost in runs]}
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"{counted(len(runs), 'training run')}, {total} while they were observed",
+        Tone.INFO,
+        (
+            RUNS.table(runs, most=_MOST, noun="run"),
+            quiet(
+                f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; "
+                "storage is separate."
+            ),
+            Buttons(tuple(buttons)),
+        ),
+        {"runs": [{"run": name, **run_data(cost)} for name, cost in runs]},
+    )
 
 
 def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
@@ -132,34 +134,37 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
     if costed.unpriced:
         basis += f" {counted(costed.unpriced, 'node')} without a known price are left out."
 
-    blocks = compose(
-        text(lead),
-        _units(cost),
-        STORAGE.table(
-            sorted(storage.items(), key=lambda line: -line[1]),
-            total="total",
-            caption="From the bill, while the run was seen",
-        )
-        if storage
-        else None,
-        chart,
-        detail(basis),
-        map(detail, _price_texts(costed.prices)),
-        Buttons(
-            (
-                Button("All runs", "runs"),
-                Button("Keep as baseline", f"baseline keep {quote(name)}"),
-                Button("What it costs", f"cost 7d cluster={quote(cost.run.labels.cluster)}"),
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            text(lead),
+            _units(cost),
+            STORAGE.table(
+                sorted(storage.items(), key=lambda line: -line[1]),
+                total="total",
+                caption="From the bill, while the run was seen",
             )
+            if storage
+            else None,
+            chart,
+            detail(basis),
+            map(detail, _price_texts(costed.prices)),
+            Buttons(
+                (
+                    Button("All runs", "runs"),
+                    Button("Keep as baseline", f"baseline keep {quote(name)}"),
+                    Button("What it costs", f"cost 7d cluster={quote(cost.run.labels.cluster)}"),
+                )
+            ),
         ),
+        run_data(cost)
+        | {
+            "run": name,
+            "counted_by": costed.by,
+            "storage_usd": extra if storage is not None else None,
+        },
     )
-    data = run_data(cost) | {
-        "run": name,
-        "counted_by": costed.by,
-        "storage_usd": extra if storage is not None else None,
-    }
-
-    return Card(title, Tone.INFO, blocks, data)
 
 
 STORAGE = Columns[tuple[str, Decimal]](
@@ -206,6 +211,7 @@ def _units(cost: RunCost) -> Facts:
         ("a billion parameters", _or(cost.usd_per_billion_parameters)),
         ("a checkpoint", checkpoint),
     )
+
     return Facts(tuple((name, words) for name, words in pairs if words))
 
 
@@ -243,49 +249,49 @@ def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
     """Draw the verdict, then the difference, its interval, the time, and an equal loss as paid."""
     a, b = comparison.a, comparison.b
     headings = ("", a.name, b.name, "difference", "95 % interval")
-    dollars = _difference_cells(comparison.usd, _signed)
-    hours = _difference_cells(comparison.hours, "{:+.1f}".format)
-    per_tokens = (_or(a.usd_per_billion_tokens), _or(b.usd_per_billion_tokens))
     rows = (
         (
             "$ an epoch",
             *("none finished" if x is None else usd(x) for x in (_mean(a), _mean(b))),
-            *dollars,
+            *_difference_cells(comparison.usd, _signed),
         ),
         (
             "hours an epoch",
             *(f"{mean(sample.hours):.1f}" if sample.hours else "" for sample in (a, b)),
-            *hours,
+            *_difference_cells(comparison.hours, "{:+.1f}".format),
         ),
         ("epochs", f"{len(a.usd)}", f"{len(b.usd)}", "", ""),
-        ("$ a billion tokens", *per_tokens, "", ""),
+        ("$ a billion tokens", *(_or(x.usd_per_billion_tokens) for x in (a, b)), "", ""),
     )
 
-    blocks = compose(
-        text(str(verdict)),
-        text(sentence(comparison)),
-        Table(tuple(Heading(name, _R if name else Align.LEFT) for name in headings), rows),
-        comparison.same_epochs is False
-        and text(
-            "Their epochs hold different numbers of tokens: compare a billion tokens "
-            "or an equal loss, not epochs."
+    return Card(
+        f"{a.name} to {b.name}: {verdict.headline}",
+        Tone.INFO,
+        compose(
+            text(str(verdict)),
+            text(sentence(comparison)),
+            Table(
+                tuple(Heading(name, Align.RIGHT if name else Align.LEFT) for name in headings), rows
+            ),
+            comparison.same_epochs is False
+            and text(
+                "Their epochs hold different numbers of tokens: compare a billion tokens "
+                "or an equal loss, not epochs."
+            ),
+            text(_loss(comparison.equal_loss, a, b)),
+            quiet(
+                "Estimated at today's price. Interval: Welch's t at 95 %; "
+                "epochs of one run are not independent, so it is too narrow."
+            ),
+            Buttons(
+                (
+                    Button("All runs", "runs"),
+                    Button("Follow it weekly", f"migration open {b.name} baseline={a.name}"),
+                )
+            ),
         ),
-        text(_loss(comparison.equal_loss, a, b)),
-        quiet(
-            "Estimated at today's price. Interval: Welch's t at 95 %; "
-            "epochs of one run are not independent, so it is too narrow."
-        ),
-        Buttons(
-            (
-                Button("All runs", "runs"),
-                Button("Follow it weekly", f"migration open {b.name} baseline={a.name}"),
-            )
-        ),
+        compare_data(comparison),
     )
-
-    title = f"{a.name} to {b.name}: {verdict.headline}"
-
-    return Card(title, Tone.INFO, blocks, compare_data(comparison))
 
 
 def sentence(comparison: RunComparison) -> str:
@@ -298,12 +304,15 @@ def sentence(comparison: RunComparison) -> str:
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
 
     cost, time = _percent(comparison.usd, a.usd), _percent(comparison.hours, a.hours)
-    line = f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}."
-    if comparison.usd.mean < 0 < comparison.hours.mean:
-        line += " Cheaper but slower: a trade-off."
-    if not comparison.usd.sure:
-        line += " The difference in cost may be noise: its interval holds 0."
-    return line
+    sentences = (
+        f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.",
+        "Cheaper but slower: a trade-off."
+        if comparison.usd.mean < 0 < comparison.hours.mean
+        else "",
+        "" if comparison.usd.sure else "The difference in cost may be noise: its interval holds 0.",
+    )
+
+    return " ".join(filter(None, sentences))
 
 
 def compare_data(comparison: RunComparison) -> dict[str, Any]:
@@ -334,10 +343,10 @@ def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
             why = f"{' and '.join(missing)} {verb} no loss"
         return f"Not comparable at equal loss: {why}."
 
-    paid_a = f"{a.name} {usd(equal_loss.a[0])} in {equal_loss.a[1]:.1f} h"
-    paid_b = f"{b.name} {usd(equal_loss.b[0])} in {equal_loss.b[1]:.1f} h"
-    span = f"from {equal_loss.high:.3f} down to {equal_loss.low:.3f}"
-    return f"Paid to equal loss, {span}: {paid_a}, {paid_b}."
+    sides = ((a.name, *equal_loss.a), (b.name, *equal_loss.b))
+    paid = ", ".join(f"{name} {usd(amount)} in {hours:.1f} h" for name, amount, hours in sides)
+
+    return f"Paid to equal loss, from {equal_loss.high:.3f} down to {equal_loss.low:.3f}: {paid}."
 
 
 def _percent(difference: Difference, base: Sequence[Decimal] | Sequence[float]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from decimal import Decimal
+from statistics import linear_regression
 from typing import Any
 
 from bot.answers.runs.card import compare_card, run_card, runs_card, sentence
@@ -40,8 +41,7 @@ from bot.cards.card import (
 from bot.cards.columns import COUNT, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
 from bot.cards.words import as_read
-from bot.costs.training import Sample
-from bot.costs.training import compare as compared
+from bot.costs import training
 from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import cents, counted
@@ -94,9 +94,10 @@ def runs(
     """List the runs that report, or one with every unit."""
     reporting = costed_runs(ports, request.at)
     if not name:
-        card = runs_card([(run.name, run.cost) for run in reporting])
         return as_read(
-            card, "It is not known which runs report", ports.world.source.read(request.at)
+            runs_card([(run.name, run.cost) for run in reporting]),
+            "It is not known which runs report",
+            ports.world.source.read(request.at),
         )
     run = find_run(reporting, name)
 
@@ -134,7 +135,7 @@ def compare(
     reporting = costed_runs(ports, request.at)
     a, b = (side(ports, reporting, name) for name in (before, after))
     verdict = verdict_of_runs(ports, request.at, a, b)
-    card = compare_card(compared(a, b), verdict)
+    card = compare_card(training.compare(a, b), verdict)
 
     return replace(card, data={**card.data, "verdict": VERDICT.record(verdict)})
 
@@ -209,7 +210,7 @@ def migration_open(
     sides = side(ports, reporting, baseline), side(ports, reporting, name)
     MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
     blocks = (
-        text(sentence(compared(*sides))),
+        text(sentence(training.compare(*sides))),
         quiet("The weekly digest repeats this comparison until 'migration close'."),
     )
 
@@ -255,10 +256,8 @@ def _beside(ports: Ports, run: Costed, reporting: tuple[Costed, ...]) -> dict[st
     except Unavailable:
         return None
     billed = {row.key["line"]: cents(row.money.amortised / sharers) for row in rows}
+
     return {line: amount for line, amount in billed.items() if line not in _NODES and amount}
-
-
-_BILLION = 10**9
 
 
 @dataclass(frozen=True)
@@ -288,9 +287,9 @@ class ScalePoint:
         return self.nodes * self.efficiency
 
 
-def points_of(runs: Sequence[Sample]) -> list[ScalePoint]:
+def points_of(runs: Sequence[training.Sample]) -> list[ScalePoint]:
     """Return one point for each number of nodes, the fewest first."""
-    of_nodes: dict[int, list[Sample]] = {}
+    of_nodes: dict[int, list[training.Sample]] = {}
     for run in runs:
         if run.nodes and run.tokens and run.node_hours:
             of_nodes.setdefault(max(1, round(run.nodes)), []).append(run)
@@ -309,23 +308,18 @@ def points_of(runs: Sequence[Sample]) -> list[ScalePoint]:
         # The fewest nodes set the pace that the others are held against.
         first = points[0].tokens_per_node_hour if points else tokens / hours
         points.append(ScalePoint(nodes, len(alike), tokens, hours, usd, tokens / hours / first))
+
     return points
 
 
 def worth_at(points: Sequence[ScalePoint], nodes: int) -> float:
     """Return how many ideal nodes so many would be worth, by a power law through the points; two at least."""
-    xs, ys = (
-        [math.log(x) for x in line]
-        for line in zip(*((p.nodes, p.worth) for p in points), strict=True)
+    line = linear_regression(
+        [math.log(point.nodes) for point in points], [math.log(point.worth) for point in points]
     )
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum(
-        (x - mean_x) ** 2 for x in xs
-    )
-    return math.exp(mean_y + slope * (math.log(nodes) - mean_x))
+    return math.exp(line.intercept + line.slope * math.log(nodes))
 
 
-_A_NODE = "sum of tokens / sum of node-hours of the runs on so many nodes"
 POINTS = Columns[ScalePoint](
     Column("nodes", lambda x: x.nodes, COUNT, "nodes", "mean of the run's nodes, rounded"),
     Column("runs", lambda x: x.runs, COUNT, "runs", "count of the runs on so many nodes"),
@@ -336,7 +330,11 @@ POINTS = Columns[ScalePoint](
         "tokens_per_hour",
         "tokens of a node-hour x nodes",
     ),
-    datum("tokens_per_node_hour", lambda x: x.tokens_per_node_hour, _A_NODE),
+    datum(
+        "tokens_per_node_hour",
+        lambda x: x.tokens_per_node_hour,
+        "sum of tokens / sum of node-hours of the runs on so many nodes",
+    ),
     Column(
         "efficiency",
         lambda x: x.efficiency,
@@ -405,21 +403,25 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
         ),
         buttons,
     )
+
     return Card(title, Tone.INFO, blocks, data)
 
 
-def _alike(costed: Costed, runs: Sequence[Costed], baselines: Mapping[str, Sample]) -> list[Sample]:
+def _alike(
+    costed: Costed, runs: Sequence[Costed], baselines: Mapping[str, training.Sample]
+) -> list[training.Sample]:
     """Return the runs and baselines of one run's model on its type.
 
     By the model's size where trainers report it, else by the name without its date or attempt.
     """
 
-    def key(side: Sample) -> tuple[float | str, tuple[str, ...]]:
+    def key(side: training.Sample) -> tuple[float | str, tuple[str, ...]]:
         return side.size or job_of(side.name), side.types
 
     sides = [sample(run) for run in runs]
     names = {side.name for side in sides}
     sides += [side for name, side in baselines.items() if name not in names]
+
     return [side for side in sides if key(side) == key(sample(costed))]
 
 
@@ -453,6 +455,6 @@ def scaling(
             f"Run {name} reports no tokens, or shares its nodes: its speed is not known."
         )
     size = costed.cost.run.parameters
-    model = f"{size / _BILLION:g} billion parameters" if size else job_of(name)
-    of = f"{model} on {', '.join(costed.instance_types)}"
-    return scaling_card(name, of, points, nodes)
+    model = f"{size / 1e9:g} billion parameters" if size else job_of(name)
+
+    return scaling_card(name, f"{model} on {', '.join(costed.instance_types)}", points, nodes)

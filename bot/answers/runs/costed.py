@@ -117,17 +117,23 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
         ]
         cost = run_cost(run, frame.pick([row]), paid, among)
         if cost is not None:
-            types = tuple(sorted({node.labels.instance_type for node in nodes}))
-            prices = tuple(dict.fromkeys(price for _, price in priced))
-            runs.append(Costed(cost, types, by, prices, len(nodes) - len(priced)))
+            runs.append(
+                Costed(
+                    cost,
+                    tuple(sorted({node.labels.instance_type for node in nodes})),
+                    by,
+                    tuple(dict.fromkeys(price for _, price in priced)),
+                    len(nodes) - len(priced),
+                )
+            )
+
     return tuple(sorted(runs, key=lambda x: -x.cost.usd))
 
 
 def find_run(runs: Sequence[Costed], name: str) -> Costed:
     """Return the run of that name; raise `WrongInput` with the nearest one."""
-    for run in runs:
-        if run.name == name:
-            return run
+    if match := next((run for run in runs if run.name == name), None):
+        return match
     hint = nearest(name, [x.name for x in runs], otherwise="'runs' lists those that do")
     raise WrongInput(f"No run called '{name}' reports{hint}.")
 
@@ -136,16 +142,14 @@ def sample(costed: Costed) -> Sample:
     """Return a run as one side of a comparison."""
     cost = costed.cost
     epochs = len(cost.epochs) + (cost.partial_epoch or 0) if cost.epochs else 0
-    per_epoch = (
-        cost.run.tokens / cost.run.epochs
-        if cost.run.tokens and cost.run.epochs and epochs
-        else None
-    )
+
     return Sample(
         costed.name,
         tuple(x.usd for x in cost.epochs),
         tuple(x.hours for x in cost.epochs),
-        per_epoch,
+        cost.run.tokens / cost.run.epochs
+        if cost.run.tokens and cost.run.epochs and epochs
+        else None,
         cost.usd_per_billion_tokens,
         cost.losses,
         costed.instance_types,
@@ -166,6 +170,7 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
         choices = [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST)
         hint = nearest(name, choices, otherwise="'runs' and 'baselines' list them")
         raise WrongInput(f"Neither a run nor a baseline is called '{name}'{hint}.")
+
     return baseline.named(name)
 
 
@@ -181,6 +186,7 @@ def parities(ports: Ports, at: datetime) -> tuple[tuple[str, RunComparison | Non
         with suppress(WrongInput):
             comparison = compare(side(ports, runs, migration.baseline), side(ports, runs, name))
         compared.append((name, comparison))
+
     return tuple(compared)
 
 
@@ -210,6 +216,7 @@ class _Cluster:
             cluster = clusters[run.labels.cluster]
             nodes, _ = claimed_nodes(run, cluster.nodes)
             cluster.claims[run.labels.job] = frozenset(node.id for node in nodes)
+
         return clusters
 
 
@@ -250,6 +257,7 @@ def _nodes(
             by = "how they worked, up and down together"
             gone = {x.instance for x in beside.pick(apart).things}
             nodes = [x for x in nodes if x.id not in gone]
+
     return nodes, by, among
 
 
@@ -322,10 +330,10 @@ def measured_speeds(
         first, second = _summed(before), _summed(after)
         if lost:
             _, first, second = max(lost, key=lambda found: found[0].high - found[0].low)
-        speed = measured_speed(first, second, (old.family, new.family), today)
-        if speed:
+        if speed := measured_speed(first, second, (old.family, new.family), today):
             of = f"{speed.says}, with {size / 1e9:g} billion parameters"
             speeds.append(replace(speed, says=of))
+
     return tuple(speeds)
 
 
@@ -334,6 +342,7 @@ def _summed(sides: Sequence[Sample]) -> Sample:
     if len(sides) == 1:
         return sides[0]
     gained = [x for x in sides if x.tokens]
+
     return Sample(
         f"{len(gained)} runs",
         (),
@@ -379,19 +388,20 @@ def strangers(levels: Doubles) -> Mask:
     readings = ~np.isnan(levels)
     group = np.zeros(n, dtype=bool)
     alike = _correlations(levels, readings)
-    left = np.arange(n)
-    while left.size:
+    remaining = np.arange(n)
+    while remaining.size:
         # From the node with most others that move like it: they are a group.
-        likes = alike[np.ix_(left, left)] >= _ALIKE
-        largest = left[likes[int(likes.sum(axis=1).argmax())]]
+        likes = alike[np.ix_(remaining, remaining)] >= _ALIKE
+        largest = remaining[likes[int(likes.sum(axis=1).argmax())]]
         if largest.size < 2 or largest.size <= group.sum():
             break
         group = np.isin(np.arange(n), largest)
-        left = np.setdiff1d(left, largest)
+        remaining = np.setdiff1d(remaining, largest)
 
     if not group.any():
         return group
     enough = (readings.astype(int) @ readings[group].T.astype(int)).max(axis=1) >= _FEWEST
+
     return np.asarray(~group & enough & (alike[:, group].max(axis=1) < _APART))
 
 
@@ -407,6 +417,7 @@ def _correlations(levels: Doubles, readings: Mask) -> Doubles:
 
     # A node that stands still moves with nobody.
     sure = (count >= _FEWEST) & (spread > (1e-6 * count) ** 2) & np.isfinite(correlation)
+
     return np.where(sure, correlation, 0.0)
 
 
@@ -438,8 +449,9 @@ def speeds_of(
     Raise `WrongInput` where nothing compares the two.
     """
     knowledge = ports.world.knowledge
-    own = measured_speeds(runs, old, new, day)
-    return speed_range(old, new, knowledge.types(), knowledge.claims(), own)
+    return speed_range(
+        old, new, knowledge.types(), knowledge.claims(), measured_speeds(runs, old, new, day)
+    )
 
 
 def stated_speed(old: InstanceType, new: InstanceType, factor: float, at: datetime) -> SpeedRange:
@@ -467,11 +479,12 @@ def verdict_of_runs(ports: Ports, at: datetime, old: Sample, new: Sample) -> Ver
     families = tuple(kinds[x.types[0]].family if x.types[0] in kinds else "" for x in (old, new))
     speed = measured_speed(old, new, (families[0], families[1]), at.date())
     if speed is None:
-        why = "neither an equal loss nor tokens are measured of both"
-        return Verdict(old.name, new.name, unknown=why)
-    prices = prices_alike(ports, at, (old.types[0], new.types[0]))
+        unknown = "neither an equal loss nor tokens are measured of both"
+        return Verdict(old.name, new.name, unknown=unknown)
 
-    return Verdict(old.name, new.name, (speed,), prices)
+    return Verdict(
+        old.name, new.name, (speed,), prices_alike(ports, at, (old.types[0], new.types[0]))
+    )
 
 
 def prices_alike(
@@ -486,4 +499,5 @@ def prices_alike(
     homes = {x.labels.region for x in nodes if x.labels.instance_type in types and x.running}
     offers = Offers(Pricing(ports).at(at))
     old, new = (offers.quotes(name) for name in types)
+
     return like_for_like(old, new, homes, market, region)
