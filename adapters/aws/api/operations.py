@@ -95,7 +95,16 @@ What it needs stands in `grants.csv`.
 
 
 @dataclass(frozen=True)
-class Operation:
+class Permission:
+    """State an action that must be allowed, as IAM writes it, such as `ec2:DescribeInstances`."""
+
+    action: str
+    resource: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Operation(Permission):
     """Declare one operation: `member` must be in every answer.
 
     The higher `optional`, the sooner the budget stops it.
@@ -105,23 +114,15 @@ class Operation:
 
     service: str
     operation: str
-    action: str
-    resource: str
     member: str
     optional: int
-    why: str
     page: tuple[str, int] | None = None
     """Parameter and size of a page; None where AWS cuts the pages itself."""
 
     @property
-    def name(self) -> str:
-        """Return the operation as IAM writes it, such as `ec2:DescribeInstances`."""
-        return self.action
-
-    @property
     def title(self) -> str:
         """Return the operation as a sentence names it, such as `AWS ec2:DescribeInstances`."""
-        return f"AWS {self.name}" if self.allowed else self.name
+        return f"AWS {self.action}" if self.allowed else self.action
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -145,16 +146,13 @@ def operations() -> Mapping[tuple[str, str], Operation]:
 
 
 @dataclass(frozen=True)
-class Grant:
+class Grant(Permission):
     """State an action of AWS itself in the caller's name under an operation (`under`).
 
     Allowed, but never called here.
     """
 
-    action: str
-    resource: str
     under: str
-    why: str
 
 
 @cache
@@ -246,23 +244,23 @@ def statements() -> list[tuple[str, dict[str, Any]]]:
     Each beside the word of the table for its resource: "*", or a key of what the reader fills in.
     """
     actions_of: dict[tuple[str, str], set[str]] = defaultdict(set)
-    allowed: list[Operation | Grant] = [*operations().values(), *grants()]
-    for declared in allowed:
+    for declared in (*operations().values(), *grants()):
         if declared.resource != NO_ACTION:
             service = declared.action.partition(":")[0]
             actions_of[service, declared.resource].add(declared.action)
 
-    found = []
-    for (service, resource), actions in sorted(actions_of.items()):
-        subject = "" if resource == "*" else resource.title().replace("_", "")
-        statement = {
-            "Sid": f"Trnbot{service.title()}{subject}",
-            "Effect": "Allow",
-            "Action": sorted(actions),
-            "Resource": _RESOURCES.get(resource, resource),
-        }
-        found.append((resource, statement))
-    return found
+    return [
+        (
+            resource,
+            {
+                "Sid": f"Trnbot{service.title()}{resource.strip('*').title().replace('_', '')}",
+                "Effect": "Allow",
+                "Action": sorted(actions),
+                "Resource": _RESOURCES.get(resource, resource),
+            },
+        )
+        for (service, resource), actions in sorted(actions_of.items())
+    ]
 
 
 def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -271,7 +269,7 @@ def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict
     `arns` fills in what the policy leaves to its reader, by the words of the tables; what it does
     not name stays a placeholder, unless another resource of the same action is named.
     """
-    allowed: list[Operation | Grant] = [*operations().values(), *grants()]
+    allowed = (*operations().values(), *grants())
     words = dict.fromkeys(x.resource for x in allowed if x.action in actions)
     words.pop(NO_ACTION, None)
     resources: list[str] = []
@@ -284,10 +282,10 @@ def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict
 
 def policy(partition: str = "aws") -> dict[str, Any]:
     """Return the policy document, its ARNs of a partition."""
-    whole = {"Version": "2012-10-17", "Statement": [statement for _, statement in statements()]}
-    document = json.dumps(whole)
-    translated: dict[str, Any] = json.loads(document.replace("arn:aws:", f"arn:{partition}:"))
-    return translated
+    document = json.dumps(
+        {"Version": "2012-10-17", "Statement": [statement for _, statement in statements()]}
+    )
+    return dict(json.loads(document.replace("arn:aws:", f"arn:{partition}:")))
 
 
 def policy_text(partition: str = "aws") -> str:
