@@ -10,6 +10,7 @@ import gzip
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from importlib.resources import files
 from pathlib import Path
@@ -76,12 +77,19 @@ def table(package: str, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Put a whole file in place of the one before, so that no reader meets half of it."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path whose file takes the place of another, so that no reader meets half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
+    yield part
     part.replace(path)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a whole file in place of the one before."""
+    with replacing(path) as part:
+        part.write_bytes(content)
 
 
 def chunked(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
@@ -98,7 +106,8 @@ def chunked(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterat
         yield chunk
 
 
-_NAMED = (".jsonl", ".jsonl.gz")
+JSON_LINES = (".jsonl", ".jsonl.gz")
+"""How the names of files of JSON lines end."""
 
 
 class MetricForm(Enum):
@@ -113,7 +122,7 @@ def form_of(path: Path) -> MetricForm | None:
 
     Raise `OSError` where it cannot be read.
     """
-    if path.name.endswith(_NAMED):
+    if path.name.endswith(JSON_LINES):
         return MetricForm.LINES
     if path.suffix == ".parquet":
         return MetricForm.PARQUET
@@ -155,8 +164,9 @@ def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, lis
                 size += len(block)
                 if size > limit or len(unfinished) > LINE_BYTES:
                     reason = too_much("the file", packed) if size > limit else _TOO_LONG
-                    problem = f"it is left here, the lines before are used: {reason}."
-                    problems.add(name, problem, first)
+                    problems.add(
+                        name, f"it is left here, the lines before are used: {reason}.", first
+                    )
                     return
     except (OSError, EOFError, zlib.error) as error:
         problems.add(name, f"it breaks off here, the lines before are used ({why(error)}).", first)
@@ -173,21 +183,32 @@ def objects(
     `meant` says which object a line should hold.
     """
     for first, lines in blocks(path, name, problems):
-        for number, line in enumerate(lines, first):
-            if not line.strip():
-                continue
-            try:
-                parsed = parse(orjson.loads(line))
-            except orjson.JSONDecodeError as error:
-                problems.add(name, f"not JSON ({why(error)}); skipped.", number)
-            except _MALFORMED as error:
-                problems.add(name, f"not a {meant} ({why(error)}); skipped.", number)
-            else:
-                yield parsed, number
+        yield from objects_in(enumerate(lines, first), name, problems, parse, meant)
+
+
+def objects_in(
+    lines: Iterable[tuple[int, bytes]],
+    name: str,
+    problems: Problems,
+    parse: Callable[[Any], T],
+    meant: str,
+) -> Iterator[tuple[T, int]]:
+    """Yield the objects of numbered lines of a file, as `objects` does."""
+    for number, line in lines:
+        if not line.strip():
+            continue
+        try:
+            parsed = parse(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            problems.add(name, f"not JSON ({why(error)}); skipped.", number)
+        except MALFORMED as error:
+            problems.add(name, f"not a {meant} ({why(error)}); skipped.", number)
+        else:
+            yield parsed, number
 
 
 T = TypeVar("T")
-_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError)
 """What reading an object raises whose shape is not the one that is meant."""
 _TOO_LONG = f"a line has over {LINE_BYTES:,} bytes; write one record a line"
 
@@ -198,5 +219,4 @@ def records(lines: list[bytes]) -> list[dict[str, Any]] | None:
         parsed = orjson.loads(b"[" + b",".join(lines) + b"]")
     except orjson.JSONDecodeError:
         return None
-    good = len(parsed) == len(lines) and set(map(type, parsed)) <= {dict}
-    return parsed if good else None
+    return parsed if len(parsed) == len(lines) and set(map(type, parsed)) <= {dict} else None

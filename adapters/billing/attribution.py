@@ -181,8 +181,8 @@ def amortise(
         if span is None:
             problems.append(f"{fee.words} stands on its day, in amortised cost too: {why}")
             continue
-        row = [fee.thing, fee.month, fee.started, fee.ended, fee.currency]
-        row += [fee.amortised or fee.net, fee.amortised, *astuple(span)]
+        cost = (fee.amortised or fee.net, fee.amortised)
+        row = [fee.thing, fee.month, fee.started, fee.ended, fee.currency, *cost, *astuple(span)]
         db.execute(f"INSERT INTO prepaid VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
     db.execute(sql("amortise"))
     return problems

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -240,8 +240,7 @@ class Bill:
         if question not in loading.answers:
             with self._cursor() as db:
                 loading.answers[question] = query(db, *asked)
-        answer: V = loading.answers[question]
-        return answer
+        return cast(V, loading.answers[question])
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -281,7 +280,9 @@ class Bill:
         files = list_files(self._folder, self._answers)
         # A process asks again for blocks that it missed; the next one, for all that it used.
         asks = before.blocks is not None and (is_first or before.unspread)
-        if files == before.files and not (asks and self._blocks() != before.blocks):
+        if files == before.files and not (
+            asks and repr(tuple(self._options.blocks())) != before.blocks
+        ):
             self._loading = before
             return
 
@@ -312,13 +313,10 @@ class Bill:
                 _log.warning(sentence)
         self._loading = loading
 
-    def _blocks(self) -> str:
-        return repr(tuple(self._options.blocks()))
-
     def _open(self) -> duckdb.DuckDBPyConnection:
         """Open the copy of an earlier start, which is only read, or else a database in memory."""
         self._is_copy = False
-        if self._copy is not None:
+        if self._copy is not None and self._copy.exists():
             try:
                 if not is_private(self._copy):
                     raise PermissionError(self._copy)
@@ -326,8 +324,6 @@ class Bill:
                 os.utime(self._copy)
                 self._is_copy = True
                 return db
-            except FileNotFoundError:
-                pass
             except (duckdb.Error, OSError) as problem:
                 _log.info("%s is made anew: %s", self._copy.name, type(problem).__name__)
 

@@ -21,11 +21,6 @@ class ExportForm(StrEnum):
     FOCUS10 = "FOCUS 1.0"
     EXPLORER = "Cost Explorer"
 
-    @property
-    def is_cur(self) -> bool:
-        """Return whether the columns are those of a Cost and Usage Report."""
-        return self in (ExportForm.CUR2, ExportForm.CUR, ExportForm.EXPLORER)
-
 
 class Columns:
     """Hold a file's columns by their common name: snake case for CUR, lower case for FOCUS.
@@ -49,7 +44,8 @@ class Columns:
                 (form for form, added in _FOCUS_ADDED.items() if lower & added), ExportForm.FOCUS10
             )
 
-        self.is_cur = bool(self.form and self.form.is_cur)
+        self.is_cur = self.form in (ExportForm.CUR2, ExportForm.CUR, ExportForm.EXPLORER)
+        """Whether the columns are those of a Cost and Usage Report."""
         self.names = CUR_NAMES if self.is_cur else FOCUS_NAMES
         """Our word for a column, and what the form calls it."""
         called: Callable[[str], str] = snake if self.is_cur else str.lower
@@ -107,8 +103,7 @@ class Columns:
             total.append(f"CASE WHEN {present} THEN {added} END")
         column = _DISCOUNTS[self.is_cur]
         if column in self._known:
-            document = self._json(*self._known[column])
-            total.append(f"money_in({document})")
+            total.append(f"money_in({self._json(*self._known[column])})")
         return f"coalesce({', '.join(total)}, NULL)" if total else "NULL::DECIMAL(38, 15)"
 
     def raw_discounts(self) -> list[str]:
@@ -260,20 +255,21 @@ def day_query(
     sums = {end: f"CAST(max({_moment(end, kinds)}) AS VARCHAR)"}
 
     # The columns that tell rows apart, and those that add up.
-    for alias, names in columns.names.items():
-        for name in names:
-            if name not in kinds or name in (start, end):
-                continue
-            if alias not in _SUMS:
-                keys[name] = f'CAST("{name}" AS VARCHAR)'
-                continue
-            number = f'CAST("{name}" AS DECIMAL(38, 15))'
-            if _is_text(kinds[name]):
-                number = f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))"
-            sums[name] = f"CAST(sum({number}) AS VARCHAR)"
-    tags = [name for name in kinds if name.startswith("resource_tags_")]
-    flat = [name for name in (*_PRODUCT[:-1], *tags) if name in kinds]
+    alias_of = {
+        name: alias
+        for alias, names in columns.names.items()
+        for name in names
+        if name in kinds and name not in (start, end)
+    }
+    flat = [name for name, alias in alias_of.items() if alias not in _SUMS]
+    flat += [name for name in _PRODUCT[:-1] if name in kinds]
+    flat += [name for name in kinds if name.startswith("resource_tags_")]
     keys |= {name: f'CAST("{name}" AS VARCHAR)' for name in flat}
+    sums |= {
+        name: f"CAST(sum({_number(name, kinds)}) AS VARCHAR)"
+        for name, alias in alias_of.items()
+        if alias in _SUMS
+    }
 
     # Keys of a map: of `product` as flat columns that are not there yet, else as one JSON column.
     if kinds.get("product", "").startswith("map"):
@@ -316,6 +312,12 @@ def _discounts_in(kinds: Mapping[str, str], name: str) -> str:
 
 def _is_text(kind: str) -> bool:
     return kind.startswith(("string", "varchar", "char"))
+
+
+def _number(name: str, kinds: Mapping[str, str]) -> str:
+    if not _is_text(kinds[name]):
+        return f'CAST("{name}" AS DECIMAL(38, 15))'
+    return f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))"
 
 
 def _moment(name: str, kinds: Mapping[str, str]) -> str:
@@ -438,28 +440,30 @@ def raw_of(columns: Columns, source: str, place: str) -> str:
     }
     labels |= {"period": columns.moment(names["period"][0]), "tags": columns.tags()}
     if columns.is_cur:
-        for alias, flat, keys in (
-            ("region", _PRODUCT[:2], ("region_code", "regionCode", "region")),
-            ("instance_type", _PRODUCT[2:3], ("instance_type", "instanceType")),
-            ("market", _PRODUCT[3:], ("marketoption",)),
-        ):
-            labels[alias] = f"coalesce({columns.text(*flat)}, {inside('product', *keys)})"
+        labels |= {
+            alias: f"coalesce({columns.text(*flat)}, {inside('product', *keys)})"
+            for alias, flat, keys in (
+                ("region", _PRODUCT[:2], ("region_code", "regionCode", "region")),
+                ("instance_type", _PRODUCT[2:3], ("instance_type", "instanceType")),
+                ("market", _PRODUCT[3:], ("marketoption",)),
+            )
+        }
     else:
-        for alias, keys in (
-            ("sku_usage_type", ("x_UsageType", "UsageType", "usagetype")),
-            ("sku_instance_type", ("InstanceType", "x_InstanceType", "instance_type")),
-        ):
-            labels[alias] = inside("skupricedetails", *keys)
+        labels |= {
+            alias: inside("skupricedetails", *keys)
+            for alias, keys in (
+                ("sku_usage_type", ("x_UsageType", "UsageType", "usagetype")),
+                ("sku_instance_type", ("InstanceType", "x_InstanceType", "instance_type")),
+            )
+        }
 
     amounts = {}
     for alias, words in names.items():
         # Where the file holds a number it is not written and read: of ten million it takes seconds.
         number, text = columns.double(*words), columns.text(*words)
-        if alias == "discount_total":
-            continue
         if alias in _FLOATS:
             amounts[alias] = number or f"try_cast({text} AS DOUBLE)"
-        elif alias in _SUMS:
+        elif alias in _SUMS - {"discount_total"}:
             amounts[alias] = f"money({text})"
             if number:
                 amounts[alias] = f"coalesce(short_money({number}), money({number}::VARCHAR))"

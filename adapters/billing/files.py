@@ -181,11 +181,11 @@ def _cells(pages: Any, about: str) -> Iterator[dict[str, Any]]:
             for group in span.get("Groups", ()):
                 cell = {**fixed, "tags": ""}
                 for definition, key in zip(defined, group["Keys"], strict=True):
-                    if definition.get("Type") != "TAG":
+                    if definition.get("Type") == "TAG":
+                        name, _, value = key.partition("$")
+                        cell["tags"] = json.dumps({name: value}) if value else ""
+                    else:
                         cell[_KEYS[definition["Key"]]] = key
-                        continue
-                    name, _, value = key.partition("$")
-                    cell["tags"] = json.dumps({name: value}) if value else ""
                 yield {
                     **cell,
                     "day": span["TimePeriod"]["Start"][:10],
@@ -349,8 +349,7 @@ def list_files(folder: Path, answers: ExplorerFiles) -> dict[str, File]:
     if paths := newest_answers(answers.folder, answers.view):
         written = [path.stat().st_mtime_ns for path in paths]
         stamp = ",".join(f"{path.name} {at}" for path, at in zip(paths, written, strict=True))
-        modified = max(written)
-        listed[ExportForm.EXPLORER] = File(ExportForm.EXPLORER, stamp, modified)
+        listed[ExportForm.EXPLORER] = File(ExportForm.EXPLORER, stamp, max(written))
     return listed
 
 

@@ -208,9 +208,10 @@ def _gather(run: FileLoad, columns: Columns, rows: _Rows, sizes: Sequence[int]) 
         if not columns.is_cur:
             run.db.execute(sql("unused"))
         broken = run.db.execute(_BROKEN, [_NAMED]).fetchall()
-        for n, timeless, _ in broken:
-            why = "no readable start" if timeless else "no readable amount"
-            run.broken.append((f"row {n}", why))
+        run.broken += [
+            (f"row {n}", "no readable start" if timeless else "no readable amount")
+            for n, timeless, _ in broken
+        ]
         run.skipped += broken[0][2] if broken else 0
         _add_tags(run)
         run.db.execute(sql("things", line=line_case(), file=str(run.file)))
@@ -252,10 +253,10 @@ def _add_tags(run: FileLoad) -> None:
             tags = None
         if tags is None:
             run.unread_tags.add(key)
-            continue
-        run.tags += len(tags.pairs)
-        sets.append((key, tags.cluster, tags.namespace, tags.team, tags.project, tags.compiles))
-        pairs += [(key, plain, value) for plain, value in tags.pairs]
+        else:
+            run.tags += len(tags.pairs)
+            sets.append((key, tags.cluster, tags.namespace, tags.team, tags.project, tags.compiles))
+            pairs += [(key, plain, value) for plain, value in tags.pairs]
     texts = ["VARCHAR"] * 4
     _insert(run.db, "tagset", sets, ["UBIGINT", *texts, "BOOLEAN"])
     _insert(run.db, "tag", pairs, ["UBIGINT", *texts[:2]])

@@ -110,15 +110,11 @@ class QueryParts:
 
         A join each took seconds for some hundred.
         """
-        picks = []
-        for tag, alias in self._tags.items():
-            keys = ", ".join(literal(key) for key in candidates(tag))
-            picks.append(sql("tag_value", names=f"[{keys}]", alias=alias))
+        picks = [
+            sql("tag_value", names=f"[{', '.join(map(literal, candidates(tag)))}]", alias=alias)
+            for tag, alias in self._tags.items()
+        ]
         return sql("piece_tags", values=", ".join(picks)) if picks else ""
-
-    def over_time(self) -> bool:
-        """Return whether rows of one thing must stay apart by time."""
-        return bool(self.used & _TIMES.keys())
 
     def names_one(self) -> bool:
         """Return whether things of one kind must stay apart: a resource or a tag is asked for."""
@@ -130,13 +126,11 @@ class QueryParts:
         for condition in filters:
             value = f"v{len(self.values)}"
             self.values[value] = list(condition.values)
-            expression = self.expression(condition.dimension)
-            inside = f"list_contains(${value}::VARCHAR[], {expression})"
+            inside = f"list_contains(${value}::VARCHAR[], {self.expression(condition.dimension)})"
             conditions.append(f"NOT {inside}" if condition.negated else inside)
         return " AND ".join(conditions)
 
 
-_ONE_DAY = timedelta(days=1)
 _NO_USD = Decimal(0)
 _NO_CENTS = cents(_NO_USD)
 _BY_POD = {"namespace", "pod"}
@@ -195,7 +189,8 @@ def ask(
     filters = parts.where(where)
     broad = not parts.names_one() and not (extent.pods and parts.used & _BY_POD)
     pieces, values = _pieces(window, extent, parts, broad=broad)
-    rows = f"({pieces})" if parts.over_time() else sql("piece_sums", pieces=pieces)
+    # Rows of one thing stay apart by time only where they must.
+    rows = f"({pieces})" if parts.used & _TIMES.keys() else sql("piece_sums", pieces=pieces)
     things = "broad_thing" if broad else "thing"
     query = sql("tally", keys=keys, pieces=rows, things=things, tags=parts.tags(), filters=filters)
     most = most_rows()
@@ -212,7 +207,7 @@ def _pieces(
 ) -> tuple[str, dict[str, object]]:
     """Cut the window into whole days (rolled up) and the remainders at its ends (detail)."""
     start, end = naive(window.start), naive(window.end)
-    first, last = _midnight(start + _ONE_DAY - timedelta(microseconds=1)), _midnight(end)
+    first, last = _midnight(start + _DAY - timedelta(microseconds=1)), _midnight(end)
     by_pod = extent.pods and bool(parts.used & _BY_POD)
     days = "piece_broad" if broad else "piece_rollup"
     spans = [("piece_detail", start, end)]
@@ -312,7 +307,7 @@ def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
 
     Nothing for types without hours.
     """
-    until = midnight.replace(tzinfo=None)
+    until = naive(midnight)
     rated = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
     used = [row for row in rated if row[2] in _MARKETS and not row[10]]
     empty = [row for row in rated if row[2] in _MARKETS and row[10]]
@@ -379,9 +374,8 @@ def spend_frame(db: duckdb.DuckDBPyConnection, midnight: datetime, days: int) ->
     others have, this has none.
     """
     first = midnight - days * _DAY
-    parameters = {"first": first.replace(tzinfo=None), "seen": midnight.replace(tzinfo=None)}
     n = len(_NAMES)
-    rows = db.execute(sql("deltas"), parameters).fetchall()
+    rows = db.execute(sql("deltas"), {"first": naive(first), "seen": naive(midnight)}).fetchall()
     seen = [row for row in rows if not row[n + 3]]
     things = {key: i for i, key in enumerate(dict.fromkeys(row[:n] for row in seen))}
     if not things:
@@ -416,11 +410,7 @@ def hours_frame(db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None
     None when nothing is hourly.
     """
     first, until = monday - _BEFORE, monday + _WEEK
-    parameters = {
-        "first": first.replace(tzinfo=None),
-        "until": until.replace(tzinfo=None),
-        "least": _LEAST_USD,
-    }
+    parameters = {"first": naive(first), "until": naive(until), "least": _LEAST_USD}
     rows = db.execute(sql("hours"), parameters).fetchall()
     if not rows:
         return None

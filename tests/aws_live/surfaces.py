@@ -64,7 +64,7 @@ def watched(folder: Path, surface: str, empty: Path) -> Watch:
         ]
         named = {use.operation for use in uses if use.calls}
         actions = {
-            action for one in operations().values() if one.name in named for action in one.allowed
+            action for one in operations().values() if one.action in named for action in one.allowed
         }
         return Watch(
             surface,

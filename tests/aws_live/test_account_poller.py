@@ -171,7 +171,7 @@ def test_the_budget_stops_the_dearest_to_do_without_first(world):
     tab, stopped = live.calls.meter, []
     for percent in range(0, 101, 10):
         tab.today().usd = Decimal(percent) / 100
-        stopped.append({x.name for x in operations().values() if not tab.leaves(x.optional)})
+        stopped.append({x.action for x in operations().values() if not tab.leaves(x.optional)})
     assert stopped[5] == set()
     assert stopped[7] == {"ec2:GetSpotPlacementScores"}
     assert {

@@ -10,7 +10,7 @@ import pytest
 
 from adapters.aws.api.calls import TOKENS, Calls
 from adapters.aws.api.operations import Place, home_of, is_sold_in, operations, partition_of, policy
-from adapters.aws.api.outcomes import CallState, sentence
+from adapters.aws.api.outcomes import CallState, Standing
 from adapters.aws.api.promql import SERVICES
 from adapters.aws.api.responses import instant_of
 from adapters.aws.config import ReadingConfig
@@ -129,7 +129,7 @@ def paged():
             name for name in made.output_shape.members if "Token" in name and "Next" in name.title()
         ]
         if answers:
-            yield one.name, answers, made.input_shape.members
+            yield one.action, answers, made.input_shape.members
 
 
 def test_the_next_page_of_every_paged_call_is_asked_for():
@@ -225,7 +225,8 @@ def test_the_policy_can_be_written_for_each_partition(partition):
     ],
 )
 def test_a_failure_says_when_it_is_tried_again_and_what_to_allow(operation, state, remedy):
-    assert sentence(operations()[operation], "us-west-2", state, "X").endswith(remedy)
+    standing = Standing(operations()[operation], "us-west-2", state, "X")
+    assert standing.problem.endswith(remedy)
 
 
 def test_the_policy_names_every_role_by_its_arn():

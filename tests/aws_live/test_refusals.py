@@ -15,7 +15,7 @@ from tests.aws_live.conftest import FIVE, TYPES
 from tests.aws_live.serialize import validated
 from tests.builders import NOON
 
-HERE = ResponseInfo("cloudtrail", "lookup_events", "us-west-2", "refusals", "111122223333", NOON)
+HERE = ResponseInfo("us-west-2", "refusals", "111122223333", NOON)
 MESSAGE = (
     "We currently do not have sufficient trn1.32xlarge capacity in the Availability Zone you requested (us-west-2c)."
     " Our system will be working on provisioning additional capacity."

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -50,12 +50,11 @@ from adapters.aws.api.outcomes import (
     code_of,
     exposition,
     refused_by,
-    sentence,
     state_of,
     with_timeout,
 )
 from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
-from adapters.aws.api.responses import instant_of
+from adapters.aws.api.responses import ResponseHistory, instant_of
 from adapters.aws.files import table
 from bot.errors import Unavailable, WrongInput
 from bot.ports import Clock
@@ -158,7 +157,7 @@ class Calls:
         declared = operations().get((service, operation)) or changing()[service, operation]
         rank = declared.optional if optional is None else optional
         if not self.meter.leaves(rank):
-            self.meter.count(CallCounts(stopped=Counter({declared.name: 1})))
+            self.meter.count(CallCounts(stopped=Counter({declared.action: 1})))
             share = f"{stops_at(rank)} % of " if rank > 1 else ""
             raise Unavailable(
                 f"{declared.title} in {place} is not asked: {share}today's budget of"
@@ -191,14 +190,14 @@ class Calls:
             return answer
 
         # All that failed is told, counted and raised in the same words.
-        problem = sentence(declared, where, state, code, refused)
-        self.states.set(Standing(declared, where, state, problem, code, refused))
+        standing = Standing(declared, where, state, code, refused)
+        self.states.set(standing)
         self.meter.count(
             CallCounts(
-                failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)
+                failed=Counter({declared.action: 1}), throttled=int(state is CallState.THROTTLED)
             )
         )
-        raise Unavailable(problem)
+        raise Unavailable(standing.problem)
 
     def pages(
         self,
@@ -255,12 +254,11 @@ class Calls:
 
     def refuse(self, place: Place, action: str) -> Unavailable:
         """Note that AWS was not allowed what it does in the caller's name; return that to raise."""
-        declared, where = declared_as(action), str(place)
+        declared = declared_as(action)
         assert declared
-        state, code = CallState.DENIED, "refused by the policy"
-        problem = sentence(declared, where, state, code)
-        self.states.set(Standing(declared, where, state, problem, code))
-        return Unavailable(problem)
+        standing = Standing(declared, str(place), CallState.DENIED, "refused by the policy")
+        self.states.set(standing)
+        return Unavailable(standing.problem)
 
     def allow(self, place: Place, under: str) -> None:
         """Note that all that AWS does under an action was allowed."""
@@ -287,12 +285,12 @@ class Calls:
             except ResponseParserError:
                 answer = {}
 
-            retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
-            usd = price_of(declared.service, declared.operation, units)
-            name = declared.name
             self.meter.count(
                 CallCounts(
-                    calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd
+                    calls=Counter({declared.action: 1}),
+                    units=Counter({declared.action: units}),
+                    retries=int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0)),
+                    usd=price_of(declared.service, declared.operation, units),
                 )
             )
 
@@ -302,9 +300,9 @@ class Calls:
 
     def charge(self, service: str, operation: str, units: int) -> None:
         """Count units of a call whose size is known only after it: bytes that a query scanned."""
-        name = operations()[service, operation].name
+        action = operations()[service, operation].action
         self.meter.count(
-            CallCounts(units=Counter({name: units}), usd=price_of(service, operation, units))
+            CallCounts(units=Counter({action: units}), usd=price_of(service, operation, units))
         )
 
     def _client(self, service: str, place: Place) -> Any:
@@ -357,18 +355,22 @@ class Calls:
         return boto3.Session(botocore_session=inner)
 
     def _opened(self, service: str, region: str, keys: Mapping[str, str]) -> Any:
+        boto_client = partial(self._session.client, region_name=region, config=self._config, **keys)
         if service not in SERVICES:
-            return self._session.client(service, region_name=region, config=self._config, **keys)
+            return boto_client(service)
 
-        url = self.server.url
-        if service == OTEL:
-            cloudwatch = self._session.client(
-                "cloudwatch", region_name=region, config=self._config, **keys
-            )
-            url = cloudwatch.meta.endpoint_url
+        url = boto_client("cloudwatch").meta.endpoint_url if service == OTEL else self.server.url
         credentials = Credentials(*keys.values()) if keys else self._session.get_credentials()
         signer = self.server.signer(region, credentials)
         return PromqlClient(url.rstrip("/"), signer, self._attempts)
+
+
+@dataclass
+class Poller:
+    """Ask AWS by `calls`, and keep what it answers."""
+
+    calls: Calls
+    responses: ResponseHistory
 
 
 @cache

@@ -98,7 +98,16 @@ What it needs stands in `grants.csv`.
 
 
 @dataclass(frozen=True)
-class Operation:
+class Permission:
+    """State an action that must be allowed, as IAM writes it, such as `ec2:DescribeInstances`."""
+
+    action: str
+    resource: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Operation(Permission):
     """Declare one operation: `member` must be in every answer.
 
     The higher `optional`, the sooner the budget stops it.
@@ -108,25 +117,17 @@ class Operation:
 
     service: str
     operation: str
-    action: str
-    resource: str
     member: str
     optional: int
-    why: str
     page: tuple[str, int] | None = None
     """Parameter and size of a page; None where AWS cuts the pages itself."""
     policy: str = READING
     """The file that allows it."""
 
     @property
-    def name(self) -> str:
-        """Return the operation as IAM writes it, such as `ec2:DescribeInstances`."""
-        return self.action
-
-    @property
     def title(self) -> str:
         """Return the operation as a sentence names it, such as `AWS ec2:DescribeInstances`."""
-        return f"AWS {self.name}" if self.allowed else self.name
+        return f"AWS {self.action}" if self.allowed else self.action
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -165,16 +166,13 @@ def _declared(name: str, policy: str) -> Mapping[tuple[str, str], Operation]:
 
 
 @dataclass(frozen=True)
-class Grant:
+class Grant(Permission):
     """State an action of AWS itself in the caller's name under an operation (`under`).
 
     Allowed, but never called here.
     """
 
-    action: str
-    resource: str
     under: str
-    why: str
 
 
 @cache
@@ -280,17 +278,18 @@ def statements(file: str = READING) -> list[tuple[str, dict[str, Any]]]:
             service = declared.action.partition(":")[0]
             actions_of[service, declared.resource].add(declared.action)
 
-    found = []
-    for (service, resource), actions in sorted(actions_of.items()):
-        subject = "" if resource == "*" else resource.title().replace("_", "")
-        statement = {
-            "Sid": f"Trnbot{service.title()}{subject}",
-            "Effect": "Allow",
-            "Action": sorted(actions),
-            "Resource": _RESOURCES.get(resource, resource),
-        }
-        found.append((resource, statement))
-    return found
+    return [
+        (
+            resource,
+            {
+                "Sid": f"Trnbot{service.title()}{resource.strip('*').title().replace('_', '')}",
+                "Effect": "Allow",
+                "Action": sorted(actions),
+                "Resource": _RESOURCES.get(resource, resource),
+            },
+        )
+        for (service, resource), actions in sorted(actions_of.items())
+    ]
 
 
 def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -299,7 +298,7 @@ def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict
     `arns` fills in what the policy leaves to its reader, by the words of the tables; what it does
     not name stays a placeholder, unless another resource of the same action is named.
     """
-    allowed: list[Operation | Grant] = [*operations().values(), *grants()]
+    allowed = (*operations().values(), *grants())
     words = dict.fromkeys(x.resource for x in allowed if x.action in actions)
     words.pop(NO_ACTION, None)
     resources: list[str] = []
@@ -312,11 +311,10 @@ def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict
 
 def policy(partition: str = "aws", file: str = READING) -> dict[str, Any]:
     """Return the document of a policy, its ARNs of a partition."""
-    listed = [statement for _, statement in statements(file)]
-    whole = {"Version": "2012-10-17", "Statement": listed}
-    document = json.dumps(whole)
-    translated: dict[str, Any] = json.loads(document.replace("arn:aws:", f"arn:{partition}:"))
-    return translated
+    document = json.dumps(
+        {"Version": "2012-10-17", "Statement": [statement for _, statement in statements(file)]}
+    )
+    return dict(json.loads(document.replace("arn:aws:", f"arn:{partition}:")))
 
 
 def policy_text(partition: str = "aws", file: str = READING) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -39,6 +38,7 @@ from adapters.aws.api.operations import (
     operations,
     stops_at,
 )
+from adapters.aws.files import write_whole
 from bot.model.codec import decode, encode
 from bot.model.price import CallUse, SelfCost
 from bot.ports import Clock
@@ -168,38 +168,13 @@ def credentials_remedy(code: str) -> str:
     return "renew the credentials"
 
 
-def sentence(
-    declared: Operation, where: str, state: CallState, code: str, refused: str = ""
-) -> str:
-    """Return a sentence that names the failed call, its place, and the remedy.
-
-    `refused` is the action that AWS named, "" where it named none.
-    """
-    again = "within the hour" if declared.optional else "at the next tick"
-
-    # A sealed bucket is denied by its key, which AWS's error does not say.
-    sealed = (
-        ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS"
-        if declared.action == "s3:GetObject" and not refused
-        else ""
-    )
-    actions = refused or " and ".join(declared.allowed) or "the bot there"
-    remedy = {
-        CallState.DENIED: f"allow {actions} ({declared.policy}) to {declared.why}{sealed}",
-        CallState.EXPIRED: credentials_remedy(code),
-        CallState.THROTTLED: f"it is read again {again}",
-    }.get(state, f"it is tried again {again}")
-    return f"{declared.title} in {where} is {state} ({code}); {remedy}."
-
-
 @dataclass(frozen=True)
 class Standing:
-    """State how a part stands: what was asked, where, how it ended, and in which words."""
+    """State how a part stands: what was asked, where, and how it ended."""
 
     declared: Operation
     where: str
     state: CallState
-    problem: str = ""
     code: str = ""
     refused: str = ""
     """The action that AWS named where it refused another than the call's own."""
@@ -208,6 +183,26 @@ class Standing:
     def allowed(self) -> tuple[str, ...]:
         """Return the actions that would have to be allowed."""
         return (self.refused,) if self.refused else self.declared.allowed
+
+    @property
+    def problem(self) -> str:
+        """Return a sentence that names the failed call, its place, and the remedy."""
+        declared = self.declared
+        again = "within the hour" if declared.optional else "at the next tick"
+
+        # A sealed bucket is denied by its key, which AWS's error does not say.
+        sealed = (
+            ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS"
+            if declared.action == "s3:GetObject" and not self.refused
+            else ""
+        )
+        actions = " and ".join(self.allowed) or "the bot there"
+        remedy = {
+            CallState.DENIED: f"allow {actions} ({self.declared.policy}) to {declared.why}{sealed}",
+            CallState.EXPIRED: credentials_remedy(self.code),
+            CallState.THROTTLED: f"it is read again {again}",
+        }.get(self.state, f"it is tried again {again}")
+        return f"{declared.title} in {self.where} is {self.state} ({self.code}); {remedy}."
 
 
 @dataclass
@@ -230,7 +225,7 @@ class CallStates:
     def set(self, standing: Standing) -> None:
         """Take note of how a call ended."""
         declared, where, state = standing.declared, standing.where, standing.state
-        key, now, well = (declared.name, where), self.clock(), state is CallState.WELL
+        key, now, well = (declared.action, where), self.clock(), state is CallState.WELL
         with self._lock:
             before = self._now[key].state if key in self._now else CallState.WELL
             if well and key in self._failed and now - self._failed[key] < _SETTLED:
@@ -268,10 +263,9 @@ class CallStates:
         """
         now = self.clock()
         with self._lock:
-            parts = sorted(self._now.items())
             return tuple(
                 part.problem
-                for key, part in parts
+                for key, part in sorted(self._now.items())
                 if part.state is not CallState.WELL
                 and now - self._failed[key] < _ASKED
                 and (part.state not in _PASSING or now - self._since[key] > _PASSED)
@@ -376,8 +370,8 @@ class UsageMeter:
         """
         now = self._clock()
         if self._spent:
-            recent = [(at, usd) for at, usd in self._ticks if now - at <= _DAY]
-            self._ticks = [*recent, (now, self._spent)]
+            self._ticks = [(at, usd) for at, usd in self._ticks if now - at <= _DAY]
+            self._ticks.append((now, self._spent))
         if self._file is None:
             return
 
@@ -395,9 +389,8 @@ class UsageMeter:
                 for day, used in self._unsaved.items():
                     days.setdefault(day, CallCounts()).add(used)
                 days = {day: days[day] for day in sorted(days)[-KEPT_DAYS:]}
-                part = self._file.with_suffix(".new")
-                part.write_bytes(orjson.dumps({day: encode(used) for day, used in days.items()}))
-                os.replace(part, self._file)
+                document = orjson.dumps({day: encode(used) for day, used in days.items()})
+                write_whole(self._file, document)
             self.days, self._unsaved = days, {}
 
     def month_usd(self) -> Decimal:
@@ -406,8 +399,7 @@ class UsageMeter:
         It is that of the last whole day on record, else that of this process since its first tick,
         else today so far as if it were a day's: what a start asks once is no pace.
         """
-        now = self._clock()
-        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        today = self._clock().replace(hour=0, minute=0, second=0, microsecond=0)
         yesterday, before = (f"{today - n * _DAY:%Y-%m-%d}" for n in (1, 2))
         # It ran as yesterday began, so yesterday is whole.
         if yesterday in self.days and before in self.days:
@@ -415,10 +407,9 @@ class UsageMeter:
 
         if self._ticks:
             (first, spent_first), (last, spent_last) = self._ticks[0], self._ticks[-1]
-            if last - first >= _ENOUGH and (
-                pace := (spent_last - spent_first) / _hours(last - first)
-            ):
-                return pace * 730
+            if last - first >= _ENOUGH and spent_last != spent_first:
+                hours = Decimal((last - first).total_seconds()) / 3600
+                return (spent_last - spent_first) / hours * 730
         return self.today().usd * 730 / 24
 
     def bill(self) -> SelfCost:
@@ -427,19 +418,24 @@ class UsageMeter:
         uses = []
         for name in sorted({*used.calls, *used.units, *used.failed, *used.stopped}):
             # What is no longer declared was counted by an older version.
-            operation = next((x for x in declared if x.name == name), None)
+            operation = next((x for x in declared if x.action == name), None)
             price = call_price(operation.service, operation.operation) if operation else None
-            facts: dict[str, Any] = {kind: getattr(used, kind)[name] for kind in _COUNTED}
-            facts |= {"unit": "request", "usd": Decimal(0)}
+            facts: dict[str, Any] = {"unit": "request", "usd": Decimal(0)}
             if price:
-                facts |= {"unit": price.unit, "usd": price.usd * used.units[name]}
-                facts |= {"price_usd": price.usd, "source": price.source, "asof": price.asof}
+                facts = {
+                    "unit": price.unit,
+                    "usd": price.usd * used.units[name],
+                    "price_usd": price.usd,
+                    "source": price.source,
+                    "asof": price.asof,
+                }
+            facts |= {kind: getattr(used, kind)[name] for kind in _COUNTED}
             uses.append(CallUse(operation=name, **facts))
 
         ranks = sorted({x.optional for x in declared if x.optional}, reverse=True)
-        stopped = [(DETAIL_RANK, ["a closer look at one node"])]
-        stopped += [
-            (rank, sorted(x.name for x in declared if x.optional == rank)) for rank in ranks
+        stopped = [
+            (DETAIL_RANK, ["a closer look at one node"]),
+            *((rank, sorted(x.action for x in declared if x.optional == rank)) for rank in ranks),
         ]
         return SelfCost(
             day=self._clock().date(),
@@ -457,10 +453,6 @@ class UsageMeter:
 
     def _day(self) -> str:
         return f"{self._clock():%Y-%m-%d}"
-
-
-def _hours(length: timedelta) -> Decimal:
-    return Decimal(length.total_seconds()) / 3600
 
 
 def exposition(bill: SelfCost) -> str:
@@ -488,6 +480,9 @@ def exposition(bill: SelfCost) -> str:
     }
     for column, meaning in columns.items():
         name = f"trnbot_aws_{column}_today"
-        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
-        lines += [f'{name}{{operation="{x.operation}"}} {getattr(x, column)}' for x in bill.uses]
+        lines += [
+            f"# HELP {name} {meaning}",
+            f"# TYPE {name} gauge",
+            *(f'{name}{{operation="{x.operation}"}} {getattr(x, column)}' for x in bill.uses),
+        ]
     return "\n".join(lines) + "\n"

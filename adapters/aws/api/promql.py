@@ -97,9 +97,8 @@ class PromqlClient:
 
     def __post_init__(self) -> None:
         """Open a pool of connections."""
-        verify = os.environ.get("AWS_CA_BUNDLE") or True
         self._session = URLLib3Session(
-            verify=verify,
+            verify=os.environ.get("AWS_CA_BUNDLE") or True,
             proxies=get_environ_proxies(self.url),
             timeout=(5, 30),
             max_pool_connections=16,
@@ -154,9 +153,8 @@ def _answer(operation: str, response: Any, retries: int) -> Mapping[str, Any]:
         return {**answer, "ResponseMetadata": {"RetryAttempts": retries}}
 
     # AWS names its error in a header or in `__type`, Prometheus in `errorType`.
-    kinds = (response.headers.get("x-amzn-errortype"), answer.get("__type"))
-    kind = next(filter(None, kinds), answer.get("errorType"))
-    code = str(kind or "").partition(":")[0].rpartition("#")[2]
+    kind = response.headers.get("x-amzn-errortype") or answer.get("__type")
+    code = str(kind or answer.get("errorType") or "").partition(":")[0].rpartition("#")[2]
     if not code or code == "unauthorized":
         code = _CODES.get(response.status_code, "") or f"HTTP {response.status_code}"
     raise ClientError({"Error": {"Code": code}}, operation)

@@ -27,7 +27,8 @@ Histories = list[list[tuple[datetime, Translated]]]
 """The answers of each region and argument with the time of each, oldest first."""
 STAMP = "%Y%m%dT%H%M%SZ"
 """How the name of an answer's file begins: the time it was given."""
-_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json(?:\.gz)?")
+ANSWER_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json(?:\.gz)?")
+"""The time that an answer's file is named by, and what it is about."""
 _ACCOUNT = re.compile(r"(?:(.*)\.)?(\d{12})")
 _UNREADABLE = (OSError, EOFError, zlib.error, orjson.JSONDecodeError)
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -41,10 +42,8 @@ def read_stamp(text: str) -> datetime:
 
 @dataclass(frozen=True)
 class ResponseInfo:
-    """Name one recorded response."""
+    """State where one response is from, what it is about, and when it was given."""
 
-    service: str
-    operation: str
     region: str
     argument: str
     account: str
@@ -131,6 +130,10 @@ class ApiCall:
     place: Place
     argument: str = ""
 
+    def answered(self, at: datetime) -> ResponseInfo:
+        """Return what is known of its answer of one time."""
+        return ResponseInfo(self.place.region, self.argument, self.place.account, at)
+
 
 @dataclass
 class _Response:
@@ -200,10 +203,11 @@ class Responses:
         """
         times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
         for call in self._calls_of(service, operation):
-            entries = self._responses[call]
-            sound = [x.at for x in entries if not x.translated or x.translation is not None]
             place = times[call.place.account, call.place.region]
-            place[:] = sorted([*place, *sound])
+            place += [
+                x.at for x in self._responses[call] if not x.translated or x.translation is not None
+            ]
+            place.sort()
         return times
 
     def _calls_of(self, service: str, operation: str) -> list[ApiCall]:
@@ -216,10 +220,8 @@ class Responses:
         entry: _Response,
         translate: Callable[[Pages, ResponseInfo], Translated],
     ) -> Translated | None:
-        place = call.place
-        about = (call.service, call.operation, place.region, call.argument, place.account, entry.at)
         try:
-            return translate(entry.pages(), ResponseInfo(*about))
+            return translate(entry.pages(), call.answered(entry.at))
         except (*_UNREADABLE, *MALFORMED) as error:
             self.problems.add(*self._refused(call, entry, error))
             return None
@@ -241,7 +243,7 @@ class RecordedResponses(Responses):
         """Look at the names, not into the files."""
         self._responses = {}
         for path in sorted(self.folder.glob("*/*/*/*.json*")):
-            name = _NAME.fullmatch(path.name)
+            name = ANSWER_NAME.fullmatch(path.name)
             if not name:
                 unnamed = "its name is not TIME.json or TIME.ARGUMENT.json; skipped."
                 self.problems.add(str(path.relative_to(self.folder.parent)), unnamed)
@@ -249,8 +251,7 @@ class RecordedResponses(Responses):
             service, operation, region = path.parts[-4:-1]
             argument, account = argument_and_account(name[2] or "")
             call = ApiCall(service, operation, Place(region, account=account), argument)
-            response = _Response(read_stamp(name[1]), path=path)
-            self._responses.setdefault(call, []).append(response)
+            self._responses.setdefault(call, []).append(_Response(read_stamp(name[1]), path=path))
 
     def _refused(self, call: ApiCall, entry: _Response, error: Exception) -> tuple[str, str]:
         problem = f"not a response of {call.operation} ({lack(error)}); skipped."
@@ -382,9 +383,9 @@ def file_of(call: ApiCall, at: datetime) -> Path:
 
     Argument and account tell apart calls of one time.
     """
-    about = ".".join(word for word in (call.argument, call.place.account) if word)
-    name = f"{at:{STAMP}}.{about}.json" if about else f"{at:{STAMP}}.json"
-    return Path("api") / call.service / call.operation / call.place.region / name
+    words = (f"{at:{STAMP}}", call.argument, call.place.account, "json")
+    folder = Path("api") / call.service / call.operation / call.place.region
+    return folder / ".".join(filter(None, words))
 
 
 _TRANSPORT = ("ResponseMetadata", "NextToken", "nextToken", "NextPageToken")
@@ -392,10 +393,10 @@ _TRANSPORT = ("ResponseMetadata", "NextToken", "nextToken", "NextPageToken")
 
 def json_of(pages: Sequence[Mapping[str, Any]]) -> bytes:
     """Return pages as JSON with ISO 8601 times, without the transport's metadata."""
-    bare = [
-        {name: value for name, value in page.items() if name not in _TRANSPORT} for page in pages
-    ]
-    return orjson.dumps(bare, default=_plain)
+    return orjson.dumps(
+        [{name: page[name] for name in page if name not in _TRANSPORT} for page in pages],
+        default=_plain,
+    )
 
 
 def _plain(value: object) -> str:

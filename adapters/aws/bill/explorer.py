@@ -19,6 +19,7 @@ import orjson
 from adapters.aws.api.calls import Calls, NoData
 from adapters.aws.api.operations import Place, price_of
 from adapters.aws.api.responses import (
+    ANSWER_NAME,
     MALFORMED,
     STAMP,
     json_of,
@@ -27,7 +28,6 @@ from adapters.aws.api.responses import (
 from adapters.aws.files import write_whole
 from bot.errors import Unavailable
 
-_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json")
 _KEPT_SETS = 2
 """The newest set of answers and the one before it, which a reader may still hold open."""
 
@@ -66,10 +66,8 @@ class ExplorerAnswers:
 
     def left(self) -> int:
         """Return how many calls of today are left."""
-        used = self.calls.meter.today().units
-        return self.most_calls - sum(
-            units for name, units in used.items() if name.startswith("ce:")
-        )
+        used = self.calls.meter.today().units.items()
+        return self.most_calls - sum(units for name, units in used if name.startswith("ce:"))
 
     def put(
         self,
@@ -91,9 +89,7 @@ class ExplorerAnswers:
         files = list(self._named(folder))
         times = sorted({name[1] for name in files if (name[2] or "") == first})
         for file in files:
-            subject = file[2] or ""
-            alike = subject == first if first.startswith(_TAG) else not subject.startswith(_TAG)
-            if alike and file[1] in times[:-_KEPT_SETS]:
+            if _is_part(file[2] or "", first) and file[1] in times[:-_KEPT_SETS]:
                 (folder / file[0]).unlink(missing_ok=True)
 
     def newest(self, operation: str, about: str = "") -> datetime | None:
@@ -111,7 +107,9 @@ class ExplorerAnswers:
         An answer given after `until`, its end, counts from then.
         """
         files = [
-            path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)
+            path
+            for path in (self.folder / "api").rglob("*.json")
+            if ANSWER_NAME.fullmatch(path.name)
         ]
         for path in files:
             time, dot, about = path.name.partition(".")
@@ -121,8 +119,24 @@ class ExplorerAnswers:
             shutil.copyfile(path, target)
         return len(files)
 
+    def pages_of(self, operation: str, at: datetime, first: str) -> int:
+        """Return how many pages the answers of a set have."""
+        answers = (
+            path
+            for path in self.of(operation).glob(f"{at:{STAMP}}.*.json")
+            if _is_part(path.name.partition(".")[2].removesuffix(".json"), first)
+        )
+        return sum(len(orjson.loads(path.read_bytes())) for path in answers)
+
     def _named(self, folder: Path) -> Iterator[re.Match[str]]:
-        return filter(None, (_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.json"))))
+        return filter(
+            None, (ANSWER_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.json")))
+        )
+
+
+def _is_part(subject: str, first: str) -> bool:
+    """Return whether an answer is of the set of `first`: a tag stands alone, all others together."""
+    return subject == first if first.startswith(_TAG) else not subject.startswith(_TAG)
 
 
 HOURS_KEPT = timedelta(hours=8)
@@ -164,9 +178,8 @@ class Explorer:
                 except Unavailable as error:
                     self._failures[first] = (now, str(error))
                 except MALFORMED as error:
-                    kind = type(error).__name__
-                    unread = f"Cost Explorer gave an answer that cannot be read ({kind})."
-                    self._failures[first] = (now, unread)
+                    unread = "Cost Explorer gave an answer that cannot be read"
+                    self._failures[first] = (now, f"{unread} ({type(error).__name__}).")
                 else:
                     self._failures.pop(first, None)
                     self.answers.put(_OPERATION, now, answers, first)
@@ -177,19 +190,11 @@ class Explorer:
                 return why
             # A set of answers does not change: its pages are counted once.
             if (first, newest) not in self._pages:
-                pages = 0
-                for path in self.answers.of(_OPERATION).glob(f"{newest:{STAMP}}.*.json"):
-                    name = path.name.partition(".")[2].removesuffix(".json")
-                    if name == first if first.startswith(_TAG) else not name.startswith(_TAG):
-                        pages += len(orjson.loads(path.read_bytes()))
-                self._pages[first, newest] = pages
-            calls = self._pages[first, newest]
+                self._pages[first, newest] = self.answers.pages_of(_OPERATION, newest, first)
+            calls, age = self._pages[first, newest], (now - newest).total_seconds() / 3600
 
-            usd = price_of("ce", _OPERATION, calls)
-            age = (now - newest).total_seconds() / 3600
-            begin = _period(newest)["Start"]
-            state = f"Cost Explorer from {begin} on, asked {age:.0f} h ago"
-            state += f" in {calls} calls (${usd:.2f})"
+            begin, usd = _period(newest)["Start"], price_of("ce", _OPERATION, calls)
+            state = f"Cost Explorer from {begin} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
             return f"{state}; {why.rstrip('.')}" if why else state
 
     def due(self, view: str = _TOP) -> int:
@@ -275,8 +280,8 @@ def _sums(pages: AnswerPages, keys: int) -> dict[tuple[str, ...], Decimal]:
     sums: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
     groups = (x for page in pages for span in page["ResultsByTime"] for x in span.get("Groups", ()))
     for group in groups:
-        usd = Decimal(group["Metrics"]["UnblendedCost"]["Amount"])
-        sums[tuple(group["Keys"])[:keys]] += abs(usd)
+        usd = abs(Decimal(group["Metrics"]["UnblendedCost"]["Amount"]))
+        sums[tuple(group["Keys"])[:keys]] += usd
     return sums
 
 
@@ -325,10 +330,8 @@ class OutlookPoller:
         }
         with self.answers.lock:
             for operation, parameters in requests.items():
-                tried = self._tried.get(operation)
-                if not self._fresh(operation, now) and (
-                    tried is None or now - tried >= _OUTLOOK_AGAIN
-                ):
+                tried = self._tried.get(operation, now - _OUTLOOK_AGAIN)
+                if not self._fresh(operation, now) and now - tried >= _OUTLOOK_AGAIN:
                     self._tried[operation] = now
                     self._ask(operation, parameters, now)
             return tuple(self._troubles.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 import os
 import re
 import time
@@ -18,11 +17,10 @@ import orjson
 
 from adapters.aws.api.calls import Calls, bucket_and_prefix
 from adapters.aws.api.operations import Place
-from adapters.aws.api.outcomes import refused_in
-from adapters.aws.files import write_whole
+from adapters.aws.api.outcomes import log, refused_in
+from adapters.aws.files import replacing, write_whole
 from bot.errors import Unavailable, WrongInput
 
-log = logging.getLogger("trnbot.aws")
 _ENDINGS = (".parquet", ".csv", ".csv.gz", ".zip")
 _BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", "_SUCCESS", "/")
 """What AWS puts beside the files of an export: manifests and table definitions.
@@ -67,8 +65,10 @@ class ExportCache:
         files, such = "A file", self._foreign[0]
         if len(self._foreign) > 1:
             files, such = f"{len(self._foreign):,} files", f"such as {such}"
-        remedy = "have the export delivered as parquet or csv"
-        return (f"{files} under {self.address} cannot be read, {such}: {remedy}.",)
+        return (
+            f"{files} under {self.address} cannot be read, {such}:"
+            " have the export delivered as parquet or csv.",
+        )
 
     def keep_fresh(self) -> None:
         """Refresh once an hour.
@@ -129,15 +129,13 @@ class ExportCache:
     def _listed(self) -> dict[str, str]:
         """Return the ETag of every file of the export that counts, by key."""
         prefix = f"{self._prefix}/" if self._prefix else ""
-        where: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix}
-        pages = self.calls.pages(self.place, "s3", "list_objects_v2", **where)
-        members = {str(x["Key"]): x for page in pages for x in page.get("Contents", ())}
-        members = {key: x for key, x in members.items() if not key.endswith(_BESIDE)}
-        before, self._foreign = (
-            self._foreign,
-            sorted(x for x in members if not x.endswith(_ENDINGS)),
+        pages = self.calls.pages(
+            self.place, "s3", "list_objects_v2", Bucket=self._bucket, Prefix=prefix
         )
-        if self._foreign != before:
+        members = {str(x["Key"]): x for page in pages for x in page.get("Contents", ())}
+        foreign = sorted(x for x in members if not x.endswith((*_BESIDE, *_ENDINGS)))
+        if foreign != self._foreign:
+            self._foreign = foreign
             again = f"All files under {self.address} can be read again."
             log.warning(" ".join(self.problems()) or again)
 
@@ -228,37 +226,34 @@ class AthenaCopy:
         """Return why the copy is not fresh, where it is not."""
         return (self._problem,) if self._problem else ()
 
-    def refresh(self, now: datetime) -> int:
-        """Roll up every month that is due; return how many.
+    def refresh(self, now: datetime) -> None:
+        """Roll up every month that is due.
 
         Raise `Unavailable` at the first that cannot be had.
         """
         due = [month for month in _months(now) if self._due(month, now)]
         if not due:
-            return 0
+            return
         database, _, name = self.table.partition(".")
-        answer = self._ask(
+        table = self._ask(
             "get_table_metadata",
             CatalogName="AwsDataCatalog",
             DatabaseName=database,
             TableName=name,
-        )
-        table = answer["TableMetadata"]
+        )["TableMetadata"]
         columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in table.get("Columns", ())]
         partitions = [str(x["Name"]) for x in table.get("PartitionKeys", ())]
 
         for month in due:
             # A whole month takes the place of the one before; without a row it stays empty but
             # known.
-            path = self._path(month)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            with part.open("w", newline="", encoding="utf-8") as file:
-                rows = self._rows(self.query(self.table, columns, partitions, month))
-                csv.writer(file).writerows(rows)
-            part.replace(path)
+            path, query = self._path(month), self.query(self.table, columns, partitions, month)
+            with (
+                replacing(path) as part,
+                part.open("w", newline="", encoding="utf-8") as file,
+            ):
+                csv.writer(file).writerows(self._rows(query))
             path.with_suffix(".asked").write_text(str(self.calls.clock().timestamp()))
-        return len(due)
 
     def _due(self, month: date, now: datetime) -> bool:
         path = self._path(month)
@@ -278,10 +273,10 @@ class AthenaCopy:
         parameters: dict[str, Any] = {"QueryString": query, "WorkGroup": self.workgroup}
         if self.output:
             parameters["ResultConfiguration"] = {"OutputLocation": self.output}
-        execution = str(self._ask("start_query_execution", **parameters)["QueryExecutionId"])
-        self._await(execution)
+        id = str(self._ask("start_query_execution", **parameters)["QueryExecutionId"])
+        self._await(id)
         for page in self.calls.pages(
-            self.place, "athena", "get_query_results", QueryExecutionId=execution
+            self.place, "athena", "get_query_results", QueryExecutionId=id
         ):
             for row in page["ResultSet"]["Rows"]:
                 yield [str(cell.get("VarCharValue", "")) for cell in row["Data"]]
@@ -296,12 +291,11 @@ class AthenaCopy:
         """
         query = f"Athena's query over {self.table}"
         for wait in _WAITS:
-            answer = self._ask("get_query_execution", units=0, QueryExecutionId=id)
-            execution = answer["QueryExecution"]
-            status = execution.get("Status", {})
+            look = self._ask("get_query_execution", units=0, QueryExecutionId=id)["QueryExecution"]
+            status = look.get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                scanned = int(execution.get("Statistics", {}).get("DataScannedInBytes", 0))
+                scanned = int(look.get("Statistics", {}).get("DataScannedInBytes", 0))
                 if scanned:
                     megabytes = max(_LEAST_SCANNED_MB, -(-scanned // _MB))
                     self.calls.charge("athena", "get_query_execution", megabytes)
@@ -311,9 +305,10 @@ class AthenaCopy:
                 reason = str(status.get("StateChangeReason", "no reason given"))
                 if action := refused_in(reason):
                     raise self.calls.refuse(self.place, action)
-                reason = reason.splitlines()[0][:120]
-                trouble = f"{query} is {state.lower()} ({reason.rstrip('.')})"
-                raise Unavailable(f"{trouble}; it is tried again later.")
+                reason = reason.splitlines()[0][:120].rstrip(".")
+                raise Unavailable(
+                    f"{query} is {state.lower()} ({reason}); it is tried again later."
+                )
             self.sleep(wait)
         raise Unavailable(f"{query} takes longer than three minutes; it is tried again later.")
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from adapters.aws.api.responses import (
     Pages,
     RecordedResponses,
     ResponseInfo,
+    Translated,
     members,
 )
 from adapters.aws.files import Problems
 from bot.model.labels import Labels
 from bot.model.spend import Commitment, CommitmentPlan, Finding, Forecast
 from bot.model.window import Window
-
-Translated = TypeVar("Translated")
-
 
 _STALE = timedelta(days=3)
 """After so long an answer no longer says how things stand."""
@@ -57,11 +56,8 @@ class RecordedOutlook:
         """Return how Savings Plans and reservations were used, day by day."""
         plans = self._newest("get_savings_plans_utilization", utilization, now) or ()
         covered = self._newest("get_savings_plans_coverage", coverage, now) or {}
-        savings_plans = [
-            Commitment(x.plan, x.day, x.committed, x.unused, covered.get(x.day)) for x in plans
-        ]
         return (
-            *savings_plans,
+            *(replace(x, coverage=covered.get(x.day)) for x in plans),
             *(self._newest("get_reservation_utilization", reservations, now) or ()),
         )
 
@@ -87,9 +83,12 @@ class RecordedOutlook:
                 self._problems, self._names = Problems(), names
                 self._responses = RecordedResponses(self._folder / "api", self._problems)
 
-        histories = self._responses.histories("ce", operation, translate)
-        entries = (entry for history in histories for entry in history)
-        fresh = [entry for entry in entries if now - _STALE < entry[0] <= now]
+        fresh = [
+            (at, answer)
+            for history in self._responses.histories("ce", operation, translate)
+            for at, answer in history
+            if now - _STALE < at <= now
+        ]
         return max(fresh, key=lambda entry: entry[0])[1] if fresh else None
 
 
@@ -121,10 +120,9 @@ def utilization(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
 
 def coverage(pages: Pages, _: ResponseInfo) -> dict[date, Decimal]:
     """Translate GetSavingsPlansCoverage: the covered share of each day's usage."""
-    days = members(pages, "SavingsPlansCoverages")
     return {
-        _day(x): Decimal(str(x["Coverage"]["CoveragePercentage"])) / 100
-        for x in days
+        _day(x): _usd(x["Coverage"], "CoveragePercentage") / 100
+        for x in members(pages, "SavingsPlansCoverages")
         if x.get("Coverage")
     }
 
@@ -149,8 +147,7 @@ def anomalies(pages: Pages, services: Mapping[str, str]) -> tuple[Finding, ...]:
 
 
 def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
-    first = date.fromisoformat(str(x["AnomalyStartDate"])[:10])
-    last = date.fromisoformat(str(x.get("AnomalyEndDate") or x["AnomalyStartDate"])[:10])
+    first, last = x["AnomalyStartDate"], x.get("AnomalyEndDate") or x["AnomalyStartDate"]
 
     # The root cause that contributes most stands first.
     causes = sorted(
@@ -166,21 +163,26 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
         )
         for cause in causes
     )
-    impact = x["Impact"]
-    total = impact.get("TotalImpact", impact["MaxImpact"])
-    amounts = (total, impact.get("TotalActualSpend", 0), impact.get("TotalExpectedSpend", 0))
-    total, actual, usual = (Decimal(str(amount)) for amount in amounts)
-    dismissed = x.get("Feedback") in ("NO", "PLANNED_ACTIVITY")
-    return Finding(str(x["AnomalyId"]), first, last, total, actual, usual, labels, dismissed)
+    impact = {"TotalActualSpend": 0, "TotalExpectedSpend": 0} | x["Impact"]
+    return Finding(
+        id=str(x["AnomalyId"]),
+        first=_midnight(first).date(),
+        last=_midnight(last).date(),
+        impact=_usd({"TotalImpact": impact["MaxImpact"]} | impact, "TotalImpact"),
+        actual=_usd(impact, "TotalActualSpend"),
+        expected=_usd(impact, "TotalExpectedSpend"),
+        causes=labels,
+        dismissed=x.get("Feedback") in ("NO", "PLANNED_ACTIVITY"),
+    )
 
 
 def _day(x: Mapping[str, Any]) -> date:
-    return date.fromisoformat(str(x["TimePeriod"]["Start"])[:10])
+    return _midnight(x["TimePeriod"]["Start"]).date()
 
 
 def _usd(of: Mapping[str, Any], name: str) -> Decimal:
     return Decimal(str(of[name]))
 
 
-def _midnight(text: str) -> datetime:
-    return datetime.fromisoformat(text[:10]).replace(tzinfo=UTC)
+def _midnight(text: object) -> datetime:
+    return datetime.fromisoformat(str(text)[:10]).replace(tzinfo=UTC)

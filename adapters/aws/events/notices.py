@@ -71,23 +71,24 @@ class NoticeRow:
     def fits(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event is of this row."""
         code = str(event["detail"].get("eventTypeCode", ""))
-        if (event["source"], detail_type(event)) != (self.source, self.detail_type):
-            return False
-        return not self.code or fnmatchcase(code, self.code)
+        alike = (event["source"], detail_type(event)) == (self.source, self.detail_type)
+        return alike and fnmatchcase(code, self.code or "*")
 
 
 @cache
 def notice_rows() -> tuple[NoticeRow, ...]:
     """Return every row, in the order in which the first that fits counts."""
-    rows = table(__package__, "notices.csv")
-    names = ("source", "detail_type", "code", "about", "due")
     return tuple(
         NoticeRow(
-            **{name: row[name] for name in names},
-            kind=NoticeKind[row["kind"]],
-            minutes=int(row["minutes"]),
+            row["source"],
+            row["detail_type"],
+            row["code"],
+            NoticeKind[row["kind"]],
+            row["about"],
+            row["due"],
+            int(row["minutes"]),
         )
-        for row in rows
+        for row in table(__package__, "notices.csv")
     )
 
 
@@ -130,8 +131,9 @@ def notices(pages: Pages, answer: ResponseInfo) -> tuple[Notice, ...]:
     Events of no known kind are left out.
     """
     events = (event_in(message) for page in pages for message in page.get("Messages") or ())
-    translated = (notice_of(event, answer.region) for event in events if event)
-    return tuple(notice for notice in translated if notice)
+    return tuple(
+        notice for event in events if event and (notice := notice_of(event, answer.region))
+    )
 
 
 def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
@@ -301,10 +303,12 @@ class EventPoller:
                 missing.append(str(error))
             if len(messages) > before:
                 # All that is known is written as one answer: what was said once is not said again.
-                for name, message in list(messages.items()):
-                    notice = _notice(orjson.loads(message["Body"]), queue)
-                    if notice is None or max(notice.at, notice.due or notice.at) < now - KEPT:
-                        del messages[name]
+                messages = self._known[queue] = {
+                    name: message
+                    for name, message in messages.items()
+                    if (notice := _notice(orjson.loads(message["Body"]), queue))
+                    and max(notice.at, notice.due or notice.at) >= now - KEPT
+                }
                 self.responses.put(_call(queue), now, pages_of(list(messages.values())))
             if strange:
                 missing.append(
@@ -363,15 +367,14 @@ class EventPoller:
     def _waiting(self, queue: EventQueue) -> Iterator[Mapping[str, Any]]:
         """Yield what waits in a queue, some answers of it at most."""
         for _ in range(_BATCHES):
-            answer = self._ask(
+            messages = self._ask(
                 queue,
                 OPERATION,
                 MaxNumberOfMessages=_MOST,
                 VisibilityTimeout=int(_HIDDEN.total_seconds()),
                 WaitTimeSeconds=_WAIT_SECONDS,
-            )
-            messages = answer.get("Messages") or ()
-            yield from messages
+            ).get("Messages")
+            yield from messages or ()
             if not messages:
                 return
 
@@ -381,12 +384,12 @@ class EventPoller:
     def _recalled(self, queue: EventQueue) -> dict[str, dict[str, Any]]:
         """Return the messages that say something, from before a restart as well."""
         if queue not in self._known:
-            messages = self._known[queue] = {}
-            for page in self.responses.last(_call(queue)):
-                for message in page.get("Messages", ()):
-                    event = event_in(message)
-                    if event and (notice := _notice(event, queue)):
-                        messages[notice.id] = message
+            self._known[queue] = {
+                notice.id: message
+                for page in self.responses.last(_call(queue))
+                for message in page.get("Messages", ())
+                if (event := event_in(message)) and (notice := _notice(event, queue))
+            }
         return self._known[queue]
 
 

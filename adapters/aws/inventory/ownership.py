@@ -34,11 +34,9 @@ class TagNames:
 
     def labels(self, tags: Mapping[str, str]) -> Labels:
         """Return cluster, team and job from the tags."""
-        owned = sorted(
-            name.removeprefix(_EKS_OWNED) for name in tags if name.startswith(_EKS_OWNED)
-        )
+        owned = (x.removeprefix(_EKS_OWNED) for x in tags if x.startswith(_EKS_OWNED))
         return Labels(
-            cluster=first(tags, self.cluster) or next(iter(owned), ""),
+            cluster=first(tags, self.cluster) or min(owned, default=""),
             team=first(tags, self.team),
             job=first(tags, self.job),
         )
@@ -49,9 +47,9 @@ def first(tags: Mapping[str, str], names: Iterable[str]) -> str:
     return next((value for name in names if (value := tags.get(name))), "")
 
 
-def tags_of(member: Mapping[str, Any], key: str = "Tags") -> dict[str, str]:
+def tags_of(member: Mapping[str, Any]) -> dict[str, str]:
     """Return a response's list of {Key, Value} as a mapping."""
-    return {str(tag["Key"]): str(tag.get("Value", "")) for tag in member.get(key) or ()}
+    return {str(tag["Key"]): str(tag.get("Value", "")) for tag in member.get("Tags") or ()}
 
 
 CREATIONS = frozenset(
@@ -96,10 +94,8 @@ def launchers(pages: Pages, _: ResponseInfo) -> dict[str, Launcher]:
 
 def tagged_launcher(tags: Mapping[str, str]) -> Launcher | None:
     """Return the machine that launched a thing by its tags, None where they name none."""
-    for name, template in _rows("tag"):
-        if tags.get(name):
-            return Launcher(_text(template.format(tags[name])), LauncherKind.MACHINE)
-    return None
+    machine = next((text.format(tags[name]) for name, text in _rows("tag") if tags.get(name)), "")
+    return Launcher(_text(machine), LauncherKind.MACHINE) if machine else None
 
 
 def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind]:
@@ -171,11 +167,12 @@ def refused_part(record: Mapping[str, Any]) -> dict[str, Any]:
             refused["instanceMarketOptions"] = {"marketType": "spot"}
         return {"requestParameters": refused}
 
-    errors = []
-    for item in _refused_items(record.get("responseElements")):
-        facts = {name: _first(item, name) for name in (_TYPE, _ZONE, "lifecycle")}
-        stated = {name: value for name, value in facts.items() if value}
-        errors.append({"errorCode": str(item["errorCode"])} | stated)
+    facts = (_TYPE, _ZONE, "lifecycle")
+    errors = [
+        {"errorCode": str(item["errorCode"])}
+        | {name: value for name in facts if (value := _first(item, name))}
+        for item in _refused_items(record.get("responseElements"))
+    ]
     if not errors:
         return {}
     return {"responseElements": {"CreateFleetResponse": {"errorSet": {"item": errors}}}}

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.api.calls import Calls
+from adapters.aws.api.calls import Poller
 from adapters.aws.api.operations import Place, operations
-from adapters.aws.api.responses import KEPT, ApiCall, ResponseHistory, ResponseInfo, required
+from adapters.aws.api.responses import KEPT, ApiCall, required
 from adapters.aws.inventory.ownership import (
     OPERATION,
     REFUSALS,
@@ -25,7 +25,7 @@ from adapters.aws.inventory.ownership import (
 )
 from adapters.aws.inventory.resources import ACCELERATED_TYPES, TRAINING_FACTS, hosts_of
 from bot.errors import Unavailable
-from bot.model.fleet import FileSystem, Inventory, Reservation, Volume, hardware_of
+from bot.model.fleet import FileSystem, Instance, Inventory, Reservation, Volume, hardware_of
 from bot.model.labels import Labels
 from bot.model.reading import Gap
 
@@ -78,11 +78,9 @@ _AGAIN = timedelta(minutes=59)
 
 
 @dataclass
-class ResourcePoller:
+class ResourcePoller(Poller):
     """Keep the answers of the describe calls fresh."""
 
-    calls: Calls
-    responses: ResponseHistory
     _failed: dict[ApiCall, datetime] = field(default_factory=dict)
 
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[Missing]:
@@ -92,16 +90,14 @@ class ResourcePoller:
                 yield from self._describe(place, description, now)
 
             # A cluster that is no longer listed has no nodes: asked for them it would be an error.
-            listed = self._hyperpods(place)
-            known = self.responses.arguments("sagemaker", "list_cluster_nodes", place)
+            listed, nodes = self._hyperpods(place), ("sagemaker", "list_cluster_nodes")
             if self.responses.newest(ApiCall("sagemaker", "list_clusters", place)):
-                for name in sorted(known - set(listed)):
-                    call = ApiCall("sagemaker", "list_cluster_nodes", place, name)
+                for name in sorted(self.responses.arguments(*nodes, place) - set(listed)):
+                    call = ApiCall(*nodes, place, name)
                     self.responses.put(call, now, [{"ClusterNodeSummaries": []}])
             for name in listed:
-                given = {"ClusterName": name}
-                nodes = Description("sagemaker", "list_cluster_nodes", _OFTEN, given, argument=name)
-                yield from self._describe(place, nodes, now)
+                wanted = Description(*nodes, _OFTEN, {"ClusterName": name}, argument=name)
+                yield from self._describe(place, wanted, now)
             yield from self._train(place, now)
 
     def _train(self, place: Place, now: datetime) -> Iterator[Missing]:
@@ -198,15 +194,8 @@ class ResourcePoller:
         return list(orjson.loads(newest[1])) if newest else []
 
 
-_CLUSTERS_EVERY = timedelta(minutes=59)
-
-
-@dataclass
-class ClusterPoller:
+class ClusterPoller(Poller):
     """Keep EKS's answers fresh; a cluster that cannot be described costs only itself."""
-
-    calls: Calls
-    responses: ResponseHistory
 
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
         """Poll the clusters of places that are due.
@@ -215,7 +204,7 @@ class ClusterPoller:
         """
         for place in places:
             listed = self.responses.newest(ApiCall("eks", "list_clusters", place))
-            if listed and now - listed[0] < _CLUSTERS_EVERY:
+            if listed and now - listed[0] < _HOURLY:
                 continue
             try:
                 names = self._ask(place, "list_clusters", "", now, "clusters")
@@ -272,11 +261,9 @@ class Launch:
 
 
 @dataclass
-class TrailPoller:
+class TrailPoller(Poller):
     """Ask CloudTrail for events, as often as it allows."""
 
-    calls: Calls
-    responses: ResponseHistory
     stopwatch: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
     answers: int = 0
@@ -286,13 +273,15 @@ class TrailPoller:
         self, place: Place, name: str, value: str, start: datetime, end: datetime
     ) -> Iterator[Mapping[str, Any]]:
         """Yield the pages of the events whose attribute has a value."""
-        lookup: dict[str, Any] = {
-            "LookupAttributes": [{"AttributeKey": name, "AttributeValue": value}],
-            "StartTime": start,
-            "EndTime": end,
-        }
         began = self.stopwatch()
-        for page in self.calls.pages(place, SERVICE, OPERATION, **lookup):
+        for page in self.calls.pages(
+            place,
+            SERVICE,
+            OPERATION,
+            LookupAttributes=[{"AttributeKey": name, "AttributeValue": value}],
+            StartTime=start,
+            EndTime=end,
+        ):
             self.pause(max(0.0, SPACING_SECONDS - (self.stopwatch() - began)))
             yield page
             began = self.stopwatch()
@@ -365,17 +354,16 @@ def _launches(inventory: Inventory) -> Iterator[Launch]:
 
     Nodes, unattached volumes, file systems, reservations.
     """
-    for instance in inventory.instances.values():
-        if instance.running and instance.launched_by is None and instance.labels.account:
-            yield Launch(instance.id, instance.launched_at, instance.labels)
-    dated: list[tuple[Volume | FileSystem | Reservation, datetime | None]] = [
+    nodes = (x for x in inventory.instances.values() if x.running and x.labels.account)
+    dated: list[tuple[Instance | Volume | FileSystem | Reservation, datetime | None]] = [
+        *((x, x.launched_at) for x in nodes),
         *((x, x.created_at) for x in inventory.volumes if not x.attached_to),
         *((x, x.created_at) for x in inventory.file_systems),
         *((x, x.starts_at) for x in inventory.reservations),
     ]
     for thing, begin in dated:
         if begin and thing.launched_by is None:
-            yield Launch(thing.labels.resource, begin, thing.labels)
+            yield Launch(thing.labels.resource or thing.labels.instance, begin, thing.labels)
 
 
 _EVERY = timedelta(minutes=29)
@@ -409,14 +397,13 @@ class RefusalPoller(TrailPoller):
         for place in places:
             if self.stopwatch() >= deadline:
                 return
-            before = self._asked.get(place)
-            if before is None or now - before >= _EVERY:
+            if now - self._asked.get(place, now - _EVERY) >= _EVERY:
                 self._asked[place] = now
                 yield from self._look(place, now)
 
     def _look(self, place: Place, now: datetime) -> Iterator[str]:
         call = ApiCall(SERVICE, OPERATION, place, REFUSALS)
-        info = ResponseInfo(SERVICE, OPERATION, place.region, REFUSALS, place.account, now)
+        info = call.answered(now)
         events_by_name = {
             _name(event): event
             for page in self.responses.last(call)
@@ -441,20 +428,16 @@ class RefusalPoller(TrailPoller):
             for event in events_by_name.values()
             if required(event["EventTime"], "EventTime") > now - KEPT
         ]
+        recent.sort(key=lambda event: (event["EventTime"], _name(event)))
         self.answers += 1
-        self.responses.put(
-            call,
-            now,
-            [{"Events": sorted(recent, key=lambda event: (event["EventTime"], _name(event)))}],
-        )
+        self.responses.put(call, now, [{"Events": recent}])
 
     def _events(
         self, place: Place, name: str, now: datetime
     ) -> tuple[list[Mapping[str, Any]], bool]:
         since = self._read.get((place, name), now - _BACK + _LATE) - _LATE
         events: list[Mapping[str, Any]] = []
-        pages = self._looked_up(place, "EventName", name, since, now)
-        for number, page in enumerate(pages, 1):
+        for number, page in enumerate(self._looked_up(place, "EventName", name, since, now), 1):
             events += page["Events"]
             if number >= _PAGES and page.get("NextToken"):
                 return events, False

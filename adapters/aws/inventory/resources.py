@@ -52,7 +52,7 @@ def instances(pages: Pages, answer: ResponseInfo, tags: TagNames) -> dict[str, I
             # EC2 gives the time within a sentence; else it is when it was first seen so.
             stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
             ended = datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
-        node = Instance(
+        nodes[str(member["InstanceId"])] = Instance(
             **described,
             launched_at=required(member["LaunchTime"], "LaunchTime"),
             state=state,
@@ -66,7 +66,6 @@ def instances(pages: Pages, answer: ResponseInfo, tags: TagNames) -> dict[str, I
             node_group=first(described["tags"], _NODE_GROUPS),
             reservation=str(member.get("CapacityReservationId", "")),
         )
-        nodes[node.id] = node
     return nodes
 
 
@@ -93,27 +92,25 @@ SageMaker API Reference, ClusterInstanceStatusDetails, 2026-11.
 def hyperpod_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
     """Translate ListClusterNodes, by instance id; EC2 describes none of these nodes."""
     cluster = answer.argument
-    nodes = {}
-    for member in members(pages, "ClusterNodeSummaries"):
-        if not hardware_of(str(member["InstanceType"])).startswith(ACCELERATED_TYPES):
-            continue
-        labels = Labels(
-            cluster=cluster,
-            instance=str(member["InstanceId"]),
-            instance_type=str(member["InstanceType"]),
-            region=answer.region,
-            account=answer.account,
-        )
-        status = str((member.get("InstanceStatus") or {}).get("Status", "Running"))
-        nodes[labels.instance] = Instance(
-            labels=labels,
-            launched_at=required(member["LaunchTime"], "LaunchTime"),
+    return {
+        str(x["InstanceId"]): Instance(
+            labels=Labels(
+                cluster=cluster,
+                instance=str(x["InstanceId"]),
+                instance_type=str(x["InstanceType"]),
+                region=answer.region,
+                account=answer.account,
+            ),
+            launched_at=required(x["LaunchTime"], "LaunchTime"),
             state=_RUNNING_NODES.get(status, "unknown"),
             tags={HYPERPOD_TAG: cluster},
             launched_by=Launcher(f"HyperPod cluster {cluster}", LauncherKind.MACHINE),
-            node_group=str(member["InstanceGroupName"]),
+            node_group=str(x["InstanceGroupName"]),
         )
-    return nodes
+        for x in members(pages, "ClusterNodeSummaries")
+        if hardware_of(str(x["InstanceType"])).startswith(ACCELERATED_TYPES)
+        for status in [str((x.get("InstanceStatus") or {}).get("Status", "Running"))]
+    }
 
 
 TRAINING_FACTS = (
@@ -154,47 +151,48 @@ def training_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
     """
     (page,) = pages
     name, ended = str(page["TrainingJobName"]), instant(page.get("TrainingEndTime"))
-    nodes = {}
-    for kind, host in hosts_of(page):
-        labels = Labels(
-            cluster=name,
-            job=name,
-            instance=host,
-            instance_type=kind,
-            region=answer.region,
-            account=answer.account,
-        )
-        nodes[labels.instance] = Instance(
-            labels=labels,
+    return {
+        host: Instance(
+            labels=Labels(
+                cluster=name,
+                job=name,
+                instance=host,
+                instance_type=kind,
+                region=answer.region,
+                account=answer.account,
+            ),
             launched_at=required(page["TrainingStartTime"], "TrainingStartTime"),
             state="terminated" if ended else "running",
             market=Market.SPOT if page.get("EnableManagedSpotTraining") else Market.ON_DEMAND,
             ended_at=ended,
             launched_by=Launcher(f"SageMaker training job {name}", LauncherKind.MACHINE),
         )
-    return nodes
+        for kind, host in hosts_of(page)
+    }
 
 
 def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume, ...]:
     """Translate DescribeVolumes."""
-    described = []
-    for member in members(pages, "Volumes"):
-        instances = (str(x.get("InstanceId") or "") for x in member.get("Attachments") or ())
-        attached = next(filter(None, instances), "")
-        place = {
-            "resource": str(member["VolumeId"]),
-            "zone": str(member.get("AvailabilityZone", "")),
-        }
-        volume = Volume(
-            **_described(member, answer, tags, instance=attached, **place),
-            size_gib=int(member["Size"]),
-            volume_type=str(member.get("VolumeType", "")),
-            state=str(member["State"]),
-            created_at=required(member["CreateTime"], "CreateTime"),
+    return tuple(
+        Volume(
+            **_described(
+                x,
+                answer,
+                tags,
+                instance=attached,
+                resource=str(x["VolumeId"]),
+                zone=str(x.get("AvailabilityZone", "")),
+            ),
+            size_gib=int(x["Size"]),
+            volume_type=str(x.get("VolumeType", "")),
+            state=str(x["State"]),
+            created_at=required(x["CreateTime"], "CreateTime"),
             attached_to=attached,
         )
-        described.append(volume)
-    return tuple(described)
+        for x in members(pages, "Volumes")
+        for instances in [(str(a.get("InstanceId") or "") for a in x.get("Attachments") or ())]
+        for attached in [next(filter(None, instances), "")]
+    )
 
 
 def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[FileSystem, ...]:
@@ -214,7 +212,6 @@ def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Fi
     )
 
 
-_RESERVED = {"capacity-block": Market.CAPACITY_BLOCK}
 _PREPAID = ("payment-pending", "scheduled", "expired")
 """States of a Capacity Block outside its hours; one that failed or was cancelled costs nothing."""
 
@@ -238,7 +235,7 @@ def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Re
             available=int(x["AvailableInstanceCount"]),
             starts_at=required(x.get("StartDate") or x.get("CreateDate"), "StartDate"),
             ends_at=instant(x.get("EndDate")),
-            market=_RESERVED.get(str(x.get("ReservationType", "")), Market.RESERVED),
+            market=_MARKETS.get(str(x.get("ReservationType", "")), Market.RESERVED),
             state=str(x.get("State", "active")),
         )
         for x in members(pages, "CapacityReservations")
@@ -368,8 +365,7 @@ class Membership:
 
     def cluster(self, tags: Mapping[str, str], security_groups: Iterable[str]) -> str:
         """Return the cluster of a node, "" where no group tells."""
-        by_group = self.by_group.get(tags.get(GROUP_TAG, ""), "")
-        return by_group or next(
+        return self.by_group.get(tags.get(GROUP_TAG, ""), "") or next(
             (self.by_security_group[x] for x in security_groups if x in self.by_security_group), ""
         )
 
@@ -405,20 +401,21 @@ def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
         running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
         words = re.findall(r"[a-z]+\d*", match[1].lower()) if (match := running or spot) else ()
         families = tuple(word for word in words if word in _ACCELERATED)
-        if not families:
-            continue
-        quota = Quota(
-            name=name,
-            code=str(member.get("QuotaCode", "")),
-            labels=Labels(
-                region=answer.region, account=_account(member.get("QuotaArn")) or answer.account
-            ),
-            families=families,
-            market=Market.ON_DEMAND if running else Market.SPOT,
-            vcpus=float(member["Value"]),
-            asof=answer.at,
-        )
-        quotas.append(quota)
+        if families:
+            quotas.append(
+                Quota(
+                    name=name,
+                    code=str(member.get("QuotaCode", "")),
+                    labels=Labels(
+                        region=answer.region,
+                        account=_account(member.get("QuotaArn")) or answer.account,
+                    ),
+                    families=families,
+                    market=Market.ON_DEMAND if running else Market.SPOT,
+                    vcpus=float(member["Value"]),
+                    asof=answer.at,
+                )
+            )
     return tuple(sorted(quotas, key=lambda x: x.name))
 
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from adapters.aws.api.responses import (
     Histories,
-    Pages,
-    ResponseInfo,
     Responses,
+    Translated,
     newest_at,
     newest_each,
 )
@@ -31,7 +30,6 @@ from bot.model.fleet import (
     Instance,
     InstanceType,
     Inventory,
-    Launcher,
     Market,
     Quota,
     Refusal,
@@ -67,8 +65,8 @@ class Recent(Generic[T]):
         return value
 
 
-Translated = TypeVar("Translated")
 Thing = TypeVar("Thing", Volume, FileSystem, Reservation)
+History = Sequence[tuple[datetime, Any]]
 
 
 class AccountInventory:
@@ -85,35 +83,35 @@ class AccountInventory:
         self._quotas = responses.histories(
             "service-quotas", "list_service_quotas", resources.quotas
         )
-        self._launchers: dict[str, Launcher] = {}
         trails = [
             answer
             for history in responses.histories(SERVICE, OPERATION, trail)
             for _, answer in history
         ]
-        for answer in trails:
-            self._launchers = {**answer.launchers, **self._launchers}
+        # What an earlier answer says of a launch counts.
+        self._launchers = {
+            thing: launcher
+            for answer in reversed(trails)
+            for thing, launcher in answer.launchers.items()
+        }
         self._refusals = refusals_of(trails)
-
-    def key(self, now: datetime) -> tuple[int, ...]:
-        """Return a key that is the same for the same content."""
-        subjects: tuple[Sequence[Sequence[tuple[datetime, object]]], ...] = (
-            self._names,
-            self._clusters,
-            self._groups,
-            self._quotas,
+        self.followed: tuple[History, ...] = (
+            *self._names,
+            *self._clusters,
+            *self._groups,
+            *self._quotas,
         )
-        return tuple(newest_at(history, now) for histories in subjects for history in histories)
+        """What changes with time."""
 
     def clusters(self, now: datetime) -> tuple[Cluster, ...]:
         """Return the EKS clusters that the newest list names, each with its node groups."""
         listed = {name for names in newest_each(self._names, now) for name in names}
-        described = [
+        current = [
             x
             for x in newest_each(self._clusters, now)
             if x.created_at is None or x.created_at <= now
+            if not self._names or (x.labels.region, x.name) in listed
         ]
-        current = [x for x in described if not self._names or (x.labels.region, x.name) in listed]
         return resources.with_node_groups(current, newest_each(self._groups, now))
 
     def quotas(self, now: datetime) -> tuple[Quota, ...]:
@@ -167,7 +165,7 @@ def capacity_blocks(responses: Responses, tags: TagNames) -> tuple[Reservation, 
     histories = responses.histories(
         "ec2",
         "describe_capacity_reservations",
-        lambda pages, answer: resources.reservations(pages, answer, tags),
+        partial(resources.reservations, tags=tags),
     )
     answers = sorted(
         (answer for history in histories for answer in history), key=lambda answer: answer[0]
@@ -195,19 +193,12 @@ class Snapshots:
         types: Mapping[str, InstanceType],
         history: timedelta,
     ) -> None:
-        def histories(
-            service: str,
-            operation: str,
-            translate: Callable[[Pages, ResponseInfo, TagNames], Translated],
-        ) -> Histories[Translated]:
-            return responses.histories(
-                service, operation, lambda pages, answer: translate(pages, answer, tags)
-            )
-
         self._instances = [
             folded(x)
             for x in (
-                *histories("ec2", "describe_instances", resources.instances),
+                *responses.histories(
+                    "ec2", "describe_instances", partial(resources.instances, tags=tags)
+                ),
                 *responses.histories("sagemaker", "list_cluster_nodes", resources.hyperpod_nodes),
                 *responses.histories(
                     "sagemaker", "describe_training_job", resources.training_nodes
@@ -215,38 +206,42 @@ class Snapshots:
             )
         ]
         self._volumes = [
-            with_detachments(x) for x in histories("ec2", "describe_volumes", resources.volumes)
+            with_detachments(x)
+            for x in responses.histories(
+                "ec2", "describe_volumes", partial(resources.volumes, tags=tags)
+            )
         ]
-        self._file_systems = histories("fsx", "describe_file_systems", resources.file_systems)
-        self._reservations = histories(
-            "ec2", "describe_capacity_reservations", resources.reservations
+        self._file_systems = responses.histories(
+            "fsx", "describe_file_systems", partial(resources.file_systems, tags=tags)
+        )
+        self._reservations = responses.histories(
+            "ec2", "describe_capacity_reservations", partial(resources.reservations, tags=tags)
         )
         self.types, self._history = types, history
         self._account = AccountInventory(responses, tags)
         self._answered = responses.answered("ec2", "describe_instances")
         self._recent = Recent[Described]()
 
-        born = [x.launched_at for history in self._instances for x in history[0][1].values()]
-        born += [x.created_at for history in self._volumes for x in history[0][1]]
-        born += [
-            x.created_at for history in self._file_systems for x in history[0][1] if x.created_at
+        born = [
+            *(x.launched_at for history in self._instances for x in history[0][1].values()),
+            *(x.created_at for history in self._volumes for x in history[0][1]),
+            *(x.created_at for history in self._file_systems for x in history[0][1]),
+            *(x.starts_at for history in self._reservations for x in history[0][1]),
         ]
-        self._births = sorted(
-            born + [x.starts_at for history in self._reservations for x in history[0][1]]
-        )
+        self._births = sorted(filter(None, born))
 
     def at(self, now: datetime) -> Described:
         """Return the inventory as described at `now`."""
-        followed: tuple[Sequence[tuple[datetime, Any]], ...] = (
+        followed: tuple[History, ...] = (
             *self._instances,
             *self._volumes,
             *self._file_systems,
             *self._reservations,
+            *self._account.followed,
         )
         key = (
             bisect_right(self._births, now),
             *(newest_at(history, now) for history in followed),
-            *self._account.key(now),
         )
         return self._recent.get(key, lambda: Described(key, self._inventory(now)))
 
@@ -351,12 +346,10 @@ def with_detachments(
         last = completed[-1][0] if completed else None
         volumes = []
         for volume in described:
-            earlier = before.get(volume.labels.resource)
-            if earlier is None:
-                unseen = last is None or volume.created_at <= last
-                since = time if unseen else None
-            else:
+            if earlier := before.get(volume.labels.resource):
                 since = time if earlier.attached_to else earlier.detached_at
+            else:
+                since = time if last is None or volume.created_at <= last else None
             volumes.append(volume if volume.attached_to else replace(volume, detached_at=since))
         before |= {x.labels.resource: x for x in volumes}
         completed.append((time, tuple(volumes)))
@@ -375,16 +368,10 @@ def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:
             for x in of.details
         )
     if of.kind in ("volume", "file_system"):
-        described = {
-            x.resource: x
-            for x in (*_storage_labels(inventory.volumes), *_storage_labels(inventory.file_systems))
-        }
+        stored: Sequence[Volume | FileSystem] = (*inventory.volumes, *inventory.file_systems)
+        described = {x.labels.resource: x.labels for x in stored}
         return tuple(x.merge(described.get(x.resource, x)) for x in of.details)
     return of.details
-
-
-def _storage_labels(storage: Sequence[Volume] | Sequence[FileSystem]) -> list[Labels]:
-    return [x.labels for x in storage]
 
 
 def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[str, int]:
@@ -493,8 +480,7 @@ def last_seen(nodes: MetricGrid) -> LastSeen:
     for metric in range(1, len(nodes.metrics)):
         reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
-    newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
-    return partial(_newest_by, newest_row, nodes.base)
+    return partial(_newest_by, np.maximum.accumulate(rows, axis=0).astype(np.int64), nodes.base)
 
 
 # A function of the module, so that an opened recording can be kept on disk.

@@ -48,8 +48,7 @@ class AccountAccess:
 
         Raise `WrongInput` for none at all.
         """
-        default = own_region()
-        regions = tuple(self.regions) or ((default,) if default else ())
+        regions = tuple(self.regions) or tuple(filter(None, [own_region()]))
         if not regions:
             raise WrongInput(
                 "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2,"

@@ -13,7 +13,14 @@ from typing import Any
 from adapters.aws.api.calls import WORKERS, Calls
 from adapters.aws.api.operations import DETAIL_RANK, Place
 from adapters.aws.live.promql import PromqlLister
-from adapters.aws.metrics.points import Catalogue, MetricSeries, Target, instance_of, labels_of
+from adapters.aws.metrics.points import (
+    DETAILS,
+    Catalogue,
+    MetricSeries,
+    Target,
+    instance_of,
+    labels_of,
+)
 from adapters.aws.metrics.promql import NAMESPACE as PROMQL
 from bot.errors import Unavailable
 from bot.model.frame import MetricsSurface
@@ -29,8 +36,6 @@ CLASSIC = "ContainerInsights"
 """The namespace of the agents that write NeuronCore metrics for GetMetricData."""
 _MOVED_SECONDS = 1800
 """A node whose classic metrics are silent for so long is looked for elsewhere."""
-_CLOSE = ("core", "device")
-"""Kinds that are read of suspicious nodes only."""
 _Wanted = Callable[[tuple[Target, ...]], bool]
 
 
@@ -174,7 +179,6 @@ class SeriesLister:
         """
         if self.promql.reads(place, instance):
             return self.promql.details(place, instance)
-        series: set[MetricSeries] = set()
 
         # Namespace, metric name and instance dimension of each metric that cores and devices
         # report.
@@ -189,19 +193,20 @@ class SeriesLister:
                 for meaning in own_names.meanings
                 if meaning.metric in CORE_METRICS
             }
-        for namespace, metric, dimension in sorted(near):
-            of = [{"Name": dimension, "Value": instance}]
-            filters: dict[str, Any] = {
-                "Namespace": namespace,
-                "MetricName": metric,
-                "Dimensions": of,
-            }
+        return {
+            series
+            for namespace, metric, dimension in sorted(near)
             for page in self.calls.pages(
-                place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **filters
-            ):
-                series.update(_series(page["Metrics"], place, self.catalogue, _near))
-
-        return series
+                place,
+                "cloudwatch",
+                "list_metrics",
+                optional=DETAIL_RANK,
+                Namespace=namespace,
+                MetricName=metric,
+                Dimensions=[{"Name": dimension, "Value": instance}],
+            )
+            for series in _series(page["Metrics"], place, self.catalogue, _near)
+        }
 
 
 def worth_reading(
@@ -279,8 +284,8 @@ def _whole(targets: Iterable[Target]) -> bool:
 
     Those of its parts (cores, interfaces) are read on request only.
     """
-    return any(not target.part and target.kind not in _CLOSE for target in targets)
+    return any(not target.part and target.kind not in DETAILS for target in targets)
 
 
 def _near(targets: Iterable[Target]) -> bool:
-    return any(target.kind in _CLOSE for target in targets)
+    return any(target.kind in DETAILS for target in targets)

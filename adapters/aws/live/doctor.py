@@ -51,10 +51,13 @@ def examine(live: Live) -> Sequence[Check]:
     partial = [x for x in live.describe(now) if x not in live.calls.states.troubles()]
     checks = [check for place in live.places() for check in _place(live, place, now)]
     streams = live.streams.examined(now)
-    findings = [(f"metric stream {name}", ok, finding) for name, ok, finding in streams]
-    findings += [*live.logs.examined(live.places(), now), *live.events.examined()]
-    checks += [Check(*finding) for finding in findings]
-    return [*checks, *(Check("AWS", False, sentence) for sentence in dict.fromkeys(partial))]
+    findings = [
+        *((f"metric stream {name}", ok, finding) for name, ok, finding in streams),
+        *live.logs.examined(live.places(), now),
+        *live.events.examined(),
+        *(("AWS", False, sentence) for sentence in dict.fromkeys(partial)),
+    ]
+    return [*checks, *(Check(*finding) for finding in findings)]
 
 
 def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
@@ -75,7 +78,8 @@ def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
     for (name, *words), parts in alike.items():
         first, where = parts[0], " and ".join(dict.fromkeys(part.where for part in parts))
         if name == "permission" and words:
-            lost = "; ".join(dict.fromkeys(_lost(part) for part in parts))
+            reasons = ((declared_as(x.refused) or x.declared).why for x in parts)
+            lost = "; ".join(dict.fromkeys(reasons))
             remedy = f"add to the policy of the bot's role {json.dumps(statement(words, arns))}"
             found = f"denied in {where} ({first.code}): without it trnbot cannot {lost}"
             checks.append(Check(f"permission {' and '.join(words)}", False, found, remedy))
@@ -88,12 +92,6 @@ def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
     return [*checks, Check("AWS calls of the bot", True, spent)]
-
-
-def _lost(part: Standing) -> str:
-    """Return the loss without a permission, in words."""
-    declared = declared_as(part.refused) if part.refused else None
-    return (declared or part.declared).why
 
 
 @dataclass(frozen=True)
@@ -185,11 +183,10 @@ def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
     is_read = any(x.nodes and x.remark == "read" for x in surfaces_of)
     if is_read or own or not any(map(is_neuron, running)):
         yield Check(name, True, sentence)
-        return
-    if surfaces_of[0].remark.startswith("AWS"):
+    elif surfaces_of[0].remark.startswith("AWS"):
         yield Check(name, False, sentence)
-        return
-    yield Check(name, False, sentence, _IN_EKS if live.resources.in_eks(place) else _PLAIN)
+    else:
+        yield Check(name, False, sentence, _IN_EKS if live.resources.in_eks(place) else _PLAIN)
 
 
 def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
@@ -221,10 +218,8 @@ def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
             metric, values = book.series[answer.number].metric, answer.points().peak.tolist()
             highest[metric] = max([*values, highest.get(metric, float("-inf"))])
     doubts = []
-    for meaning in own.meanings:
+    for meaning in (x for x in own.meanings if x.metric.endswith("_ratio")):
         most = highest.get(meaning.name, float("-inf"))
-        if not meaning.metric.endswith("_ratio"):
-            continue
         if meaning.unit == "ratio" and most > 1.5:
             doubts.append(f"{meaning.name} reaches {most:g}, so it is percent, not a ratio")
         if meaning.unit == "percent" and 0 < most <= 1:
@@ -281,8 +276,7 @@ def billing_exports() -> list[str]:
 def _exports(client: Any) -> Iterator[str]:
     for listed in client.list_exports().get("Exports", ()):
         export: Mapping[str, Any] = client.get_export(ExportArn=listed["ExportArn"])["Export"]
-        if "COST_AND_USAGE_REPORT" not in str(export["DataQuery"]["QueryStatement"]):
-            continue
-        target = export["DestinationConfigurations"]["S3Destination"]
-        path = (target["S3Bucket"], target["S3Prefix"].strip("/"), export["Name"])
-        yield f"s3://{'/'.join(filter(None, path))}"
+        if "COST_AND_USAGE_REPORT" in str(export["DataQuery"]["QueryStatement"]):
+            target = export["DestinationConfigurations"]["S3Destination"]
+            path = (target["S3Bucket"], target["S3Prefix"].strip("/"), export["Name"])
+            yield f"s3://{'/'.join(filter(None, path))}"

@@ -9,9 +9,11 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from adapters.aws.metrics.batch import TimeGrid, batches
+from adapters.aws.metrics.batch import TimeGrid, batches, differs
 from adapters.aws.metrics.believed import believed
 from adapters.aws.metrics.metric_grid import (
+    Cube,
+    GridPart,
     MetricGrid,
     SeriesBatch,
     TrainingRuns,
@@ -19,6 +21,7 @@ from adapters.aws.metrics.metric_grid import (
     series_batches,
 )
 from adapters.aws.metrics.points import (
+    DETAILS,
     Catalogue,
     Gatherer,
     Ints,
@@ -32,20 +35,6 @@ from bot.model.reading import Gap
 
 _SPARE_BINS = 288
 _SPARE_THINGS = 16
-Cube = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class StoredPart:
-    """Hold some bins of a grid apart from it."""
-
-    base: int
-    things: tuple[Labels, ...]
-    metrics: tuple[str, ...]
-    values: Cube
-
-
-GridPart = StoredPart | MetricGrid
 
 
 @dataclass(frozen=True)
@@ -86,20 +75,12 @@ class GridRing:
             moved[:, : remaining.shape[1]] = remaining
             self._values, self.base = moved, base
         grown = newest.things[: len(self.things)] == self.things and len(newest.things) <= room
-        if not grown or newest.metrics != self.metrics:
-            values = np.full(
-                (len(newest.metrics), n_bins, len(newest.things) + _SPARE_THINGS),
-                np.nan,
-                dtype=np.float32,
-            )
-            place = {thing: i for i, thing in enumerate(newest.things)}
-            old = [i for i, thing in enumerate(self.things) if thing in place]
-            new = [place[self.things[i]] for i in old]
-            for i, metric in enumerate(self.metrics):
-                if metric in newest.metrics:
-                    values[newest.metrics.index(metric)][:, new] = self._values[i][:, old]
-            self._values = values
+        before = GridPart(self.base, self.things, self.metrics, self._values)
         self.things, self.metrics = newest.things, newest.metrics
+        if not grown or newest.metrics != before.metrics:
+            shape = (len(newest.metrics), n_bins, len(newest.things) + _SPARE_THINGS)
+            self._values = np.full(shape, np.nan, dtype=np.float32)
+            self.write(before, self.base, fill=False)
 
         self._values[:, max(0, horizon - self.base) :] = np.nan
         self.write(newest, horizon, fill=False)
@@ -113,7 +94,7 @@ class GridRing:
             values=self._values[: len(self.metrics), base - self.base :, : len(self.things)],
         )
 
-    def part(self, start: int, end: int) -> StoredPart:
+    def part(self, start: int, end: int) -> GridPart:
         """Return a copy of the bins from `start` until before `end`.
 
         Of the things that report within.
@@ -123,7 +104,7 @@ class GridRing:
             : len(self.metrics), start - self.base : max(start, end) - self.base, : len(self.things)
         ]
         reporting = np.flatnonzero(np.isfinite(rows).any(axis=(0, 1)))
-        return StoredPart(
+        return GridPart(
             start, tuple(self.things[i] for i in reporting), self.metrics, rows[:, :, reporting]
         )
 
@@ -158,10 +139,6 @@ _UNSETTLED_SECONDS = 6 * 3600
 """How long a part may stay unread before what is older only fills holes."""
 MARGIN_SECONDS = 1800
 """What lies before the newest bins but still reaches into them."""
-
-
-DETAILS = ("core", "device")
-"""Kinds that are read of few nodes for a while."""
 
 
 @dataclass(frozen=True)
@@ -263,10 +240,9 @@ class FrameBuffer:
         newest_of = {}
         for kind, series in feeding.items():
             newest = newest_of[kind] = build_grid(kind, series, self.grid, horizon, self._cores)
-            ring = self._rings.setdefault(
+            self._rings.setdefault(
                 kind, GridRing(max(1, self.history // self.grid.step), end)
-            )
-            ring.renew(newest, horizon, end)
+            ).renew(newest, horizon, end)
 
         # All kinds share one begin, so that their frames fit each other.
         begin = min(int(x.first[0]) for x in newest_of.values())
@@ -303,12 +279,11 @@ class FrameBuffer:
         """
         spread_out = spread(self._believed(parts), self.series, self._heads)
         past = spread_out.take(np.lexsort((spread_out.seconds, spread_out.series)))
-        runs = self._is_of_runs(past)
         remembered = Points.joined(
             [
                 _first(past, _HEAD),
                 past.take(np.append(np.diff(past.series) != 0, True)[: len(past.series)]),
-                past.take(runs),
+                past.take(self._is_of_runs(past)),
             ]
         )
         return PastGrids(self._grids_of(past), remembered)
@@ -332,7 +307,7 @@ class FrameBuffer:
         )
         self.horizon, self._recalled = settled, grids
 
-    def part(self, start: int, end: int) -> dict[str, StoredPart]:
+    def part(self, start: int, end: int) -> dict[str, GridPart]:
         """Return a copy of some bins by kind, of the things that report within."""
         with self.lock:
             parts = {
@@ -356,20 +331,18 @@ class FrameBuffer:
 
         # A number for each series: the same for all that one thing reports.
         own = self.catalogue.instance
-        for series in self.series[len(self._reporters) :]:
-            self._reporters.append(
-                self._reporter_numbers.setdefault(
-                    reporter(series, own), len(self._reporter_numbers)
-                )
-            )
+        numbers = self._reporter_numbers
+        self._reporters += [
+            numbers.setdefault(reporter(series, own), len(numbers))
+            for series in self.series[len(self._reporters) :]
+        ]
         heads, of = self._heads, np.array(self._reporters, dtype=np.int64)
 
         first = int(past.seconds.min()) // self.grid.step
         fellows = heads.take(np.isin(of[heads.series], np.unique(of[past.series])))
-        feeding = self._feeding(Points.joined([fellows, past]))
         return {
             kind: build_grid(kind, series, self.grid, first, self._cores)
-            for kind, series in feeding.items()
+            for kind, series in self._feeding(Points.joined([fellows, past])).items()
         }
 
     def _fill(self, grids: Mapping[str, GridPart]) -> None:
@@ -394,16 +367,9 @@ class FrameBuffer:
 
     def _feeding(self, points: Points) -> dict[str, list[SeriesBatch]]:
         numbers = np.unique(points.series)
-        dense = Points(
-            np.searchsorted(numbers, points.series),
-            points.seconds,
-            points.count,
-            points.total,
-            points.peak,
-        )
         gatherer = Gatherer(
             {self.series[n]: i for i, n in enumerate(numbers.tolist())},
-            [dense],
+            [replace(points, series=np.searchsorted(numbers, points.series))],
             catalogue=self.catalogue,
         )
         ordered = batches(gatherer)
@@ -416,11 +382,8 @@ class FrameBuffer:
 
 def _first(points: Points, most: int) -> Points:
     """Return the first `most` points of each series, in order, each time once."""
-    order = np.lexsort((points.seconds, points.series))
-    ordered = points.take(order)
-    fresh = np.ones(len(order), dtype=np.bool_)
-    fresh[1:] = (np.diff(ordered.series) != 0) | (np.diff(ordered.seconds) != 0)
-    ordered = ordered.take(fresh)
+    ordered = points.take(np.lexsort((points.seconds, points.series)))
+    ordered = ordered.take(differs(ordered.series) | differs(ordered.seconds))
     starts = np.searchsorted(ordered.series, ordered.series)
     return ordered.take(np.arange(len(starts)) - starts < most)
 
@@ -436,10 +399,9 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
         return past
     minutely = set()
     for points in recent:
-        order = np.lexsort((points.seconds, points.series))
-        numbers, seconds = points.series[order], points.seconds[order]
-        each_minute = (np.diff(numbers) == 0) & (np.diff(seconds) == 60)
-        spaced = np.unique(numbers[1:][each_minute]).tolist()
+        ordered = points.take(np.lexsort((points.seconds, points.series)))
+        each_minute = (np.diff(ordered.series) == 0) & (np.diff(ordered.seconds) == 60)
+        spaced = np.unique(ordered.series[1:][each_minute]).tolist()
         minutely |= {(series[n].namespace, series[n].metric) for n in spaced}
     names = [(x.namespace, x.metric) in minutely for x in series]
     cut = np.array(names, dtype=np.bool_)[past.series]
@@ -468,6 +430,9 @@ class NewPoints:
 
     def joined(self, other: NewPoints) -> NewPoints:
         """Return both together: a time that either has not settled is not settled."""
-        gaps = [*self.gaps, *other.gaps]
-        points = [*self.points, *other.points]
-        return NewPoints(points, gaps, min(self.settled, other.settled), self.unread | other.unread)
+        return NewPoints(
+            [*self.points, *other.points],
+            [*self.gaps, *other.gaps],
+            min(self.settled, other.settled),
+            self.unread | other.unread,
+        )

@@ -19,9 +19,11 @@ import numpy.typing as npt
 import orjson
 
 from adapters.aws.api.operations import Place
-from adapters.aws.files import Problems, why
-from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered, StoredPart
-from adapters.aws.live.poller import HistoryBlock, MetricPoller
+from adapters.aws.files import Problems, replacing, why
+from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered
+from adapters.aws.live.poller import MetricPoller
+from adapters.aws.live.requests import SeriesBlock
+from adapters.aws.metrics.metric_grid import GridPart
 from adapters.aws.metrics.points import COLUMNS, MetricSeries, Points
 from bot.model.labels import Labels
 
@@ -84,10 +86,10 @@ class GridCache:
                 place_of = {f"{place.region} {place.account}": place for place in places}
                 numbers_of = {place_of[name]: numbers for name, numbers in index["known"].items()}
                 blocks = [
-                    HistoryBlock(place_of[name], start, end, tuple(numbers))
+                    SeriesBlock(place_of[name], start, end, tuple(numbers))
                     for name, start, end, numbers in index["wanted"]
                 ]
-                since = int(index["until"]) * self._seconds - MARGIN_SECONDS
+                since = until * self._seconds - MARGIN_SECONDS
                 # All is read that may be broken; from here on nothing fails by half.
                 self._hours = set(index["hours"])
                 self.metrics.book.resume(series, since)
@@ -95,9 +97,7 @@ class GridCache:
                     self.metrics.resume(place, numbers, set(index["active"]) & set(numbers), since)
                 for block in blocks:
                     self.metrics.backfill.queue(block.place, block.numbers, block.start, block.end)
-                self.buffer.resume(
-                    remembered, int(index["until"]) * self._bins, self._stored(folder)
-                )
+                self.buffer.resume(remembered, until * self._bins, self._stored(folder))
         except _BROKEN as error:
             self._set_aside(folder / _INDEX, error, "history is bought again")
 
@@ -205,27 +205,26 @@ class GridCache:
 
     def _write(self, folder: Path, hours: Sequence[int], until: int, index: Arrays) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             for hour in hours:
-                arrays: dict[str, npt.NDArray[Any]] = {}
-                about: dict[str, Any] = {"format": _FORMAT, "kinds": {}}
-                for kind, part in self.buffer.part(
-                    hour * self._bins, (hour + 1) * self._bins
-                ).items():
-                    about["kinds"][kind] = {
+                parts = self.buffer.part(hour * self._bins, (hour + 1) * self._bins)
+                kinds = {
+                    kind: {
                         "base": part.base,
                         "metrics": part.metrics,
                         "things": [dict(x) for x in part.things],
                     }
-                    arrays[kind] = part.values
-                _store(self._file(folder, hour), {"said": _bytes(about), **arrays})
+                    for kind, part in parts.items()
+                }
+                arrays = {kind: part.values for kind, part in parts.items()}
+                about = _bytes({"format": _FORMAT, "kinds": kinds})
+                _store(self._file(folder, hour), {"said": about, **arrays})
             self._hours |= set(hours)
             oldest = until - self.buffer.history // self._seconds
             for hour in [hour for hour in self._hours if hour < oldest]:
                 self._file(folder, hour).unlink(missing_ok=True)
                 self._hours.discard(hour)
-            said = orjson.loads(index["said"].tobytes()) | {"hours": sorted(self._hours)}
-            _store(folder / _INDEX, {**index, "said": _bytes(said)})
+            facts = orjson.loads(index["said"].tobytes()) | {"hours": sorted(self._hours)}
+            _store(folder / _INDEX, {**index, "said": _bytes(facts)})
 
             # Folders of other sets go once they are older than history reaches.
             newest = (folder / _INDEX).stat().st_mtime
@@ -238,7 +237,7 @@ class GridCache:
                 str(folder), f"what was read cannot be kept for the next start ({why(error)})."
             )
 
-    def _stored(self, folder: Path) -> Iterator[Mapping[str, StoredPart]]:
+    def _stored(self, folder: Path) -> Iterator[Mapping[str, GridPart]]:
         """Yield the grids of each hour.
 
         One that cannot be read is set aside, and wanted as history once more.
@@ -259,7 +258,7 @@ class GridCache:
                     things, metrics = names[key], tuple(about["metrics"])
                     if arrays[kind].shape[::2] != (len(metrics), len(things)):
                         raise ValueError(f"{kind} has another shape than it says")
-                    parts[kind] = StoredPart(int(about["base"]), things, metrics, arrays[kind])
+                    parts[kind] = GridPart(int(about["base"]), things, metrics, arrays[kind])
                 yield parts
             except _BROKEN as error:
                 self._set_aside(self._file(folder, hour), error, "its hour is bought again")
@@ -299,9 +298,10 @@ def _store(path: Path, arrays: Arrays) -> None:
 
     Put the file in its place when it is whole.
     """
-    part = path.with_suffix(".part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    with (
+        replacing(path) as part,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
-    part.replace(path)

@@ -26,6 +26,7 @@ from adapters.aws.live.requests import (
     MOST_QUERIES,
     MetricRequest,
     RequestScope,
+    SeriesBlock,
     SeriesBook,
     SeriesValues,
     Watermark,
@@ -49,19 +50,6 @@ Fetch = Callable[[MetricRequest, float], list[SeriesValues]]
 Bin = Callable[[list[Points]], PastGrids]
 
 
-@dataclass(frozen=True)
-class HistoryBlock:
-    """Name series that are read together: whole things, so that none is put on the grid by half.
-
-    Times are seconds, half-open.
-    """
-
-    place: Place
-    start: int
-    end: int
-    numbers: tuple[int, ...]
-
-
 @dataclass
 class Backfill:
     """Hold the history that is still to be read, and read it between ticks."""
@@ -69,9 +57,9 @@ class Backfill:
     book: SeriesBook
     fetch: Fetch
     stopwatch: Callable[[], float]
-    _wanted: deque[HistoryBlock] = field(default_factory=deque)
-    _read: list[tuple[HistoryBlock, PastGrids]] = field(default_factory=list)
-    _under_way: list[HistoryBlock] = field(default_factory=list)
+    _wanted: deque[SeriesBlock] = field(default_factory=deque)
+    _read: list[tuple[SeriesBlock, PastGrids]] = field(default_factory=list)
+    _under_way: list[SeriesBlock] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
     _thread: Thread | None = None
     _asked: int = 0
@@ -92,7 +80,7 @@ class Backfill:
         for thing, number in sorted((reporter(series[n], instance), n) for n in queries):
             by_thing[thing].append(number)
         things = chunked(by_thing.values(), lambda thing: sum(queries[n] for n in thing), _AT_ONCE)
-        blocks = [HistoryBlock(place, begin, end, tuple(chain(*together))) for together in things]
+        blocks = [SeriesBlock(place, begin, end, tuple(chain(*together))) for together in things]
         with self._lock:
             if not self._wanted and not self._read:
                 self._asked = 0
@@ -118,7 +106,7 @@ class Backfill:
             ready, self._read = self._read, []
         return [grids for _, grids in ready]
 
-    def pending(self) -> tuple[HistoryBlock, ...]:
+    def pending(self) -> tuple[SeriesBlock, ...]:
         """Return all that no reading has had yet."""
         with self._lock:
             return (*(block for block, _ in self._read), *self._under_way, *self._wanted)
@@ -195,10 +183,9 @@ class MetricPoller:
         """Take in the series discovered at a place; the first time, their history is queued too."""
         first = place not in self._places
         recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
-        entered = list(listed)
         resumed = self._resumed.pop(place, now)
-        self.book.enter(entered, recent if first else min(now - _SILENT_SECONDS, resumed))
-        numbers = {self.book.numbers[series] for series in entered}
+        since = recent if first else min(now - _SILENT_SECONDS, resumed)
+        numbers = set(self.book.enter(listed, since))
         new = sorted(numbers - set(self._places[place]))
         self._places[place] += new
         self.book.active -= set(self._places[place])
@@ -240,21 +227,14 @@ class MetricPoller:
                 place, sorted(self.book.active & set(numbers)), start, end, first=True
             )
 
-    def pin(self, place: Place, listed: Iterable[MetricSeries], now: int, until: int) -> int:
-        """Read some series from now until then whatever discovery finds.
-
-        Return how many were not read just before.
-        """
-        entered = list(listed)
-        self.book.enter(entered, now)
-        numbers = {self.book.numbers[series] for series in entered}
-        new = [n for n in numbers if self._pinned.get(n, 0) <= now]
+    def pin(self, place: Place, listed: Iterable[MetricSeries], now: int, until: int) -> None:
+        """Read some series from now until then whatever discovery finds."""
+        numbers = set(self.book.enter(listed, now))
         self._places[place] += sorted(numbers - set(self._places[place]))
-        for number in new:
-            if number not in self.book.active:
+        for number in numbers - self.book.active:
+            if self._pinned.get(number, 0) <= now:
                 self.book.marks[number] = Watermark(now)
         self._pinned |= dict.fromkeys(numbers, until)
-        return len(new)
 
     def read(self, end: int, deadline: float) -> NewPoints:
         """Read up to `end` (seconds), until `deadline` by the stopwatch.
@@ -291,8 +271,9 @@ class MetricPoller:
                 lacking[request.place] += len(request.numbers)
             else:
                 self._take(request, answers, new)
-        unread = (n for numbers in due.values() for n in numbers if self.book.marks[n].asked < end)
-        new.unread = frozenset(unread)
+        new.unread = frozenset(
+            n for numbers in due.values() for n in numbers if self.book.marks[n].asked < end
+        )
         for place, n in lacking.items():
             sentence = f"The newest metrics of {n} series in {place} could not be read"
             new.gaps.append(place.gap(f"{sentence}; the next tick reads them."))
@@ -350,28 +331,25 @@ class DetailPoller:
     lister: SeriesLister
     metrics: MetricPoller
     journal: Path | None
-    _until: dict[str, int] = field(default_factory=dict)
-    _series: dict[str, set[MetricSeries]] = field(default_factory=dict)
+    _watched: dict[str, tuple[int, set[MetricSeries]]] = field(default_factory=dict)
+    """Until when each instance is looked at, seconds, and its series."""
 
-    def watch(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> int:
+    def watch(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> None:
         """Read cores and devices of the first `MOST` instances from now on.
 
-        Return how many series that adds. Raise `Unavailable` where they cannot be listed. Each
-        series costs as much as any other.
+        Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
         """
-        begin, added = int(now.timestamp()), 0
+        begin = int(now.timestamp())
         until = begin + int(HELD.total_seconds())
-        for instance in [x for x, end in self._until.items() if end <= begin]:
-            del self._until[instance]
-            self._series.pop(instance, None)
-        room = MOST - len(set(self._until) - {instance for _, instance in wanted})
+        self._watched = {x: watch for x, watch in self._watched.items() if watch[0] > begin}
+        room = MOST - len(self._watched.keys() - {instance for _, instance in wanted})
         for place, instance in wanted[: max(0, room)]:
             if self.lister.calls.spent:
                 break
-            if instance not in self._series:
-                self._series[instance] = self.lister.details(place, instance)
-            added += self.metrics.pin(place, self._series[instance], begin, until)
-            self._until[instance] = until
+            watch = self._watched.get(instance)
+            series = watch[1] if watch else self.lister.details(place, instance)
+            self.metrics.pin(place, series, begin, until)
+            self._watched[instance] = (until, series)
             if self.journal:
                 # A recording asks for the same details of the same times.
                 spans_of = detail_spans(self.journal)
@@ -382,11 +360,10 @@ class DetailPoller:
                 else:
                     spans.append([begin, until])
                 write_whole(self.journal / _FILE, orjson.dumps(spans_of | {instance: spans}))
-        return added
 
     def instances(self) -> set[str]:
         """Return the instances whose cores and devices are read now."""
-        return set(self._until)
+        return set(self._watched)
 
 
 _FILE = "closer.json"

@@ -6,7 +6,7 @@ CloudWatch's OTel store, or a Prometheus server.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -23,18 +23,16 @@ from adapters.aws.live.requests import (
     SeriesValues,
     fetch_metric_data,
 )
-from adapters.aws.metrics.points import Catalogue, Ints, MetricSeries
+from adapters.aws.metrics.points import DETAILS, Catalogue, MetricSeries
 from adapters.aws.metrics.promql import (
     COARSE_SECONDS,
     KEYS,
     NAMESPACE,
     Aggregate,
-    Expression,
     Naming,
     Query,
     SampleCounts,
     aggregates,
-    asked_dimension,
     naming,
     one_of,
     present,
@@ -80,16 +78,13 @@ class PromqlLister:
     def instances(self, place: Place, *, recent: bool) -> frozenset[str]:
         """Return the instances that report to the store; raise `Unavailable`."""
         end = self.calls.clock().timestamp()
-        start = end - (_RECENT_SECONDS if recent else MOST_SECONDS)
-        label = self.naming.labels["InstanceId"][0]
         scope: dict[str, Any] = {
-            "match[]": sorted(set(_selectors(self.naming.probe))),
-            "start": int(start),
+            "label": self.naming.labels["InstanceId"][0],
+            "match[]": sorted(set(self.naming.probe.selectors())),
+            "start": int(end - (_RECENT_SECONDS if recent else MOST_SECONDS)),
             "end": int(end),
         }
-        answer = self.calls.call(
-            place, self.calls.server.service, "label_values", label=label, **scope
-        )
+        answer = self.calls.call(place, self.calls.server.service, "label_values", **scope)
         return frozenset(str(value) for value in answer["data"] if value)
 
     def discover(self, place: Place, instances: Collection[str]) -> set[MetricSeries]:
@@ -101,11 +96,7 @@ class PromqlLister:
             return set()
         if call_price(self.calls.server.service, "query_range"):
             self._count(place, instances)
-        series: set[MetricSeries] = set()
-        for kind in filter(self.naming.tells, _WHOLE_KINDS):
-            things = self._things(place, kind, instances)
-            series |= {x for dimensions in things for x in self._series(place, kind, dimensions)}
-        return series
+        return self._series_of(place, filter(self.naming.tells, _WHOLE_KINDS), instances)
 
     def reads(self, place: Place, instance: str) -> bool:
         """Return whether an instance of a place is read by PromQL."""
@@ -113,20 +104,26 @@ class PromqlLister:
 
     def details(self, place: Place, instance: str) -> set[MetricSeries]:
         """Return the series of each core and device of one node; raise `Unavailable`."""
-        things = [
-            (kind, x) for kind in ("core", "device") for x in self._things(place, kind, [instance])
-        ]
-        return {x for kind, dimensions in things for x in self._series(place, kind, dimensions)}
+        return self._series_of(place, DETAILS, [instance])
+
+    def _series_of(
+        self, place: Place, kinds: Iterable[str], instances: Collection[str]
+    ) -> set[MetricSeries]:
+        return {
+            series
+            for kind in kinds
+            for dimensions in self._things(place, kind, instances)
+            for series in self._series(place, kind, dimensions)
+        }
 
     def _things(self, place: Place, kind: str, instances: Collection[str]) -> list[dict[str, str]]:
         """Return the dimensions of each thing of a kind on some instances."""
         things: dict[_Key, dict[str, str]] = {}
         expression = next(x for (of, _), x in self.naming.expressions.items() if of == kind)
-        shapes = self.catalogue.shapes.items()
         names = sorted(
             {
                 name
-                for (space, _, dimensions), targets in shapes
+                for (space, _, dimensions), targets in self.catalogue.shapes.items()
                 if space == NAMESPACE and targets[0].kind == kind
                 for name in dimensions
             }
@@ -146,9 +143,8 @@ class PromqlLister:
 
         # A node that was there earlier and says nothing now has a past to read.
         if kind == "node":
-            for instance in set(instances) - {key[0] for key in things}:
-                dimensions = dict.fromkeys(names, "") | {"InstanceId": instance}
-                key = (instance,)
+            for key in {(instance,) for instance in instances} - things.keys():
+                dimensions = dict.fromkeys(names, "") | {"InstanceId": key[0]}
                 things[key] = self._dimensions.setdefault((place, kind, key), dimensions)
         return list(things.values())
 
@@ -172,20 +168,14 @@ class PromqlLister:
         seconds = self.calls.clock().timestamp()
         if seconds - self._counted_at.get(place, 0.0) < _COUNTED_EVERY.total_seconds():
             return
-        probe = _selectors(self.naming.probe)[0]
+        probe, expressions = self.naming.probe.selectors()[0], self.naming.expressions.values()
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
-        selectors = {
-            x for expression in self.naming.expressions.values() for x in _selectors(expression)
-        }
-        series = {x: _number(self.calls, place, f"count({x})") for x in sorted(selectors)}
+        selectors = sorted({x for expression in expressions for x in expression.selectors()})
+        series = {x: _number(self.calls, place, f"count({x})") for x in selectors}
         self.book.samples[place] = SampleCounts(
             series, 300 / often if often else 60.0, len(instances)
         )
         self._counted_at[place] = seconds
-
-
-def _selectors(expression: Expression) -> list[str]:
-    return Query(expression, Aggregate.COUNT, ()).selectors()
 
 
 def _number(calls: Calls, place: Place, text: str) -> float:
@@ -197,8 +187,7 @@ def _now(calls: Calls, place: Place, text: str) -> list[Any]:
     """Return the results of a query at this time."""
     time = int(calls.clock().timestamp())
     answer = calls.call(place, calls.server.service, "query", query=text, time=time)
-    results: list[Any] = answer["data"]["result"]
-    return results
+    return list(answer["data"]["result"])
 
 
 def unqueried(calls: Calls, place: Place) -> str:
@@ -238,7 +227,8 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
     first = book.series[request.numbers[0]]
     targets = book.targets(first)
     names, kind = naming(calls.server.surface), targets[0].kind
-    expression, dimension = names.expressions[kind, first.metric], asked_dimension(kind)
+    expression = names.expressions[kind, first.metric]
+    dimension = "FullPodName" if kind == "pod" else "InstanceId"
     by = [label for name in KEYS[kind] for label in names.labels[name]]
     dimensions = {n: dict(book.series[n].dimensions) for n in request.numbers}
     where = one_of(names.labels[dimension][0], {x[dimension] for x in dimensions.values()})
@@ -264,8 +254,7 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
             statistic: np.array([values[time] for time in times], dtype=np.float64)
             for statistic, values in column_of.items()
         }
-        seconds: Ints = np.array(times, dtype=np.int64)
-        answers.append(SeriesValues(number, seconds, sets, whole=True))
+        answers.append(SeriesValues(number, np.array(times, dtype=np.int64), sets, whole=True))
     return answers
 
 

@@ -120,12 +120,14 @@ class _Recorder:
         They tell which nodes have ended since.
         """
         responses, files = self.live.responses, dict[Path, bytes]()
-        if responses.journal:
-            for path in responses.journal.glob("api/*/*/*/*.json"):
-                files[path.relative_to(responses.journal)] = path.read_bytes()
-        for call in responses.calls():
-            if newest := responses.newest(call):
-                files[file_of(call, newest[0])] = newest[1] + b"\n"
+        if journal := responses.journal:
+            paths = journal.glob("api/*/*/*/*.json")
+            files = {path.relative_to(journal): path.read_bytes() for path in paths}
+        files |= {
+            file_of(call, newest[0]): newest[1] + b"\n"
+            for call in responses.calls()
+            if (newest := responses.newest(call))
+        }
 
         for name, content in files.items():
             # What must not leave the account is taken out of an answer. One that cannot be read
@@ -143,8 +145,7 @@ class _Recorder:
         """Write the metrics of a place, some hours a file; return how many points."""
         book = self.live.metrics.book
         series = self.live.lister.discover(place, self.live.fleet(place), recent=False)
-        book.enter(series, int(self.start.timestamp()))
-        numbers = sorted(book.numbers[x] for x in series)
+        numbers = book.enter(series, int(self.start.timestamp()))
 
         # Cores and devices are written for the times a watch looked at them.
         watched = list(self._watched(place))
@@ -203,10 +204,8 @@ class _Recorder:
             except Unavailable as error:
                 self.missing.append(str(error))
                 continue
-            book.enter(series, 0)
-            yield from (
-                (since, until, sorted(book.numbers[x] for x in series)) for since, until in spans
-            )
+            numbers = book.enter(series, 0)
+            yield from ((since, until, numbers) for since, until in spans)
 
     def _folder_of(self, kind: str, place: Place) -> Path:
         path = self.folder / kind / (place.account or "own") / place.region

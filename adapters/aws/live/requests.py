@@ -106,15 +106,14 @@ class SeriesBook:
     """The place of each series among them."""
 
     def enter(self, listed: Iterable[MetricSeries], since: int) -> list[int]:
-        """Number the new series, to be read from `since` on, and return those numbers."""
-        new = []
-        for series in sorted(listed):
+        """Return the numbers of series, in order; new ones get one, to be read from `since` on."""
+        entered = sorted(listed)
+        for series in entered:
             if series not in self.numbers:
                 self.numbers[series] = len(self.series)
-                new.append(len(self.series))
                 self.series.append(series)
                 self.marks.append(Watermark(since))
-        return new
+        return sorted(self.numbers[series] for series in entered)
 
     def resume(self, series: Sequence[MetricSeries], since: int) -> None:
         """Number series as an earlier process did, to be read from `since` on.
@@ -159,17 +158,20 @@ _NEEDED = {
 
 
 @dataclass(frozen=True)
-class MetricRequest:
-    """Hold one call.
-
-    Numbers of series, their statistics, and the time it covers, seconds, half-open.
-    """
+class SeriesBlock:
+    """Name series that are read together, and the time that is read, seconds, half-open."""
 
     place: Place
     start: int
     end: int
-    period: int
     numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MetricRequest(SeriesBlock):
+    """Hold one call, and the statistics of each series."""
+
+    period: int
     statistics: tuple[tuple[str, ...], ...]
 
     @property
@@ -236,7 +238,7 @@ def plan_requests(
             by_start[start].append(number)
 
     for start, together in sorted(by_start.items(), reverse=True):
-        empty = MetricRequest(place, start, scope.end, scope.period, (), ())
+        empty = MetricRequest(place, start, scope.end, (), scope.period, ())
 
         # By PromQL one metric of one kind of thing is asked for, of some hundred things.
         alike: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
@@ -270,18 +272,24 @@ def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) ->
     A series that is not in the answer is left out.
     """
     asked_for = list(zip(request.numbers, request.statistics, strict=True))
-    queries = []
-    for number, statistics in asked_for:
-        series = book.series[number]
-        metric = {
+    metrics = {
+        number: {
             "Namespace": series.namespace,
             "MetricName": series.metric,
             "Dimensions": [{"Name": name, "Value": value} for name, value in series.dimensions],
         }
-        for statistic in statistics:
-            stat = {"Metric": metric, "Period": request.period, "Stat": statistic}
-            id = f"m{number}_{statistic.lower()}"
-            queries.append({"Id": id, "MetricStat": stat, "ReturnData": True})
+        for number in request.numbers
+        for series in [book.series[number]]
+    }
+    queries = [
+        {
+            "Id": f"m{number}_{statistic.lower()}",
+            "MetricStat": {"Metric": metrics[number], "Period": request.period, "Stat": statistic},
+            "ReturnData": True,
+        }
+        for number, statistics in asked_for
+        for statistic in statistics
+    ]
 
     times: dict[str, list[datetime]] = defaultdict(list)
     values: dict[str, list[float]] = defaultdict(list)

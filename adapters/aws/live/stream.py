@@ -73,16 +73,17 @@ class S3Lister:
             self._after, self._since = self._first_key(since), since
         if self._after:
             where["StartAfter"] = self._after
-        pages = list(self.calls.pages(self.place, "s3", "list_objects_v2", **where))
-        members = (x for page in pages for x in page.get("Contents", ()) if x["Size"])
-        objects = [S3Object(str(x["Key"]), x["LastModified"]) for x in members]
-        listed = [x for x in objects if x.at >= self._since]
+        listed = [
+            S3Object(str(x["Key"]), x["LastModified"])
+            for page in self.calls.pages(self.place, "s3", "list_objects_v2", **where)
+            for x in page.get("Contents", ())
+            if x["Size"] and x["LastModified"] >= self._since
+        ]
         self._done &= {x.key for x in listed}
         fresh = [x for x in listed if x.key not in self._done]
 
         # The next listing begins behind the last key before which all is done and old.
-        waiting = {x.key for x in fresh}
-        still = [x.key for x in listed if x.key in waiting or x.at >= now - LOOK_BACK]
+        still = [x.key for x in listed if x.key not in self._done or x.at >= now - LOOK_BACK]
         old = [x.key for x in listed if not still or x.key < min(still)]
         self._after = max(old, default=self._after)
         return sorted(fresh, key=lambda x: (x.at, x.key), reverse=True)
@@ -179,8 +180,9 @@ class Streams:
 
         self._listed = self._listed or not new.gaps
         if new.gaps or unread:
-            brought = (n for n, series in enumerate(self.book.series) if self.brings(series))
-            new.unread = frozenset(brought)
+            new.unread = frozenset(
+                n for n, series in enumerate(self.book.series) if self.brings(series)
+            )
         if unread:
             left = f"{unread} objects of the metric stream could not be read"
             new.gaps.append(Gap(f"{left}; the next tick reads them."))
@@ -196,12 +198,12 @@ class Streams:
             except Unavailable as error:
                 yield lister.address, False, str(error)
                 continue
-            if not objects:
+            if objects:
+                minutes = max(0, (now - objects[0].at).total_seconds() / 60)
+                newest = f"the newest {minutes:.0f} min old"
+                yield lister.address, True, f"{len(objects)} objects within the last hour, {newest}"
+            else:
                 yield lister.address, False, "no object within the last hour"
-                continue
-            minutes = max(0, (now - objects[0].at).total_seconds() / 60)
-            newest = f"the newest {minutes:.0f} min old"
-            yield lister.address, True, f"{len(objects)} objects within the last hour, {newest}"
 
     def _numbered(self, gatherer: Gatherer, wanted: StreamFilter) -> Points:
         """Return the points of wanted series under the book's numbers."""

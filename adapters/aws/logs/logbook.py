@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapters.aws.api.operations import Place
-from adapters.aws.files import Problems, objects, table
+from adapters.aws.files import JSON_LINES, Problems, objects, table
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
 from bot.model.run import CompileMark, Mark
@@ -49,10 +50,8 @@ def marks_of(
     for event in events:
         message, stream = str(event["message"]), str(event["logStreamName"])
         seconds, kind = int(event["timestamp"]) / 1000, kind_of(message)
-        instance = instance_of(stream, nodes) if kind else ""
-        if kind and instance:
-            module = _MODULE.search(message)
-            time = datetime.fromtimestamp(seconds, UTC)
+        if kind and (instance := instance_of(stream, nodes)):
+            module, time = _MODULE.search(message), datetime.fromtimestamp(seconds, UTC)
             yield CompileMark(time, instance, kind, module[0] if module else "", stream)
 
 
@@ -87,7 +86,7 @@ WAITING = 1000
 
 A group may hold those of clusters that nobody watches.
 """
-_ENDINGS = (".jsonl", ".jsonl.gz")
+_TIME = itemgetter(0)
 
 
 class Logbook:
@@ -96,8 +95,8 @@ class Logbook:
     def __init__(self) -> None:
         self._seen: dict[str, datetime] = {}
         self._waiting: list[LogEvent] = []
-        self._visible: list[datetime] = []
-        self._marks: list[CompileMark] = []
+        self._marks: list[tuple[datetime, CompileMark]] = []
+        """With the time at which each was visible, the oldest first."""
 
     def add(self, events: Iterable[LogEvent], nodes: Mapping[str, str]) -> int:
         """Take events in, and return how many marks they make of known instances.
@@ -122,8 +121,7 @@ class Logbook:
             if not marks and kind_of(str(event["message"])):
                 self._waiting.append(event)
         self._waiting = self._waiting[-WAITING:]
-        ordered = sorted([*zip(self._visible, self._marks, strict=True), *new], key=lambda x: x[0])
-        self._visible, self._marks = [time for time, _ in ordered], [mark for _, mark in ordered]
+        self._marks = sorted([*self._marks, *new], key=_TIME)
         return len(new)
 
     def forget(self, before: datetime) -> None:
@@ -132,13 +130,12 @@ class Logbook:
         A process that never stops would keep every line.
         """
         self._seen = {name: time for name, time in self._seen.items() if time >= before}
-        first = bisect_left(self._visible, before)
-        self._visible, self._marks = self._visible[first:], self._marks[first:]
+        self._marks = self._marks[bisect_left(self._marks, before, key=_TIME) :]
 
     def at(self, now: datetime, history: timedelta) -> tuple[CompileMark, ...]:
         """Return the marks visible at `now` that are not older than `history`."""
-        first, last = (bisect_right(self._visible, time) for time in (now - history, now))
-        return tuple(self._marks[first:last])
+        first, last = (bisect_right(self._marks, x, key=_TIME) for x in (now - history, now))
+        return tuple(mark for _, mark in self._marks[first:last])
 
 
 def read_logs(folder: Path, nodes: Mapping[str, str], problems: Problems) -> Logbook:
@@ -153,7 +150,7 @@ def read_logs(folder: Path, nodes: Mapping[str, str], problems: Problems) -> Log
 
     book = Logbook()
     for path in sorted((folder / "logs").rglob("*")):
-        if path.name.endswith(_ENDINGS) and path.is_file():
+        if path.name.endswith(JSON_LINES) and path.is_file():
             events = objects(path, str(path.relative_to(folder)), problems, checked, "log event")
             book.add((event for event, _ in events), nodes)
     return book
@@ -263,13 +260,15 @@ class LogPoller:
 
         Raise `Unavailable` where a page fails or there are too many.
         """
-        search: dict[str, Any] = {
-            "logGroupName": group.name,
-            "startTime": int(start.timestamp() * 1000),
-            "endTime": int(end.timestamp() * 1000),
-            "filterPattern": filter_pattern(),
-        }
-        answers = self.calls.pages(place, "logs", "filter_log_events", **search)
+        answers = self.calls.pages(
+            place,
+            "logs",
+            "filter_log_events",
+            logGroupName=group.name,
+            startTime=int(start.timestamp() * 1000),
+            endTime=int(end.timestamp() * 1000),
+            filterPattern=filter_pattern(),
+        )
         for number, page in enumerate(answers, 1):
             yield from page["events"]
             if number >= pages and page.get("nextToken"):

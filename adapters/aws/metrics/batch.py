@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -71,19 +71,19 @@ class PointBatch:
         place = np.full(len(self.keys), -1, dtype=np.int64)
         place[list(series)] = np.arange(len(series))
         picked = self.points.take(place[self.points.series] >= 0)
-        numbers = place[picked.series]
-        points = Points(numbers, picked.seconds, picked.count, picked.total, picked.peak)
-        return PointBatch(
-            tuple(self.keys[i] for i in series), _starts(numbers, len(series)), points
-        )
+        points = replace(picked, series=place[picked.series])
+        keys = tuple(self.keys[i] for i in series)
+        return PointBatch(keys, _starts(points.series, len(series)), points)
 
     def earlier(self, seconds: Ints) -> PointBatch:
         """Return the same with each series' times moved back.
 
         A report is written at the end of its period.
         """
-        moved = replace(self.points, seconds=self.points.seconds - seconds[self.points.series])
-        return replace(self, points=moved)
+        points = self.points
+        return replace(
+            self, points=replace(points, seconds=points.seconds - seconds[points.series])
+        )
 
     def copy(self) -> PointBatch:
         """Return the same with arrays of its own."""
@@ -102,8 +102,12 @@ def batches(gatherer: Gatherer) -> list[PointBatch]:
     for part in parts:
         spoken[part.series] = True
     ordered = sorted(series for series, number in gatherer.numbers.items() if spoken[number])
-    alike = groupby(ordered, key=lambda series: (series.namespace, series.metric, series.names))
-    shapes = [tuple(group) for _, group in alike]
+    shapes = [
+        tuple(alike)
+        for _, alike in groupby(
+            ordered, lambda series: (series.namespace, series.metric, series.names)
+        )
+    ]
     place, shape_of = np.empty(len(spoken), dtype=np.int64), np.empty(len(spoken), dtype=np.int16)
     for shape, keys in enumerate(shapes):
         for i, series in enumerate(keys):
@@ -118,8 +122,7 @@ def batches(gatherer: Gatherer) -> list[PointBatch]:
         # Where a set has no largest sample its mean stands for it.
         unsaid = np.isnan(points.peak)
         if unsaid.any():
-            mean = points.total / np.maximum(points.count, 1)
-            points = replace(points, peak=np.where(unsaid, mean, points.peak))
+            points = replace(points, peak=np.where(unsaid, points.mean(), points.peak))
         return PointBatch(shapes[shape], _starts(points.series, len(shapes[shape])), points)
 
     return parallel_map(batch, range(len(shapes)))
@@ -155,9 +158,8 @@ def _at_once(parts: Sequence[Points]) -> Iterator[Points]:
     for large, alike in groupby(parts, lambda part: len(part.series) >= _ALONE):
         if large:
             yield from alike
-            continue
-        for together in chunked(alike, lambda part: len(part.series), _AT_ONCE):
-            yield Points.joined(together)
+        else:
+            yield from map(Points.joined, chunked(alike, lambda part: len(part.series), _AT_ONCE))
 
 
 def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
@@ -170,7 +172,7 @@ def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
     owner = np.array([place[key] for key in owners], dtype=np.int64)[batch.points.series]
     order = np.argsort(owner * LAST_SECOND + batch.points.seconds, kind="stable")
     points, series = batch.points.take(order), owner[order]
-    new = np.flatnonzero(_differs(series) | _differs(points.seconds))
+    new = np.flatnonzero(differs(series) | differs(points.seconds))
     sums = Points(
         series[new],
         points.seconds[new],
@@ -188,7 +190,7 @@ def _sorted(parts: Sequence[Points]) -> Points:
     """
     keys = [part.series * LAST_SECOND + part.seconds for part in parts]
     starts = [
-        np.flatnonzero(_differs(part.series) | np.append(True, key[1:] <= key[:-1]))
+        np.flatnonzero(differs(part.series) | np.append(True, key[1:] <= key[:-1]))
         for part, key in zip(parts, keys, strict=True)
     ]
     lows = np.concatenate([key[start] for key, start in zip(keys, starts, strict=True)])
@@ -213,8 +215,9 @@ def _starts(series: Ints, n_series: int) -> Ints:
     return np.searchsorted(series, np.arange(n_series + 1)).astype(np.int64)
 
 
-def _differs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    return np.append(True, values[1:] != values[:-1])
+def differs(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return whether each value is another than the one before; the first is."""
+    return np.append(True, values[1:] != values[:-1])[: len(values)]
 
 
 @dataclass(frozen=True)
@@ -259,15 +262,14 @@ def binned(
     points = batch.points
     visible = grid.visible(points.seconds, period[points.series])
     bins = grid.bin(visible)
-    new = np.append(True, (points.series[1:] != points.series[:-1]) | (bins[1:] != bins[:-1]))
-    first = np.flatnonzero(new)
+    first = np.flatnonzero(differs(points.series) | differs(bins))
     last = _last(first, len(bins))
     series, place = points.series[first], bins[first]
     value = _value(batch, statistic, period, things, first)
     due = grid.bin(visible[last] + period[series])
     stands = np.maximum(due - 1 - place, 0) if statistic.stands else np.zeros_like(place)
-    same = series[1:] == series[:-1]
-    stands[:-1] = np.where(same, np.minimum(stands[:-1], place[1:] - place[:-1] - 1), stands[:-1])
+    until_next = np.where(series[1:] == series[:-1], np.diff(place) - 1, stands[:-1])
+    stands[:-1] = np.minimum(stands[:-1], until_next)
     return Binned(series, place, value, stands)
 
 
@@ -331,10 +333,9 @@ def periods(batch: PointBatch) -> Ints:
     common = np.where(share * 2 >= n_spacings, common, _divisor(spacings))
     spoken = n_spacings >= _ENOUGH
     alike = _most_common(common[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
-    fallback = alike if np.isfinite(alike) else _divisor(spacings)
-    inferred = np.where(spoken, common, fallback)
-    clipped = np.clip(inferred, 1, _PERIODS[-1])
-    return np.where(np.isfinite(inferred), clipped, _USUAL_PERIOD).astype(np.int64)
+    inferred = np.where(spoken, common, alike if np.isfinite(alike) else _divisor(spacings))
+    usual = np.where(np.isfinite(inferred), inferred, _USUAL_PERIOD)
+    return np.clip(usual, 1, _PERIODS[-1]).astype(np.int64)
 
 
 def evened(batch: PointBatch) -> PointBatch:

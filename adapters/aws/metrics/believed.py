@@ -88,16 +88,11 @@ class _Bounds:
     @classmethod
     def of(cls, series: Iterable[MetricSeries], catalogue: Catalogue) -> _Bounds:
         """Look up the bounds of each series, once for each shape."""
-        by_shape: dict[tuple[str, str, tuple[str, ...]], int] = {}
-        table: list[tuple[float, float, float]] = []
-        rows = []
-        for x in series:
-            shape = (x.namespace, x.metric, x.names)
-            if shape not in by_shape:
-                by_shape[shape] = len(table)
-                table.append(_bounds_of(shape, catalogue))
-            rows.append(by_shape[shape])
-        return cls(np.array(table, dtype=np.float64).reshape(-1, 3), np.array(rows, dtype=np.int64))
+        shapes = [(x.namespace, x.metric, x.names) for x in series]
+        row_of = {shape: row for row, shape in enumerate(dict.fromkeys(shapes))}
+        table = np.array([_bounds_of(shape, catalogue) for shape in row_of], dtype=np.float64)
+        rows = np.array([row_of[shape] for shape in shapes], dtype=np.int64)
+        return cls(table.reshape(-1, 3), rows)
 
     def at(self, series: Ints) -> Doubles:
         """Return the bounds of each point, (3, n_points).
@@ -142,7 +137,7 @@ def _judged(points: Points, bounds: _Bounds) -> tuple[Points, Points]:
     A largest sample beyond belief is only forgotten: the mean of the set was believed.
     """
     lowest, highest, unread = bounds.at(points.series)
-    mean = points.total / np.maximum(points.count, 1)
+    mean = points.mean()
     most = highest + _ROUNDING * np.abs(highest)
     beyond = (mean < lowest) | (mean > most)
     left_out = beyond | (mean == unread)
@@ -168,18 +163,14 @@ def _refused(
     points: Points, series: Sequence[MetricSeries], catalogue: Catalogue
 ) -> tuple[Refused, ...]:
     """Return one for each metric whose points are beyond belief, by its first point."""
-    values = points.total / np.maximum(points.count, 1)
-    first: dict[str, tuple[MetricSeries, float]] = {}
-    times: Counter[str] = Counter()
-    for number, value in zip(points.series.tolist(), values.tolist(), strict=True):
-        x = series[number]
-        name = f"{x.namespace} {x.metric}"
-        first.setdefault(name, (x, value))
-        times[name] += 1
+    values = points.mean()
+    of = [series[number] for number in points.series.tolist()]
+    names = [f"{x.namespace} {x.metric}" for x in of]
     refused = []
-    for name, (x, value) in first.items():
-        dimensions = dict(x.dimensions)
+    for name, times in Counter(names).items():
+        first = names.index(name)
+        x, dimensions = of[first], dict(of[first].dimensions)
         thing = dimensions.get("InstanceId") or next(iter(dimensions.values()), "")
         lowest, highest, _ = _bounds_of((x.namespace, x.metric, x.names), catalogue)
-        refused.append(Refused(name, times[name], value, thing, (lowest, highest)))
+        refused.append(Refused(name, times, float(values[first]), thing, (lowest, highest)))
     return tuple(refused)

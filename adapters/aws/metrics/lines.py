@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
-from adapters.aws.files import Problems, blocks, lack, objects, records, why
+from adapters.aws.files import MALFORMED, Problems, blocks, lack, objects, objects_in, records, why
 from adapters.aws.metrics.points import IGNORED, Gatherer, Points, sound
 
 _SeriesMemo = dict[tuple[str, ...], int]
@@ -22,44 +20,26 @@ _SeriesMemo = dict[tuple[str, ...], int]
 
 def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) -> None:
     """Gather the file's points; name the broken lines and skip them."""
-    reader = _LineReader(name, gatherer, problems)
+    memo: _SeriesMemo = {}  # a series is looked up once
+
+    def checked(record: Any) -> Any:
+        try:
+            _points([record], Gatherer(catalogue=gatherer.catalogue), {})
+        except KeyError as error:
+            raise ValueError(lack(error)) from None
+        return record
+
     for first, lines in blocks(path, name, problems):
-        reader.read(first, lines)
-
-
-@dataclass
-class _LineReader:
-    """Read blocks of lines of one file; a series is looked up once."""
-
-    name: str
-    gatherer: Gatherer
-    problems: Problems
-    memo: _SeriesMemo = field(default_factory=dict)
-
-    def read(self, first: int, lines: list[bytes]) -> None:
-        """Gather the points of a block, line by line where one of them is broken."""
         parsed = records(lines)
         try:
             if parsed is None:
                 raise ValueError("not every line is one JSON object")
-            self.gatherer.add(_points(parsed, self.gatherer, self.memo))
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            sound_records: list[dict[str, Any]] = []
-            for number, line in enumerate(lines, first):
-                if not line.strip():
-                    continue
-                try:
-                    record = orjson.loads(line)
-                    _points([record], Gatherer(catalogue=self.gatherer.catalogue), {})
-                except orjson.JSONDecodeError as error:
-                    self.problems.add(self.name, f"not JSON ({why(error)}); skipped.", number)
-                except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                    self.problems.add(
-                        self.name, f"not a metric record ({lack(error)}); skipped.", number
-                    )
-                else:
-                    sound_records.append(record)
-            self.gatherer.add(_points(sound_records, self.gatherer, self.memo))
+            gatherer.add(_points(parsed, gatherer, memo))
+        except MALFORMED:
+            # Line by line where one of them is broken.
+            numbered = enumerate(lines, first)
+            sound_records = objects_in(numbered, name, problems, checked, "metric record")
+            gatherer.add(_points([record for record, _ in sound_records], gatherer, memo))
 
 
 def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo) -> Points:
@@ -106,21 +86,18 @@ _NODE = ("",)
 """In place of cores: the value is the node's."""
 _Row = tuple[tuple[int, ...], int, Sequence[float]]
 """Numbers of series, seconds since the epoch, the value of each."""
-_MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def read_reports(
     path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems
 ) -> None:
     """Gather one instance's reports; name the broken lines and skip them."""
-    rows: list[tuple[tuple[int, ...], int, Sequence[float]]] = []
+    rows: list[_Row] = []
 
     @cache
     def series(metric: str, cores: tuple[str, ...], region: str) -> tuple[int, ...]:
-        names = (
-            {"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance}
-            for core in cores
-        )
+        node = {"InstanceId": instance}
+        names = (node | {"NeuronCore": core} if core else node for core in cores)
         return tuple(gatherer.number(NAMESPACE, metric, name, region, "") for name in names)
 
     def gathered(report: Mapping[str, Any]) -> list[str]:
@@ -133,11 +110,12 @@ def read_reports(
         else:
             seconds = int(stamp / 1000 if stamp >= _MILLISECONDS_FROM else stamp)
         region = (report.get("instance_info") or {}).get("instance_region") or ""
-        new = [
-            (series(metric, cores, region), seconds, values)
-            for metric, cores, values in _values(report, complaints)
-        ]
-        rows.extend(new)
+        rows.extend(
+            [
+                (series(metric, cores, region), seconds, values)
+                for metric, cores, values in _values(report, complaints)
+            ]
+        )
         return complaints
 
     for complaints, number in objects(path, name, problems, gathered, "neuron-monitor report"):
@@ -163,12 +141,17 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
     yield "runtime_loaded", _NODE, (float(bool(runtimes)),)
     for name, (of_runtimes, values_of) in _GROUPS.items():
         try:
-            told = _sound(groups if of_runtimes else [system], name)
+            reported = [
+                group.get(name) or {"error": "absent"}
+                for group in (groups if of_runtimes else [system])
+            ]
+            # Of a group that a runtime could not tell nothing is known.
+            is_whole = not any(group.get("error") for group in reported)
             parsed = [
                 (metric, cores, [float(value) for value in values])
-                for metric, cores, values in (values_of(told, hardware) if told is not None else ())
+                for metric, cores, values in (values_of(reported, hardware) if is_whole else ())
             ]
-        except _MALFORMED as error:
+        except MALFORMED as error:
             complaints.append(
                 f"its {name} is not as neuron-monitor writes it ({why(error)}); left out."
             )
@@ -177,12 +160,6 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
 
 
 _Groups = list[Mapping[str, Any]]
-
-
-def _sound(groups: _Groups, name: str) -> _Groups | None:
-    """Return the named group of every runtime, or None when a runtime could not tell."""
-    groups_named = [group.get(name) or {"error": "absent"} for group in groups]
-    return None if any(group.get("error") for group in groups_named) else groups_named
 
 
 def _cores(counters: _Groups, hardware: Mapping[str, Any]) -> _Values:
@@ -196,8 +173,7 @@ def _cores(counters: _Groups, hardware: Mapping[str, Any]) -> _Values:
         int(hardware.get(name) or 0)
         for name in ("neuron_device_count", "neuroncore_per_device_count")
     )
-    mean = sum(used.values()) / max(devices * cores, len(used), 1)
-    yield "neuroncore_utilization", _NODE, [mean]
+    yield "neuroncore_utilization", _NODE, [sum(used.values()) / max(devices * cores, len(used), 1)]
 
 
 def _memory(memory: _Groups, _: Mapping[str, Any]) -> _Values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from bot.model.labels import Labels
 from bot.model.run import Run
 
 UTILIZATION = "neuroncore_utilization_ratio"
+Cube = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,18 @@ class SeriesBatch:
 
 
 @dataclass(frozen=True)
-class MetricGrid:
-    """Hold `values` of shape (n_metrics, n_bins, n_things).
+class GridPart:
+    """Hold `values` of shape (n_metrics, n_bins, n_things) from the bin `base` on."""
 
-    Things and metrics in the order they first became visible.
+    base: int
+    things: tuple[Labels, ...]
+    metrics: tuple[str, ...]
+    values: Cube
+
+
+@dataclass(frozen=True)
+class MetricGrid(GridPart):
+    """Hold all bins of a kind, things and metrics in the order they first became visible.
 
     So what was visible at a time is a slice, and a recording cut short reads as the whole one did
     then. `details` are the labels in the dimensions of each thing; `seen` is when it first
@@ -57,14 +67,10 @@ class MetricGrid:
 
     kind: str
     step: int
-    base: int
-    things: tuple[Labels, ...]
     details: tuple[Labels, ...]
     seen: Ints
     first: Ints
-    metrics: tuple[str, ...]
     metric_first: Ints
-    values: npt.NDArray[np.float32]
 
     def visible(self, end: int) -> int:
         """Return how many things had shown themselves by bin `end`."""
@@ -83,16 +89,11 @@ class MetricGrid:
         missing = stop - values.shape[1]
         if missing > 0:
             # The recording ends before: empty bins follow.
-            empty = np.full((values.shape[0], missing, values.shape[2]), np.nan, dtype=np.float32)
-            values = np.concatenate([values, empty], axis=1)
+            values = np.pad(values, ((0, 0), (0, missing), (0, 0)), constant_values=np.nan)
         values = values[:n_metrics, stop - n : stop, :n_things].transpose(2, 1, 0)
         start = datetime.fromtimestamp((end - n) * self.step, UTC)
         step, metrics = timedelta(seconds=self.step), self.metrics[:n_metrics]
         return Frame(self.kind, tuple(things[:n_things]), start, step, metrics, values)
-
-    def column(self, metric: str) -> npt.NDArray[np.float32] | None:
-        """Return one metric, shape (n_bins, n_things), or None."""
-        return self.values[self.metrics.index(metric)] if metric in self.metrics else None
 
 
 def series_batches(
@@ -114,9 +115,7 @@ def series_batches(
         if not target.part
     ]
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
-    for target, batch in feeding:
-        if not target.part:
-            continue
+    for target, batch in (x for x in feeding if x[0].part):
         owners = [whole_series(key, target) for key in batch.keys]
         things = [identity(kind, labels_of(owner, target)) for owner in owners]
         silent = [
@@ -225,12 +224,13 @@ def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:
     """
     if not source.target.times:
         return np.full(len(source.things), source.target.scale)
-    usual: dict[Labels, float] = {}
-    for x in feeding:
-        if x.target.metric == source.target.times:
-            first, points = x.batch.starts[:-1], x.batch.points
-            levels = points.total[first] / np.maximum(points.count[first], 1)
-            usual.update(zip(x.things, levels.tolist(), strict=True))
+    usual = {
+        thing: level
+        for x in feeding
+        if x.target.metric == source.target.times
+        for levels in [x.batch.points.take(x.batch.starts[:-1]).mean()]
+        for thing, level in zip(x.things, levels.tolist(), strict=True)
+    }
     return np.array([source.target.scale * usual.get(thing, np.nan) for thing in source.things])
 
 
@@ -304,8 +304,12 @@ class _RunHistory:
 
     Metrics of one run are mostly reported together, and looked up once.
     """
-    falls: Ints
-    """Falls of the step counter up to and with each value of its track."""
+
+    @cached_property
+    def falls(self) -> Ints:
+        """Return the falls of the step counter up to and with each value of its track."""
+        steps = (track.value for track in self.tracks if track.metric == "run_step_count")
+        return np.cumsum(np.diff(next(steps, np.zeros(1)), prepend=np.nan) < 0, dtype=np.int64)
 
     def at(self, now: int) -> Run | None:
         """Return the run as last reported, None before its first report."""
@@ -314,15 +318,13 @@ class _RunHistory:
         if not reported:
             return None
         reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in reported}
-        last = max(int(track.ended[n - 1]) for track, n in reported)
+        seen_at = max(int(track.ended[n - 1]) for track, n in reported)
         steps = next((n for track, n in reported if track.metric == "run_step_count"), 0)
-        attempts = 1 + (int(self.falls[steps - 1]) if steps else 0)
-        seen_at = datetime.fromtimestamp(last, UTC)
         return Run(
             labels=self.labels,
             started_at=self.started,
-            seen_at=seen_at,
-            attempts=attempts,
+            seen_at=datetime.fromtimestamp(seen_at, UTC),
+            attempts=1 + (int(self.falls[steps - 1]) if steps else 0),
             **reached,
         )
 
@@ -337,14 +339,9 @@ class TrainingRuns:
         details: dict[Labels, Labels] = {}
         for source in feeding:
             for i, thing in enumerate(source.things):
-                points = source.batch.points.take(
-                    slice(int(source.batch.starts[i]), int(source.batch.starts[i + 1]))
-                )
-                value = (
-                    points.peak.copy()
-                    if source.target.statistic == "last"
-                    else points.total / np.maximum(points.count, 1)
-                )
+                points = source.batch.points.take(slice(*source.batch.starts[i : i + 2].tolist()))
+                is_last = source.target.statistic == "last"
+                value = points.peak.copy() if is_last else points.mean()
                 ended = points.seconds + source.period[i]
                 visible = ended + grid.lag
                 clock_of = clocks.setdefault(thing, {})
@@ -353,22 +350,18 @@ class TrainingRuns:
                 tracks.setdefault(thing, []).append(
                     _Track(source.target.metric, ended, value, clock)
                 )
-                started[thing] = min(
-                    int(points.seconds[0]), started.get(thing, int(points.seconds[0]))
-                )
+                begin = int(points.seconds[0])
+                started[thing] = min(begin, started.get(thing, begin))
                 details[thing] = source.labels[i].only(("cluster", "job", "region", "account"))
-        self._histories = []
-        for thing, of_run in sorted(tracks.items()):
-            steps = (track.value for track in of_run if track.metric == "run_step_count")
-            falls = np.cumsum(np.diff(next(steps, np.zeros(1)), prepend=np.nan) < 0)
-            history = _RunHistory(
+        self._histories = [
+            _RunHistory(
                 details[thing],
                 datetime.fromtimestamp(started[thing], UTC),
                 tuple(of_run),
                 tuple(clocks[thing].values()),
-                falls.astype(np.int64),
             )
-            self._histories.append(history)
+            for thing, of_run in sorted(tracks.items())
+        ]
 
     def at(self, now: int) -> tuple[Run, ...]:
         """Return the runs that had reported by `now`, seconds since the epoch."""

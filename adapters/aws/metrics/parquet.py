@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adapters.aws.files import Problems, why
-from adapters.aws.metrics.batch import PARALLEL
+from adapters.aws.metrics.batch import PARALLEL, differs
 from adapters.aws.metrics.parquet_files import (
     Names,
     ParquetFile,
@@ -100,15 +100,12 @@ def rows_alone(
     columns = db.execute(query, [_paths(files)]).fetchnumpy()
     stored: dict[bytes, RowRuns[int]] = {}
     if tellers:
-        hashes = db.execute(
-            f"SELECT hash(dimensions) d FROM {source}",  # noqa: S608
-            [_paths(tellers)],
-        ).fetchnumpy()["d"]
+        query = f"SELECT hash(dimensions) d FROM {source}"  # noqa: S608
+        hashes = db.execute(query, [_paths(tellers)]).fetchnumpy()["d"]
         cuts = np.cumsum([file.rows for file in tellers])[:-1]
         for file, part in zip(tellers, np.split(hashes, cuts), strict=True):
-            starts = _starts(part)
+            starts, lengths = _runs(part)
             distinct, index = np.unique(part[starts], return_inverse=True)
-            lengths = np.diff(np.append(starts, len(part)))
             stored[file.sets] = RowRuns(distinct.tolist(), index, lengths)
         _decode(
             db,
@@ -180,7 +177,7 @@ def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
 
     Rows of one series mostly follow each other.
     """
-    starts = _starts(sets, names)
+    starts, lengths = _runs(sets, names)
     set_of, set_at = np.unique(sets[starts], return_inverse=True)
     name_of, name_at = np.unique(names[starts], return_inverse=True)
     pairs, index = np.unique(set_at * len(name_of) + name_at, return_inverse=True)
@@ -188,15 +185,13 @@ def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
         (int(set_of[pair // len(name_of)]), int(name_of[pair % len(name_of)]))
         for pair in pairs.tolist()
     ]
-    return RowRuns(distinct, index, np.diff(np.append(starts, len(sets))))
+    return RowRuns(distinct, index, lengths)
 
 
-def _starts(*columns: Hashes) -> npt.NDArray[np.intp]:
-    """Return where a row differs from the one before."""
-    if not len(columns[0]):
-        return np.zeros(0, dtype=np.intp)
-    differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return np.append(0, np.flatnonzero(differs) + 1)
+def _runs(*columns: Hashes) -> tuple[npt.NDArray[np.intp], Ints]:
+    """Return where a row differs from the one before, and how many rows are alike from there."""
+    starts = np.flatnonzero(np.logical_or.reduce([differs(column) for column in columns]))
+    return starts, np.diff(np.append(starts, len(columns[0])))
 
 
 def _values(columns: Mapping[str, Any]) -> ParquetValues:
@@ -258,11 +253,10 @@ class _ParquetReader:
                 meaningful.append(file)
             else:
                 self.gatherer.ignore(str(file.names[0]), str(file.names[1]), file.rows)
-        groups = list(grouped_for_queries(meaningful))
         with ThreadPoolExecutor(PARALLEL, thread_name_prefix="parquet") as pool:
             coming = deque(
                 (group, pool.submit(self._rows, group, with_new_sets(group, met)))
-                for group in groups
+                for group in grouped_for_queries(meaningful)
             )
             while coming:
                 group, rows = coming.popleft()
@@ -291,22 +285,21 @@ class _ParquetReader:
         self.stored |= rows.stored
         if rows.mixed:
             names = {row[0]: row[1:5] for row in rows.named}
-            pairs = rows.mixed.distinct
-            numbers = [self._number(names[name], self.sets[hashed]) for hashed, name in pairs]
+            numbers = [
+                self._number(names[name], self.sets[hashed]) for hashed, name in rows.mixed.distinct
+            ]
             parts = [(rows.mixed.spread(numbers), slice(None))]
         else:
             parts = self._alone(group)
         for series, cut in parts:
             self.gatherer.add(rows.values.points(series, cut))
         if broken := rows.values.broken():
-            problem = (
-                f"{broken} rows here or in files of the same layout have no time, count or sum"
+            self.problems.add(
+                group[0].name,
+                f"{broken} rows here or in files of the same layout have no time, count or sum;"
+                " skipped.",
             )
-            self.problems.add(group[0].name, f"{problem}; skipped.")
-        times: Counter[tuple[str, str]] = Counter()
         for _, namespace, metric, _, _, count in rows.named:
-            times[namespace, metric] += count
-        for (namespace, metric), count in times.items():
             self.gatherer.ignore(namespace, metric, count)
 
     def _alone(self, group: Sequence[ParquetFile]) -> list[tuple[Ints, slice]]:
@@ -335,11 +328,9 @@ class _ParquetReader:
 
     def _number(self, names: Names, pairs: Mapping[str, str] | None) -> int:
         namespace, metric, region, account = names
-        if pairs is None:
-            return IGNORED
-        try:
-            return self.gatherer.number(
-                str(namespace), str(metric), pairs, region or "", account or ""
-            )
-        except TypeError:
-            return IGNORED
+        if pairs is not None:
+            with suppress(TypeError):
+                return self.gatherer.number(
+                    str(namespace), str(metric), pairs, region or "", account or ""
+                )
+        return IGNORED

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -111,14 +112,10 @@ class Catalogue:
     @cached_property
     def metrics(self) -> frozenset[tuple[str, str]]:
         """Return the (namespace, metric name) pairs that mean something at some dimension set."""
-        own_metrics = (
-            {(self.own.namespace, meaning.name) for meaning in self.own.meanings}
-            if self.own
-            else set()
-        )
-        return frozenset(
-            {(namespace, metric) for namespace, metric, _ in self.shapes} | own_metrics
-        )
+        standard_metrics = frozenset((namespace, metric) for namespace, metric, _ in self.shapes)
+        if self.own is None:
+            return standard_metrics
+        return standard_metrics | {(self.own.namespace, x.name) for x in self.own.meanings}
 
     @property
     def instance(self) -> str:
@@ -181,6 +178,8 @@ Ints = npt.NDArray[np.int64]
 IGNORED = -1
 
 
+DETAILS = ("core", "device")
+"""Kinds that are read of few, suspicious nodes for a while."""
 LAST_SECOND = 1 << 33
 """The year 2242; a later time is not a time."""
 KEPT_DAYS = 455
@@ -235,12 +234,9 @@ class Points:
             return many[0]
         return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in COLUMNS))
 
-    def astray(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the points further from the middle one than CloudWatch keeps any.
-
-        Their clock or unit is wrong.
-        """
-        return np.asarray(np.abs(self.seconds - np.median(self.seconds)) > KEPT_DAYS * 86400)
+    def mean(self) -> Doubles:
+        """Return the mean sample of each set."""
+        return self.total / np.maximum(self.count, 1)
 
     def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
         """Return the points at `index`."""
@@ -251,9 +247,9 @@ class Points:
 
         Without copying any.
         """
-        ends = [*starts[1:].tolist(), len(self.series)]
         return [
-            self.take(slice(start, end)) for start, end in zip(starts.tolist(), ends, strict=True)
+            self.take(slice(start, end))
+            for start, end in pairwise([*starts.tolist(), len(self.series)])
         ]
 
 
@@ -279,9 +275,8 @@ class Gatherer:
         if not all(isinstance(value, str) for value in dimensions.values()):
             raise TypeError("a dimension's value is not text")
         pairs = tuple(sorted(dimensions.items()))
-        series = MetricSeries(
-            namespace, metric, tuple(name for name, _ in pairs), pairs, region, account
-        )
+        names = tuple(name for name, _ in pairs)
+        series = MetricSeries(namespace, metric, names, pairs, region, account)
         return self.numbers.setdefault(series, len(self.numbers))
 
     def add(self, points: Points) -> None:
@@ -297,8 +292,7 @@ class Gatherer:
             [self.numbers.setdefault(series, len(self.numbers)) for series in later.numbers],
             dtype=np.int64,
         )
-        for part in later.parts:
-            self.parts.append(replace(part, series=numbers[part.series]))
+        self.parts += [replace(part, series=numbers[part.series]) for part in later.parts]
         self.ignored.update(later.ignored)
 
     def drop_astray(self) -> int:
@@ -306,16 +300,14 @@ class Gatherer:
 
         They would stretch a replay by years.
         """
-        first, last = (
-            min(int(part.seconds.min()) for part in self.parts),
-            max(int(part.seconds.max()) for part in self.parts),
-        )
+        first = min(int(part.seconds.min()) for part in self.parts)
+        last = max(int(part.seconds.max()) for part in self.parts)
         if last - first <= KEPT_DAYS * 86400:
             return 0
 
-        # A wrong clock is told from a long recording by the point in the middle.
+        # A wrong clock or unit is told from a long recording by the point in the middle.
         points = Points.joined(self.parts)
-        astray = points.astray()
+        astray = np.abs(points.seconds - np.median(points.seconds)) > KEPT_DAYS * 86400
         self.parts[:] = [points.take(~astray)]
         return int(astray.sum())
 
@@ -382,10 +374,7 @@ def whole_series(series: MetricSeries, target: Target) -> MetricSeries:
         for name, value in series.dimensions
         if (name in whole if whole else name not in _PARTS)
     )
-    names = tuple(name for name, _ in pairs)
-    return MetricSeries(
-        series.namespace, series.metric, names, pairs, series.region, series.account
-    )
+    return replace(series, names=tuple(name for name, _ in pairs), dimensions=pairs)
 
 
 def instance_of(series: MetricSeries, own: str = "") -> str:

@@ -43,6 +43,11 @@ class Expression:
     text: str
     scale: float
 
+    def selectors(self) -> list[str]:
+        """Return the selectors, bare."""
+        matches = _SELECTOR.finditer(self.text)
+        return [match["name"] + (match["matchers"] or "") for match in matches]
+
 
 @dataclass(frozen=True)
 class Naming:
@@ -79,17 +84,9 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "device": ("InstanceId", "NeuronDevice"),
     "pod": ("ClusterName", "Namespace", "FullPodName"),
 }
-"""The dimensions by which an answer is matched with its series.
-
-The last of a pod, the first of the others is asked for.
-"""
+"""The dimensions by which an answer is matched with its series."""
 _PREFIXES = {"NeuronCore": "core", "NeuronDevice": "device"}
 """Container Insights writes `core3` where exporters write `3`."""
-
-
-def asked_dimension(kind: str) -> str:
-    """Return the dimension by whose values things of a kind are asked for."""
-    return "FullPodName" if kind == "pod" else "InstanceId"
 
 
 @cache
@@ -143,13 +140,6 @@ class Query:
         """Return the query as PromQL."""
         return _SELECTOR.sub(self._part, self.expression.text)
 
-    def selectors(self) -> list[str]:
-        """Return the selectors of the expression, bare."""
-        return [
-            match["name"] + (match["matchers"] or "")
-            for match in _SELECTOR.finditer(self.expression.text)
-        ]
-
     def samples(self, counted: Mapping[str, float], spacing: float) -> float:
         """Return how many samples a step looks at.
 
@@ -158,7 +148,7 @@ class Query:
         # Over a coarse step one sample speaks for all; an increase compares two.
         a_step = 1.0 if self.period >= COARSE_SECONDS else max(1.0, self.period / spacing)
         a_step = 2.0 if self.aggregate is Aggregate.INCREASE else a_step
-        return a_step * sum(counted.get(selector, 0.0) for selector in self.selectors())
+        return a_step * sum(counted.get(x, 0.0) for x in self.expression.selectors())
 
     def _part(self, found: re.Match[str]) -> str:
         """Return one selector's part: its samples within the period, aggregated for each thing."""

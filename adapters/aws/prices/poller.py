@@ -16,10 +16,17 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.api.calls import WORKERS, Calls
+from adapters.aws.api.calls import WORKERS, Poller
 from adapters.aws.api.operations import Place, home_of, is_sold_in
-from adapters.aws.api.responses import ApiCall, ResponseHistory
-from adapters.aws.prices.quoted import ADVISOR_OPERATION, ADVISOR_SERVICE, ANY_OF, FEWEST_TYPES
+from adapters.aws.api.responses import ApiCall
+from adapters.aws.prices.quoted import (
+    ADVISOR_OPERATION,
+    ADVISOR_SERVICE,
+    ANY_OF,
+    FEWEST_TYPES,
+    LINUX,
+    PLAIN_HOURS,
+)
 from bot.errors import Unavailable
 
 _TIMEOUT_SECONDS = 20
@@ -57,22 +64,12 @@ _BLOCKS = re.compile(r"(trn\d|p[456])")
 _MOST_REGIONS = 10
 """GetSpotPlacementScores takes so many; further ones stay without a score."""
 _DAY_HOURS = 24
-_LISTED = {
-    "operatingSystem": "Linux",
-    "tenancy": "Shared",
-    "preInstalledSw": "NA",
-    "capacitystatus": "Used",
-    "marketoption": "OnDemand",
-}
-"""Without `marketoption` the list gives Capacity Block rows at $0.00."""
 
 
 @dataclass
-class PricePoller:
+class PricePoller(Poller):
     """Keep price answers fresh; a missing one is tried again after an hour."""
 
-    calls: Calls
-    responses: ResponseHistory
     advisor: str = ""
     """A file or an address of the Spot Advisor's data, "" where it is not read."""
     _asked: datetime | None = None
@@ -137,9 +134,9 @@ def _calls(
     regions = {place.region: place for place in reversed(places)}
     if not regions:
         return
-    first, linux = next(iter(regions.values())), ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
+    first, linux = next(iter(regions.values())), list(LINUX)
     for name in types:
-        filters = _terms({**_LISTED, "instanceType": name})
+        filters = _terms({**PLAIN_HOURS, "instanceType": name})
         call = ApiCall("pricing", "get_products", _everywhere(first), name)
         yield call, {"ServiceCode": "AmazonEC2", "Filters": filters}
 
@@ -198,8 +195,9 @@ def _calls(
 
 def _terms(fields: Mapping[str, str]) -> list[dict[str, str]]:
     """Return the filters of the Price List for products with these fields."""
-    terms = fields.items()
-    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in terms]
+    return [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()
+    ]
 
 
 def _placements(

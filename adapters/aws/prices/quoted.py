@@ -52,7 +52,7 @@ def savings_plans(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, 
         of = {x["name"]: x["value"] for x in member["properties"]}
         offering = member["savingsPlanOffering"]
         linux = (
-            of.get("productDescription", _LINUX[0]) in _LINUX
+            of.get("productDescription", LINUX[0]) in LINUX
             and of.get("tenancy", "shared") == "shared"
         )
         runs = (
@@ -63,18 +63,19 @@ def savings_plans(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, 
         if not (linux and runs and years and not odd) or offering["planType"] not in _PLANS:
             continue
         payment, usd = Payment(offering["paymentOption"].lower()), Decimal(str(member["rate"]))
-        offer = CommitmentOffer(
-            of["instanceType"],
-            of["region"],
-            _PLANS[offering["planType"]],
-            years,
-            payment,
-            usd,
-            usd * years * HOURS_A_YEAR * _UPFRONT[payment],
-            answer.at.date(),
-            "Savings Plans offering rates",
+        offers.append(
+            CommitmentOffer(
+                of["instanceType"],
+                of["region"],
+                _PLANS[offering["planType"]],
+                years,
+                payment,
+                usd,
+                usd * years * HOURS_A_YEAR * _UPFRONT[payment],
+                answer.at.date(),
+                "Savings Plans offering rates",
+            )
         )
-        offers.append(offer)
     return tuple(offers)
 
 
@@ -86,38 +87,90 @@ def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
     offers = []
     for member in members(pages, "ReservedInstancesOfferings"):
         linux = (
-            member.get("ProductDescription", _LINUX[0]) in _LINUX
+            member.get("ProductDescription", LINUX[0]) in LINUX
             and member.get("InstanceTenancy", "default") == "default"
         )
         years, odd = divmod(int(member["Duration"]), _YEAR_SECONDS)
         if not (linux and years and not odd) or member.get("Marketplace"):
             continue
         fixed, hourly = (Decimal(str(member.get(x, 0))) for x in ("FixedPrice", "UsagePrice"))
-        for charge in member.get("RecurringCharges", ()):
-            if charge["Frequency"] == "Hourly":
-                hourly += Decimal(str(charge["Amount"]))
-        offer = CommitmentOffer(
-            str(member["InstanceType"]),
-            answer.region,
-            f"{member.get('OfferingClass', 'standard')} reserved instance",
-            years,
-            Payment(member["OfferingType"].lower()),
-            (fixed / (years * HOURS_A_YEAR) + hourly).quantize(_MICRO),
-            fixed,
-            answer.at.date(),
-            "EC2 reserved instances offerings",
+        charges = (x for x in member.get("RecurringCharges", ()) if x["Frequency"] == "Hourly")
+        hourly += sum(Decimal(str(x["Amount"])) for x in charges)
+        offers.append(
+            CommitmentOffer(
+                str(member["InstanceType"]),
+                answer.region,
+                f"{member.get('OfferingClass', 'standard')} reserved instance",
+                years,
+                Payment(member["OfferingType"].lower()),
+                (fixed / (years * HOURS_A_YEAR) + hourly).quantize(_MICRO),
+                fixed,
+                answer.at.date(),
+                "EC2 reserved instances offerings",
+            )
         )
-        offers.append(offer)
     return tuple(offers)
 
 
-_LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 SpotChange = tuple[datetime, Price]
 Translation = Callable[[Pages, ResponseInfo], tuple[Any, ...]]
 
 
-class QuotedPrices:
-    """Return the prices, offers and odds of AWS's own responses by a time.
+class PriceSource(ABC):
+    """Implement `bot.ports.Prices` by the prices known at a time."""
+
+    @abstractmethod
+    def quoted(self, now: datetime) -> QuotedPrices:
+        """Return the prices that there are at `now`."""
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return every price known at `now`, the listed first; all regions where `region` is ""."""
+        prices = self.quoted(now)
+        last = {
+            (price.region, price.zone): price
+            for _, price in prices.spot_history(instance_type, now)
+        }
+        return tuple(
+            x
+            for x in (*prices.current(now, listed, capacity_blocks), *last.values())
+            if x.instance_type == instance_type and (not region or x.region == region)
+        )
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[SpotChange]:
+        """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
+        changes = self.quoted(now).spot_changes(now).get(instance_type, ())
+        return [change for change in changes if change[0] <= now]
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return a type's placement scores known at `now`, the best first."""
+        scores = [
+            x
+            for x in self.quoted(now).current(now, placement_scores)
+            if instance_type in x.instance_types and len(x.instance_types) >= FEWEST_TYPES
+        ]
+        return tuple(sorted(scores, key=lambda x: (-x.score, x.region, x.zone_id)))
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return a type's interruption bands known at `now`, by region."""
+        current = self.quoted(now).current(now, interruptions)
+        return tuple(x for x in current if x.instance_type == instance_type)
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        """Return the offers for a type of all regions, the cheapest first.
+
+        Of offers alike the cheapest alone.
+        """
+        current = self.quoted(now).current(now, savings_plans, reserved)
+        best: dict[tuple[str, str, int, Payment], CommitmentOffer] = {}
+        for offer in sorted(current, key=lambda x: x.usd_per_hour):
+            if offer.instance_type == instance_type:
+                best.setdefault((offer.region, offer.plan, offer.years, offer.payment), offer)
+        return tuple(best.values())
+
+
+class QuotedPrices(PriceSource):
+    """Hold the prices, offers and odds of AWS's own responses by a time.
 
     Before the first of them, those of the first.
     """
@@ -130,19 +183,18 @@ class QuotedPrices:
         self._spot: Histories[tuple[SpotChange, ...]] = self._of[spot]
         self._changes: tuple[tuple[int, ...], dict[str, list[SpotChange]]] | None = None
 
-    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
-        """Return every price known at `now`, the listed first; all regions where `region` is ""."""
-        last = {
-            (price.region, price.zone): price for _, price in self.spot_history(instance_type, now)
-        }
-        return tuple(
-            x
-            for x in (*self._current(now, listed, capacity_blocks), *last.values())
-            if x.instance_type == instance_type and (not region or x.region == region)
-        )
+    def quoted(self, now: datetime) -> QuotedPrices:  # noqa: ARG002 - its base asks
+        """Return itself."""
+        return self
 
-    def spot_history(self, instance_type: str, now: datetime) -> Sequence[SpotChange]:
-        """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
+    def current(self, now: datetime, *translated: Translation) -> Iterator[Any]:
+        """Yield all that the newest answers say."""
+        for translate in translated:
+            for answer in newest_each(self._of[translate], now):
+                yield from answer
+
+    def spot_changes(self, now: datetime) -> Mapping[str, Sequence[SpotChange]]:
+        """Return the spot price changes that were answered by `now`, by type, oldest first."""
         key = tuple(newest_at(history, now) for history in self._spot)
         if self._changes is None or self._changes[0] != key:
             # Join the histories that were read by then: each covers the last months only.
@@ -158,70 +210,7 @@ class QuotedPrices:
             ):
                 by_type.setdefault(name, []).append((time, price))
             self._changes = (key, by_type)
-        return [change for change in self._changes[1].get(instance_type, []) if change[0] <= now]
-
-    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
-        """Return a type's placement scores known at `now`, the best first."""
-        scores = [
-            x
-            for x in self._current(now, placement_scores)
-            if instance_type in x.instance_types and len(x.instance_types) >= FEWEST_TYPES
-        ]
-        return tuple(sorted(scores, key=lambda x: (-x.score, x.region, x.zone_id)))
-
-    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
-        """Return a type's interruption bands known at `now`, by region."""
-        current = self._current(now, interruptions)
-        return tuple(x for x in current if x.instance_type == instance_type)
-
-    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
-        """Return the offers for a type of all regions, the cheapest first.
-
-        Of offers alike the cheapest alone.
-        """
-        current = self._current(now, savings_plans, reserved)
-        best: dict[tuple[str, str, int, Payment], CommitmentOffer] = {}
-        for offer in sorted(current, key=lambda x: x.usd_per_hour):
-            if offer.instance_type == instance_type:
-                best.setdefault((offer.region, offer.plan, offer.years, offer.payment), offer)
-        return tuple(best.values())
-
-    def _current(self, now: datetime, *translated: Translation) -> Iterator[Any]:
-        """Yield all that the newest answers say."""
-        for translate in translated:
-            for answer in newest_each(self._of[translate], now):
-                yield from answer
-
-
-class PriceSource(ABC):
-    """Implement `bot.ports.Prices` by the prices known at a time."""
-
-    @abstractmethod
-    def quoted(self, now: datetime) -> QuotedPrices:
-        """Return the prices that there are at `now`."""
-
-    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
-        """Return the listed, spot and Capacity Block prices known at `now`.
-
-        All regions where `region` is "".
-        """
-        return self.quoted(now).quotes(instance_type, region, now)
-
-    def spot_history(self, instance_type: str, now: datetime) -> Sequence[SpotChange]:
-        """Return the spot price changes known at `now`, oldest first."""
-        return self.quoted(now).spot_history(instance_type, now)
-
-    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
-        """Return the spot placement scores known at `now`, the best first."""
-        return self.quoted(now).placement(instance_type, now)
-
-    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
-        """Return the Spot Advisor's bands known at `now`, by region."""
-        return self.quoted(now).interruptions(instance_type, now)
-
-    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
-        """Return the Savings Plans and reserved instances offered for a type, as known at `now`."""
-        return self.quoted(now).commitment_offers(instance_type, now)
+        return self._changes[1]
 
 
 def listed(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
@@ -239,16 +228,17 @@ def listed(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
             usd = _usd(rate["pricePerUnit"].get("USD", "0"))
             if rate.get("unit", unit) == unit and usd > 0:
                 effective = str(term.get("effectiveDate", "unsaid"))[:10]
-                price = Price(
-                    kind,
-                    usd / hours,
-                    Market.ON_DEMAND,
-                    Basis.LISTED,
-                    region=of.get("regionCode", ""),
-                    asof=answer.at.date(),
-                    source=f"AWS Price List, effective {effective}",
+                prices.append(
+                    Price(
+                        kind,
+                        usd / hours,
+                        Market.ON_DEMAND,
+                        Basis.LISTED,
+                        region=of.get("regionCode", ""),
+                        asof=answer.at.date(),
+                        source=f"AWS Price List, effective {effective}",
+                    )
                 )
-                prices.append(price)
     return tuple(prices)
 
 
@@ -259,14 +249,8 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
 
     Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
     """
-    plain = {
-        "operatingSystem": "Linux",
-        "tenancy": "Shared",
-        "preInstalledSw": "NA",
-        "capacitystatus": "Used",
-        "marketoption": "OnDemand",
-    }
-    if "instanceType" in of and all(of.get(name, value) == value for name, value in plain.items()):
+    is_plain = all(of.get(name, value) == value for name, value in PLAIN_HOURS.items())
+    if "instanceType" in of and is_plain:
         return of["instanceType"], "Hrs", 1
 
     # Storage is told by its usage type, as attributes of it differ by service.
@@ -278,6 +262,17 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
     return "", "", 1
 
 
+PLAIN_HOURS = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+"""Attributes of an hour on demand.
+
+Without `marketoption` the list gives Capacity Block rows at $0.00.
+"""
 _STORAGE = re.compile(
     r"(?:[A-Z0-9]+-)?(?:EBS:VolumeUsage\.(?P<volume>\w+)|Storage\.SSD\.(?P<tier>\d+))"
 )
@@ -287,23 +282,24 @@ _HOURS_A_MONTH = 730
 
 def spot(pages: Pages, answer: ResponseInfo) -> tuple[SpotChange, ...]:
     """Translate DescribeSpotPriceHistory, Linux only."""
-    changes = []
-    for member in members(pages, "SpotPriceHistory"):
-        if member.get("ProductDescription", _LINUX[0]) not in _LINUX:
-            continue
-        time = required(member["Timestamp"], "Timestamp")
-        price = Price(
-            str(member["InstanceType"]),
-            _usd(member["SpotPrice"]),
-            Market.SPOT,
-            Basis.SPOT,
-            region=answer.region,
-            asof=time.date(),
-            source="EC2 spot price history",
-            zone=str(member.get("AvailabilityZone", "")),
+    return tuple(
+        (
+            time,
+            Price(
+                str(x["InstanceType"]),
+                _usd(x["SpotPrice"]),
+                Market.SPOT,
+                Basis.SPOT,
+                region=answer.region,
+                asof=time.date(),
+                source="EC2 spot price history",
+                zone=str(x.get("AvailabilityZone", "")),
+            ),
         )
-        changes.append((time, price))
-    return tuple(changes)
+        for x in members(pages, "SpotPriceHistory")
+        if x.get("ProductDescription", LINUX[0]) in LINUX
+        for time in [required(x["Timestamp"], "Timestamp")]
+    )
 
 
 def capacity_blocks(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:

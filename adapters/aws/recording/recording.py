@@ -13,7 +13,7 @@ from threading import Lock
 from adapters.aws.api.responses import RecordedResponses
 from adapters.aws.config import ReadingConfig
 from adapters.aws.events.notices import Notices
-from adapters.aws.files import MetricForm, Problems, form_of
+from adapters.aws.files import JSON_LINES, MetricForm, Problems, form_of
 from adapters.aws.inventory.snapshots import (
     JoinedInventory,
     Recent,
@@ -90,8 +90,9 @@ class Recording(PriceSource):
         self._lazy_from = _first_bin(self._waiting, grid) if self._waiting else sys.maxsize
         self._runs = TrainingRuns(feeding.get("run", []), grid)
         nodes = self._grids.get("node")
-        seen = last_seen(nodes) if nodes else None
-        self._inventories = JoinedInventory(self._snapshots, nodes, seen)
+        self._inventories = JoinedInventory(
+            self._snapshots, nodes, last_seen(nodes) if nodes else None
+        )
         self._named = Recent[tuple[Inventory, tuple[Labels, ...]]]()
         self._building = Lock()
 
@@ -240,7 +241,7 @@ def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
 def _reports(folder: Path, catalogue: Catalogue) -> tuple[Gatherer, Problems]:
     gatherer, problems = Gatherer(catalogue=catalogue), Problems()
     for path in sorted((folder / "neuron-monitor").glob("*.jsonl*")):
-        if path.name.endswith((".jsonl", ".jsonl.gz")):
+        if path.name.endswith(JSON_LINES):
             read_reports(
                 path,
                 str(path.relative_to(folder)),
