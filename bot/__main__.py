@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from bot.errors import TrnbotError, WrongInput
-from bot.settings.options import Options, read_options
-from bot.wiring.verbs import LINE, VERBS
+from bot.wiring.verbs import LINE, VERBS, Options, read_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

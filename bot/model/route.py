@@ -113,6 +113,8 @@ class Routes:
     finops_causes: tuple[Cause, ...] = ()
     """The causes that `finops` hears; none = money, and what is bought or kept for nothing."""
     mapping: OwnerMap = field(default_factory=OwnerMap)
+    suggestions: tuple[str, ...] = ()
+    """Channels that get suggestions at the time of the digest, three a week at most."""
 
     def owner(self, name: str, near: str = "") -> str:
         """Return the address of an owner.

@@ -377,6 +377,9 @@ KEYS: tuple[SettingKey, ...] = (
     _key("digest", "channels that get the weekly digest (a comma list)", _addresses),
     _key("digest_at",
         "when the digest is sent: mon 09:00 Europe/Berlin", read_weekly, "mon 09:00 UTC"),
+    _key("suggestions",
+        "channels that get suggestions when the digest is sent, three a week at most (a comma"
+        " list)", _addresses),
     _key("owners",
         "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
     _key("owners_file",

@@ -197,6 +197,7 @@ class Settings:
             self["digest"],
             str(self["digest_at"]),
             self["finops_causes"],
+            suggestions=self["suggestions"],
         )
 
     @property

@@ -21,8 +21,15 @@ from bot.model.window import DAY, HOUR
 from bot.ports import Ports
 from bot.settings.routes import routes_now
 from bot.watch.mute import mute
-from bot.watch.notify import Incident, group, notification_of, too_late
-from bot.watch.route import audience, listeners, with_owner
+from bot.watch.notify import (
+    Incident,
+    audience,
+    group,
+    listeners,
+    notification_of,
+    too_late,
+    with_owner,
+)
 from bot.watch.track import Lengths, PriceOf, at_peak, escalated, recent, track, value
 
 _LEVELS = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")

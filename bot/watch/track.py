@@ -23,7 +23,7 @@ from bot.model.policy import Policy
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
 from bot.model.window import HOUR, Window, month_of
-from bot.watch.route import claims_of, launcher_of
+from bot.watch.notify import claims_of, launcher_of
 
 
 def track(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import copytree
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from bot.app import App
@@ -16,15 +18,15 @@ from bot.grammar.registry import Command
 from bot.knowledge import load_knowledge
 from bot.model.money import counted
 from bot.model.request import User
-from bot.model.window import parse_duration
+from bot.model.window import parse_duration, parse_instant
 from bot.ports.work import audit
-from bot.settings.options import Options
 from bot.wiring.bills import record_bill
 from bot.wiring.environment import HOME, settings_of, terminal_user, wall_clock
 from bot.wiring.logs import audit_to
 from bot.wiring.programs import ToolCalls, installed, tool_ports
 from bot.wiring.source import open_account
 from bot.wiring.surfaces import command_hints
+from bot.wiring.verbs import Options
 
 
 def serve_tools(options: Options) -> int:
@@ -112,12 +114,50 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
     return draw
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuse in one sentence, as every other verb does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongInput(
+            f"'simulate': {message}; for example: simulate my-recording --seed 7 --scenario tiny."
+        )
+
+
+def simulator_parser() -> argparse.ArgumentParser:
+    """Return the grammar of `simulate`, which has more options than every other verb."""
+    from adapters.simulator.scenario import SCENARIOS
+
+    scenarios = "\n".join(f"  {name:10} {s.description}" for name, s in SCENARIOS.items())
+    shape = argparse.RawDescriptionHelpFormatter
+    p = _Parser("trnbot simulate", epilog=f"scenarios:\n{scenarios}", formatter_class=shape)
+    for name, facts in _ARGUMENTS.items():
+        p.add_argument(name, **facts)
+    return p
+
+
+_ARGUMENTS: Mapping[str, dict[str, Any]] = {
+    "folder": {"type": Path, "help": "a new folder"},
+    "--seed": {"type": int, "default": 7},
+    "--scenario": {"default": "demo"},
+    "--start": {"type": parse_instant, "help": "ISO 8601, UTC where no zone is said"},
+    "--days": {"type": float},
+    "--period": {"type": int, "help": "seconds a metric point covers"},
+    "--form": {"choices": ("parquet", "jsonl"), "default": "parquet"},
+    "--bill": {"choices": ("cur2", "focus1.2", "legacy"), "default": "cur2"},
+    "--bill-file": {"choices": ("parquet", "csv.gz"), "default": "parquet"},
+    "--logs": {"action": "store_true", "help": "write compilers' log lines too"},
+}
+
+
 def write_simulation(options: Options) -> int:
     """Write a simulated recording; the words are those of the simulator itself."""
-    from adapters.simulator.__main__ import write
+    from adapters.simulator.generate import Files, SimulationTiming, generate
 
     valued = [word for name, value in options.values.items() for word in (f"--{name}", value)]
-    write([*options.words[1:], *valued])
+    chosen = simulator_parser().parse_args([*options.words[1:], *valued])
+    timing = SimulationTiming(chosen.start, chosen.days, chosen.period)
+    files = Files(chosen.form, chosen.bill, chosen.bill_file, chosen.logs)
+    generate(chosen.folder, chosen.seed, chosen.scenario, timing, files)
     return 0
 
 

@@ -33,12 +33,12 @@ from bot.model.money import counted
 from bot.model.request import Request, User
 from bot.model.window import duration_text, parse_duration
 from bot.ports import ChatPorts
-from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.wiring.checks import arns_of
 from bot.wiring.environment import HOME, Drafts, settings_of, wall_clock
 from bot.wiring.source import open_account
 from bot.wiring.surfaces import chats, command_hints, teams_config
+from bot.wiring.verbs import Options
 
 _WAIT = timedelta(minutes=2)
 """How long a test waits for somebody who sees it."""

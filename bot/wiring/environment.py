@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from bot.errors import WrongInput
 
 if TYPE_CHECKING:
-    from bot.settings.options import Options
     from bot.settings.settings import Settings
+    from bot.wiring.verbs import Options
 
 STATE = Path(".trnbot")
 """The folder for all that the bot itself keeps in files."""

@@ -15,9 +15,9 @@ from bot.model.money import counted
 from bot.model.request import User
 from bot.model.window import parse_duration
 from bot.ports.work import audit
-from bot.settings.options import Options
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
 from bot.wiring.logs import audit_to
+from bot.wiring.verbs import Options
 
 _LASTS = "90d"
 _LONGEST = timedelta(days=366)

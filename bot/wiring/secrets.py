@@ -22,10 +22,10 @@ from adapters.store.sql import SqlStore
 from bot.errors import WrongInput, nearest
 from bot.model.money import counted
 from bot.ports import DocumentStore
-from bot.settings.options import Options
 from bot.settings.routes import words
 from bot.settings.settings import Settings
 from bot.wiring.environment import settings_of
+from bot.wiring.verbs import Options
 
 if TYPE_CHECKING:
     from adapters.aws.kms import DataKeys

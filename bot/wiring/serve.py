@@ -36,7 +36,6 @@ from bot.model.money import counted
 from bot.model.window import WEEK, Window, age_text, duration_text
 from bot.ports import Clock, Listener
 from bot.ports.work import LANE, Lane, leading
-from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.health import Background, Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
@@ -48,6 +47,7 @@ from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
 from bot.wiring.story import SHOWN as STORY_SHOWN
 from bot.wiring.story import SOURCE, StoryTeller, tells
+from bot.wiring.verbs import Options
 
 DEMO_SPEED = 120.0
 DEMO_SHOWN = timedelta(hours=10)

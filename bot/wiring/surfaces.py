@@ -16,9 +16,8 @@ from bot.grammar.registry import Command, Topic, commands_by_name
 from bot.model.notification import Delays
 from bot.model.spend import Filter
 from bot.ports import ChatPorts, CommandHint, Listener, People, Surface, Tell
-from bot.settings.options import LINE_OPTIONS, Options
 from bot.settings.settings import Settings
-from bot.wiring.verbs import VERBS
+from bot.wiring.verbs import LINE_OPTIONS, VERBS, Options
 
 
 class ChatSurface(Surface, Listener, People, Protocol):

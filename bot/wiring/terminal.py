@@ -19,10 +19,9 @@ from bot.model.limits import YEARS
 from bot.model.notification import Known
 from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_instant
-from bot.settings.options import LINE_OPTIONS, Options, typed_line
 from bot.wiring.environment import product_version, settings_of, terminal_user, wall_clock
 from bot.wiring.kept import Once
-from bot.wiring.verbs import VERBS
+from bot.wiring.verbs import LINE_OPTIONS, VERBS, Options, typed_line
 
 if TYPE_CHECKING:
     from bot.app import App

@@ -10,9 +10,9 @@ from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.errors import WrongInput
 from bot.grammar.registry import commands_by_name
-from bot.settings.options import read_options
 from bot.settings.settings import read_settings
 from bot.wiring.terminal import answer_line
+from bot.wiring.verbs import read_options
 from tests.answers.configuring import ask, refused
 
 assert ANSWERS

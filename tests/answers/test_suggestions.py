@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -12,19 +12,23 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
+from bot.answers.about.digest import post_due
 from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict, _room, _volumes
 from bot.app import App
+from bot.cards.card import Card
 from bot.costs.pricing import Pricing
 from bot.costs.suggestions import Suggestion
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.fleet import Inventory, Reservation, Volume
 from bot.model.labels import Labels
+from bot.model.notification import State
 from bot.model.policy import Policy
 from bot.model.reading import Reading
+from bot.model.route import Routes
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
-from tests.answers.configuring import ANYONE, app, ask, buttons, refused
+from tests.answers.configuring import ANYONE, app, ask, buttons, end, refused
 from tests.builders import NOON, alert, anomaly, instance, with_parts
 from tests.e2e.product import recording
 
@@ -148,3 +152,42 @@ def test_only_gp2_volumes_are_to_become_newer(bot: App) -> None:
 async def test_a_fleet_that_works_gets_no_suggestion(opened: OpenedSource) -> None:
     card = await ask(app(opened, MemoryStore()), "suggestions")
     assert (card.title, card.data["suggestions"]) == ("No suggestion", [])
+
+
+class Channel:
+    """Implement `bot.ports.Surface` of one channel that keeps what it is sent by its key."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, Card] = {}
+
+    async def posted(self, *_: str) -> dict[str, str]:
+        return {key: key for key in self.sent}
+
+    async def post(self, _: str, card: Card, key: str) -> str:
+        self.sent[key] = card
+        return key
+
+
+@pytest.mark.timeout(400)
+async def test_a_channel_gets_the_dearest_three_once_a_week_and_nothing_where_none_is_left(
+    wasteful: OpenedSource,
+) -> None:
+    channel, routes = Channel(), Routes(suggestions=("chat:C1",), digest_at="sun 23:00 UTC")
+    bot = app(wasteful, MemoryStore(), surfaces={"chat": channel}, routes=routes)
+    at = end(bot)
+    listed = [row["id"] for row in (await ask(bot, "suggestions")).data["suggestions"]]
+    reading = bot.ports.world.source.read(at)
+    for _ in range(2):
+        assert await post_due(bot.ports, State(), reading, at) == ()
+    (card,) = channel.sent.values()
+    assert [row["id"] for row in card.data["suggestions"]] == listed[:3]
+
+    quiet, later = Channel(), at + timedelta(days=6, hours=23)
+    declined = app(wasteful, MemoryStore(), surfaces={"chat": quiet}, routes=routes)
+    for name in listed:
+        await ask(declined, f"suggestions decline {name}")
+    assert await post_due(declined.ports, State(), reading, at) == ()
+    assert not quiet.sent
+    assert "no longer" not in refused(
+        await ask(declined, "unsubscribe suggestions", at=later, surface="chat")
+    )

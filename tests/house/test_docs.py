@@ -18,8 +18,7 @@ from bot.grammar.registry import COMMANDS
 from bot.model.causes import Cause
 from bot.policy.schema import SETTINGS
 from bot.settings.keys import KEYS, SettingKey
-from bot.settings.options import read_options, typed_line
-from bot.wiring.verbs import VERBS
+from bot.wiring.verbs import VERBS, read_options, typed_line
 from detectors.numbers import CONSTANTS
 from docs.generate import pages
 from docs.pages import FACTS_BEGIN

@@ -9,7 +9,7 @@ import pytest
 from botocore.validate import ParamValidator
 
 from adapters.simulator import SCENARIOS, Files, SimulationTiming, generate
-from adapters.simulator.__main__ import main
+from bot.__main__ import main
 from bot.errors import WrongInput
 from bot.model.causes import Cause
 from bot.model.labels import NAMES
@@ -174,8 +174,8 @@ def test_things_of_storage_and_reservations_are_in_the_inventory(causes: Path) -
 
 def test_the_command_line_writes_a_recording_into_a_new_folder(tmp_path: Path) -> None:
     folder = str(tmp_path / "x")
-    assert main([folder, "--seed", "5", "--scenario", "tiny", "--days", "0.1"]) == 0
-    assert main([folder, "--scenario", "tiny"]) == 2
+    assert main(["simulate", folder, "--seed", "5", "--scenario", "tiny", "--days", "0.1"]) == 0
+    assert main(["simulate", folder, "--scenario", "tiny"]) == 2
 
 
 def test_nothing_is_wrong_in_calm() -> None:

@@ -20,7 +20,7 @@ from bot.model.reading import Reading
 from bot.model.route import OwnerMap, OwnerRule, Routes
 from bot.policy.schema import default_policy
 from bot.settings.routes import read_mapping, read_routes
-from bot.watch.route import route, with_owner
+from bot.watch.notify import route, with_owner
 from bot.watch.tick import Rules, step
 from tests.builders import FIVE, NOON, alert, anomaly, reading
 

@@ -14,8 +14,7 @@ from bot.model.notification import Notification, Reason, State
 from bot.model.route import Routes
 from bot.policy.schema import default_policy
 from bot.settings.routes import read_owners, read_routes, route_of
-from bot.watch.notify import log_entry_of
-from bot.watch.route import audience, route
+from bot.watch.notify import audience, log_entry_of, route
 from bot.watch.tick import Rules, notify
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 from bot.answers.about.summary import Part, summary_card, summary_of
 from bot.answers.config.preview import week_data, week_words
@@ -279,6 +280,8 @@ log = logging.getLogger("trnbot.periodic")
 LATE = timedelta(days=1)
 """How long after its moment an answer is still worth posting, where nobody ticked in time."""
 MOST = 200
+_NOTHING = "nothing to say"
+"""Stands for the message of a moment at which there was none to send."""
 
 
 @dataclass(frozen=True)
@@ -306,8 +309,8 @@ class Periodical:
     """Follows "gets": `the weekly digest`."""
     sent: Documents[SentPeriodical]
     subscribed: Documents[Subscription]
-    draw: Callable[[Ports, State, Reading, datetime, datetime], Card]
-    """Draws the answer of the time before a moment, as of now; may block."""
+    draw: Callable[[Ports, State, Reading, datetime, datetime], Card | None]
+    """Draws the answer of the time before a moment, as of now; None for nothing to say. May block."""
     setting: str = ""
     named: Callable[[Routes], Sequence[str]] = lambda _: ()
     """The channels that the setting names."""
@@ -357,7 +360,7 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
     It stays due, and the next tick tries again.
     """
     failed = []
-    for periodical in (DIGEST, SUMMARY):
+    for periodical in PERIODICALS:
         # A channel that fails must not keep the others from their answers.
         for owed in await asyncio.to_thread(due, periodical, ports, now):
             try:
@@ -382,7 +385,9 @@ async def _post(owed: Due, ports: Ports, memory: State, reading: Reading, now: d
     if not message:
         card = await asyncio.to_thread(owed.what.draw, ports, memory, reading, owed.moment, now)
         await permitted()
-        message = await surface.post(channel, replace(card, public=True), owed.key)
+        message = _NOTHING
+        if card is not None:
+            message = await surface.post(channel, replace(card, public=True), owed.key)
     await asyncio.to_thread(note, SentPeriodical(owed.moment, message))
 
 
@@ -439,71 +444,64 @@ SUMMARY = Periodical(
 )
 
 
-@command(
-    "subscribe digest",
-    "Post the weekly digest in this channel.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
-    who=Role.ADMIN,
-    changes=True,
+SUGGESTIONS = Periodical(
+    "suggestions",
+    "suggestions, three a week at most",
+    Documents("suggestions.sent", SentPeriodical),
+    Documents("suggestions.subscriptions", Subscription),
+    lambda ports, _, __, ___, now: suggestions.weekly_card(suggestions.suggestions_of(ports, now)),
+    setting="TRNBOT_SUGGESTIONS",
+    named=lambda routes: routes.suggestions,
 )
-def subscribe_digest(
-    ports: Ports,
-    request: Request,
-    at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True),
-) -> Card:
-    """Write when this channel gets the digest."""
-    return _subscribe(DIGEST, ports, request, at, days=False)
+PERIODICALS = (DIGEST, SUMMARY, SUGGESTIONS)
+_WHEN = arg("", "day, time and time zone; those of the settings when left out", rest=True)
+_DAILY = arg("", "daily or a day, time and time zone; those of the digest when left out", rest=True)
 
 
-@command(
-    "unsubscribe digest",
-    "Stop the weekly digest in this channel.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=("unsubscribe digest",),
-    who=Role.ADMIN,
-    changes=True,
+def _register(
+    what: Periodical, summaries: tuple[str, str], *times: str, days: bool = False
+) -> None:
+    """Register the two commands by which a channel gets an answer and no longer does.
+
+    `times` are examples of when; where `days`, it may come every day.
+    """
+    subscribing, ending = summaries
+    name = f"subscribe {what.name}"
+    shared: dict[str, Any] = {
+        "needs": Needs.STATE,
+        "topic": Topic.COSTS,
+        "who": Role.ADMIN,
+        "changes": True,
+    }
+
+    def subscribe(ports: Ports, request: Request, at: str = _DAILY if days else _WHEN) -> Card:
+        return _subscribe(what, ports, request, at, days=days)
+
+    def unsubscribe(ports: Ports, request: Request) -> Card:
+        return _unsubscribe(what, ports, request)
+
+    examples = (name, *(f"{name} {when}" for when in times))
+    command(name, subscribing, examples=examples, **shared)(subscribe)
+    command(f"un{name}", ending, examples=(f"un{name}",), **shared)(unsubscribe)
+
+
+_register(
+    DIGEST,
+    ("Post the weekly digest in this channel.", "Stop the weekly digest in this channel."),
+    '"fri 16:00 America/New_York"',
 )
-def unsubscribe_digest(ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription; one that the settings name keeps getting the digest."""
-    return _unsubscribe(DIGEST, ports, request)
-
-
-@command(
-    "subscribe summary",
-    "Post the summary in this channel, daily or weekly.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=(
-        "subscribe summary",
-        "subscribe summary daily",
-        'subscribe summary "daily 08:30 Europe/Berlin"',
+_register(
+    SUMMARY,
+    ("Post the summary in this channel, daily or weekly.", "Stop the summary in this channel."),
+    "daily",
+    '"daily 08:30 Europe/Berlin"',
+    days=True,
+)
+_register(
+    SUGGESTIONS,
+    (
+        "Post suggestions in this channel, the three dearest a week; none where none is worth it.",
+        "Stop the suggestions in this channel.",
     ),
-    who=Role.ADMIN,
-    changes=True,
+    "tue",
 )
-def subscribe_summary(
-    ports: Ports,
-    request: Request,
-    at: str = arg(
-        "", "daily or a day, time and time zone; those of the digest when left out", rest=True
-    ),
-) -> Card:
-    """Write when this channel gets the summary."""
-    return _subscribe(SUMMARY, ports, request, at)
-
-
-@command(
-    "unsubscribe summary",
-    "Stop the summary in this channel.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=("unsubscribe summary",),
-    who=Role.ADMIN,
-    changes=True,
-)
-def unsubscribe_summary(ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription."""
-    return _unsubscribe(SUMMARY, ports, request)

@@ -20,7 +20,7 @@ from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
 from bot.settings.routes import route_of, routes_now, subscribe, subscriptions
-from bot.watch.route import route
+from bot.watch.notify import route
 
 _MOST, _FEW = 20, 6
 

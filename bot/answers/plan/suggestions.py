@@ -394,6 +394,14 @@ def suggestions_card(seen: Suggestions) -> Card:
     return Card(title, Tone.INFO, blocks, data)
 
 
+def weekly_card(seen: Suggestions) -> Card | None:
+    """List what is suggested unasked: the dearest of the week; None where nothing is."""
+    listed = seen.open[:WEEKLY]
+    if not listed:
+        return None
+    return suggestions_card(Suggestions(listed, {}))
+
+
 def suggestion_card(suggestion: Suggestion) -> Card:
     """Draw every step from readings to dollars a month."""
     blocks = compose(
