@@ -48,7 +48,7 @@ class Problems:
         for sentence, file in later._named.items():
             if len(self._named) < NAMED:
                 self._named.setdefault(sentence, file)
-            else:
+            elif sentence not in self._named:
                 self._rest[file] += 1
         self._rest.update(later._rest)
 

@@ -366,7 +366,7 @@ class SqlStore:
     ) -> int:
         """Drop documents of the shelves in `kept` written longer ago than said; return how many.
 
-        Drop also what was over, or decided as a line, for longer than `told` before the last tick,
+        Drop also what was over and is owed to nobody, or decided as a line, for longer than `told` before the last tick,
         what is older than its table in `tables` says, and ticks long past.
         """
         current, dropped = datetime.now(UTC), 0
@@ -380,7 +380,9 @@ class SqlStore:
             if last := _last_tick(connection):
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
                 long_ago = last.at - max(told, KEEP_SAID)
-                connection.execute(delete(SAID).where(SAID.c.over == 1, SAID.c.at < long_ago))
+                connection.execute(
+                    delete(SAID).where(SAID.c.over == 1, SAID.c.pending == 0, SAID.c.at < long_ago)
+                )
                 connection.execute(delete(LINES).where(LINES.c.at < long_ago))
                 for name, length in (tables or {}).items():
                     # The watch needs what has ended for a while.

@@ -163,7 +163,7 @@ class ConsoleAuth:
         if await asyncio.to_thread(self._documents.get, _ENDED, session.id) is not None:
             return None
         if not session.person:
-            return Visitor(READER, f"web:{session.id}")
+            return Visitor(READER, f"web:{session.id}") if self._token else None
         # The role is that of now: a rule that was taken away ends what a session may do.
         try:
             user = self.known.roles.user(*unpacked(session.person))
@@ -287,8 +287,9 @@ class ConsoleAuth:
         return session if genuine and session.until >= self._seconds() else None
 
     def _sign(self, session: Session) -> str:
-        person = f" {session.person}" if session.person else ""
-        return self._signed(f"session {session.id} {session.until}{person}")
+        # A session that the shared token began ends with that token, whatever key signs it.
+        begun_by = session.person or hmac.digest(self._token, b"session", "sha256").hex()
+        return self._signed(f"session {session.id} {session.until} {begun_by}")
 
     def _signed(self, text: str) -> str:
         return hmac.digest(self._key, text.encode(errors="replace"), "sha256").hex()

@@ -101,6 +101,11 @@ class Bucket:
         self._at = now
         return self._left
 
+    def resize(self, size: float, a_minute: float) -> None:
+        """Give it another size: what was used of it stays used."""
+        self._left += size - self._size
+        self._size, self._rate = size, a_minute / 60
+
     def take(self, amount: float, now: float) -> None:
         """Use some of it."""
         self._left = self.left(now) - amount
@@ -178,6 +183,7 @@ class Shares:
                 Bucket(lines, lines, now),
                 Bucket(limits.work, limits.work_a_minute, now),
             )
+        share.lines.resize(lines, lines)
         self._people[person] = share
 
         # Dictionaries keep their order: who asked longest ago comes first.

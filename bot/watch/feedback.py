@@ -183,10 +183,13 @@ def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[S
 def saved_within(
     alerts: Sequence[Alert], window: Window, running: Set[str], now: datetime
 ) -> list[Saving]:
-    """Return the savings among the alerts that ended in the window, up to `now`."""
+    """Return the savings among the alerts that ended in the window, up to `now`.
+
+    One that ended in the very instant of its start is of the window before.
+    """
     ended = [
         alert
         for alert in alerts
-        if alert.closed and window.start <= alert.closed <= min(window.end, now)
+        if alert.closed and window.start < alert.closed <= min(window.end, now)
     ]
     return savings(ended, running, now)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adapters.aws.api.responses import RecordedResponses, argument_and_account
-from adapters.aws.files import Problems
+from adapters.aws.files import NAMED, Problems
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.prices.quoted import QuotedPrices
@@ -414,3 +414,15 @@ def test_a_node_that_hyperpod_scaled_in_has_ended(tmp_path: Path) -> None:
     hyperpod(tmp_path, ("i-7", "Running"), at=later)
     gone = inventory(tmp_path, later).instances["i-8"]
     assert (gone.running, gone.ended_at) == (False, later)
+
+
+def test_a_sentence_that_is_named_already_is_not_counted_as_one_more() -> None:
+    named, later = Problems(), Problems()
+    for n in range(NAMED):
+        named.add("a", f"reason {n}")
+    later.add("a", "reason 0")
+    named.take(later)
+    assert len(named.sentences()) == NAMED
+    later.add("a", "another reason")
+    named.take(later)
+    assert named.sentences()[NAMED:] == ("a: 1 more of the kind.",)

@@ -277,6 +277,17 @@ def test_a_person_asks_60_lines_a_minute_and_is_told_when_to_ask_again() -> None
     shares.begin("chat:U1", "chat", Lane.QUICK)
 
 
+def test_a_token_that_is_made_anew_with_another_share_has_that_at_once() -> None:
+    shares = Shares(budgets.LIMITS, Seconds())
+    shares.begin("token:ci", "api", Lane.QUICK, lines=1)
+    with pytest.raises(OverBudget):
+        shares.begin("token:ci", "api", Lane.QUICK, lines=1)
+    for _ in range(2):
+        shares.begin("token:ci", "api", Lane.QUICK, lines=3)
+    with pytest.raises(OverBudget):
+        shares.begin("token:ci", "api", Lane.QUICK, lines=3)
+
+
 def test_who_worked_for_long_waits_for_more() -> None:
     seconds = Seconds()
     shares = Shares(budgets.LIMITS, seconds)

@@ -196,3 +196,16 @@ def test_what_ended_within_two_weeks_stays_however_short_the_retention(opened):
     opened.save(StateUpdate(alerts=ended, ticked_at=NOW))
     assert opened.prune({}, LATER, {"alerts": timedelta(hours=1)}) == 1
     assert [kept.id for kept in opened.load(NOW).alerts] == ["1", "14"]
+
+
+def test_an_end_that_a_channel_still_waits_for_is_not_forgotten(opened):
+    """A channel that was away for longer than the retention hears it once it is back."""
+    rest = {"reason": Reason.OVER, "alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1)}
+    old = NOW - 9 * LATER
+    entries = [
+        NotificationLogEntry(name, "c", at=old, message="1", over=True, digest="", **state, **rest)
+        for name, state in (("sent", {}), ("owed", {"pending": True}))
+    ]
+    opened.save(StateUpdate(notification_log=entries, ticked_at=NOW))
+    opened.prune({}, LATER)
+    assert [entry.id for entry in opened.load(NOW).notification_log] == ["owed"]

@@ -68,3 +68,10 @@ def test_the_card_says_that_it_is_an_estimate() -> None:
     card = savings_card(found, Window(NOON - timedelta(days=7), LATER), Coverage())
     assert card.title.startswith("About $100 an hour stopped: 1 alert ended after somebody acted")
     assert "Estimated" in repr(card.blocks)
+
+
+def test_an_end_at_the_instant_between_two_windows_is_of_one_of_them() -> None:
+    assert ACTED.closed
+    week = timedelta(days=7)
+    windows = (Window(ACTED.closed - week, ACTED.closed), Window(ACTED.closed, ACTED.closed + week))
+    assert [len(saved_within([ACTED], x, RUNNING, LATER)) for x in windows] == [1, 0]

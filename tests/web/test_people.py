@@ -299,6 +299,23 @@ async def test_a_session_cannot_be_written_by_who_knows_the_shared_token(provide
             assert (await console.client.get("/metrics", headers=cookie)).status == 401
 
 
+async def test_a_session_ends_with_the_shared_token_that_began_it(provider):
+    """Where people sign in by a provider too, whose secret signs the cookies of both."""
+    from aiohttp import web
+
+    from adapters.web.auth import ConsoleAuth
+
+    known = known_by(provider)
+    for token, status in (("leaked", 401), (SECRET, 200)):
+        answer = web.Response()
+        ConsoleAuth(token, MemoryShelf(), secure=False, known=known).begin(answer)
+        cookie = {"Cookie": f"trnbot_console={answer.cookies['trnbot_console'].value}"}
+        async with Console(known) as console:
+            assert (await console.client.get("/metrics", headers=cookie)).status == status
+        async with Console(known, secret="") as console:
+            assert (await console.client.get("/metrics", headers=cookie)).status == 401
+
+
 async def test_a_token_ends_by_time_and_by_being_revoked_and_guessing_it_is_bounded():
     async with Console(Known()) as console:
         headers = console.token("reader", name="one")

@@ -311,10 +311,12 @@ class EventListener:
         await self._forget_press(str(body.get("trigger_id") or ""))
 
     async def _forget_press(self, key: str) -> None:
-        token, outbox = self._pressed.pop(key, 0), self._ports.outbox
+        token, outbox = self._pressed.get(key, 0), self._ports.outbox
         if outbox and token:
+            # One that could not be dropped stays pressed: it was answered, and is not to be again.
             await asyncio.to_thread(PRESSES.drop, self._ports.documents, key)
             await asyncio.to_thread(outbox.release, f"press {key}", token)
+        self._pressed.pop(key, None)
 
     async def answer_left(self) -> None:
         """Answer, from time to time, what was pressed on a process that was killed before it did."""

@@ -161,7 +161,7 @@ def level_of(
 
 
 def _concerns(alert: Alert, where: Sequence[Filter]) -> bool:
-    """Return whether an alert's labels say nothing against the filters."""
+    """Return whether an alert's labels fit the filters; what it does not say fits none."""
     labels = dict(alert.anomaly.labels)
     return all(
         (labels.get(x.dimension, "") in x.values) is not x.negated

@@ -119,7 +119,9 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
     read = duration_text(max((x.read for x in queues), default=timedelta()))
     blocks = compose(
         _QUEUES.table(queues) if queues else None,
-        _REFUSED.table(refused, caption="Refused for want of capacity") if refused else None,
+        _REFUSED.table(refused, caption="Refused for want of capacity, whichever cluster asked")
+        if refused
+        else None,
         not queues
         and text(
             "No cluster tells how long its pods waited. Container Insights with enhanced "
