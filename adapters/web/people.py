@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from bot.errors import NotAllowed, Unavailable, WrongInput
-from bot.model.request import GROUP, Role, RoleRule, User
+from bot.model.request import GROUP, UNNAMED, Role, RoleRule, User
 from bot.ports.stores import Documents, DocumentStore
 
 if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session
 
-READER = User("web:local", "you")
+READER = User("web:local", UNNAMED)
 """Whoever opens a console that asks nobody who they are, or shows the token that all share."""
 METRICS = "metrics"
 """The scope of a token that reads the counters and the health, and nothing else."""

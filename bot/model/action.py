@@ -14,7 +14,7 @@ from bot.model.request import SignedBy
 
 
 class ActionKind(StrEnum):
-    """Name the kinds of action; each leaves the fleet as asked however often it is begun."""
+    """Name the kinds of action; of each, a step that was taken is not taken again."""
 
     STOP = "stop"
     """Stop instances that no group would start anew; their volumes stay."""
@@ -52,6 +52,11 @@ class ActionState(StrEnum):
         """Return whether a press decides what comes of it."""
         return self in (ActionState.PREPARED, ActionState.CONFIRMED)
 
+    @property
+    def ended(self) -> bool:
+        """Return whether nothing more is done."""
+        return self in (ActionState.WORKED, ActionState.FAILED, ActionState.CANCELLED)
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -59,6 +64,8 @@ class Progress:
 
     state: ActionState
     words: str
+    ordered: tuple[str, ...] = ()
+    """Targets that it was asked to change by this step."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,8 @@ class Action(SignedBy):
     """Account and region, and the cluster that the targets are of."""
     size: int | None
     """Nodes that a group is to have."""
-    usd_per_hour: Decimal
-    """What an hour of all that is touched costs."""
+    usd_per_hour: Decimal | None
+    """What an hour of all that is touched costs, None where that is not known."""
     saved_usd_per_hour: Decimal
     """What is no longer billed once it worked: commitments are billed all the same."""
     at: datetime
@@ -89,6 +96,12 @@ class Action(SignedBy):
     began_at: datetime | None = None
     words: str = ""
     """The provider's side of the story, in the newest sentence."""
+    before: int | None = None
+    """Nodes that the group was to have when it was weighed."""
+    ordered: tuple[str, ...] = ()
+    """Targets that the provider was asked to change: once each, whoever changes them back."""
+    answered: bool = False
+    """Whether those who pressed were told what came of it."""
 
     @property
     def title(self) -> str:

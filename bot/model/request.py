@@ -21,6 +21,8 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+UNNAMED = "you"
+"""The name of whoever a console lets in without knowing who it is."""
 GROUP = "group:"
 """Begins the name of a group where roles are given."""
 

@@ -232,8 +232,8 @@ class Actions(Protocol):
     def advance(self, action: Action, /) -> Progress:
         """Take the next step that the things still need, and return how far they are.
 
-        Asked again, it goes on from what it finds: a step is never taken twice. Raise
-        `Unavailable` where the provider refuses or cannot be asked.
+        Asked again, it goes on from what it finds and from what was ordered: a step is never taken
+        twice. Raise `Refused` where the provider refuses, `Unavailable` where it cannot be asked.
         """
         ...
 

@@ -151,7 +151,8 @@ def open_actor(settings: Settings) -> Actor:
     from adapters.aws.api.calls import Calls
     from adapters.aws.live.acting import Actor
 
-    calls = Calls(wall_clock, external_id=settings["aws.external_id"])
+    # A change is asked for once: whether it came about is looked up at the next tick.
+    calls = Calls(wall_clock, attempts=1, external_id=settings["aws.external_id"])
     return Actor(calls, settings["act.roles"])
 
 

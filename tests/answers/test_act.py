@@ -14,13 +14,15 @@ from adapters.store.memory import MemoryStore
 from bot.answers.plan.act import ACTIONS, advance_due, advanced
 from bot.app import App
 from bot.cards.card import Card
-from bot.errors import Unavailable
+from bot.errors import Refused, Unavailable
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.causes import Cause
 from bot.model.labels import Labels
+from bot.model.request import Request, User
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ADMIN, ANYONE, app, ask, buttons, refused
+from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 from tests.e2e.product import recording
 
@@ -106,6 +108,10 @@ async def test_above_a_sum_a_second_admin_has_to_press_and_readers_never_may(
     assert first.data["action"]["state"] == "waits for a second admin"
     assert "a second admin has to press" in refused(await ask(bot, confirm, ADMIN, at=IDLE_AT))
     assert not provider.advanced
+    # The second admin sees what the first one pressed for, before pressing.
+    assert (first.public, "pressed by" in str(first.blocks)) == (True, True)
+    shown = await ask(bot, f"act show {first.data['action']['id']}", SECOND, at=IDLE_AT)
+    assert buttons(shown)["Do it"].line == confirm
     second = await ask(bot, confirm, SECOND, at=IDLE_AT)
     assert second.data["action"]["state"] == "under way"
     assert len(provider.advanced) == 1
@@ -124,7 +130,7 @@ async def test_what_has_changed_or_is_old_is_not_done(watched: OpenedSource) -> 
     assert kept
     works = datetime(2026, 11, 7, 12, tzinfo=UTC)
     ACTIONS.put(bot.ports.stores.documents, kept.id, replace(kept, at=works))
-    assert "is not known to do nothing" in refused(await ask(bot, confirm, at=works))
+    assert "works, or may work" in refused(await ask(bot, confirm, at=works))
     assert (await ask(bot, cancel, at=works)).data["action"]["state"] == "cancelled"
     assert "cancelled already" in refused(await ask(bot, cancel, at=works))
     assert not provider.advanced
@@ -154,14 +160,16 @@ async def test_a_faulty_node_is_cordoned_and_only_old_volumes_are_deleted(
     ("line", "sentence"),
     [
         ("act stop i-0000", "No node that runs is called 'i-0000'"),
-        ("act stop", "takes 1 to 100 things"),
+        ("act stop", "Name 1 to 100 things"),
         ("act explode i-0000", "is no kind of action"),
         ("act scale lab/nothing nodes=4", "No managed node group of EKS is called 'lab/nothing'"),
+        ("act scale lab/lab-nodes region=eu-west-1", "No managed node group"),
+        ("act scale lab/lab-nodes lab/x nodes=2", "One node group is scaled at a time"),
         ("act scale lab/lab-nodes", "How many nodes?"),
         ("act scale lab/lab-nodes nodes=lots", "'lots' is no number of nodes"),
         ("act scale llama/llama-nodes nodes=1", "may work"),
         ("act delete vol-0000", "is no volume that nobody uses"),
-        ("act notebook trial region=mars", "Name one notebook and its region"),
+        ("act notebook trial region=mars", "names no such notebooks"),
         ("act stop i-0000 speed=2", "knows nodes= and region="),
         ("act confirm x0000", "There is no action 'x0000'"),
         ("act nothing-like-it", "No alert of the last 15 days"),
@@ -181,7 +189,7 @@ async def test_without_a_role_it_is_shown_and_cannot_be_pressed(watched: OpenedS
     assert not buttons(card)
     assert "Do it…" not in buttons(await ask(bot, f"alert {alerts[Cause.IDLE]}", at=IDLE_AT))
     ACTIONS.put(bot.ports.stores.documents, "x1", begun())
-    assert "may change nothing here" in refused(await ask(bot, "act confirm x1", at=IDLE_AT))
+    assert "cannot change anything here" in refused(await ask(bot, "act confirm x1", at=IDLE_AT))
 
     acting, alerts = await bot_at(watched, IDLE_AT, Provider())
     shown = buttons(await ask(acting, f"alert {alerts[Cause.IDLE]}", at=IDLE_AT))
@@ -197,12 +205,13 @@ def begun(**more: Any) -> Action:
 @pytest.mark.parametrize(
     ("step", "after", "state"),
     [
-        (Unavailable("Refused."), timedelta(0), ActionState.FAILED),
+        (Refused("Refused."), timedelta(0), ActionState.FAILED),
+        (Unavailable("Away."), timedelta(0), ActionState.UNDER_WAY),
         (Unavailable("Away."), timedelta(minutes=5), ActionState.UNDER_WAY),
         (Unavailable("Away."), timedelta(hours=2), ActionState.FAILED),
         (BEGUN, timedelta(minutes=59), ActionState.UNDER_WAY),
         (BEGUN, timedelta(minutes=61), ActionState.FAILED),
-        (DONE, timedelta(hours=3), ActionState.WORKED),
+        (DONE, timedelta(minutes=30), ActionState.WORKED),
     ],
 )
 def test_a_refusal_fails_at_once_an_absence_is_waited_out_and_time_ends_all(
@@ -212,11 +221,25 @@ def test_a_refusal_fails_at_once_an_absence_is_waited_out_and_time_ends_all(
     assert advanced(ports, begun(), NOON + after).state is state
 
 
-class Channel:
-    """Implement `bot.ports.Surface` of one channel."""
+def test_once_its_time_is_over_nothing_more_is_ordered() -> None:
+    provider = Provider(DONE)
+    ports = ports_over(object(), MemoryStore(), actions=provider)
+    assert advanced(ports, begun(), NOON + timedelta(days=1)).state is ActionState.FAILED
+    assert not provider.advanced
 
-    def __init__(self) -> None:
+
+class Channel:
+    """Implement `bot.ports.Surface` of one channel, which is away at first where so made."""
+
+    def __init__(self, away: int = 0) -> None:
         self.heard: list[tuple[str, str, Card]] = []
+        self.away = away
+
+    async def posted(self, *_: str) -> dict[str, str]:
+        if self.away:
+            self.away -= 1
+            raise Unavailable("The channel is away.")
+        return {}
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         self.heard.append((channel, "", card))
@@ -225,6 +248,24 @@ class Channel:
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         self.heard.append((channel, message, card))
         return key
+
+
+async def test_a_channel_that_is_away_and_a_provider_that_breaks_lose_no_outcome() -> None:
+    """Nor do they keep the tick, or the other actions, from going on."""
+    channel = Channel(away=1)
+    provider = Provider(ValueError("an answer that is no answer"), DONE)
+    ports = ports_over(object(), MemoryStore(), actions=provider, surfaces={"chat": channel})
+    ACTIONS.put(ports.stores.documents, "x1", begun(channel="chat:C1"))
+    results = [await advance_due(ports, NOON + timedelta(minutes=n)) for n in (5, 10, 15, 20)]
+    assert [len(failed) for failed in results] == [1, 1, 0, 0]
+    assert [card.title for *_, card in channel.heard] == ["Stop i-1: worked"]
+
+
+async def test_who_is_not_known_by_name_may_not_press(watched: OpenedSource) -> None:
+    bot, _ = await bot_at(watched, IDLE_AT, Provider())
+    ACTIONS.put(bot.ports.stores.documents, "x1", begun())
+    request = Request("act confirm x1", User(ADMIN, "you"), IDLE_AT, "chat", MEMBER)
+    assert "known by name" in refused(await bot.answer(request))
 
 
 async def test_it_is_said_where_it_was_pressed_whether_it_worked_and_once() -> None:

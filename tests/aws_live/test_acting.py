@@ -7,6 +7,7 @@ import json
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,8 +23,8 @@ from botocore.validate import validate_parameters
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import ACTING, Place, changing, policy, policy_text
 from adapters.aws.live.acting import Actor, cluster_token
-from bot.errors import Unavailable, WrongInput
-from bot.model.action import Action, ActionKind, ActionState
+from bot.errors import Refused, WrongInput
+from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.labels import Labels
 from tests.aws_live.test_moto import ec2, run
 from tests.builders import NOON
@@ -32,13 +33,20 @@ assert ec2, "a fixture"
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "123456789012"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/trnbot-acting"
-UNDER_WAY, WORKED = ActionState.UNDER_WAY, ActionState.WORKED
+UNDER_WAY, WORKED, FAILED = ActionState.UNDER_WAY, ActionState.WORKED, ActionState.FAILED
 
 
 def action(kind: ActionKind, *targets: str, size: int | None = None) -> Action:
     place = Labels(account=ACCOUNT, region="us-east-1", cluster="llama")
     zero = Decimal(0)
-    return Action("x1", kind, targets, place, size, zero, zero, NOON, "chat:U1", "dana")
+    made = Action("x1", kind, targets, place, size, zero, zero, NOON, "chat:U1", "dana")
+    return replace(made, before=8)
+
+
+def stepped(actor: Actor, begun: Action) -> tuple[Action, Progress]:
+    """Take a step as the bot does, which remembers what was ordered."""
+    progress = actor.advance(begun)
+    return replace(begun, ordered=(*begun.ordered, *progress.ordered)), progress
 
 
 @pytest.fixture
@@ -51,9 +59,15 @@ def test_nodes_are_stopped_once_and_it_is_seen_that_they_did(ec2: Any, actor: Ac
     stop = action(ActionKind.STOP, node)
     assert actor.rehearse(stop) == [f"EC2 would stop {node}."]
     assert state(ec2, node) == "running"
-    assert actor.advance(stop).state is UNDER_WAY
+    stop, progress = stepped(actor, stop)
+    assert (progress.state, progress.ordered) == (UNDER_WAY, (node,))
     assert state(ec2, node) == "stopped"
     assert actor.advance(stop).state is WORKED
+    # Whoever starts it again is not fought: it was ordered once.
+    ec2.start_instances(InstanceIds=[node])
+    assert "was started again" in actor.advance(stop).words
+    assert state(ec2, node) == "running"
+    assert actor.advance(action(ActionKind.STOP, "i-0a1b2c3d4e5f60718")).state is FAILED
 
 
 def state(ec2: Any, node: str) -> str:
@@ -68,7 +82,7 @@ def test_a_volume_goes_once_its_snapshot_is_whole_and_one_attached_again_stays(
     delete = action(ActionKind.DELETE, volume)
     assert len(actor.rehearse(delete)) == 1
     assert not ours(ec2)
-    assert actor.advance(delete).words == f"A snapshot of {volume} is made."
+    assert actor.advance(delete).words == f"A snapshot of {volume} is being made."
     # Begun again, as after a kill, it finds its snapshot and makes no second one.
     assert actor.advance(delete).words == f"{volume} is being deleted."
     assert len(ours(ec2)) == 1
@@ -78,7 +92,10 @@ def test_a_volume_goes_once_its_snapshot_is_whole_and_one_attached_again_stays(
     node = run(ec2, "trn1.2xlarge", "search")
     ec2.attach_volume(VolumeId=used, InstanceId=node, Device="/dev/sdf")
     progress = actor.advance(action(ActionKind.DELETE, used))
-    assert (progress.state, len(ours(ec2))) == (ActionState.FAILED, 1)
+    assert (progress.state, len(ours(ec2))) == (FAILED, 1)
+    # What somebody else deleted, without a snapshot of ours, is no success of ours.
+    gone = actor.advance(action(ActionKind.DELETE, "vol-0a1b2c3d4e5f60718"))
+    assert (gone.state, "without a snapshot" in gone.words) == (FAILED, True)
 
 
 def ours(ec2: Any) -> list[Any]:
@@ -94,7 +111,8 @@ def test_a_notebook_is_stopped(ec2: Any, actor: Actor) -> None:
     )
     stop = action(ActionKind.NOTEBOOK, "trial")
     assert "would stop the notebook trial" in actor.rehearse(stop)[0]
-    assert actor.advance(stop).state is UNDER_WAY
+    stop, progress = stepped(actor, stop)
+    assert progress.state is UNDER_WAY
     assert actor.advance(stop).state is WORKED
     with pytest.raises(WrongInput, match="does not run: SageMaker says Stopped"):
         actor.rehearse(stop)
@@ -105,7 +123,7 @@ def test_without_a_role_of_the_account_nothing_is_asked(actor: Actor) -> None:
     place = Labels(account="444455556666", region="us-east-1")
     zero = Decimal(0)
     other = Action("x1", ActionKind.STOP, ("i-1",), place, None, zero, zero, NOON, "U1", "")
-    with pytest.raises(Unavailable, match="No role may change anything in account 444455556666"):
+    with pytest.raises(Refused, match="No role may change anything in account 444455556666"):
         actor.rehearse(other)
 
 
@@ -151,10 +169,16 @@ def test_a_group_is_scaled_within_its_limits_and_has_worked_once_so_many_run() -
     names = {"clusterName": "llama", "nodegroupName": "trn"}
     changed = {**names, "scalingConfig": {"desiredSize": 4}}
     assert answers.asked[-1] == ("update_nodegroup_config", changed)
-    for running, expected in ((6, UNDER_WAY), (4, WORKED)):
-        answers = group(4, running)
-        assert Actor(answers, [ROLE]).advance(scale).state is expected  # type: ignore[arg-type]
+    ordered = replace(scale, ordered=scale.targets)
+    for desired, running, expected in ((4, 6, UNDER_WAY), (4, 4, WORKED), (7, 7, FAILED)):
+        answers = group(desired, running)
+        assert Actor(answers, [ROLE]).advance(ordered).state is expected  # type: ignore[arg-type]
         assert "update_nodegroup_config" not in dict(answers.asked)
+    # An autoscaler was there between the look and the press.
+    answers = group(6, 6)
+    with pytest.raises(Refused, match="is 6, and was 8 when this was weighed"):
+        Actor(answers, [ROLE]).advance(scale)  # type: ignore[arg-type]
+    assert "update_nodegroup_config" not in dict(answers.asked)
     too_many = action(ActionKind.SCALE, "llama/trn", size=9)
     with pytest.raises(WrongInput, match="may have 1 to 8 nodes"):
         Actor(group(8, 8), [ROLE]).rehearse(too_many)  # type: ignore[arg-type]
@@ -217,10 +241,13 @@ def test_a_lemon_is_cordoned_and_its_neighbour_is_not(
     cordon = action(ActionKind.CORDON, "i-2")
     assert "no new pod on ip-2 (i-2)" in actor.rehearse(cordon)[0]
     assert api.cordoned == {}
-    assert actor.advance(cordon).state is UNDER_WAY
+    cordon, progress = stepped(actor, cordon)
+    assert progress.state is UNDER_WAY
     assert api.cordoned == {"ip-2": True}
     assert actor.advance(cordon).state is WORKED
     assert len(api.heard) == 2
+    api.cordoned.clear()
+    assert "takes pods again" in actor.advance(cordon).words
     with pytest.raises(WrongInput, match="no Kubernetes node for i-9"):
         actor.rehearse(action(ActionKind.CORDON, "i-9"))
 

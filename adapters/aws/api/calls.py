@@ -28,6 +28,7 @@ from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
 from adapters.aws.api.operations import (
+    ACTING,
     DETAIL_RANK,
     Operation,
     Place,
@@ -56,7 +57,7 @@ from adapters.aws.api.outcomes import (
 from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
 from adapters.aws.api.responses import ResponseHistory, instant_of
 from adapters.aws.files import table
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Refused, Unavailable, WrongInput
 from bot.ports import Clock
 
 ATTEMPTS = 6
@@ -197,7 +198,8 @@ class Calls:
                 failed=Counter({declared.action: 1}), throttled=int(state is CallState.THROTTLED)
             )
         )
-        raise Unavailable(standing.problem)
+        failure = Refused if state is CallState.DENIED else Unavailable
+        raise failure(standing.problem)
 
     def pages(
         self,
@@ -279,7 +281,8 @@ class Calls:
         Botocore takes a broken body of JSON for an empty one, of XML for an error.
         """
         client = self._client(declared.service, place)
-        for _ in range(_GARBLED_ATTEMPTS):
+        # What changes something is asked for once.
+        for _ in range(1 if declared.policy == ACTING else _GARBLED_ATTEMPTS):
             try:
                 answer: Mapping[str, Any] = getattr(client, declared.operation)(**parameters)
             except ResponseParserError:

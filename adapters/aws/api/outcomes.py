@@ -31,6 +31,7 @@ from botocore.exceptions import (
 )
 
 from adapters.aws.api.operations import (
+    ACTING,
     DETAIL_RANK,
     Operation,
     call_price,
@@ -201,7 +202,10 @@ class Standing:
             CallState.DENIED: f"allow {actions} ({self.declared.policy}) to {declared.why}{sealed}",
             CallState.EXPIRED: credentials_remedy(self.code),
             CallState.THROTTLED: f"it is read again {again}",
-        }.get(self.state, f"it is tried again {again}")
+        }.get(
+            self.state,
+            "nothing was changed" if declared.policy == ACTING else f"it is tried again {again}",
+        )
         return f"{declared.title} in {self.where} is {self.state} ({self.code}); {remedy}."
 
 

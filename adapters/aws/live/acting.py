@@ -6,6 +6,7 @@ import base64
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from botocore.awsrequest import AWSRequest
 
 from adapters.aws.api.calls import Calls, NoData
 from adapters.aws.api.operations import Place, partition_of
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Refused, Unavailable, WrongInput
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.money import counted
 
@@ -51,11 +52,11 @@ class Actor:
 
     def _task(self, action: Action) -> Task:
         account, region = action.place.account, action.place.region
-        role = self._roles.get(account) or ("" if account else next(iter(self._roles.values()), ""))
-        if not role:
-            raise Unavailable(
-                f"No role may change anything in account {account}; TRNBOT_ACT_ROLES names those"
-                " that may."
+        role = self._roles.get(account, "")
+        if not role or not region:
+            place = f"account {account}" if account else "an account that is not known"
+            raise Refused(
+                f"No role may change anything in {place}; TRNBOT_ACT_ROLES names those that may."
             )
         return _TASKS[action.kind](self._calls, Place(region, role, account), action)
 
@@ -105,14 +106,19 @@ class StopTask(Task):
         described = self.instances({"instance-id": self._action.targets})
         states = {x["InstanceId"]: x["State"]["Name"] for x in described}
         running = [name for name, state in states.items() if state in _RUNNING]
+        if again := [name for name in running if name in self._action.ordered]:
+            words = f"{', '.join(again)} was started again, and is left alone."
+            return Progress(ActionState.FAILED, words)
         if running:
             self.ask("ec2", "stop_instances", InstanceIds=running)
-            return Progress(ActionState.UNDER_WAY, f"EC2 was asked to stop {', '.join(running)}.")
-        stopping = [name for name, state in states.items() if state.endswith("ing")]
-        if stopping:
+            words = f"EC2 was asked to stop {', '.join(running)}."
+            return Progress(ActionState.UNDER_WAY, words, tuple(running))
+        if missing := [name for name in self._action.targets if name not in states]:
+            return Progress(ActionState.FAILED, f"EC2 does not know {', '.join(missing)}.")
+        if stopping := [name for name, state in states.items() if state.endswith("ing")]:
             return Progress(ActionState.UNDER_WAY, f"{', '.join(stopping)}: still stopping.")
-        count = counted(len(states), "instance is", "instances are")
-        return Progress(ActionState.WORKED, f"{count} stopped, EC2 says.")
+        words = ", ".join(f"{name} is {state}" for name, state in states.items())
+        return Progress(ActionState.WORKED, f"EC2 says: {words}.")
 
 
 class ScaleTask(Task):
@@ -122,6 +128,7 @@ class ScaleTask(Task):
         """Say the number now and then; raise `WrongInput` where the group's limits forbid it."""
         scaling, size = self._group()["scalingConfig"], self._action.size
         least, most = scaling["minSize"], scaling["maxSize"]
+        self._refuse_change(scaling["desiredSize"])
         if size is None or not least <= size <= most:
             raise WrongInput(
                 f"The group {self._action.targets[0]} may have {least} to {most} nodes; change its"
@@ -132,27 +139,36 @@ class ScaleTask(Task):
 
     def advance(self) -> Progress:
         """Set the number where it is another; it worked once so many nodes run."""
-        group, size = self._group(), self._action.size
-        if group["scalingConfig"]["desiredSize"] != size:
-            cluster, name = self._names
-            scaling = {"desiredSize": size}
+        desired, size = self._group()["scalingConfig"]["desiredSize"], self._action.size
+        cluster, name = self._names
+        if desired != size and self._action.ordered:
+            words = f"Its desired size is {desired} by now: somebody changed it, and it is left so."
+            return Progress(ActionState.FAILED, words)
+        if desired != size:
+            self._refuse_change(desired)
             self.ask(
                 "eks",
                 "update_nodegroup_config",
                 clusterName=cluster,
                 nodegroupName=name,
-                scalingConfig=scaling,
+                scalingConfig={"desiredSize": size},
             )
-            return Progress(
-                ActionState.UNDER_WAY, f"EKS was asked for {counted(size or 0, 'node')}."
-            )
+            words = f"EKS was asked for {counted(size or 0, 'node')}."
+            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
 
-        cluster, name = self._names
         wanted = {"tag:eks:cluster-name": [cluster], "tag:eks:nodegroup-name": [name]}
         running = [x for x in self.instances(wanted) if x["State"]["Name"] in _RUNNING]
         words = f"The group has {counted(len(running), 'running node')}, {size} wanted."
         done = len(running) == size
         return Progress(ActionState.WORKED if done else ActionState.UNDER_WAY, words)
+
+    def _refuse_change(self, desired: int) -> None:
+        """Raise `Refused` where the group is to have another number than when it was weighed."""
+        if desired != self._action.before:
+            raise Refused(
+                f"The desired size of {self._action.targets[0]} is {desired}, and was"
+                f" {self._action.before} when this was weighed; nothing was changed."
+            )
 
     @property
     def _names(self) -> tuple[str, str]:
@@ -182,24 +198,36 @@ class DeleteTask(Task):
         volumes = self.ask("ec2", "describe_volumes", Filters=filters)["Volumes"]
         attached = [x["VolumeId"] for x in volumes if x["State"] == "in-use"]
         if attached:
-            words = f"{', '.join(attached)} is attached again: it is not deleted."
+            words = f"{', '.join(attached)} is attached again: nothing more is deleted."
             return Progress(ActionState.FAILED, words)
-        if not volumes:
-            count = counted(len(self._action.targets), "volume is", "volumes are")
-            return Progress(ActionState.WORKED, f"{count} deleted; the snapshots stay.")
-        return Progress(ActionState.UNDER_WAY, " ".join(map(self._step, volumes)))
+        if volumes:
+            words = " ".join(map(self._step, volumes))
+            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
+
+        lost = [name for name in self._action.targets if not self._snapshots(name)]
+        if lost:
+            words = f"{', '.join(lost)} is gone, without a snapshot of ours."
+            return Progress(ActionState.FAILED, words)
+        count = counted(len(self._action.targets), "volume is", "volumes are")
+        return Progress(ActionState.WORKED, f"{count} deleted; the snapshots stay.")
+
+    def _note(self, volume: str) -> str:
+        """Return the text by which a snapshot that was begun before is known again."""
+        return f"trnbot {self._action.id}: before {volume} is deleted"
+
+    def _snapshots(self, volume: str) -> list[Mapping[str, Any]]:
+        """Return the snapshots that this action made of a volume, but those that failed."""
+        filters = [{"Name": "description", "Values": [self._note(volume)]}]
+        answer = self.ask("ec2", "describe_snapshots", OwnerIds=["self"], Filters=filters)
+        return [x for x in answer["Snapshots"] if x["State"] != "error"]
 
     def _step(self, volume: Mapping[str, Any]) -> str:
         """Snapshot a volume, wait for the snapshot, or delete the volume."""
         name = volume["VolumeId"]
-        # A snapshot that was begun before is known by its text.
-        note = f"trnbot {self._action.id}: before {name} is deleted"
-        filters = [{"Name": "description", "Values": [note]}]
-        answer = self.ask("ec2", "describe_snapshots", OwnerIds=["self"], Filters=filters)
-        snapshots = [x for x in answer["Snapshots"] if x["State"] != "error"]
+        snapshots = self._snapshots(name)
         if not snapshots:
-            self.ask("ec2", "create_snapshot", VolumeId=name, Description=note)
-            return f"A snapshot of {name} is made."
+            self.ask("ec2", "create_snapshot", VolumeId=name, Description=self._note(name))
+            return f"A snapshot of {name} is being made."
         if not any(x["State"] == "completed" for x in snapshots):
             return f"The snapshot of {name} is at {snapshots[0].get('Progress') or '0%'}."
         if volume["State"] == "available":
@@ -220,9 +248,12 @@ class NotebookTask(Task):
     def advance(self) -> Progress:
         """Stop it where it runs; it worked once it is stopped."""
         name, status = self._action.targets[0], self._status()
+        if status == "InService" and self._action.ordered:
+            return Progress(ActionState.FAILED, f"{name} was started again, and is left alone.")
         if status == "InService":
             self.ask("sagemaker", "stop_notebook_instance", NotebookInstanceName=name)
-            return Progress(ActionState.UNDER_WAY, f"SageMaker was asked to stop {name}.")
+            words = f"SageMaker was asked to stop {name}."
+            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
         done = status in ("Stopped", "Failed", "Deleting")
         state = ActionState.WORKED if done else ActionState.UNDER_WAY
         return Progress(state, f"SageMaker says {status} of {name}.")
@@ -251,12 +282,14 @@ class CordonTask(Task):
         taking = [
             x["metadata"]["name"] for x in nodes if not x.get("spec", {}).get("unschedulable")
         ]
+        if taking and self._action.ordered:
+            words = f"{', '.join(taking)} takes pods again, and is left so."
+            return Progress(ActionState.FAILED, words)
         for name in taking:
             api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
         if taking:
-            return Progress(
-                ActionState.UNDER_WAY, f"Kubernetes was asked to cordon {', '.join(taking)}."
-            )
+            words = f"Kubernetes was asked to cordon {', '.join(taking)}."
+            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
         count = counted(len(nodes), "node takes", "nodes take")
         return Progress(ActionState.WORKED, f"{count} no new pod.")
 
@@ -310,6 +343,8 @@ class KubernetesApi:
         self._url, self._token = url.rstrip("/"), token
         certificate = base64.b64decode(authority).decode() or None
         self._context = ssl.create_default_context(cadata=certificate)
+        # Certificates of older clusters lack what a strict check asks for (Python 3.13 and later).
+        self._context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
     def nodes(self) -> Iterator[Mapping[str, Any]]:
         """Yield every node, page by page."""
@@ -334,11 +369,13 @@ class KubernetesApi:
             with urlopen(request, timeout=_TIMEOUT_S, context=self._context) as response:  # noqa: S310
                 answer: Mapping[str, Any] = orjson.loads(response.read())
         except HTTPError as error:
-            raise Unavailable(
-                f"The Kubernetes API refused it (HTTP {error.code}); give the acting role an access"
-                " entry that may get, list and patch nodes."
-            ) from None
-        except (OSError, ValueError) as error:
+            if error.code in (401, 403):
+                raise Refused(
+                    f"The Kubernetes API refused it (HTTP {error.code}); give the acting role an"
+                    " access entry that may get, list and patch nodes."
+                ) from None
+            raise Unavailable(f"The Kubernetes API answered HTTP {error.code}.") from None
+        except (OSError, ValueError, HTTPException) as error:
             raise Unavailable(
                 f"The Kubernetes API of the cluster gave no answer ({type(error).__name__})."
             ) from None

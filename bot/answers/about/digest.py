@@ -469,7 +469,7 @@ def _register(
     name = f"subscribe {what.name}"
     shared: dict[str, Any] = {
         "needs": Needs.STATE,
-        "topic": Topic.COSTS,
+        "topic": Topic.BOT,
         "who": Role.ADMIN,
         "changes": True,
     }

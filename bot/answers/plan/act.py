@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from threading import Lock
 
 from bot.answers.alerts.alerts import find_alert
 from bot.answers.cost.storage import unused_of
@@ -29,15 +32,16 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import committed_words
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
-from bot.errors import TrnbotError, Unavailable, WrongInput, nearest
+from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.alert import Alert
+from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
 from bot.model.fleet import LauncherKind, Market, Volume
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
-from bot.model.request import Request, Role, User
+from bot.model.request import UNNAMED, Request, Role, User
 from bot.model.window import Window, duration_text
 from bot.ports import Documents, Ports
 from bot.ports.work import audit, permitted
@@ -50,13 +54,21 @@ _VALID = timedelta(hours=1)
 """How long what was prepared may be confirmed: the fleet changes meanwhile."""
 _MOST = 100
 """Things that one press may touch."""
+_SAVES = {ActionKind.DELETE: "saves up to, less what the snapshots cost"}
+_CLAIMS = {"kubernetes.io/created-for/pvc/name", "ebs.csi.aws.com/cluster", "CSIVolumeName"}
+"""Tags by which Kubernetes marks the volumes of its claims (EBS CSI driver, tagging, 2026-11)."""
+_NOTEBOOK = re.compile(
+    r"(arn:aws[\w-]*:sagemaker:(?P<region>[\w-]+):\d+:notebook-instance/(?P<name>[\w-]+))", re.I
+)
+_STEPPING = Lock()
+"""Whoever presses, cancels or takes a step holds it: a lease lets its own process in twice."""
 _OFF = (
-    "The bot may change nothing here: TRNBOT_ACT_ROLES names no role that may"
+    "The bot cannot change anything here: TRNBOT_ACT_ROLES names no role that may"
     " (docs/acting.md says how to give it one)."
 )
 _EFFECTS: Mapping[ActionKind, str] = {
-    ActionKind.STOP: "The instances stop and keep their volumes; starting them again takes minutes,"
-    " and trn capacity may be gone by then.",
+    ActionKind.STOP: "The instances stop and keep their EBS volumes. What lies on their local disks"
+    " and in their memory is gone, and capacity for them may be gone when they start again.",
     ActionKind.SCALE: "EKS changes the group's desired size; its Auto Scaling group chooses which"
     " nodes end.",
     ActionKind.DELETE: "Each volume is deleted once a snapshot of it is whole; the snapshots stay,"
@@ -89,26 +101,26 @@ class Plan:
             return self.of(kind, anomaly.things)
 
         rows = [row for row in self._nodes if row.instance.id in anomaly.things and row.free]
-        groups = {
-            f"{row.instance.labels.cluster}/{row.instance.node_group}"
-            for row in rows
-            if row.instance.node_group
-        }
         if not rows:
-            raise WrongInput("None of the alert's nodes does nothing any more.")
-        if len(groups) == 1:
-            (group,) = groups
-            return self.of(ActionKind.SCALE, (group,), len(self._of_group(group)) - len(rows))
-        return self.of(kind, [row.instance.id for row in rows])
+            raise WrongInput("All nodes of the alert work again: there is nothing to stop.")
+        groups = {(_group_of(row), row.instance.labels.region) for row in rows}
+        if len(groups) > 1:
+            raise WrongInput(
+                "The alert's nodes are of several node groups: name them, by 'act stop' or"
+                " 'act scale'."
+            )
+        ((group, region),) = groups
+        if not group:
+            return self.of(kind, [row.instance.id for row in rows])
+        _, desired = self._managed(group, region)
+        return self.of(ActionKind.SCALE, (group,), desired - len(rows), region)
 
     def of(
         self, kind: ActionKind, targets: Sequence[str], size: int | None = None, region: str = ""
     ) -> Action:
         """Return the action that was asked for; raise `WrongInput` where it would do harm."""
         if not 0 < len(targets) <= _MOST:
-            raise WrongInput(
-                f"'act {kind}' takes 1 to {_MOST} things to act on; got {len(targets)}."
-            )
+            raise WrongInput(f"Name 1 to {_MOST} things after 'act {kind}'; got {len(targets)}.")
         weigh: Mapping[ActionKind, Callable[..., Action]] = {
             ActionKind.STOP: self._stop,
             ActionKind.SCALE: self._scale,
@@ -121,15 +133,20 @@ class Plan:
 
     def _stop(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Stop nodes that a rule says do nothing, and that nothing would start anew."""
-        rows = self._rows(targets)
+        rows, muted = self._rows(targets), self._muted()
         for row in rows:
             node = row.instance
-            if not row.free:
+            if not row.free or row.state is not NodeState.IDLE:
                 raise WrongInput(
-                    f"{node.id} is not known to do nothing ({row.state}): nothing was prepared."
+                    f"{node.id} works, or may work ({row.state}): nothing was prepared."
+                )
+            if node.id in muted:
+                raise WrongInput(
+                    f"The alert about {node.id} is muted ({muted[node.id]}): it may wait for"
+                    " something. 'silences' lists who muted what."
                 )
             if node.node_group or ((by := node.launched_by) and by.kind is LauncherKind.MACHINE):
-                group = node.node_group and f"{node.labels.cluster}/{node.node_group}"
+                group = _group_of(row)
                 way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
                 raise WrongInput(
                     f"{node.id} was launched by {node.launched_by or group}, which would start"
@@ -139,25 +156,45 @@ class Plan:
                 raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
         return self._action(ActionKind.STOP, targets, rows)
 
-    def _scale(self, targets: Sequence[str], size: int | None, _: str) -> Action:
-        """Give one group another number of nodes; a smaller one only where none of them works."""
-        name = targets[0]
-        groups = {
-            f"{cluster.name}/{group.name}": (cluster.labels, group.desired)
+    def _muted(self) -> dict[str, str]:
+        """Return the nodes of muted alerts, and what mutes each."""
+        alerts = self._ports.stores.alerts.load(self._request.at).alerts
+        return {
+            thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
+        }
+
+    def _managed(self, name: str, region: str) -> tuple[Labels, int]:
+        """Return the place of one `CLUSTER/GROUP` and its desired size, or raise `WrongInput`."""
+        groups = [
+            (f"{cluster.name}/{group.name}", cluster.labels, group.desired)
             for cluster in self._reading.inventory.eks
             for group in cluster.node_groups
-        }
-        if name not in groups or len(targets) > 1:
-            hint = nearest(name, groups, most=8, otherwise="write CLUSTER/GROUP")
+            if region in ("", cluster.labels.region)
+        ]
+        fitting = [(labels, desired) for known, labels, desired in groups if known == name]
+        if not fitting:
+            known = [known for known, *_ in groups]
+            hint = nearest(name, known, most=8, otherwise="write CLUSTER/GROUP")
             raise WrongInput(f"No managed node group of EKS is called '{name}'{hint}.")
+        if len(fitting) > 1:
+            places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
+            raise WrongInput(f"'{name}' is in several places ({places}); add region=.", "region")
+        return fitting[0]
+
+    def _scale(self, targets: Sequence[str], size: int | None, region: str) -> Action:
+        """Give one group another number of nodes; a smaller one only where none of them works."""
+        name = targets[0]
+        if len(targets) > 1:
+            raise WrongInput("One node group is scaled at a time.")
+        place, desired = self._managed(name, region)
         if size is None:
             raise WrongInput(f"How many nodes? Write: act scale {name} nodes=N.", "nodes")
 
-        # Nobody can vouch for a node that is not known to be the group's.
-        (place, desired), rows = groups[name], self._of_group(name)
+        # The list of groups is an hour old at most, that of nodes is of now: the larger one counts.
+        rows = self._of_group(name, place)
         working = [row.instance.id for row in rows if not row.free]
         unknown = max(0, desired - len(rows))
-        if size < desired and (working or unknown):
+        if size < max(desired, len(rows)) and (working or unknown):
             first = f"{working[0]} for one" if working else f"{unknown} are not known by name"
             raise WrongInput(
                 f"{counted(len(working) + unknown, 'node')} of {name} may work ({first}), and its"
@@ -165,8 +202,9 @@ class Plan:
             )
         # Priced by the mean of the nodes it has, since nobody knows which end.
         fewer, (price, saved) = desired - size, self._mean(rows)
-        amounts = abs(fewer) * price, fewer * saved
-        return self._made(ActionKind.SCALE, (name,), place, size, amounts)
+        amount = None if price is None else abs(fewer) * price
+        made = self._made(ActionKind.SCALE, (name,), place, (amount, fewer * saved))
+        return replace(made, size=size, before=desired)
 
     def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Delete volumes that have been attached to nothing for as long as the rule waits."""
@@ -179,14 +217,22 @@ class Plan:
             if name not in unused:
                 hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
                 raise WrongInput(f"'{name}' is no volume that nobody uses{hint}.")
+            claims = _CLAIMS & unused[name].thing.tags.keys()
+            if claims:
+                raise WrongInput(
+                    f"{name} belongs to a volume claim of Kubernetes (tag {min(claims)}): delete"
+                    " the claim there."
+                )
             if unused[name].since > self._request.at - waits:
                 raise WrongInput(
                     f"{name} was attached until {unused[name].since:%Y-%m-%d %H:%M} UTC; the rule"
                     f" waits {duration_text(waits)}."
                 )
-        price = sum((x.price.usd_per_hour for x in old if x.price), Decimal(0))
+        known = [x.price.usd_per_hour for x in old if x.price]
+        price = sum(known, Decimal(0))
         place = self._one_place([x.thing.labels for x in old])
-        return self._made(ActionKind.DELETE, targets, place, None, (price, price))
+        amount = price if len(known) == len(old) else None
+        return self._made(ActionKind.DELETE, targets, place, (amount, price))
 
     def _cordon(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Cordon nodes of one cluster of EKS."""
@@ -196,31 +242,33 @@ class Plan:
         if len(clusters) > 1 or not clusters <= known:
             raise WrongInput(
                 "Only nodes of one EKS cluster can be cordoned together; these are of"
-                f" {', '.join(sorted(clusters)) or 'none'}."
+                f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
             )
         action = self._action(ActionKind.CORDON, targets, rows)
         return replace(action, saved_usd_per_hour=Decimal(0))
 
     def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
-        """Stop one notebook; its price is what the bill says of its last week."""
-        places = {
-            (labels.account, labels.region)
-            for labels in (row.instance.labels for row in self._nodes)
-            if region in ("", labels.region)
-        }
-        if len(places) != 1 or len(targets) > 1:
-            raise WrongInput(
-                "Name one notebook and its region: act notebook NAME region=us-west-2.", "region"
-            )
-        ((account, where),) = places
+        """Stop one notebook; the bill of its last week says where it is and what it costs."""
         week = Window(self._request.at - timedelta(days=7), self._request.at)
         rows = self._ports.world.billing.tally(week, ("resource",)).rows
-        mine = [row for row in rows if row.key["resource"].endswith(f"/{targets[0].lower()}")]
-        hours = max((row.hours for row in mine), default=0.0)
-        paid = sum((row.money.amortised for row in mine), Decimal(0))
-        price = paid / Decimal(str(hours)) if hours else Decimal(0)
+        charges = {
+            match[1]: (row.hours, row.money.amortised)
+            for row in rows
+            if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
+            and match["name"].lower() == targets[0].lower()
+            and region in ("", match["region"])
+        }
+        if len(targets) > 1 or len(charges) != 1:
+            raise WrongInput(
+                f"The bill of the last week names {len(charges) or 'no'} such notebooks; name one,"
+                " and its region: act notebook NAME region=us-west-2.",
+                "region",
+            )
+        ((arn, (hours, paid)),) = charges.items()
+        where, account = arn.split(":")[3:5]
+        price = paid / Decimal(str(hours)) if hours else None
         place = Labels(account=account, region=where)
-        return self._made(ActionKind.NOTEBOOK, targets, place, None, (price, price))
+        return self._made(ActionKind.NOTEBOOK, targets, place, (price, price or Decimal(0)))
 
     def _rows(self, targets: Sequence[str]) -> list[NodeRow]:
         known = {row.instance.id: row for row in self._nodes}
@@ -230,29 +278,41 @@ class Plan:
                 raise WrongInput(f"No node that runs is called '{name}'{hint}.")
         return [known[name] for name in targets]
 
-    def _of_group(self, name: str) -> list[NodeRow]:
+    def _of_group(self, name: str, place: Labels) -> list[NodeRow]:
         """Return the nodes of `CLUSTER/GROUP` that run."""
+        where = (place.account, place.region)
         return [
             row
             for row in self._nodes
-            if f"{row.instance.labels.cluster}/{row.instance.node_group}" == name
+            if _group_of(row) == name
+            and (row.instance.labels.account, row.instance.labels.region) == where
         ]
 
     def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
         """Price what is touched by its nodes."""
-        price, saved = (len(rows) * mean for mean in self._mean(rows))
+        price, saved = self._mean(rows)
         place = self._one_place([row.instance.labels for row in rows])
-        return self._made(kind, targets, place, None, (price, saved))
+        amount = None if price is None else len(rows) * price
+        return self._made(kind, targets, place, (amount, len(rows) * saved))
 
-    def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal, Decimal]:
+    def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal | None, Decimal]:
         """Return the mean USD of an hour of nodes, and what of it stopping one saves.
 
-        What is committed is billed all the same.
+        None where the price of any is not known. What a commitment or a reservation holds is billed
+        all the same.
         """
-        price = sum((row.usd_per_hour for row in rows), Decimal(0))
-        committed = sum((row.committed_usd_per_hour for row in rows), Decimal(0))
-        n = max(1, len(rows))
-        return price / n, (price - committed) / n
+        if not rows:
+            return None, Decimal(0)
+        price = sum((row.usd_per_hour for row in rows), Decimal(0)) / len(rows)
+        saved = sum(
+            (
+                row.usd_per_hour - row.committed_usd_per_hour
+                for row in rows
+                if not row.instance.reservation
+            ),
+            Decimal(0),
+        )
+        return price if all(row.price for row in rows) else None, saved / len(rows)
 
     def _one_place(self, labels: Sequence[Labels]) -> Labels:
         """Return the account, region and cluster of all; raise `WrongInput` for several places."""
@@ -269,17 +329,16 @@ class Plan:
         kind: ActionKind,
         targets: Sequence[str],
         place: Labels,
-        size: int | None,
-        amounts: tuple[Decimal, Decimal],
+        amounts: tuple[Decimal | None, Decimal],
     ) -> Action:
         request, (price, saved) = self._request, amounts
-        stamp = repr((request.at, request.user.id, kind, targets, size))
+        stamp = repr((request.at, request.user.id, kind, targets, place))
         return Action(
             id="x" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
             kind=kind,
             targets=tuple(targets),
             place=place,
-            size=size,
+            size=None,
             usd_per_hour=price,
             saved_usd_per_hour=saved,
             at=request.at,
@@ -288,6 +347,12 @@ class Plan:
             channel=request.channel,
             thread=request.thread,
         )
+
+
+def _group_of(row: NodeRow) -> str:
+    """Return the `CLUSTER/GROUP` of a node, "" for one of no group."""
+    node = row.instance
+    return f"{node.labels.cluster}/{node.node_group}" if node.node_group else ""
 
 
 COLUMNS = Columns[Action](
@@ -302,7 +367,7 @@ COLUMNS = Columns[Action](
         lambda x: x.usd_per_hour,
         USD,
         "usd_per_hour",
-        "sum over its things of the price of an hour",
+        "sum over its things of the price of an hour; none where one of them is not known",
     ),
     Column(
         "saves $/h",
@@ -322,14 +387,24 @@ def action_card(
 ) -> Card:
     """Draw what would be done, to which things, for how many dollars, and who has to press."""
     price, saved = action.usd_per_hour, action.saved_usd_per_hour
-    month = price * HOURS_A_MONTH
-    facts = [("costs", f"{usd(price, digits=2)} an hour, {usd(month)} a month")]
+    facts = [("costs", "not known")]
+    if price is not None:
+        month = usd(price * HOURS_A_MONTH)
+        facts = [("costs", f"{usd(price, digits=2)} an hour, {month} a month")]
     if action.kind is not ActionKind.CORDON:
-        facts.append(("saves" if saved >= 0 else "adds", f"{usd(abs(saved), digits=2)} an hour"))
-    state = action.state.value
-    if second := needs_second(action, second_usd):
-        state = "two admins have to press" if not action.pressed else state
-    facts.append(("state", state))
+        verb = "adds" if saved < 0 else _SAVES.get(action.kind, "saves")
+        facts.append((verb, f"{usd(abs(saved), digits=2)} an hour"))
+    second = needs_second(action, second_usd)
+    if may:
+        is_new = second and not action.pressed
+        facts.append(("state", "two admins have to press" if is_new else action.state.value))
+    if action.pressed:
+        facts.append(("pressed by", ", ".join(action.confirmed_by)))
+    note = "Nothing changes before an admin presses."
+    if second:
+        note = f"From {usd(second_usd)} a month on, a second admin has to press as well."
+    committed = price is not None and saved > 0 and committed_words(price, price - saved)
+
     buttons = (
         Button("Do it", f"act confirm {action.id}", ButtonStyle.DANGER, confirm=f"{action.title}?"),
         Button("Cancel", f"act cancel {action.id}"),
@@ -339,34 +414,32 @@ def action_card(
         Facts(tuple(facts)),
         len(action.targets) > 1 and detail(", ".join(action.targets)),
         quiet(" ".join(rehearsed)) if rehearsed else None,
-        quiet(words) if (words := committed_words(price, price - saved)) and saved > 0 else None,
-        quiet(
-            f"From {usd(second_usd)} a month on, a second admin has to press as well."
-            if second
-            else "Nothing changes before an admin presses."
-        )
-        if may
-        else quiet(_OFF),
+        quiet(committed) if committed else None,
+        quiet(note if may else _OFF),
         Buttons(buttons) if may and action.state.waits else None,
     )
-    return Card(f"{action.title}?", Tone.WARNING, blocks, {"action": COLUMNS.record(action)})
+    data = {"action": COLUMNS.record(action)}
+    return Card(f"{action.title}?", Tone.WARNING, blocks, data, public=bool(action.pressed))
 
 
 def needs_second(action: Action, second_usd: Decimal) -> bool:
-    """Return whether what ends costs so much that two admins have to press; a cordon ends nothing."""
-    if action.kind is ActionKind.CORDON:
+    """Return whether two admins have to press: for what costs so much, or an amount not known.
+
+    A cordon ends nothing.
+    """
+    if action.kind is ActionKind.CORDON or not second_usd:
         return False
-    return second_usd > 0 and action.usd_per_hour * HOURS_A_MONTH >= second_usd
+    return action.usd_per_hour is None or action.usd_per_hour * HOURS_A_MONTH >= second_usd
 
 
 def progress_card(action: Action) -> Card:
     """Draw how far an action is that admins pressed for."""
     tones = {ActionState.WORKED: Tone.GOOD, ActionState.FAILED: Tone.ERROR}
     saved = action.saved_usd_per_hour
-    worth = (
-        f" · {usd(saved)} an hour saved" if saved > 0 and action.state is ActionState.WORKED else ""
-    )
-    title = f"{action.title}: {action.state}{worth}"
+    worth = ""
+    if saved > 0 and action.state is ActionState.WORKED:
+        up_to = "up to " if action.kind in _SAVES else ""
+        worth = f" · {up_to}{usd(saved)} an hour saved"
     pressed = " and ".join(action.confirmed_by) or "nobody"
     blocks = compose(
         text(action.words) if action.words else None,
@@ -374,6 +447,7 @@ def progress_card(action: Action) -> Card:
         Buttons((Button("Actions", "act list"),)),
     )
     data = {"action": COLUMNS.record(action)}
+    title = f"{action.title}: {action.state}{worth}"
     return Card(title, tones.get(action.state, Tone.INFO), blocks, data, public=True)
 
 
@@ -426,8 +500,9 @@ def act(
     if actions := ports.world.actions:
         rehearsed = actions.rehearse(action)
         ACTIONS.put(ports.stores.documents, action.id, action)
-        for name in ACTIONS.keys(ports.stores.documents, 2 * _REMEMBERED)[_REMEMBERED:]:
-            ACTIONS.drop(ports.stores.documents, name)
+        for name, older in ACTIONS.newest(ports.stores.documents, 2 * _REMEMBERED)[_REMEMBERED:]:
+            if older.state is not ActionState.UNDER_WAY:
+                ACTIONS.drop(ports.stores.documents, name)
     return action_card(action, rehearsed, ports.site.second_usd, may=actions is not None)
 
 
@@ -449,7 +524,7 @@ def _kept(ports: Ports, name: str) -> Action:
 
 @command(
     "act confirm",
-    "Do what was prepared; from a set sum on it takes the presses of two admins.",
+    "Do what was prepared; above a set sum two admins have to press.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -464,16 +539,31 @@ def act_confirm(ports: Ports, request: Request, name: str = arg(None, "the actio
     _kept(ports, name)
     if ports.world.actions is None:
         raise Unavailable(_OFF)
+    if request.user.name == UNNAMED:
+        raise NotAllowed("Who presses has to be known by name: sign in, or press in a chat.")
+    with _alone(ports, name):
+        action = _confirmed(ports, request, _kept(ports, name))
+    if action.state is ActionState.CONFIRMED:
+        return action_card(action, (), ports.site.second_usd, may=True)
+    return progress_card(action)
+
+
+@contextmanager
+def _alone(ports: Ports, name: str) -> Iterator[None]:
+    """Let nobody else press for, cancel or take a step of an action; raise `Unavailable` if one does."""
     outbox, lock = ports.stores.outbox, f"act {name}"
-    token = outbox.hold(lock)
-    if not token:
-        raise Unavailable(
-            "Somebody else presses for it right now; 'act list' says what came of it."
-        )
+    if not _STEPPING.acquire(blocking=False):
+        raise Unavailable("Somebody else presses right now; 'act list' says what came of it.")
     try:
-        return progress_card(_confirmed(ports, request, _kept(ports, name)))
+        token = outbox.hold(lock)
+        if not token:
+            raise Unavailable("Another process is at it; 'act list' says what came of it.")
+        try:
+            yield
+        finally:
+            outbox.release(lock, token)
     finally:
-        outbox.release(lock, token)
+        _STEPPING.release()
 
 
 def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
@@ -486,50 +576,58 @@ def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
         )
     if request.user.id in action.pressed:
         raise WrongInput("You pressed already; a second admin has to press as well.")
-    Plan(ports, request).of(action.kind, action.targets, action.size, action.place.region)
+    plan = Plan(ports, request)
+    weighed = plan.of(action.kind, action.targets, action.size, action.place.region)
 
     user = request.user
     action = replace(
         action,
+        usd_per_hour=weighed.usd_per_hour,
+        saved_usd_per_hour=weighed.saved_usd_per_hour,
         pressed=(*action.pressed, user.id),
         confirmed_by=(*action.confirmed_by, user.name or user.id),
         channel=request.channel or action.channel,
         thread=request.thread or action.thread,
     )
     if needs_second(action, ports.site.second_usd) and len(action.pressed) < 2:
-        words = (
-            f"What it touches costs {usd(action.usd_per_hour * HOURS_A_MONTH)} a month, so a second"
-            " admin has to press 'Do it' as well."
-        )
-        action = replace(action, state=ActionState.CONFIRMED, words=words)
+        action = replace(action, state=ActionState.CONFIRMED)
         ACTIONS.put(ports.stores.documents, action.id, action)
         return action
 
     # Written first: what a kill cuts off here, the next tick goes on with.
     action = replace(action, state=ActionState.UNDER_WAY, began_at=request.at, words="")
     ACTIONS.put(ports.stores.documents, action.id, action)
-    return advanced(ports, action, request.at)
+    action = advanced(ports, action, request.at)
+    if action.state.ended:
+        # Whoever pressed reads it in the answer.
+        action = replace(action, answered=True)
+        ACTIONS.put(ports.stores.documents, action.id, action)
+    return action
 
 
 def advanced(ports: Ports, action: Action, now: datetime) -> Action:
     """Take an action a step further and keep how far it is; may block.
 
-    It has failed where the provider refuses it at the first step, and where its time is over.
+    It has failed where the provider refuses it. Once its time is over nothing more is ordered: the
+    fleet is another by then.
     """
     assert ports.world.actions is not None
-    began = action.began_at or now
-    try:
-        progress = ports.world.actions.advance(action)
-    except TrnbotError as error:
-        # Refused at once it was never begun; later a tick may find the provider away.
-        refused = now == began or now - began > action.kind.patience
-        progress = Progress(ActionState.FAILED if refused else ActionState.UNDER_WAY, str(error))
-    if progress.state is ActionState.UNDER_WAY and now - began > action.kind.patience:
-        words = f"It has not worked within {duration_text(action.kind.patience)}: {progress.words}"
+    patience = action.kind.patience
+    if now - (action.began_at or now) > patience:
+        words = f"It was not seen to work within {duration_text(patience)}. {action.words}"
         progress = Progress(ActionState.FAILED, words)
-    action = replace(action, state=progress.state, words=progress.words)
+    else:
+        try:
+            progress = ports.world.actions.advance(action)
+        except (Refused, WrongInput) as error:
+            progress = Progress(ActionState.FAILED, str(error))
+        except TrnbotError as error:
+            progress = Progress(ActionState.UNDER_WAY, str(error))
+
+    ordered = tuple(dict.fromkeys((*action.ordered, *progress.ordered)))
+    action = replace(action, state=progress.state, words=progress.words, ordered=ordered)
     ACTIONS.put(ports.stores.documents, action.id, action)
-    if progress.state is not ActionState.UNDER_WAY:
+    if action.state.ended:
         who = User(action.pressed[-1] if action.pressed else action.by)
         audit("action", progress.state.value, who, line=action.title, because=progress.words)
     return action
@@ -547,12 +645,31 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
 )
 def act_cancel(ports: Ports, request: Request, name: str = arg(None, "the action's id")) -> Card:
     """Keep that it was cancelled; nothing changes."""
+    _kept(ports, name)
+    with _alone(ports, name):
+        action = _kept(ports, name)
+        if not action.state.waits:
+            raise WrongInput(f"It is {action.state} already; nothing was cancelled.")
+        action = replace(action, state=ActionState.CANCELLED, words="", answered=True)
+        ACTIONS.put(ports.stores.documents, name, action)
+    return progress_card(action)
+
+
+@command(
+    "act show",
+    "One action as it was prepared: its things, its dollars, who pressed.",
+    needs=Needs.DATABASE,
+    topic=Topic.PLANS,
+    examples=("act show x1234abcd",),
+    hidden=True,
+    figures=COLUMNS.sources("action"),
+)
+def act_show(ports: Ports, request: Request, name: str = arg(None, "the action's id")) -> Card:
+    """Show one by its id, with its buttons while it waits."""
     action = _kept(ports, name)
     if not action.state.waits:
-        raise WrongInput(f"It is {action.state} already; nothing was cancelled.")
-    action = replace(action, state=ActionState.CANCELLED, words="")
-    ACTIONS.put(ports.stores.documents, name, action)
-    return progress_card(action)
+        return progress_card(action)
+    return action_card(action, (), ports.site.second_usd, may=ports.world.actions is not None)
 
 
 @command(
@@ -573,7 +690,7 @@ def act_list(ports: Ports, request: Request) -> Card:
     blocks = compose(
         COLUMNS.table(actions, most=20) if actions else text("Nobody has prepared one."),
         quiet(_OFF) if ports.world.actions is None else None,
-        Buttons(tuple(Button(f"Do it: {x.title}", f"act confirm {x.id}") for x in waiting[:3]))
+        Buttons(tuple(Button(f"Look: {x.title}", f"act show {x.id}") for x in waiting[:3]))
         if waiting
         else None,
     )
@@ -586,27 +703,46 @@ def act_list(ports: Ports, request: Request) -> Card:
 async def advance_due(ports: Ports, now: datetime) -> tuple[str, ...]:
     """Take what is under way a step further, and say where it was pressed what came of it.
 
-    Returns a sentence for each channel that could not be told.
+    Returns a sentence for each channel that could not be told; the next tick tells it.
     """
     if ports.world.actions is None:
         return ()
     newest = await asyncio.to_thread(ACTIONS.newest, ports.stores.documents, _REMEMBERED)
     failed = []
-    for _, begun in newest:
-        if begun.state is not ActionState.UNDER_WAY:
-            continue
-        action = await asyncio.to_thread(advanced, ports, begun, now)
-        if action.state is ActionState.UNDER_WAY or not action.channel:
+    for name, begun in newest:
+        if begun.answered or begun.state.waits:
             continue
         try:
-            surface, channel = surface_of(action.channel, ports.site.surfaces)
+            action = await asyncio.to_thread(_stepped, ports, name, now)
+            if action.state.ended:
+                await _answer(ports, action)
+        # One that fails in whatever way keeps neither the others nor the tick.
+        except Exception as error:  # noqa: BLE001,RUF100
+            log.warning("%s was not followed: %s", begun.title, error)
+            failed.append(f"{begun.channel}: {error}")
+    return tuple(failed)
+
+
+def _stepped(ports: Ports, name: str, now: datetime) -> Action:
+    """Take the next step of an action as it stands now, where it is under way."""
+    with _alone(ports, name):
+        action = _kept(ports, name)
+        if action.state is ActionState.UNDER_WAY:
+            action = advanced(ports, action, now)
+    return action
+
+
+async def _answer(ports: Ports, action: Action) -> None:
+    """Say once, where it was pressed, what came of an action."""
+    if action.channel:
+        surface, channel = surface_of(action.channel, ports.site.surfaces)
+        card, key = progress_card(action), f"act-{action.id}"
+        # It may be there already, after a crash before that was written.
+        if key not in await surface.posted(channel, action.thread):
             await permitted()
-            card, key = progress_card(action), f"act-{action.id}"
             if action.thread:
                 await surface.reply(channel, action.thread, card, key)
             else:
                 await surface.post(channel, card, key)
-        except (TrnbotError, OSError, TimeoutError) as error:
-            log.warning("what came of %s was not told: %s", action.title, error)
-            failed.append(f"{action.channel}: {error}")
-    return tuple(failed)
+    answered = replace(action, answered=True)
+    await asyncio.to_thread(ACTIONS.put, ports.stores.documents, action.id, answered)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from bot.grammar.plain.senses import Sense, normalized
@@ -54,16 +54,16 @@ class Ranker:
     """Tell which commands a text may mean, from examples."""
 
     def __init__(self, examples: Iterable[Example]) -> None:
-        counted = [(Counter(_features(text)), command) for text, command in examples]
-        documents = Counter(feature for features, _ in counted for feature in features)
+        counted = [(_features(text), command) for text, command in examples]
+        documents = Counter(chain.from_iterable(x for blocks, _ in counted for x in blocks))
         self._rarity = {
             feature: math.log((1 + len(counted)) / (1 + number)) + 1
             for feature, number in documents.items()
         }
         weights: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         totals: defaultdict[str, float] = defaultdict(float)
-        for features, command in counted:
-            for feature, weight in self._weighted(features).items():
+        for blocks, command in counted:
+            for feature, weight in self._weighted(blocks).items():
                 weights[feature][command] += weight
                 totals[command] += weight
 
@@ -86,7 +86,7 @@ class Ranker:
         """Return every command for a masked text, the likeliest first; none where no word is known."""
         if not self.knows(text):
             return ()
-        weighted = self._weighted(Counter(_features(text)))
+        weighted = self._weighted(_features(text))
         length = sum(weighted.values())
         scores = {command: length * unseen for command, unseen in self._unseen.items()}
         for feature, weight in weighted.items():
@@ -100,30 +100,36 @@ class Ranker:
         ranked = (Ranked(command, odd / total) for command, odd in odds.items())
         return sorted(ranked, key=lambda entry: (-entry.share, entry.command))
 
-    def _weighted(self, features: Mapping[str, int]) -> dict[str, float]:
+    def _weighted(self, blocks: Iterable[Mapping[str, int]]) -> dict[str, float]:
         """Return the weights of known features: rare ones more, words and letters of one length."""
         weighted: dict[str, float] = {}
-        for letters in (False, True):
+        for features in blocks:
             block = {
-                feature: (1 + math.log(number)) * self._rarity[feature]
+                feature: rarity if number == 1 else (1 + math.log(number)) * rarity
                 for feature, number in features.items()
-                if feature.startswith("#") is letters and feature in self._rarity
+                if (rarity := self._rarity.get(feature))
             }
-            length = math.sqrt(sum(weight * weight for weight in block.values()))
+            length = math.hypot(*block.values())
             weighted |= {feature: weight / length for feature, weight in block.items()}
         return weighted
 
 
-def _features(text: str) -> Iterator[str]:
-    """Yield the words of a text, its pairs of words, and the runs of letters in each word."""
+def _features(text: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Count the words of a text with its pairs of words, and the runs of letters in each word."""
     words = text.split()
-    yield from words
-    yield from (f"{first} {second}" for first, second in pairwise(words))
-    for word in words:
-        padded = f" {word} "
-        for length in _RUNS:
-            for start in range(len(padded) - length + 1):
-                yield f"#{padded[start : start + length]}"
+    pairs = (f"{first} {second}" for first, second in pairwise(words))
+    return Counter([*words, *pairs]), Counter(chain.from_iterable(map(_runs_of, words)))
+
+
+@lru_cache(maxsize=16_384)
+def _runs_of(word: str) -> tuple[str, ...]:
+    """Return the runs of letters in a word; most words of the examples stand in several."""
+    padded = f" {word} "
+    return tuple(
+        f"#{padded[start : start + length]}"
+        for length in _RUNS
+        for start in range(len(padded) - length + 1)
+    )
 
 
 def masked(line: str, senses: Sequence[Sense]) -> str:
