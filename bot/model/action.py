@@ -1,4 +1,4 @@
-"""State what the bot may do to the fleet once admins press for it, and how far that is."""
+"""State a change of the fleet that admins press for, and how far it is."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Action(SignedBy):
-    """State one action: what is done to which things, what they cost, and who pressed for it."""
+    """State one action: the things it changes, their cost, and who pressed for it."""
 
     id: str
     kind: ActionKind

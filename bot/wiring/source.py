@@ -147,7 +147,7 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
 
 
 def open_actor(settings: Settings) -> Actor:
-    """Return what may change the fleet; its calls are counted apart from those that read."""
+    """Return the actor that changes the fleet; its calls are counted apart from those that read."""
     from adapters.aws.api.calls import Calls
     from adapters.aws.live.acting import Actor
 

@@ -145,7 +145,7 @@ def operations() -> Mapping[tuple[str, str], Operation]:
 
 @cache
 def changing() -> Mapping[tuple[str, str], Operation]:
-    """Return what changes something, and what is read to see whether it worked.
+    """Return the operations that change something, and those that see whether it worked.
 
     A role of its own may do it, and nothing else.
     """

@@ -239,7 +239,7 @@ class NotebookTask(Task):
     """Stop a notebook instance."""
 
     def rehearse(self) -> Iterator[str]:
-        """Say what the notebook is now; raise `WrongInput` where it does not run."""
+        """Say that the notebook runs; raise `WrongInput` where it does not run."""
         name, status = self._action.targets[0], self._status()
         if status != "InService":
             raise WrongInput(f"The notebook {name} does not run: SageMaker says {status}.")

@@ -80,7 +80,7 @@ _EFFECTS: Mapping[ActionKind, str] = {
 
 
 class Plan:
-    """Decide whether an action is safe by what is read now; every refusal is one sentence."""
+    """Decide whether an action is safe by the newest readings; every refusal is one sentence."""
 
     def __init__(self, ports: Ports, request: Request) -> None:
         self._ports, self._request = ports, request
@@ -88,7 +88,7 @@ class Plan:
         self._pricing = Pricing(ports).at(request.at)
 
     def of_alert(self, alert: Alert) -> Action:
-        """Return what would end an alert; raise `WrongInput` where nothing here would."""
+        """Return the action that would end an alert; raise `WrongInput` where none would."""
         anomaly, kind = alert.anomaly, alert.cause.facts.action
         if kind is None:
             ways = ", ".join(str(cause) for cause in Cause if cause.facts.action)
@@ -157,7 +157,7 @@ class Plan:
         return self._action(ActionKind.STOP, targets, rows)
 
     def _muted(self) -> dict[str, str]:
-        """Return the nodes of muted alerts, and what mutes each."""
+        """Return the nodes of muted alerts, and the reason of each."""
         alerts = self._ports.stores.alerts.load(self._request.at).alerts
         return {
             thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
@@ -248,7 +248,7 @@ class Plan:
         return replace(action, saved_usd_per_hour=Decimal(0))
 
     def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
-        """Stop one notebook; the bill of its last week says where it is and what it costs."""
+        """Stop one notebook; the bill of its last week tells its place and its price."""
         week = Window(self._request.at - timedelta(days=7), self._request.at)
         rows = self._ports.world.billing.tally(week, ("resource",)).rows
         charges = {
@@ -289,14 +289,14 @@ class Plan:
         ]
 
     def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
-        """Price what is touched by its nodes."""
+        """Price an action by its nodes."""
         price, saved = self._mean(rows)
         place = self._one_place([row.instance.labels for row in rows])
         amount = None if price is None else len(rows) * price
         return self._made(kind, targets, place, (amount, len(rows) * saved))
 
     def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal | None, Decimal]:
-        """Return the mean USD of an hour of nodes, and what of it stopping one saves.
+        """Return the mean USD of an hour of nodes, and the part of it that stopping one saves.
 
         None where the price of any is not known. What a commitment or a reservation holds is billed
         all the same.
@@ -385,7 +385,7 @@ COLUMNS = Columns[Action](
 def action_card(
     action: Action, rehearsed: Sequence[str], second_usd: Decimal, *, may: bool
 ) -> Card:
-    """Draw what would be done, to which things, for how many dollars, and who has to press."""
+    """Draw an action that waits: its things, its dollars, and who has to press."""
     price, saved = action.usd_per_hour, action.saved_usd_per_hour
     facts = [("costs", "not known")]
     if price is not None:
@@ -423,7 +423,7 @@ def action_card(
 
 
 def needs_second(action: Action, second_usd: Decimal) -> bool:
-    """Return whether two admins have to press: for what costs so much, or an amount not known.
+    """Return whether two admins have to press: from that sum a month on, or where none is known.
 
     A cordon ends nothing.
     """
@@ -479,7 +479,7 @@ def act(
         "", "ids of nodes or volumes, CLUSTER/GROUP, or a notebook's name", rest=True
     ),
 ) -> Card:
-    """Weigh it by what is read now, have the provider rehearse it, and keep it to be confirmed."""
+    """Weigh it by the newest readings, have the provider rehearse it, and keep it for a press."""
     words = targets.replace(",", " ").split()
     named = dict(word.split("=", 1) for word in words if "=" in word)
     names = [word for word in words if "=" not in word]
@@ -701,7 +701,7 @@ def act_list(ports: Ports, request: Request) -> Card:
 
 
 async def advance_due(ports: Ports, now: datetime) -> tuple[str, ...]:
-    """Take what is under way a step further, and say where it was pressed what came of it.
+    """Take all that is under way a step further, and tell the outcome where it was pressed.
 
     Returns a sentence for each channel that could not be told; the next tick tells it.
     """
@@ -733,7 +733,7 @@ def _stepped(ports: Ports, name: str, now: datetime) -> Action:
 
 
 async def _answer(ports: Ports, action: Action) -> None:
-    """Say once, where it was pressed, what came of an action."""
+    """Tell the outcome of an action once, where it was pressed."""
     if action.channel:
         surface, channel = surface_of(action.channel, ports.site.surfaces)
         card, key = progress_card(action), f"act-{action.id}"

@@ -324,7 +324,7 @@ def price(
 
 
 def managed_words(managed: Sequence[Price], prices: Sequence[Price]) -> str:
-    """Say what SageMaker asks for the same node beside plain EC2, "" where that is not known."""
+    """Say SageMaker's price of the same node beside plain EC2's, "" where that is not known."""
     pairs = [
         (price, plain)
         for price in managed
