@@ -181,6 +181,15 @@ async def test_of_several_alerts_of_a_cluster_the_one_that_fires_is_meant() -> N
     assert card.data["alert"] == firing.id
 
 
+async def test_an_alert_is_meant_by_the_run_that_it_is_about() -> None:
+    found = anomaly()
+    labels = replace(found.labels, job="llama-70b")
+    store = MemoryStore()
+    store.save(StateUpdate(alerts=[alert(replace(found, labels=labels), name="a1")]))
+    card = await app(Script(), Chat(), store).answer(ask("ack llama-70b"))
+    assert card.data["alert"] == "a1"
+
+
 async def test_snoozing_without_a_length_asks_and_with_one_mutes() -> None:
     chat = Chat()
     bot = app(Script(anomaly(), anomaly(at=NOON + FIVE)), chat)
