@@ -330,8 +330,9 @@ class ReplayClock:
 
     def seconds_left(self) -> float:
         """Return the real seconds until the next tick is due."""
-        left = self._next - self._raw() if self._next else timedelta(0)
-        return max(0.0, left.total_seconds() / self._speed)
+        if self._next is None:
+            return 0.0
+        return max(0.0, (self._next - self._raw()).total_seconds() / self._speed)
 
     def ticked(self) -> None:
         """Let recorded time pass the tick that has just run.

@@ -50,7 +50,10 @@ class WrongInput(TrnbotError):
 
 
 def refuse(*checks: tuple[bool, str]) -> None:
-    """Raise `WrongInput` with the sentence of the first check that holds."""
+    """Raise `WrongInput` with the sentence of the first check that holds.
+
+    All conditions are worked out before: none may rely on an earlier one.
+    """
     for is_wrong, sentence in checks:
         if is_wrong:
             raise WrongInput(sentence)

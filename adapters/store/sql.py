@@ -380,8 +380,10 @@ class SqlStore:
             if last := _last_tick(connection):
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
                 long_ago = last.at - max(told, KEEP_SAID)
+                # An end that is owed is kept for as long as its alerts are.
+                settled = or_(SAID.c.pending == 0, SAID.c.at < min(long_ago, last.at - KEEP_CLOSED))
                 connection.execute(
-                    delete(SAID).where(SAID.c.over == 1, SAID.c.pending == 0, SAID.c.at < long_ago)
+                    delete(SAID).where(SAID.c.over == 1, settled, SAID.c.at < long_ago)
                 )
                 connection.execute(delete(LINES).where(LINES.c.at < long_ago))
                 for name, length in (tables or {}).items():

@@ -193,4 +193,7 @@ def undoubled(card: Card, offered: Collection[str]) -> Card:
         else block
         for block in card.blocks
     )
-    return replace(card, blocks=tuple(block for block in blocks if block != Buttons(())))
+    return replace(
+        card,
+        blocks=tuple(block for block in blocks if not isinstance(block, Buttons) or block.buttons),
+    )

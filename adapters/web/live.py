@@ -238,7 +238,8 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
         if alert is not None and alert["closed_at"] is None
     ]
     loud = [(alert, words) for alert, words in firing if not alert["muted_by"]]
-    rows = [Wasting.of(alert, words) for alert, words in loud if words is not None][:MOST]
+    listed = [(alert, words) for alert, words in loud if words is not None][:MOST]
+    rows = [Wasting.of(alert, words) for alert, words in listed]
     return WasteStrip(
         True,
         tuple(rows),

@@ -85,9 +85,11 @@ class Column(Generic[Item]):
 
     def sum_of(self, items: Sequence[Item]) -> str:
         """Return the cell of the row of sums, "" of a column that is not added up."""
+        if not self.total:
+            return ""
         # What is not known of an item is left out of the sum: a part is told rather than none.
         values = [value for item in items if (value := self.of(item)) is not None]
-        return self.unit.write(sum(values, Decimal(0))) if self.total else ""
+        return self.unit.write(sum(values, Decimal(0)))
 
 
 def datum(key: str, of: Callable[[Item], Any], source: str = "", unit: Unit = TEXT) -> Column[Item]:
@@ -121,17 +123,14 @@ class Columns(Generic[Item]):
         """
         sums = (total, *(column.sum_of(items) for column in self.drawn[1:])) if total else ()
         lines = tuple(opens(item) for item in items) if opens else ()
-        rows = tuple(self.row(item) for item in items)
+        # Rows that open something are all drawn: a page has room for those that a chat folds away.
+        rows = tuple(self.row(item) for item in (items if opens else items[:most]))
         table = Table(self.headings, rows, sums, caption, lines=lines)
-        if most is None:
+        hidden = len(items) - (len(items) if most is None else most)
+        if most is None or hidden <= 0:
             return table
-
-        hidden = len(items) - most
         note = f"and {counted(hidden, f'more {noun}')}" if noun else rest.format(hidden)
-        first = folded(table, most, note)
-
-        # Rows that open something are all kept: a page has room for those that a chat folds away.
-        return first if opens else replace(first, every=())
+        return folded(table, most, note) if opens else replace(table, rest=note)
 
     def row(self, item: Item) -> tuple[str, ...]:
         """Return the cells of one item."""

@@ -67,7 +67,7 @@ async def test_elsewhere_the_answer_asks_which_alert(thread: str, channel: str) 
     bot, _, alert = await firing()
     card = await bot.answer(in_thread("why", thread, channel))
     assert card.data["error"].startswith(
-        f"Which alert? Name its id, its cluster or a node, for example {alert.id};"
+        f"Which alert? Name its id, its cluster, its run or a node, for example {alert.id};"
     )
 
 

@@ -105,7 +105,7 @@ def answer_view(card: Card, origin: Origin) -> Json:
         else block
         for block in card.blocks
     )
-    blocks = tuple(block for block in inside if block != Buttons(()))
+    blocks = tuple(block for block in inside if not isinstance(block, Buttons) or block.buttons)
     body = _under(card.title, Card(card.title, card.tone, blocks))
     submit = plain_text(main.text, VIEW_BUTTON)
     return _view(PRESS, card.title, body, private_metadata=metadata, submit=submit)

@@ -178,6 +178,7 @@ class EventListener:
         self._of, self._ports, self._seen, self._installs = of, ports, seen, installs
         self._refusals = Refusals()
         self._pressed: dict[str, int] = {}
+        self._answered: set[str] = set()
         """Tokens of the presses that this process answers."""
         self.tasks = Tasks(_report)
 
@@ -313,10 +314,12 @@ class EventListener:
     async def _forget_press(self, key: str) -> None:
         token, outbox = self._pressed.get(key, 0), self._ports.outbox
         if outbox and token:
-            # One that could not be dropped stays pressed: it was answered, and is not to be again.
+            # One that could not be dropped is tried again, and not answered again.
+            self._answered.add(key)
             await asyncio.to_thread(PRESSES.drop, self._ports.documents, key)
             await asyncio.to_thread(outbox.release, f"press {key}", token)
         self._pressed.pop(key, None)
+        self._answered.discard(key)
 
     async def answer_left(self) -> None:
         """Answer, from time to time, what was pressed on a process that was killed before it did."""
@@ -324,6 +327,8 @@ class EventListener:
             try:
                 keys = await asyncio.to_thread(PRESSES.keys, self._ports.documents, _PRESSES_MOST)
                 for key in keys:
+                    if key in self._answered:
+                        await self._forget_press(key)
                     if key in self._pressed:
                         continue
                     if token := await asyncio.to_thread(outbox.hold, f"press {key}"):

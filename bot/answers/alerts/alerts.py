@@ -60,7 +60,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         ids = [alert.id for alert in memory.alerts if alert.speaking]
         example = f", for example {ids[0]}" if ids else ""
         raise WrongInput(
-            f"Which alert? Name its id, its cluster or a node{example}; in an alert's thread"
+            f"Which alert? Name its id, its cluster, its run or a node{example}; in an alert's thread"
             " nothing needs to be named."
         )
 

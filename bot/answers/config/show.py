@@ -466,4 +466,6 @@ def settings_of(rule: str) -> list[Setting]:
 
 
 def _in_force(ports: Ports) -> tuple[Policy, Version | None]:
-    return ports.policy, next(iter(ports.stores.versions.versions(1)), None)
+    # The version first: one that is made meanwhile is never said to be in force with older values.
+    newest = next(iter(ports.stores.versions.versions(1)), None)
+    return ports.policy, newest

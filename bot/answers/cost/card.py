@@ -146,9 +146,10 @@ def _answer(
     tally = allocation.tally(window, by, where)
 
     # As many bars as can be told apart: hours of two days, days of two months, else months.
-    steps = ((timedelta(days=2), "hour"), (timedelta(days=62), "day"), (timedelta.max, "month"))
-    usual = (name for most, name in steps if window.length <= most)
-    step = next((name for name in by if name in TIMES), next(usual))
+    usual = "month"
+    if window.length <= timedelta(days=62):
+        usual = "day" if window.length > timedelta(days=2) else "hour"
+    step = next((name for name in by if name in TIMES), usual)
     groups = [name for name in by if name not in TIMES][:1]
     over_time = allocation.tally(window, [step, *groups], where)
 
