@@ -316,7 +316,7 @@ class Bill:
     def _open(self) -> duckdb.DuckDBPyConnection:
         """Open the copy of an earlier start, which is only read, or else a database in memory."""
         self._is_copy = False
-        if self._copy is not None and self._copy.exists():
+        if self._copy is not None:
             try:
                 if not is_private(self._copy):
                     raise PermissionError(self._copy)
@@ -324,6 +324,8 @@ class Bill:
                 os.utime(self._copy)
                 self._is_copy = True
                 return db
+            except FileNotFoundError:
+                pass
             except (duckdb.Error, OSError) as problem:
                 _log.info("%s is made anew: %s", self._copy.name, type(problem).__name__)
 

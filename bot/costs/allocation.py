@@ -252,7 +252,7 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
 def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> Tally:
     """Return the tally with changes that pass the filters; rows of nothing fall away.
 
-    The bill has applied every filter that is not on an owner.
+    They are filters on owners: the bill has applied all others.
     """
     rows: dict[RowKey, Spend] = {tuple(row.key.values()): row for row in tally.rows}
     passing = (x for x in changes if all(condition.keeps(x.key) for condition in where))

@@ -14,13 +14,6 @@ from bot.model.request import NOT_SERVED, Belonging, Effect, Manner, Request, Ro
 from bot.ports import People
 
 
-def _refuse_first(*refusals: tuple[bool, str]) -> None:
-    """Raise `NotAllowed` with the sentence of the first refusal that holds."""
-    for holds, sentence in refusals:
-        if holds:
-            raise NotAllowed(sentence)
-
-
 @dataclass(frozen=True)
 class Access:
     """Hold who may do what.
@@ -33,19 +26,15 @@ class Access:
 
     def admit(self, belonging: Belonging) -> None:
         """Raise `NotAllowed`, with none of the bot's data in it, for who does not belong here."""
-        standing = belonging.standing
-        _refuse_first(
-            (
-                standing is Standing.STRANGER and not belonging.organization,
+        if belonging.standing is Standing.STRANGER and not belonging.organization:
+            raise NotAllowed(
                 "The bot cannot tell which organization you belong to; "
-                "nothing was read or changed. Try again.",
-            ),
-            (standing is Standing.STRANGER, NOT_SERVED),
-            (
-                standing is Standing.GUEST and not self.guests,
-                "This bot does not answer guests; ask a member of the organization.",
-            ),
-        )
+                "nothing was read or changed. Try again."
+            )
+        if belonging.standing is Standing.STRANGER:
+            raise NotAllowed(NOT_SERVED)
+        if belonging.standing is Standing.GUEST and not self.guests:
+            raise NotAllowed("This bot does not answer guests; ask a member of the organization.")
 
     async def check(
         self, line: CommandLine, request: Request, people: Mapping[str, People]
@@ -54,24 +43,23 @@ class Access:
 
         Also where nobody asked for more than to read.
         """
-        given, user = request.user.role, request.user.id
-        _refuse_first(
-            (
-                line.shared and request.belonging.shared,
+        if line.shared and request.belonging.shared:
+            raise NotAllowed(
                 "People of another organization may read this channel, "
-                "so nothing is shared here; it stays with you.",
-            ),
-            (
-                request.manner is Manner.VIEWED and line.effect is not Effect.READS,
+                "so nothing is shared here; it stays with you."
+            )
+        if request.manner is Manner.VIEWED and line.effect is not Effect.READS:
+            raise NotAllowed(
                 f"'{line.command.name}' waits for a person to press it; "
-                "a link does no more than read.",
-            ),
-            (
-                given is Role.READER and line.effect in (Effect.CHANGES, Effect.SHARES),
+                "a link does no more than read."
+            )
+
+        given, user = request.user.role, request.user.id
+        if given is Role.READER and line.effect in (Effect.CHANGES, Effect.SHARES):
+            raise NotAllowed(
                 f"You may read here, and '{line.command.name}' does more;"
-                " an admin gives roles in TRNBOT_WEB_ROLES.",
-            ),
-        )
+                " an admin gives roles in TRNBOT_WEB_ROLES."
+            )
 
         lines = [part for part in (line, line.carried) if part and part.runs.who is Role.ADMIN]
         if not lines or Role.ADMIN in (given, await self.role(user, people)):

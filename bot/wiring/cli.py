@@ -114,6 +114,14 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
     return draw
 
 
+def _instant(text: str) -> datetime:
+    try:
+        return parse_instant(text)
+    except ValueError:
+        words = f"'{text}' is not a time; write 2026-11-20 or 2026-11-20T09:00"
+        raise argparse.ArgumentTypeError(words) from None
+
+
 class _Parser(argparse.ArgumentParser):
     """Refuse in one sentence, as every other verb does."""
 
@@ -139,7 +147,7 @@ _ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "folder": {"type": Path, "help": "a new folder"},
     "--seed": {"type": int, "default": 7},
     "--scenario": {"default": "demo"},
-    "--start": {"type": parse_instant, "help": "ISO 8601, UTC where no zone is said"},
+    "--start": {"type": _instant, "help": "ISO 8601, UTC where no zone is said"},
     "--days": {"type": float},
     "--period": {"type": int, "help": "seconds a metric point covers"},
     "--form": {"choices": ("parquet", "jsonl"), "default": "parquet"},

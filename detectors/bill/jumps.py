@@ -201,7 +201,8 @@ def _kind(line: Labels) -> tuple[str, ...]:
 
 def _like(bill: BillLines, line: Labels) -> list[int]:
     """Return the rows of the lines of one family with a line, itself included."""
-    return [i for i, x in enumerate(bill.lines) if _kind(x) == _kind(line)]
+    kind = _kind(line)
+    return [i for i, x in enumerate(bill.lines) if _kind(x) == kind]
 
 
 def _wide_jumps(bill: BillLines, judged: set[int], last: int, view: View) -> list[Jump]:
