@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 
 from bot.answers.about.summary import Part, Summary, home_card, summary_card
 from bot.answers.cost.month_end import MonthEnd, month_end_card
 from bot.answers.cost.why import CostChange, change_card
+from bot.answers.plan.act import action_card, progress_card
 from bot.answers.plan.roadmap import price_card
 from bot.answers.plan.suggestions import (
     Suggestions,
@@ -25,8 +27,10 @@ from bot.costs.suggestions import Suggestion, checkpoints, storage
 from bot.grammar.plain.ask import with_reading
 from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge
+from bot.model.action import Action, ActionKind, ActionState
 from bot.model.alert import Alert
 from bot.model.fleet import Market
+from bot.model.labels import Labels
 from bot.model.notification import Coverage
 from bot.model.price import Basis, Price
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -186,6 +190,16 @@ def suggested() -> Card:
     return suggestions_card(Suggestions(weighed(), {"s1": done, "s2": declined}))
 
 
+def acting() -> Action:
+    """Return two idle nodes that are to be stopped, half of whose cost is committed."""
+    place = Labels(account="111122223333", region="us-west-2", cluster="llama")
+    price = Decimal("43.00")
+    nodes = ("i-0a1b2c3d4e5f60718", "i-0b1b2c3d4e5f60718")
+    return Action(
+        "x1234abcd", ActionKind.STOP, nodes, place, None, price, price / 2, NOON, "chat:U1", "dana"
+    )
+
+
 def leads(
     starved: Callable[..., Alert], idle: Callable[..., Alert]
 ) -> Mapping[str, Callable[[], Card]]:
@@ -198,6 +212,11 @@ def leads(
         "price": price,
         "suggestions": suggested,
         "suggestions_none": lambda: suggestions_card(Suggestions((), {})),
+        "act": lambda: action_card(acting(), ["EC2 would stop both."], Decimal(20_000), may=True),
+        "act_off": lambda: action_card(acting(), (), Decimal(20_000), may=False),
+        "act_worked": lambda: progress_card(
+            replace(acting(), state=ActionState.WORKED, confirmed_by=("dana", "lee"))
+        ),
         "suggestion": lambda: suggestion_card(weighed()[0]),
         "why_cost": lambda: change_card(change(alerts=(starved(),))),
         "why_cost_team": lambda: change_card(change(Filter("team", ("vision",)))),
