@@ -25,7 +25,6 @@ from bot.cards.card import (
     Facts,
     Tone,
     compose,
-    detail,
     quiet,
     text,
 )
@@ -412,7 +411,7 @@ def action_card(
     blocks = compose(
         text(_EFFECTS[action.kind]),
         Facts(tuple(facts)),
-        len(action.targets) > 1 and detail(", ".join(action.targets)),
+        len(action.targets) > 1 and text(", ".join(action.targets)),
         quiet(" ".join(rehearsed)) if rehearsed else None,
         quiet(committed) if committed else None,
         quiet(note if may else _OFF),
