@@ -342,6 +342,9 @@ class Calls:
     def credentials(self, place: Place) -> Any:
         """Return botocore's credentials of a place, for requests that it does not send itself."""
         keys, _ = self._keys(place)
+        return self._credentials(keys)
+
+    def _credentials(self, keys: Mapping[str, str]) -> Any:
         return Credentials(*keys.values()) if keys else self._session.get_credentials()
 
     @cached_property
@@ -363,8 +366,7 @@ class Calls:
             return boto_client(service)
 
         url = boto_client("cloudwatch").meta.endpoint_url if service == OTEL else self.server.url
-        credentials = Credentials(*keys.values()) if keys else self._session.get_credentials()
-        signer = self.server.signer(region, credentials)
+        signer = self.server.signer(region, self._credentials(keys))
         return PromqlClient(url.rstrip("/"), signer, self._attempts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPException
@@ -61,19 +62,19 @@ class Actor:
         return _TASKS[action.kind](self._calls, Place(region, role, account), action)
 
 
-class Task:
+class Task(ABC):
     """Carry one action out, from whatever the provider says of its things now."""
 
     def __init__(self, calls: Calls, place: Place, action: Action) -> None:
         self._calls, self._place, self._action = calls, place, action
 
+    @abstractmethod
     def rehearse(self) -> Iterator[str]:
         """Yield a sentence for each call that would be made."""
-        raise NotImplementedError
 
+    @abstractmethod
     def advance(self) -> Progress:
         """Take the next step."""
-        raise NotImplementedError
 
     def ask(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
         """Return one answer; raise `Unavailable`."""
