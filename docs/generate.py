@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
 
 from adapters.aws.api.operations import ACTING, READING, policy_text
 from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manifest
 from bot.answers.all import ANSWERS
+from bot.grammar.plain.ranker import Counts, Example, count
 from bot.grammar.registry import index_page
 from bot.model.causes import Cause
 from bot.wiring.surfaces import command_hints
@@ -24,6 +28,8 @@ from docs.pages import (
 
 assert ANSWERS
 ROOT = Path(__file__).parents[1]
+COUNTS = "bot/grammar/plain/ranker.npz"
+"""Of the lines in plain words: too many to be counted at each start."""
 
 
 def pages() -> Mapping[str, str]:
@@ -67,6 +73,12 @@ def stack_files() -> Mapping[str, str]:
     }
 
 
+def counted() -> Counts:
+    """Count the lines in plain words."""
+    lines = csv.DictReader(_written("docs/plain_lines.csv").splitlines())
+    return count([Example(row["text"], row["command"]) for row in lines])
+
+
 def _written(name: str) -> str:
     """Return a page as it is, whose prose is written by hand; "" where there is none yet."""
     path = ROOT / name
@@ -74,7 +86,8 @@ def _written(name: str) -> str:
 
 
 def main() -> None:
-    """Write them."""
+    """Write them, and what the lines in plain words count to."""
+    np.savez_compressed(ROOT / COUNTS, **vars(counted()))
     for name, text in pages().items():
         (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / name).write_text(text, encoding="utf-8")

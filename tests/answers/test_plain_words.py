@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import time
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,7 @@ from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Tone
 from bot.errors import WrongInput
 from bot.grammar.line import attempted, understand
-from bot.grammar.plain.ranker import load_examples
+from bot.grammar.plain.ranker import Example, Ranker, load_counts, load_offers
 from bot.grammar.plain.readings import PlainReading, followed, mended, read_plain
 from bot.grammar.plain.senses import Names, families_of, misspelt, normalized, slips_of
 from bot.grammar.plain.times import find_times
@@ -31,16 +33,15 @@ from tests.cases import in_one_run
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LEAST = 0.95
+PLAIN_LINES = Path(__file__).parents[2] / "docs/plain_lines.csv"
 SELDOM = {
     "config cancel",
     "checklist reopen",
     "config import",
     "silences drop",
-    "words",
     "words forget",
     "config apply",
     "home",
-    "not-an-anomaly undo",
 }
 """Commands that a card's button or a name of its own leads to."""
 
@@ -411,20 +412,52 @@ async def test_a_term_is_explained(bot: App, line: str, term: str) -> None:
 
 def test_examples_stand_as_a_line_is_compared() -> None:
     """As `masked` writes them: the model is counted from them as they are."""
-    for entry in load_examples().values():
-        for text in entry.texts:
-            bare = re.sub(r"[{}]", "", text)
-            assert normalized(bare) == bare
-        assert all(attempted(line) for line in entry.lines)
+    with PLAIN_LINES.open(encoding="utf-8") as file:
+        examples = list(csv.DictReader(file))
+    for row in examples:
+        bare = re.sub(r"[{}]", "", row["text"])
+        assert normalized(bare) == bare
+    assert {row["command"] for row in examples} == set(load_offers())
+    assert all(attempted(line) for lines in load_offers().values() for line in lines)
 
 
 def test_every_command_that_is_asked_for_has_examples() -> None:
     typed_by_people = {made.name for made in commands_by_name(hidden=False)}
-    assert typed_by_people - set(load_examples()) <= SELDOM
+    assert typed_by_people - set(load_offers()) <= SELDOM
+
+
+def test_a_learnt_line_decides_as_far_as_a_line_is_like_it() -> None:
+    counts, learnt = load_counts(), (Example("gold nodes of the week", "idle"),)
+    plain, ranker = Ranker(counts), Ranker(counts, learnt)
+    share = {entry.command: entry.share for entry in ranker.rank("gold nodes of this week")}
+    assert share["idle"] == max(share.values()) > 0.5
+    assert sum(share.values()) == pytest.approx(1)
+    assert ranker.rank("gold nodes of the week")[0] == ("idle", pytest.approx(1))
+    assert ranker.rank("who is on call") == plain.rank("who is on call")
+    assert ranker.knows("gold")
+    assert not plain.knows("zzyzx")
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("got it, investigating", "ack"),
+        ("root cause?", "why"),
+        ("explain 3fa9c21", "why 3fa9c21"),
+        ("please check job.yaml before i start it", "preflight job.yaml"),
+        ("what in train.py needs rewriting for neuron", "cuda train.py"),
+    ],
+)
+def test_a_line_without_its_argument_offers_the_command_with_what_it_has(
+    line: str, offered: str
+) -> None:
+    reading = read(line)
+    assert reading
+    assert reading.line == offered
 
 
 async def test_what_is_pressed_after_a_line_is_learnt_and_can_be_forgotten(bot: App) -> None:
-    unclear = "money nodes problem"
+    unclear = "nodes money"
     offered = pressed(await ask(bot, unclear))
     assert len(offered) > 1
 
@@ -439,7 +472,7 @@ async def test_what_is_pressed_after_a_line_is_learnt_and_can_be_forgotten(bot: 
 
 
 async def test_what_somebody_else_asks_or_asks_later_is_not_learnt(bot: App) -> None:
-    unclear = "money nodes problem"
+    unclear = "nodes money"
     offered = pressed(await ask(bot, unclear))
     await ask(bot, "about")
     await ask(bot, offered[-1])

@@ -10,17 +10,19 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bot.answers.all import ANSWERS
 from bot.grammar.line import understand
+from bot.grammar.plain.ranker import load_counts
 from bot.grammar.registry import COMMANDS
 from bot.model.causes import Cause
 from bot.policy.schema import SETTINGS
 from bot.settings.keys import KEYS, SettingKey
 from bot.wiring.verbs import VERBS, read_options, typed_line
 from detectors.numbers import CONSTANTS
-from docs.generate import pages
+from docs.generate import counted, pages
 from docs.pages import FACTS_BEGIN
 from tests.cases import in_one_run
 
@@ -67,6 +69,12 @@ TYPED = sorted({line for page in PAGES for line in shell_lines(page)})
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_generated_pages_are_fresh(name: str) -> None:
     assert read(name) == pages()[name], "stale: run 'make docs' and commit what changed"
+
+
+def test_lines_in_plain_words_are_counted_as_they_are() -> None:
+    fresh, kept = vars(counted()), vars(load_counts())
+    stale = [name for name, counts in fresh.items() if not np.array_equal(counts, kept[name])]
+    assert not stale, "stale: run 'make docs' and commit what changed"
 
 
 @in_one_run

@@ -17,7 +17,7 @@ from bot.cards.card import Block, Button, Buttons, Card, Code, ShareButton, Text
 from bot.cards.words import grouped_words
 from bot.errors import NotAllowed, TrnbotError, Unavailable, WrongInput
 from bot.grammar.line import PREFIXES, Call, attempted, effect_of
-from bot.grammar.plain.ranker import Example, Ranker, load_ranker, masked
+from bot.grammar.plain.ranker import Example, Ranker, load_counts, masked
 from bot.grammar.plain.readings import MOST, PlainReading, followed, mended, read_plain
 from bot.grammar.plain.senses import Names, is_filler, names_of, senses_of
 from bot.model.fleet import Inventory
@@ -214,7 +214,7 @@ class PlainWords:
         """Count what this installation has learnt to the examples."""
         learnt = LEARNT.newest(self._ports.stores.documents, MOST_LEARNT)
         examples = (Example(entry.text, entry.command) for _, entry in learnt)
-        self._ranker = load_ranker(tuple(sorted(examples)))
+        self._ranker = Ranker(load_counts(), tuple(sorted(examples)))
 
     async def names(self, now: datetime) -> Names:
         """Return the names known now."""

@@ -1,26 +1,37 @@
 """Rank the commands that a line in plain words may mean, by lines that people wrote of each.
 
-A table of examples is the whole model: it is counted when the first line in plain words is read,
-and lines that an installation has learnt count like any of them. Naive Bayes over words, pairs of
-words and runs of letters (Rennie et al., Tackling the Poor Assumptions of Naive Bayes, 2003).
+The lines are counted when the product is built (`docs/plain_lines.csv` into `ranker.npz`); those
+that an installation has learnt are compared with a line as they stand. Naive Bayes over words,
+pairs of words and runs of letters (Rennie et al., Tackling the Poor Assumptions of Naive Bayes,
+2003).
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import chain, pairwise
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bot.grammar.plain.senses import Sense, normalized
 from bot.model.codec import table
 
-_RUNS = (3, 4)
-"""Letters of the runs that tell a word with a slip from another word."""
-_SMOOTHING = 0.05
-"""What each feature is taken to have been seen of every command: the best of six for other lines."""
+_RUN = 3
+"""Letters of a run: they tell a word with a slip from another word."""
+_SMOOTHING = 0.1
+"""What each feature is taken to have been seen of every command: the best of five for other lines."""
+_STEP = 1 / 16
+"""Of the logarithms, which are counted as bytes: finer steps rank no line better."""
+_ALIKE = 0.5
+"""How alike a line is to a learnt one at least, from 0 to 1, where that says anything of it."""
 _MASKED = (
     "pair",
     "alert",
@@ -34,6 +45,8 @@ _MASKED = (
     "window",
 )
 """Slots that stand in a line for what fills them."""
+
+_Blocks = tuple[Mapping[str, int], Mapping[str, int]]
 
 
 class Example(NamedTuple):
@@ -50,86 +63,146 @@ class Ranked(NamedTuple):
     share: float
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Hold the features of all examples by their hash, and how much each speaks for a command."""
+
+    commands: NDArray[np.str_]
+    unseen: NDArray[np.float32]
+    """The logarithm of a feature's share of each command that shows it in no example."""
+    features: NDArray[np.uint32]
+    """In order; each with its `rarity` in steps, and its gains from one of `starts` to the next."""
+    rarity: NDArray[np.uint8]
+    starts: NDArray[np.uint32]
+    places: NDArray[np.uint8]
+    """Of each gain its command."""
+    gains: NDArray[np.uint8]
+    """What a feature adds to a command's logarithm above `unseen`, in steps."""
+
+
+def count(examples: Sequence[Example]) -> Counts:
+    """Count the features of examples by command: rare features more, words and letters alike."""
+    counted = [(_features(text), command) for text, command in examples]
+    documents = Counter(chain.from_iterable(block for blocks, _ in counted for block in blocks))
+    rarity = {
+        feature: round((math.log((1 + len(counted)) / (1 + number)) + 1) / _STEP)
+        for feature, number in documents.items()
+    }
+    commands = sorted({command for _, command in counted})
+    weights: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    totals: defaultdict[str, float] = defaultdict(float)
+    for blocks, command in counted:
+        for feature, weight in _weighted(blocks, rarity).items():
+            weights[feature][command] += weight
+            totals[command] += weight
+
+    floor = _SMOOTHING * len(weights)
+    unseen = [math.log(_SMOOTHING / (totals[command] + floor)) for command in commands]
+    place_of = {command: place for place, command in enumerate(commands)}
+    features = sorted(weights, key=_hashed)
+    gains = [
+        (place_of[command], round(math.log(1 + weight / _SMOOTHING) / _STEP))
+        for feature in features
+        for command, weight in sorted(weights[feature].items())
+    ]
+    starts = np.cumsum([0, *(len(weights[feature]) for feature in features)])
+    return Counts(
+        commands=np.array(commands),
+        unseen=np.array(unseen, np.float32),
+        features=np.array([_hashed(feature) for feature in features], np.uint32),
+        rarity=np.array([rarity[feature] for feature in features], np.uint8),
+        starts=starts.astype(np.uint32),
+        places=np.array([place for place, _ in gains], np.uint8),
+        gains=np.array([gain for _, gain in gains], np.uint8),
+    )
+
+
+@dataclass(frozen=True)
 class Ranker:
-    """Tell which commands a text may mean, from examples."""
+    """Tell which commands a text may mean, from counted examples and from learnt ones."""
 
-    def __init__(self, examples: Iterable[Example]) -> None:
-        counted = [(_features(text), command) for text, command in examples]
-        documents = Counter(chain.from_iterable(x for blocks, _ in counted for x in blocks))
-        self._rarity = {
-            feature: math.log((1 + len(counted)) / (1 + number)) + 1
-            for feature, number in documents.items()
-        }
-        weights: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-        totals: defaultdict[str, float] = defaultdict(float)
-        for blocks, command in counted:
-            for feature, weight in self._weighted(blocks).items():
-                weights[feature][command] += weight
-                totals[command] += weight
-
-        floor = _SMOOTHING * len(weights)
-        self._unseen = {
-            command: math.log(_SMOOTHING / (total + floor)) for command, total in totals.items()
-        }
-        self._seen: Mapping[str, Mapping[str, float]] = {
-            feature: {
-                command: math.log(1 + weight / _SMOOTHING) for command, weight in of_command.items()
-            }
-            for feature, of_command in weights.items()
-        }
+    counts: Counts
+    learnt: Sequence[Example] = ()
 
     def knows(self, text: str) -> bool:
         """Return whether any word of a text stands in an example."""
-        return any(word in self._rarity for word in text.split())
+        words = text.split()
+        learnt = {word for example in self.learnt for word in example.text.split()}
+        return bool(learnt.intersection(words) or self._places(words))
 
     def rank(self, text: str) -> Sequence[Ranked]:
         """Return every command for a masked text, the likeliest first; none where no word is known."""
         if not self.knows(text):
             return ()
-        weighted = self._weighted(_features(text))
-        length = sum(weighted.values())
-        scores = {command: length * unseen for command, unseen in self._unseen.items()}
-        for feature, weight in weighted.items():
-            for command, gain in self._seen[feature].items():
-                scores[command] += weight * gain
+        counts, blocks = self.counts, _features(text)
+        places = self._places(chain.from_iterable(blocks))
+        rarity = {feature: int(counts.rarity[place]) for feature, place in places.items()}
+        weights = _weighted(blocks, rarity)
+        scores = sum(weights.values()) * counts.unseen
+        for feature, weight in weights.items():
+            seen = slice(counts.starts[places[feature]], counts.starts[places[feature] + 1])
+            scores[counts.places[seen]] += weight * _STEP * counts.gains[seen]
 
-        best = max(scores.values())
         # Of texts whose first command has a share of .8 or more, nine in ten mean it.
-        odds = {command: math.exp(score - best) for command, score in scores.items()}
-        total = sum(odds.values())
-        ranked = (Ranked(command, odd / total) for command, odd in odds.items())
+        odds = np.exp(scores - scores.max())
+        shares = dict(zip(counts.commands.tolist(), (odds / odds.sum()).tolist(), strict=True))
+        nearest = max(self.learnt, key=lambda example: _alike(text, example.text), default=None)
+        if nearest and (alike := _alike(text, nearest.text)) >= _ALIKE:
+            shares = {command: share * (1 - alike) for command, share in shares.items()}
+            shares[nearest.command] = shares.get(nearest.command, 0.0) + alike
+        ranked = (Ranked(command, share) for command, share in shares.items())
         return sorted(ranked, key=lambda entry: (-entry.share, entry.command))
 
-    def _weighted(self, blocks: Iterable[Mapping[str, int]]) -> dict[str, float]:
-        """Return the weights of known features: rare ones more, words and letters of one length."""
-        weighted: dict[str, float] = {}
-        for features in blocks:
-            block = {
-                feature: rarity if number == 1 else (1 + math.log(number)) * rarity
-                for feature, number in features.items()
-                if (rarity := self._rarity.get(feature))
-            }
-            length = math.hypot(*block.values())
-            weighted |= {feature: weight / length for feature, weight in block.items()}
-        return weighted
+    def _places(self, features: Iterable[str]) -> Mapping[str, int]:
+        """Return where the features stand that are known."""
+        hashes = {feature: _hashed(feature) for feature in features}
+        places = np.searchsorted(self.counts.features, np.array([*hashes.values()], np.uint32))
+        known = self.counts.features[np.minimum(places, len(self.counts.features) - 1)].tolist()
+        return {
+            feature: place
+            for (feature, hashed), place, found in zip(
+                hashes.items(), places.tolist(), known, strict=True
+            )
+            if hashed == found
+        }
 
 
-def _features(text: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+def _weighted(blocks: _Blocks, rarity: Mapping[str, int]) -> Mapping[str, float]:
+    """Return the weights of known features: rare ones more, words and letters of one length."""
+    weighted: dict[str, float] = {}
+    for features in blocks:
+        block = {
+            feature: (1 + math.log(number)) * rarity[feature]
+            for feature, number in features.items()
+            if feature in rarity
+        }
+        length = math.hypot(*block.values())
+        weighted |= {feature: weight / length for feature, weight in block.items()}
+    return weighted
+
+
+def _alike(text: str, other: str) -> float:
+    """Return how many features two texts share, from 0 to 1: the cosine of their counts."""
+    first, second = Counter(chain(*_features(text))), Counter(chain(*_features(other)))
+    shared = sum(first[feature] * second[feature] for feature in first.keys() & second.keys())
+    return shared / math.hypot(*first.values()) / math.hypot(*second.values())
+
+
+@lru_cache(maxsize=1_024)
+def _features(text: str) -> _Blocks:
     """Count the words of a text with its pairs of words, and the runs of letters in each word."""
     words = text.split()
     pairs = (f"{first} {second}" for first, second in pairwise(words))
-    return Counter([*words, *pairs]), Counter(chain.from_iterable(map(_runs_of, words)))
-
-
-@lru_cache(maxsize=16_384)
-def _runs_of(word: str) -> tuple[str, ...]:
-    """Return the runs of letters in a word; most words of the examples stand in several."""
-    padded = f" {word} "
-    return tuple(
-        f"#{padded[start : start + length]}"
-        for length in _RUNS
-        for start in range(len(padded) - length + 1)
+    runs = (
+        f"#{padded[start : start + _RUN]}"
+        for padded in (f" {word} " for word in words)
+        for start in range(len(padded) - _RUN + 1)
     )
+    return Counter([*words, *pairs]), Counter(runs)
+
+
+def _hashed(feature: str) -> int:
+    return zlib.crc32(feature.encode())
 
 
 def masked(line: str, senses: Sequence[Sense]) -> str:
@@ -142,29 +215,18 @@ def masked(line: str, senses: Sequence[Sense]) -> str:
     return text
 
 
-class CommandExamples(NamedTuple):
-    """Hold the lines of the grammar that a command is offered by, and texts that mean it."""
+@cache
+def load_offers() -> Mapping[str, Sequence[str]]:
+    """Read the lines of the grammar that each command is offered by; the first that fits counts.
 
-    lines: tuple[str, ...]
-    """Patterns with slots, as the table of readings has them; the first that can be filled counts."""
-    texts: tuple[str, ...]
+    They are patterns with slots, as the table of readings has them.
+    """
+    rows = table("bot.grammar.plain", "offers.csv")
+    return {row["command"]: row["lines"].split("|") for row in rows}
 
 
 @cache
-def load_examples() -> Mapping[str, CommandExamples]:
-    """Read the table of examples, by command."""
-    return {
-        row["command"]: CommandExamples(
-            tuple(row["lines"].split("|")), tuple(row["said"].split("|"))
-        )
-        for row in table("bot.grammar.plain", "examples.csv")
-    }
-
-
-@lru_cache(maxsize=2)
-def load_ranker(learnt: tuple[Example, ...] = ()) -> Ranker:
-    """Return a ranker of the table's examples and of those that an installation has learnt."""
-    written = (
-        Example(text, command) for command, entry in load_examples().items() for text in entry.texts
-    )
-    return Ranker((*written, *learnt))
+def load_counts() -> Counts:
+    """Read what was counted when the product was built."""
+    with (files("bot.grammar.plain") / "ranker.npz").open("rb") as file:
+        return Counts(**np.load(file))

@@ -12,7 +12,7 @@ from functools import cache
 from bot.cards.lines import quote
 from bot.errors import WrongInput
 from bot.grammar.line import amended, attempted, understand
-from bot.grammar.plain.ranker import Ranker, load_examples, load_ranker, masked
+from bot.grammar.plain.ranker import Ranker, load_counts, load_offers, masked
 from bot.grammar.plain.senses import (
     Names,
     Sense,
@@ -128,7 +128,7 @@ def read_plain(
     if asked and (term := term_of(asked["term"] or asked["last"])):
         return PlainReading((f"help {term}",), sure=True)
 
-    senses, ranker = senses_of(line, names, now), ranker or load_ranker()
+    senses, ranker = senses_of(line, names, now), ranker or Ranker(load_counts())
     content = [sense for sense in senses if not sense.weak]
     strange = [
         sense
@@ -313,15 +313,16 @@ class _Question:
         weights = dict(likely)
         lines: list[str] = []
         if candidates:
-            lines += self.apart(candidates[0].row)
+            if candidates[0].command in likely or not likely:
+                lines += self.apart(candidates[0].row)
             for command, candidate in by_command.items():
                 support = _TABLE * candidate.explained / candidates[0].explained
                 weights[command] = weights.get(command, 0.0) + support
         for command in sorted(weights, key=lambda command: -weights[command]):
             if command in by_command:
                 lines += by_command[command].lines
-            elif command in load_examples():
-                filled = map(self._fill, load_examples()[command].lines)
+            elif command in load_offers():
+                filled = map(self._fill, load_offers()[command])
                 lines += list(filter(None, filled))[:1]
         return tuple(dict.fromkeys(lines))
 
@@ -370,6 +371,7 @@ class _Question:
             "gpurun": gpu_run,
             "chiprun": names.twin(gpu_run) if gpu_run else "",
             "maincluster": names.main_cluster,
+            "mainrun": next(iter(names.of("run")), ""),
             "by": ",".join(dict.fromkeys(by)),
             "where": " ".join(
                 f"{name}{'!=' if negated else '='}{quote(','.join(values)) if any(values) else ''}"

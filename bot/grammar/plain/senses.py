@@ -185,7 +185,15 @@ _AMOUNTS = (
     (r"\$(\d[\d,]*(?:\.\d+)?)\s*m", "millions", "{}"),
     (r"(\d+(?:\.\d+)?)\s*(?:%|percent|prozent)", "percent", "{}%"),
     (r"([a-z][\w.-]*==[\w.]+)", "package", "{}"),
-    (r"([a-z]\d[a-z]\d[a-z0-9]{3,}|[a-z](?=[a-z]*\d)[0-9a-f]{8,11})", "alert", "{}"),
+    (r"([\w./-]+\.(?:json|py|sbatch|sh|tf|toml|txt|ya?ml))", "file", "{}"),
+    (r"(vol-[0-9a-f]+)", "volume", "{}"),
+    (r"(i-[0-9a-f]{4,})", "instance", "{}"),
+    (
+        r"([a-z]\d[a-z]\d[a-z0-9]{3,}|[a-z](?=[a-z]*\d)[0-9a-f]{8,11}"
+        r"|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,12})",
+        "alert",
+        "{}",
+    ),
     (r"\$?(\d[\d,]*(?:\.\d+)?)(?:\s*(?:usd|dollars?))?", "number", "{}"),
 )  # fmt: skip
 _EDGES = r"(?<![\w.$/-])", r"(?![\w/-]|\.\d)"
