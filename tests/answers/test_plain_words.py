@@ -456,6 +456,15 @@ def test_a_line_without_its_argument_offers_the_command_with_what_it_has(
     assert reading.line == offered
 
 
+async def test_two_questions_in_a_line_have_a_button_each(bot: App) -> None:
+    card = await ask(bot, "what is the eta of llama-70b and are we still on budget")
+    assert card.title == "Two questions"
+    assert pressed(card)[:2] == ["runs", "forecast"]
+    reading = read("cost by team and by cluster")
+    assert reading
+    assert reading.sure
+
+
 async def test_what_is_pressed_after_a_line_is_learnt_and_can_be_forgotten(bot: App) -> None:
     unclear = "nodes money"
     offered = pressed(await ask(bot, unclear))

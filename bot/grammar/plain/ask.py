@@ -305,6 +305,8 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
     if len(reading.lines) > 1:
         unsure, press = "can be read in more than one way", "choose"
         title = "Which of these do you mean?"
+    if reading.of_two:
+        unsure, press, title = "asks two questions", "press one", "Two questions"
     sentence = f"'{line.strip()[:80]}' {unsure}; did you mean {listed}?"
     advice = text(f"Nothing was looked up yet: {press}, or say it in other words.")
     return Unsure(sentence, Card(title, Tone.INFO, (advice, buttons), {"error": sentence, **data}))

@@ -62,6 +62,8 @@ class PlainReading:
     sure: bool
     others: tuple[str, ...] = ()
     """The next nearest readings of a line that is read surely."""
+    of_two: bool = False
+    """The line asks two questions, and its first two lines answer one each."""
 
     @property
     def line(self) -> str:
@@ -75,9 +77,14 @@ _TERM_ASKED = re.compile(
     r"|(?P<last>.+) what is a"
 )
 _UNLIKELY = 0.05
-"""A command that is no likelier than this is neither offered for it nor surely meant."""
+"""A command that is no likelier than this is not offered for it."""
+_MEANT = 0.12
+"""A command that is less likely is not surely meant, however well a row explains the line."""
 _LIKE = 0.7
 """How alike two words are, from 0 to 1, of which one is the other with a slip of the finger."""
+_SURELY = 0.6
+"""The likelihood from which each half of a line is taken for a question of its own."""
+_HALVES = re.compile(r"[;?]\s+|,?\s+(?:&|and|also|plus|und|et|y)\s+")
 _TABLE = 0.2
 """What it adds to a command's likelihood that a row of the table explains as much as any."""
 _LONG = ("send me", "stop sending", "no alert", "what is a", "my last change", "off gpus")
@@ -149,11 +156,26 @@ def read_plain(
     if any(sense.means or set(sense.fills) - {"unknown"} for sense in senses) and candidates:
         best = candidates[0]
         explained = not best.unexplained and len(best.lines) == 1 and not question.doubts(best.row)
-        if explained and (best.command in likely or not likely):
+        if explained and (likely.get(best.command, 0.0) >= _MEANT or not likely):
             lines = tuple(dict.fromkeys(text for entry in candidates for text in entry.lines))
             return PlainReading(lines[:1], sure=True, others=lines[1:MOST])
+
+    halves = [] if strange else _questions(line, names, now, ranker)
+    if len(halves) == 2:
+        likely |= {command: 2 + likely.get(command, 0.0) for command in halves}  # before all else
     offers = question.offers(candidates, likely)
-    return PlainReading(offers[:MOST], sure=False) if offers else None
+    answered = [command.name for offer in offers[:2] if (command := attempted(offer))]
+    of_two = len(halves) == 2 and set(answered) == set(halves)
+    return PlainReading(offers[:MOST], sure=False, of_two=of_two) if offers else None
+
+
+def _questions(line: str, names: Names, now: datetime, ranker: Ranker) -> list[str]:
+    """Return the commands that the halves of a line mean, where each surely means another."""
+    ranked = (
+        ranker.rank(masked(half, senses_of(half, names, now))) for half in _HALVES.split(line)
+    )
+    likeliest = [entries[0] for entries in ranked if entries]
+    return list(dict.fromkeys(entry.command for entry in likeliest if entry.share >= _SURELY))
 
 
 def mended(line: str, names: Names, now: datetime) -> str:
