@@ -59,7 +59,9 @@ class Actor:
             raise Refused(
                 f"No role may change anything in {place}; TRNBOT_ACT_ROLES names those that may."
             )
-        return _TASKS[action.kind](self._calls, Place(region, role, account), action)
+        return _TASKS[action.kind](
+            self._calls, Place(region, role, account, action.session), action
+        )
 
 
 class Task(ABC):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import zip_longest
 from threading import Lock
 
 from bot.answers.alerts.alerts import find_alert
@@ -31,7 +33,7 @@ from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.money import counted, usd
-from bot.model.request import UNNAMED, Request, Role, User
+from bot.model.request import PROGRAM, UNNAMED, Request, Role, User
 from bot.model.window import duration_text
 from bot.ports import Documents, Ports
 from bot.ports.work import audit, permitted
@@ -39,6 +41,8 @@ from bot.watch.deliver import surface_of
 
 log = logging.getLogger("trnbot.act")
 ACTIONS = Documents("actions", Action)
+_FOLLOWED = "actions_followed"
+"""Names the actions that every tick looks at; the actions themselves are in their own collection."""
 _REMEMBERED = 200
 _VALID = timedelta(hours=1)
 """How long what was prepared may be confirmed: the fleet changes meanwhile."""
@@ -155,7 +159,8 @@ def progress_card(action: Action) -> Card:
     )
     data = {"action": COLUMNS.record(action)}
     title = f"{action.title}: {action.state}{worth}"
-    return Card(title, tones.get(action.state, Tone.INFO), blocks, data, public=True)
+    tone = tones.get(action.state, Tone.INFO)
+    return Card(title, tone, blocks, data, public=not action.private)
 
 
 @command(
@@ -246,7 +251,7 @@ def act_confirm(ports: Ports, request: Request, name: str = arg(None, "the actio
     _kept(ports, name)
     if ports.world.actions is None:
         raise Unavailable(_OFF)
-    if request.user.name == UNNAMED:
+    if request.user.name == UNNAMED or request.user.id.startswith(PROGRAM):
         raise NotAllowed("Who presses has to be known by name: sign in, or press in a chat.")
     with _alone(ports, name):
         action = _confirmed(ports, request, _kept(ports, name))
@@ -281,20 +286,24 @@ def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
         raise WrongInput(
             f"It was prepared {duration_text(request.at - action.at)} ago; prepare it again."
         )
-    if request.user.id in action.pressed:
-        raise WrongInput("You pressed already; a second admin has to press as well.")
+    user, person = request.user, person_of(action, request.user)
+    refuse_same_person(action, user.id, person)
     planner = Planner(ports, request)
     weighed = planner.of(action.kind, action.targets, action.size, action.place.region)
 
-    user = request.user
+    channel, thread, private = request.channel, request.thread, request.belonging.shared
+    if private or not channel:
+        channel, thread = user.id, ""
     action = replace(
         action,
         usd_per_hour=weighed.usd_per_hour,
         saved_usd_per_hour=weighed.saved_usd_per_hour,
         pressed=(*action.pressed, user.id),
         confirmed_by=(*action.confirmed_by, user.name or user.id),
-        channel=request.channel or action.channel,
-        thread=request.thread or action.thread,
+        people=(*action.people, person),
+        channel=channel,
+        thread=thread,
+        private=private,
     )
     if needs_second(action, ports.site.second_usd) and len(action.pressed) < 2:
         action = replace(action, state=ActionState.CONFIRMED)
@@ -302,14 +311,45 @@ def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
         return action
 
     # Written first: what a kill cuts off here, the next tick goes on with.
+    ports.stores.documents.put(_FOLLOWED, action.id, {})
     action = replace(action, state=ActionState.UNDER_WAY, began_at=request.at, words="")
     ACTIONS.put(ports.stores.documents, action.id, action)
     action = advanced(ports, action, request.at)
     if action.state.ended:
         # Whoever pressed reads it in the answer.
-        action = replace(action, answered=True)
-        ACTIONS.put(ports.stores.documents, action.id, action)
+        _close(ports, action)
     return action
+
+
+def _close(ports: Ports, action: Action) -> None:
+    """Keep that those who pressed know what came of an action: nothing more is to be done."""
+    ACTIONS.put(ports.stores.documents, action.id, replace(action, answered=True))
+    ports.stores.documents.drop(_FOLLOWED, action.id)
+
+
+def person_of(action: Action, user: User) -> str:
+    """Return what tells a person apart in one action, "" where their e-mail address is not known."""
+    stamp = f"{action.id} {user.email}"
+    return hashlib.sha256(stamp.encode()).hexdigest()[:16] if user.email else ""
+
+
+def refuse_same_person(action: Action, address: str, person: str) -> None:
+    """Raise `NotAllowed` where who presses did so before, or may have under another address.
+
+    Two accounts of one platform are two people, unless their e-mail addresses are the same; those
+    of two platforms are only where both e-mail addresses are known.
+    """
+    for pressed, known in zip_longest(action.pressed, action.people, fillvalue=""):
+        if address == pressed or (person and person == known):
+            raise NotAllowed("You pressed already; a second admin has to press as well.")
+        platforms = [x.partition(":")[0] for x in (pressed, address)]
+        if platforms[0] != platforms[1] and not (person and known):
+            unknown = platforms[1] if known else platforms[0]
+            raise NotAllowed(
+                f"The first press came from {platforms[0]} and yours comes from {platforms[1]}, and"
+                f" {unknown} does not say who has which e-mail address: you may be the same person."
+                f" Press in {platforms[0]}, or let another admin do it there."
+            )
 
 
 def advanced(ports: Ports, action: Action, now: datetime) -> Action:
@@ -414,34 +454,39 @@ async def advance_due(ports: Ports, now: datetime) -> tuple[str, ...]:
     """
     if ports.world.actions is None:
         return ()
-    newest = await asyncio.to_thread(ACTIONS.newest, ports.stores.documents, _REMEMBERED)
+    documents = ports.stores.documents
+    followed = await asyncio.to_thread(documents.newest, _FOLLOWED, _REMEMBERED)
     failed = []
-    for name, begun in newest:
-        if begun.answered or begun.state.waits:
-            continue
+    for name, _ in followed:
+        action = None
         try:
             action = await asyncio.to_thread(_stepped, ports, name, now)
-            if action.state.ended:
+            if action and action.state.ended:
                 await _answer(ports, action)
         # One that fails in whatever way keeps neither the others nor the tick.
         except Exception as error:  # noqa: BLE001,RUF100
-            log.warning("%s was not followed: %s", begun.title, error)
-            failed.append(f"{begun.channel}: {error}")
+            title, channel = (action.title, action.channel) if action else (name, "actions")
+            log.warning("%s was not followed: %s", title, error)
+            failed.append(f"{channel}: {error}")
     return tuple(failed)
 
 
-def _stepped(ports: Ports, name: str, now: datetime) -> Action:
-    """Take the next step of an action as it stands now, where it is under way."""
+def _stepped(ports: Ports, name: str, now: datetime) -> Action | None:
+    """Take the next step of an action as it stands now; None where nothing of it is to follow."""
     with _alone(ports, name):
-        action = _kept(ports, name)
+        action = ACTIONS.get(ports.stores.documents, name)
+        # A kill between the two writes of a press leaves a name that nothing follows from.
+        if action is None or action.state.waits or action.answered:
+            ports.stores.documents.drop(_FOLLOWED, name)
+            return None
         if action.state is ActionState.UNDER_WAY:
             action = advanced(ports, action, now)
     return action
 
 
 async def _answer(ports: Ports, action: Action) -> None:
-    """Tell the outcome of an action once, where it was pressed."""
-    if action.channel:
+    """Tell the outcome of an action once, where it was pressed, or to who pressed alone."""
+    if action.channel.partition(":")[0] in ports.site.surfaces:
         surface, channel = surface_of(action.channel, ports.site.surfaces)
         card, key = progress_card(action), f"act-{action.id}"
         # It may be there already, after a crash before that was written.
@@ -451,5 +496,4 @@ async def _answer(ports: Ports, action: Action) -> None:
                 await surface.reply(channel, action.thread, card, key)
             else:
                 await surface.post(channel, card, key)
-    answered = replace(action, answered=True)
-    await asyncio.to_thread(ACTIONS.put, ports.stores.documents, action.id, answered)
+    await asyncio.to_thread(_close, ports, action)

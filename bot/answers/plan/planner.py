@@ -18,8 +18,8 @@ from bot.model.action import Action, ActionKind
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
-from bot.model.fleet import LauncherKind, Market, Volume
-from bot.model.labels import Labels
+from bot.model.fleet import LauncherKind, Market, NodeGroup, Volume
+from bot.model.labels import PLACE, Labels
 from bot.model.money import counted
 from bot.model.request import Request
 from bot.model.window import Window, duration_text
@@ -29,6 +29,7 @@ _MOST = 100
 """Things that one press may touch."""
 _CLAIMS = {"kubernetes.io/created-for/pvc/name", "ebs.csi.aws.com/cluster", "CSIVolumeName"}
 """Tags by which Kubernetes marks the volumes of its claims (EBS CSI driver, tagging, 2026-11)."""
+_DENIES = {"false", "no", "off", "0"}
 _NOTEBOOK = re.compile(
     r"(arn:aws[\w-]*:sagemaker:(?P<region>[\w-]+):\d+:notebook-instance/(?P<name>[\w-]+))", re.I
 )
@@ -41,6 +42,7 @@ class Planner:
         self._ports, self._request = ports, request
         self._nodes, self._reading = look_over(ports, request.at)
         self._pricing = Pricing(ports).at(request.at)
+        self._policy = ports.policy
 
     def of_alert(self, alert: Alert) -> Action:
         """Return the action that would end an alert; raise `WrongInput` where none would."""
@@ -67,8 +69,8 @@ class Planner:
         ((group, region),) = groups
         if not group:
             return self.of(kind, [row.instance.id for row in rows])
-        _, desired = self._managed(group, region)
-        return self.of(ActionKind.SCALE, (group,), desired - len(rows), region)
+        _, managed = self._managed(group, region)
+        return self.of(ActionKind.SCALE, (group,), managed.desired - len(rows), region)
 
     def of(
         self, kind: ActionKind, targets: Sequence[str], size: int | None = None, region: str = ""
@@ -89,6 +91,7 @@ class Planner:
     def _stop(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Stop nodes that a rule says do nothing, and that nothing would start anew."""
         rows, muted = self._rows(targets), self._muted()
+        self._refuse_spared_nodes(rows)
         for row in rows:
             node = row.instance
             if not row.free or row.state is not NodeState.IDLE:
@@ -118,15 +121,34 @@ class Planner:
             thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
         }
 
-    def _managed(self, name: str, region: str) -> tuple[Labels, int]:
-        """Return the place of one `CLUSTER/GROUP` and its desired size, or raise `WrongInput`."""
+    def _refuse_spared_nodes(self, rows: Sequence[NodeRow]) -> None:
+        for row in rows:
+            node = row.instance
+            self._refuse_spared(node.id, node.labels, {**node.node_labels, **node.tags})
+
+    def _refuse_spared(self, name: str, labels: Labels, tags: Mapping[str, str]) -> None:
+        """Raise `WrongInput` where a setting or a tag says that the bot leaves a thing alone."""
+        policy = self._policy.at(labels)
+        if not policy.on("acting.on"):
+            place = str(labels.only(PLACE)) or "any place"
+            raise WrongInput(
+                f"The setting acting.on is off there ({place}): the bot leaves {name} alone."
+            )
+        if tag := sparing_tag(tags, policy.text("acting.spared")):
+            raise WrongInput(
+                f"{name} has the tag {tag}, so the bot leaves it alone; the setting acting.spared"
+                " lists such words."
+            )
+
+    def _managed(self, name: str, region: str) -> tuple[Labels, NodeGroup]:
+        """Return the place of one `CLUSTER/GROUP` and the group, or raise `WrongInput`."""
         groups = [
-            (f"{cluster.name}/{group.name}", cluster.labels, group.desired)
+            (f"{cluster.name}/{group.name}", cluster.labels, group)
             for cluster in self._reading.inventory.eks
             for group in cluster.node_groups
             if region in ("", cluster.labels.region)
         ]
-        fitting = [(labels, desired) for known, labels, desired in groups if known == name]
+        fitting = [(labels, group) for known, labels, group in groups if known == name]
         if not fitting:
             known = [known for known, *_ in groups]
             hint = nearest(name, known, most=8, otherwise="write CLUSTER/GROUP")
@@ -141,12 +163,15 @@ class Planner:
         name = targets[0]
         if len(targets) > 1:
             raise WrongInput("One node group is scaled at a time.")
-        place, desired = self._managed(name, region)
+        place, group = self._managed(name, region)
         if size is None:
             raise WrongInput(f"How many nodes? Write: act scale {name} nodes=N.", "nodes")
 
+        rows, desired = self._of_group(name, place), group.desired
+        self._refuse_spared(name, place, group.labels)
+        self._refuse_spared_nodes(rows if size < max(desired, len(rows)) else ())
+
         # The list of groups is an hour old at most, that of nodes is of now: the larger one counts.
-        rows = self._of_group(name, place)
         working = [row.instance.id for row in rows if not row.free]
         unknown = max(0, desired - len(rows))
         if size < max(desired, len(rows)) and (working or unknown):
@@ -163,7 +188,7 @@ class Planner:
 
     def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Delete volumes that have been attached to nothing for as long as the rule waits."""
-        waits = self._ports.policy.duration("orphaned_storage.for")
+        waits = self._policy.duration("orphaned_storage.for")
         unused = {x.thing.labels.resource: x for x in unused_of(self._reading, self._pricing)}
         old = [unused[name] for name in targets if name in unused]
         for name in targets:
@@ -172,7 +197,9 @@ class Planner:
             if name not in unused:
                 hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
                 raise WrongInput(f"'{name}' is no volume that nobody uses{hint}.")
-            claims = _CLAIMS & unused[name].thing.tags.keys()
+            tags = unused[name].thing.tags
+            self._refuse_spared(name, unused[name].thing.labels, tags)
+            claims = _CLAIMS & tags.keys()
             if claims:
                 raise WrongInput(
                     f"{name} belongs to a volume claim of Kubernetes (tag {min(claims)}): delete"
@@ -199,6 +226,7 @@ class Planner:
                 "Only nodes of one EKS cluster can be cordoned together; these are of"
                 f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
             )
+        self._refuse_spared_nodes(rows)
         action = self._action(ActionKind.CORDON, targets, rows)
         return replace(action, saved_usd_per_hour=Decimal(0))
 
@@ -223,6 +251,7 @@ class Planner:
         where, account = arn.split(":")[3:5]
         price = paid / Decimal(str(hours)) if hours else None
         place = Labels(account=account, region=where)
+        self._refuse_spared(targets[0], place, {})
         return self._made(ActionKind.NOTEBOOK, targets, place, (price, price or Decimal(0)))
 
     def _rows(self, targets: Sequence[str]) -> list[NodeRow]:
@@ -308,3 +337,22 @@ def _group_of(row: NodeRow) -> str:
     """Return the `CLUSTER/GROUP` of a node, "" for one of no group."""
     node = row.instance
     return f"{node.labels.cluster}/{node.node_group}" if node.node_group else ""
+
+
+def sparing_tag(tags: Mapping[str, str], words: str) -> str:
+    """Return the tag by which a thing is to be left alone, "" for none: `keep`, or `use=keep`.
+
+    One of the words is its key, unless its value denies that, or is its value. `Do Not Delete` is
+    the same word as `do-not-delete`.
+    """
+    sparing = {_plain(word) for word in words.split(",")} - {""}
+    for key, value in tags.items():
+        if _plain(key) in sparing and value.strip().lower() not in _DENIES:
+            return key
+        if _plain(value) in sparing:
+            return f"{key}={value}"
+    return ""
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[\W_]+", "", word.lower())
