@@ -57,7 +57,7 @@ def actor() -> Actor:
 def test_nodes_are_stopped_once_and_it_is_seen_that_they_did(ec2: Any, actor: Actor) -> None:
     node = run(ec2, "trn1.2xlarge", "search")
     stop = action(ActionKind.STOP, node)
-    assert actor.rehearse(stop) == [f"EC2 would stop {node}."]
+    assert actor.rehearse(stop) == ["EC2 tried it dry: it would stop 1 instance."]
     assert state(ec2, node) == "running"
     stop, progress = stepped(actor, stop)
     assert (progress.state, progress.ordered) == (UNDER_WAY, (node,))

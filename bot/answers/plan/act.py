@@ -106,9 +106,9 @@ def action_card(
         verb = "adds" if saved < 0 else _SAVES.get(action.kind, "saves")
         facts.append((verb, f"{usd(abs(saved), digits=2)} an hour"))
     second = needs_second(action, second_usd)
-    if may:
-        is_new = second and not action.pressed
-        facts.append(("state", "two admins have to press" if is_new else action.state.value))
+    if may and second:
+        state = action.state.value if action.pressed else "two admins have to press"
+        facts.append(("state", state))
     if action.pressed:
         facts.append(("pressed by", ", ".join(action.confirmed_by)))
     note = "Nothing changes before an admin presses."
@@ -151,10 +151,11 @@ def progress_card(action: Action) -> Card:
     if saved > 0 and action.state is ActionState.WORKED:
         up_to = "up to " if action.kind in _SAVES else ""
         worth = f" · {up_to}{usd(saved)} an hour saved"
-    pressed = " and ".join(action.confirmed_by) or "nobody"
+    pressed = f"Pressed by {' and '.join(action.confirmed_by) or 'nobody'}"
+    prepared = "" if (action.by,) == action.pressed else f", prepared by {action.who}"
     blocks = compose(
         text(action.words) if action.words else None,
-        quiet(f"Prepared by {action.who}, pressed by {pressed}."),
+        quiet(f"{pressed}{prepared}."),
         Buttons((Button("Actions", "act list"),)),
     )
     data = {"action": COLUMNS.record(action)}
