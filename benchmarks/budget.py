@@ -1,9 +1,9 @@
-"""Hold promises of messages against weeks they never saw: `python -m benchmarks.budget FOLDER...`.
+"""Hold promises of messages against weeks they never saw: `python -m benchmarks.budget FOLDER`.
 
 Each recording of two weeks is replayed once without a floor. The world leaves its first part
 without incidents; of the rest, a floor is chosen on what the first half raised, and what it would
 have sent in the second is held against the promise, and against the best floor that could have been
-found afterwards.
+found afterwards. Without the world, it says so and measures nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Kept:
     messages: int
     told_usd: Decimal
     best_usd: Decimal
+    """What the best floor would have told of, among those that keep the promise."""
 
     @property
     def kept(self) -> bool:
@@ -50,7 +51,7 @@ class Kept:
 
     @property
     def near(self) -> bool:
-        """Return whether it told of four fifths of what the best floor would have."""
+        """Return whether it told of four fifths of what the best floor would have told of."""
         return float(self.told_usd) >= 0.8 * float(self.best_usd)
 
 
@@ -92,20 +93,25 @@ def promises(folder: Path) -> list[Kept]:
     return found
 
 
+def line(x: Kept) -> str:
+    """Return what came of one promise as a line."""
+    unsure = "" if x.promised else " (no floor is sure to keep it)"
+    return (
+        f"{x.name:<14} at most {x.most} a week: {x.messages} of {x.allowed} sent{unsure},"
+        f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
+    )
+
+
 def lines(found: Sequence[Kept]) -> Iterator[str]:
-    """Yield a line for each promise, and how many held."""
-    for x in found:
-        said = "" if x.promised else " (no floor promised it)"
-        yield (
-            f"{x.name:<14} at most {x.most} a week: {x.messages} of {x.allowed} sent{said},"
-            f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
-        )
+    """Yield a line for each number of messages: of all weeks, and of those with a sure promise."""
     for most in MOST:
-        of = [x for x in found if x.most == most]
-        promised = [x for x in of if x.promised]
+        every = [x for x in found if x.most == most]
+        promised = [x for x in every if x.promised]
         yield (
-            f"at most {most}: promised in {len(promised)} of {len(of)}, kept in"
-            f" {sum(x.kept for x in promised)}, near the best in {sum(x.near for x in promised)}"
+            f"at most {most}: of {len(every)} kept in {sum(x.kept for x in every)} and near the"
+            f" best in {sum(x.near for x in every)}; of {len(promised)} that were sure kept in"
+            f" {sum(x.kept for x in promised)} and near the best in"
+            f" {sum(x.near for x in promised)}"
         )
 
 
@@ -116,6 +122,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs=2, default=(61, 70))
     parser.add_argument("--scenario", default="mixed")
     arguments = parser.parse_args()
+    if not WORLD.is_dir():
+        print(f"There is no world at {WORLD}: no week was made, and no promise was measured.")
+        return
     folders = []
     for seed in range(arguments.seeds[0], arguments.seeds[1] + 1):
         folder = arguments.folder / f"{arguments.scenario}-{seed}"
@@ -123,8 +132,11 @@ def main() -> None:
         if not (folder / "labels.json").exists():
             options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
             _run(WORLD / "make_recording.py", *options, folder)
+    found = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = [x for some in pool.map(promises, folders) for x in some]
+        for some in pool.map(promises, folders):
+            print("\n".join(map(line, some)), flush=True)
+            found += some
     print("\n".join(lines(found)))
 
 

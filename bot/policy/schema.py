@@ -592,7 +592,7 @@ ACTING: tuple[Setting, ...] = (
         "acting.on",
         SettingUnit.SWITCH,
         True,
-        "the bot may change things there by press, where it has a role that may",
+        "the bot may change things by press, where a role lets it",
         _OWN,
     ),
     Setting(
