@@ -396,7 +396,7 @@ def queue_block(jobs: Sequence[Workers]) -> SimulatedBlock:
             waiting[:, lost : lost + SPOT_WAIT_MINUTES + BOOT_MINUTES] += 1
 
     pods = sum(len(job.nodes) for job in jobs) + sum(planned for *_, planned in cluster.waits)
-    spread = (waiting > 0) * 1.0, (waiting >= pods) * 1.0
+    spread = (waiting > 0).astype(np.float64), (waiting >= pods).astype(np.float64)
     sets = gather(waiting / pods, np.ones((1, minutes)), jobs[0].minutes, pods, spread)
     level = "pod_status_pending", "Count", sets
     return jobs[0].block(CONTAINER_INSIGHTS, level, [{"ClusterName": cluster.name}])
