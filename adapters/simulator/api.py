@@ -104,11 +104,8 @@ def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
             }
         for resource, events in launches(nodes, fleet):
             standing["cloudtrail/lookup_events", resource] = events
-        # LookupEvents is asked of refused launches all the time; what it tells grows by these.
-        refused = refusals(clusters, fleet)
-        for minute in sorted({0, *(minute for minute, _ in refused)}):
-            known = [event for at, event in refused if at <= minute]
-            put("cloudtrail/lookup_events", region, minute, {"Events": known}, "refusals")
+        for minute, refused in refusals(clusters, fleet):
+            put("cloudtrail/lookup_events", region, minute, refused, "refusals")
         for (call, about), response in standing.items():
             if any(response.values()):
                 put(call, region, 0, response, about)
@@ -302,8 +299,13 @@ def launches(nodes: Sequence[SimulatedNode], fleet: Fleet) -> Iterator[tuple[str
         yield first.id, {"Events": [event]}
 
 
-def refusals(clusters: Sequence[PlannedCluster], fleet: Fleet) -> list[tuple[int, dict[str, Any]]]:
-    """Return (a minute, CloudTrail's event) of each launch that EC2 refused, the oldest first."""
+def refusals(
+    clusters: Sequence[PlannedCluster], fleet: Fleet
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (a minute, CloudTrail's answer about the launches that EC2 refused by then).
+
+    The first names none: it was asked, and nothing had been refused.
+    """
     refused = []
     for cluster in clusters:
         zone = fleet.of(cluster.name)[0].zone
@@ -326,4 +328,6 @@ def refusals(clusters: Sequence[PlannedCluster], fleet: Fleet) -> list[tuple[int
                     "CloudTrailEvent": json.dumps(record),
                 }
                 refused.append((minute, event))
-    return sorted(refused, key=lambda x: (x[0], x[1]["EventId"]))
+
+    for last in sorted({0, *(minute for minute, _ in refused)}):
+        yield last, {"Events": [event for minute, event in refused if minute <= last]}
