@@ -121,8 +121,8 @@ class StopTask(Task):
         if stopping := [name for name, state in states.items() if state.endswith("ing")]:
             return Progress(ActionState.UNDER_WAY, f"{', '.join(stopping)}: still stopping.")
         words = "; ".join(
-            f"{said}: {', '.join(name for name, state in states.items() if state == said)}"
-            for said in dict.fromkeys(states.values())
+            f"{reached}: {', '.join(name for name, state in states.items() if state == reached)}"
+            for reached in dict.fromkeys(states.values())
         )
         return Progress(ActionState.WORKED, f"EC2 says {words}.")
 

@@ -340,12 +340,12 @@ def refuse_same_person(action: Action, address: str, person: str) -> None:
     Two accounts of one platform are two people, unless their e-mail addresses are the same; those
     of two platforms are only where both e-mail addresses are known.
     """
-    for pressed, known in zip_longest(action.pressed, action.people, fillvalue=""):
-        if address == pressed or (person and person == known):
+    for pressed, presser in zip_longest(action.pressed, action.people, fillvalue=""):
+        if address == pressed or (person and person == presser):
             raise NotAllowed("You pressed already; a second admin has to press as well.")
         platforms = [x.partition(":")[0] for x in (pressed, address)]
-        if platforms[0] != platforms[1] and not (person and known):
-            unknown = platforms[1] if known else platforms[0]
+        if platforms[0] != platforms[1] and not (person and presser):
+            unknown = platforms[1] if presser else platforms[0]
             raise NotAllowed(
                 f"The first press came from {platforms[0]} and yours comes from {platforms[1]}, and"
                 f" {unknown} does not say who has which e-mail address: you may be the same person."

@@ -148,10 +148,11 @@ class Planner:
             for group in cluster.node_groups
             if region in ("", cluster.labels.region)
         ]
-        fitting = [(labels, group) for known, labels, group in groups if known == name]
+        fitting = [(labels, group) for path, labels, group in groups if path == name]
         if not fitting:
-            known = [known for known, *_ in groups]
-            hint = nearest(name, known, most=8, otherwise="write CLUSTER/GROUP")
+            hint = nearest(
+                name, [path for path, *_ in groups], most=8, otherwise="write CLUSTER/GROUP"
+            )
             raise WrongInput(f"No managed node group of EKS is called '{name}'{hint}.")
         if len(fitting) > 1:
             places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
@@ -210,18 +211,18 @@ class Planner:
                     f"{name} was attached until {unused[name].since:%Y-%m-%d %H:%M} UTC; the rule"
                     f" waits {duration_text(waits)}."
                 )
-        known = [x.price.usd_per_hour for x in old if x.price]
-        price = sum(known, Decimal(0))
+        prices = [x.price.usd_per_hour for x in old if x.price]
+        price = sum(prices, Decimal(0))
         place = self._one_place([x.thing.labels for x in old])
-        amount = price if len(known) == len(old) else None
+        amount = price if len(prices) == len(old) else None
         return self._made(ActionKind.DELETE, targets, place, (amount, price))
 
     def _cordon(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Cordon nodes of one cluster of EKS."""
         rows = self._rows(targets)
-        known = {cluster.name for cluster in self._reading.inventory.eks}
+        of_eks = {cluster.name for cluster in self._reading.inventory.eks}
         clusters = {row.instance.labels.cluster for row in rows}
-        if len(clusters) > 1 or not clusters <= known:
+        if len(clusters) > 1 or not clusters <= of_eks:
             raise WrongInput(
                 "Only nodes of one EKS cluster can be cordoned together; these are of"
                 f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
@@ -255,12 +256,12 @@ class Planner:
         return self._made(ActionKind.NOTEBOOK, targets, place, (price, price or Decimal(0)))
 
     def _rows(self, targets: Sequence[str]) -> list[NodeRow]:
-        known = {row.instance.id: row for row in self._nodes}
+        rows = {row.instance.id: row for row in self._nodes}
         for name in targets:
-            if name not in known:
-                hint = nearest(name, known, most=0, otherwise="'fleet' lists them")
+            if name not in rows:
+                hint = nearest(name, rows, most=0, otherwise="'fleet' lists them")
                 raise WrongInput(f"No node that runs is called '{name}'{hint}.")
-        return [known[name] for name in targets]
+        return [rows[name] for name in targets]
 
     def _of_group(self, name: str, place: Labels) -> list[NodeRow]:
         """Return the nodes of `CLUSTER/GROUP` that run."""
