@@ -1,31 +1,50 @@
-"""Hold promises of messages against weeks they never saw: `python -m benchmarks.budget FOLDER...`.
+"""Hold promises of messages against weeks they never saw: `python -m benchmarks.budget FOLDER`.
 
 Each recording of two weeks is replayed once without a floor. The world leaves its first part
 without incidents; of the rest, a floor is chosen on what the first half raised, and what it would
 have sent in the second is held against the promise, and against the best floor that could have been
-found afterwards.
+found afterwards. Without the world, it says so and measures nothing.
+
+With `--labels` no recording is made and nothing is replayed: the world's labels stand for the
+alerts of a watch that sees all and is never wrong, a floor is chosen on two weeks as in life, and
+held against the week that follows. Beside it stands a floor that follows the budget: at each alert
+the lowest that is still likely to leave enough messages for the rest of the week.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from benchmarks.worlds import WORLD, _run
+from bot.model.alert import Alert, Waste
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
+from bot.model.labels import Labels
 from bot.model.policy import Policy
-from bot.model.window import Window
-from bot.watch.budget import FLOOR, Budget, Frontier, frontier
-from bot.watch.preview import replay
+from bot.model.window import WEEK, Window
+from bot.policy.schema import default_policy
+from bot.watch.budget import FLOOR, Budget, Frontier, Point, frontier, messages_of
+from bot.watch.preview import replay, spent
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 
 MOST = (2, 3, 5, 8)
 """Messages a week that are promised at most."""
+NEAR = 0.8
+"""Of the dollars of the best floor, what counts as near it."""
+_DAYS = 30
+_LIKELY = 0.6
+"""How likely the rest of a week keeps to the messages left, found on seeds 1 to 20."""
 CALM = 0.3
 """The part of a recording in which `shared/world` begins no incident."""
 
@@ -42,6 +61,7 @@ class Kept:
     messages: int
     told_usd: Decimal
     best_usd: Decimal
+    """What the best floor would have told of, among those that keep the promise."""
 
     @property
     def kept(self) -> bool:
@@ -50,8 +70,8 @@ class Kept:
 
     @property
     def near(self) -> bool:
-        """Return whether it told of four fifths of what the best floor would have."""
-        return float(self.told_usd) >= 0.8 * float(self.best_usd)
+        """Return whether it told of four fifths of what the best floor would have told of."""
+        return float(self.told_usd) >= NEAR * float(self.best_usd)
 
 
 def halves_of(folder: Path) -> tuple[Frontier, Frontier]:
@@ -92,39 +112,142 @@ def promises(folder: Path) -> list[Kept]:
     return found
 
 
-def lines(found: Sequence[Kept]) -> Iterator[str]:
-    """Yield a line for each promise, and how many held."""
-    for x in found:
-        said = "" if x.promised else " (no floor promised it)"
-        yield (
-            f"{x.name:<14} at most {x.most} a week: {x.messages} of {x.allowed} sent{said},"
-            f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
-        )
+@dataclass(frozen=True)
+class Weeks:
+    """Hold the frontier of two weeks of a world's labels, and that of the week after them."""
+
+    name: str
+    before: Frontier
+    after: Frontier
+
+
+def labelled(seed: int, scenario: str) -> Weeks:
+    """Return the last three weeks of a world of thirty days, made in memory."""
+    sys.path.insert(0, str(WORLD))
+    world, _ = import_module("make_recording").simulate(seed, _DAYS, scenario)
+    end = datetime.fromisoformat(str(world.start)).replace(tzinfo=UTC) + timedelta(days=_DAYS)
+    middle = end - WEEK
+    windows = Window(middle - 2 * WEEK, middle), Window(middle, end)
+    alerts = [alert_of(label) for label in world.labels]
+    before, after = (
+        frontier([x for x in alerts if x.opened in window], window, default_policy())
+        for window in windows
+    )
+    return Weeks(f"{scenario}-{seed}", before, after)
+
+
+def alert_of(label: Mapping[str, Any]) -> Alert:
+    """Return the alert of a watch that sees a label as soon as the contract lets it."""
+    start, end = (datetime.fromisoformat(label[name]) for name in ("start", "end"))
+    labels = Labels.of(label["labels"])
+    waste = None
+    if label["usd"] is not None:
+        usd = Decimal(str(label["usd"]))
+        per_hour = usd / Decimal((end - start) / timedelta(hours=1))
+        waste = Waste(per_hour, usd, usd, usd, usd, "label", start.date())
+    anomaly = Anomaly(
+        label["cause"],
+        Cause(label["cause"]),
+        labels.only(("account", "cluster", "job")),
+        labels,
+        tuple(label["instances"]) or (label["id"],),
+        Window(start, end),
+        score=1.0,
+        value=0.0,
+        unit="",
+    )
+    opened = min(start + timedelta(minutes=label["grace_min"]), end)
+    return Alert(label["id"], anomaly, opened, seen=end, closed=end, things_at_peak=1, waste=waste)
+
+
+def following(weeks: Weeks, most: int) -> Point:
+    """Return what a floor would have sent that follows the messages and the time that are left."""
+    sent: list[Alert] = []
+    for alert in sorted(weeks.after.raised, key=lambda x: x.opened):
+        left = most - messages_of(sent)
+        rest = (weeks.after.window.end - alert.opened) / WEEK
+        likely = [
+            point.usd_per_hour
+            for point in weeks.before.points
+            if left >= 0 and weeks.before.held(point, left, rest) >= _LIKELY
+        ]
+        dearest = weeks.before.points[0].usd_per_hour if left > 0 else Decimal("Infinity")
+        worth = weeks.after.worths[alert.id]
+        if worth is None or worth >= min(likely, default=dearest):
+            sent.append(alert)
+    return Point(Decimal(0), messages_of(sent), spent(sent))
+
+
+def label_lines(every: Sequence[Weeks]) -> Iterator[str]:
+    """Yield, for each number of messages, how often each floor kept to it and was near the best."""
     for most in MOST:
-        of = [x for x in found if x.most == most]
-        promised = [x for x in of if x.promised]
+        outcomes: dict[str, list[tuple[Point, Decimal]]] = {"one floor": [], "following": []}
+        for weeks in every:
+            chosen = weeks.before.chosen(Budget(float(most))).usd_per_hour
+            within = [x.usd for x in weeks.after.points if x.messages <= most]
+            best = max(within, default=Decimal(0))
+            outcomes["one floor"].append((weeks.after.at(chosen), best))
+            outcomes["following"].append((following(weeks, most), best))
+        for name, found in outcomes.items():
+            usd, most_usd = sum(x.usd for x, _ in found), sum(best for _, best in found)
+            yield (
+                f"at most {most}, {name}: of {len(found)} weeks kept in"
+                f" {sum(point.messages <= most for point, _ in found)}, near the best in"
+                f" {sum(float(point.usd) >= NEAR * float(best) for point, best in found)};"
+                f" ${usd:,.0f} told of, ${most_usd:,.0f} at best"
+            )
+
+
+def line(x: Kept) -> str:
+    """Return what came of one promise as a line."""
+    unsure = "" if x.promised else " (no floor is sure to keep it)"
+    return (
+        f"{x.name:<14} at most {x.most} a week: {x.messages} of {x.allowed} sent{unsure},"
+        f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
+    )
+
+
+def lines(found: Sequence[Kept]) -> Iterator[str]:
+    """Yield a line for each number of messages: of all weeks, and of those with a sure promise."""
+    for most in MOST:
+        every = [x for x in found if x.most == most]
+        promised = [x for x in every if x.promised]
         yield (
-            f"at most {most}: promised in {len(promised)} of {len(of)}, kept in"
-            f" {sum(x.kept for x in promised)}, near the best in {sum(x.near for x in promised)}"
+            f"at most {most}: of {len(every)} kept in {sum(x.kept for x in every)} and near the"
+            f" best in {sum(x.near for x in every)}; of {len(promised)} that were sure kept in"
+            f" {sum(x.kept for x in promised)} and near the best in"
+            f" {sum(x.near for x in promised)}"
         )
 
 
 def main() -> None:
     """Make the recordings that are missing, replay all and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("var/budget"))
+    parser.add_argument("--labels", action="store_true", help="by the world's labels, no replay")
     parser.add_argument("--seeds", type=int, nargs=2, default=(61, 70))
     parser.add_argument("--scenario", default="mixed")
     arguments = parser.parse_args()
+    if not WORLD.is_dir():
+        print(f"There is no world at {WORLD}: no week was made, and no promise was measured.")
+        return
+    seeds = range(arguments.seeds[0], arguments.seeds[1] + 1)
+    if arguments.labels:
+        weeks = [labelled(seed, arguments.scenario) for seed in seeds]
+        print("\n".join(label_lines(weeks)))
+        return
     folders = []
-    for seed in range(arguments.seeds[0], arguments.seeds[1] + 1):
+    for seed in seeds:
         folder = arguments.folder / f"{arguments.scenario}-{seed}"
         folders.append(folder)
         if not (folder / "labels.json").exists():
             options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
             _run(WORLD / "make_recording.py", *options, folder)
+    found = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = [x for some in pool.map(promises, folders) for x in some]
+        for some in pool.map(promises, folders):
+            print("\n".join(map(line, some)), flush=True)
+            found += some
     print("\n".join(lines(found)))
 
 

@@ -31,6 +31,8 @@ from adapters.simulator.offers import (
 )
 from adapters.simulator.scenario import PlannedCluster, Scenario
 
+_TRIED_EVERY_MINUTES = 20
+"""How often the autoscaler of a cluster tries again to launch what its pods wait for."""
 KEPT_AFTER_END_MINUTES = 60
 """EC2 shows a terminated instance for about an hour."""
 _VERSION = "1.33"
@@ -102,6 +104,8 @@ def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
             }
         for resource, events in launches(nodes, fleet):
             standing["cloudtrail/lookup_events", resource] = events
+        for minute, refused in refusals(clusters, fleet):
+            put("cloudtrail/lookup_events", region, minute, refused, "refusals")
         for (call, about), response in standing.items():
             if any(response.values()):
                 put(call, region, 0, response, about)
@@ -293,3 +297,37 @@ def launches(nodes: Sequence[SimulatedNode], fleet: Fleet) -> Iterator[tuple[str
             "CloudTrailEvent": json.dumps(record),
         }
         yield first.id, {"Events": [event]}
+
+
+def refusals(
+    clusters: Sequence[PlannedCluster], fleet: Fleet
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (a minute, CloudTrail's answer about the launches that EC2 refused by then).
+
+    The first names none: it was asked, and nothing had been refused.
+    """
+    refused = []
+    for cluster in clusters:
+        zone = fleet.of(cluster.name)[0].zone
+        record = {
+            "eventName": "RunInstances",
+            "userIdentity": {"type": "AWSService", "invokedBy": "autoscaling.amazonaws.com"},
+            "errorCode": "Server.InsufficientInstanceCapacity",
+            "requestParameters": {"instanceType": cluster.instance_type, "availabilityZone": zone},
+        }
+        for at, hours, _ in cluster.waits:
+            end = min(fleet.minutes, round((at + hours) * 60))
+            for minute in range(round(at * 60), end, _TRIED_EVERY_MINUTES):
+                event = {
+                    "EventId": identifier(fleet.seed, "", "refused", cluster.name, minute),
+                    "EventName": "RunInstances",
+                    "EventSource": "ec2.amazonaws.com",
+                    "EventTime": fleet.at(minute),
+                    "Username": "AutoScaling",
+                    "Resources": [],
+                    "CloudTrailEvent": json.dumps(record),
+                }
+                refused.append((minute, event))
+
+    for last in sorted({0, *(minute for minute, _ in refused)}):
+        yield last, {"Events": [event for minute, event in refused if minute <= last]}

@@ -42,6 +42,7 @@ from adapters.simulator.telemetry import (
     file_system_blocks,
     node_blocks,
     pod_blocks,
+    queue_block,
     volume_blocks,
 )
 from adapters.simulator.workload import alive, generator, healthy
@@ -178,6 +179,7 @@ def _blocks(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
     # What tells of several jobs together comes after them.
     for cluster in clusters:
         yield f"{cluster.name}/cluster", cluster_block(simulation.of(cluster.name))
+        yield f"{cluster.name}/queue", queue_block(simulation.of(cluster.name))
     for system in file_systems(simulation.scenario, fleet):
         mounting = simulation.of(system.cluster.name)
         yield from _named(f"fsx/{system.id}", file_system_blocks(system, mounting))

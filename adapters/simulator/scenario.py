@@ -5,7 +5,7 @@ All times are hours from the start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -86,6 +86,8 @@ class PlannedCluster:
     reserved: int = 0
     """Instances held by an On-Demand Capacity Reservation."""
     scattered_zones: bool = False
+    waits: tuple[tuple[float, float, int], ...] = ()
+    """(hour, hours, pods) in which pods wait for nodes that EC2 has none of."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +131,19 @@ def scenario_named(name: str) -> Scenario:
 
 def _scenario(described: Mapping[str, Any]) -> Scenario:
     """Return a scenario of the file; every list in it becomes a tuple."""
-    clusters = tuple(
-        PlannedCluster(**{**cluster, "jobs": tuple(_job(**job) for job in cluster["jobs"])})
-        for cluster in described["clusters"]
-    )
+    clusters = tuple(_cluster(**cluster) for cluster in described["clusters"])
     incidents = tuple(_incident(**incident) for incident in described.get("incidents", ()))
     return Scenario(**{**described, "clusters": clusters, "incidents": incidents})
+
+
+def _cluster(
+    jobs: Sequence[Mapping[str, Any]], waits: Sequence[Sequence[float]] = (), **figures: Any
+) -> PlannedCluster:
+    return PlannedCluster(
+        jobs=tuple(_job(**job) for job in jobs),
+        waits=tuple((at, hours, int(pods)) for at, hours, pods in waits),
+        **figures,
+    )
 
 
 def _job(kind: str = Kind.TRAINING, **figures: Any) -> PlannedJob:

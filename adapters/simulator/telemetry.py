@@ -12,9 +12,16 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from adapters.simulator.fleet import ACCOUNT, FileSystemSpec, Fleet, SimulatedNode, VolumeSpec
+from adapters.simulator.fleet import (
+    ACCOUNT,
+    SPOT_WAIT_MINUTES,
+    FileSystemSpec,
+    Fleet,
+    SimulatedNode,
+    VolumeSpec,
+)
 from adapters.simulator.scenario import Kind
-from adapters.simulator.workload import Array, Signals, generator
+from adapters.simulator.workload import BOOT_MINUTES, Array, Signals, generator
 
 
 @dataclass(frozen=True)
@@ -372,6 +379,27 @@ def pod_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     ):
         level = metric, unit, gather(values, visible, workers.minutes, things)
         yield workers.block(CONTAINER_INSIGHTS, level, names)
+
+
+def queue_block(jobs: Sequence[Workers]) -> SimulatedBlock:
+    """Return the pods of a cluster that wait for a node: each is 1 while it does, 0 otherwise.
+
+    Some wait as planned, and one for each spot node that is taken away, until the next has booted.
+    """
+    cluster, minutes = jobs[0].nodes[0].cluster, jobs[0].signals.progress.shape[0]
+    waiting = np.zeros((1, minutes))
+    for at, hours, pods in cluster.waits:
+        waiting[:, round(at * 60) : round((at + hours) * 60)] += pods
+    for job in jobs:
+        for _, hour in job.nodes[0].job.replaced:
+            lost = round(hour * 60)
+            waiting[:, lost : lost + SPOT_WAIT_MINUTES + BOOT_MINUTES] += 1
+
+    pods = sum(len(job.nodes) for job in jobs) + sum(planned for *_, planned in cluster.waits)
+    spread = (waiting > 0).astype(np.float64), (waiting >= pods).astype(np.float64)
+    sets = gather(waiting / pods, np.ones((1, minutes)), jobs[0].minutes, pods, spread)
+    level = "pod_status_pending", "Count", sets
+    return jobs[0].block(CONTAINER_INSIGHTS, level, [{"ClusterName": cluster.name}])
 
 
 DISKS_PER_TIB = 1

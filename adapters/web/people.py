@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from bot.errors import NotAllowed, Unavailable, WrongInput
-from bot.model.request import GROUP, UNNAMED, Role, RoleRule, User
+from bot.model.request import GROUP, PROGRAM, UNNAMED, Role, RoleRule, User
 from bot.ports.stores import Documents, DocumentStore
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class Roles:
             raise NotAllowed(
                 f"{name} is known, and has no role here; an admin adds one to TRNBOT_WEB_ROLES."
             )
-        return User(f"web:{name.lower()}", shown or name, role)
+        email = name.lower() if "@" in name else ""
+        return User(f"web:{name.lower()}", shown or name, role, email)
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,8 @@ def token_visitor(documents: DocumentStore, shown: str, seconds: float) -> Visit
         return None
     if token.until.timestamp() < seconds:
         return None
-    user = User(f"web:token-{match[1]}", match[1], _ROLES[token.scope])
-    return Visitor(user, f"web:token-{match[1]}", token.lines, token.scope)
+    user = User(f"{PROGRAM}{match[1]}", match[1], _ROLES[token.scope])
+    return Visitor(user, f"{PROGRAM}{match[1]}", token.lines, token.scope)
 
 
 def is_token(shown: str) -> bool:

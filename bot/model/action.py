@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,6 +36,9 @@ class ActionKind(StrEnum):
 
 _PATIENCE: Mapping[ActionKind, timedelta] = {ActionKind.DELETE: timedelta(hours=12)}
 """A snapshot of many TiB takes hours."""
+
+
+_SESSION_MOST = 64
 
 
 class ActionState(StrEnum):
@@ -92,6 +96,10 @@ class Action(SignedBy):
     confirmed_by: tuple[str, ...] = ()
     """Names of the admins who pressed, in their order; their addresses are in `pressed`."""
     pressed: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    """A digest of each one's e-mail address, for this action alone; "" where it is not known."""
+    private: bool = False
+    """The outcome goes to who pressed: people of another organization read where they did."""
     state: ActionState = ActionState.PREPARED
     began_at: datetime | None = None
     words: str = ""
@@ -102,6 +110,18 @@ class Action(SignedBy):
     """Targets that the provider was asked to change: once each, whoever changes them back."""
     answered: bool = False
     """Whether those who pressed were told what came of it."""
+
+    @property
+    def session(self) -> str:
+        """Return the name under which the provider notes who pressed, else who prepared it.
+
+        AWS takes 2 to 64 letters, digits and `_=,.@+-` for a role's session (STS API, AssumeRole).
+        """
+        people = self.pressed or (self.by,)
+        name = f"trnbot-{self.id}-"
+        most = (_SESSION_MOST - len(name) - len(people) + 1) // len(people)
+        plain = (re.sub(r"[^\w=,.@-]+", ".", person, flags=re.ASCII)[:most] for person in people)
+        return name + "+".join(plain)
 
     @property
     def title(self) -> str:

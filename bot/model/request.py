@@ -23,6 +23,8 @@ class Role(StrEnum):
 
 UNNAMED = "you"
 """The name of whoever a console lets in without knowing who it is."""
+PROGRAM = "web:token-"
+"""Begins the address of a program that a token lets in: no person by itself."""
 GROUP = "group:"
 """Begins the name of a group where roles are given."""
 
@@ -46,6 +48,8 @@ class User:
     name: str = ""
     role: Role | None = None
     """What the console that knows them gives; None where the list of admins alone decides."""
+    email: str = ""
+    """In small letters, as their organization says it; "" where the surface does not know it."""
 
 
 class Standing(StrEnum):

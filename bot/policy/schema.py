@@ -587,8 +587,26 @@ ADVICE: tuple[Setting, ...] = (
 )
 
 
+ACTING: tuple[Setting, ...] = (
+    Setting(
+        "acting.on",
+        SettingUnit.SWITCH,
+        True,
+        "the bot may change things by press, where a role lets it",
+        _OWN,
+    ),
+    Setting(
+        "acting.spared",
+        SettingUnit.WORD,
+        "keep,protected,do-not-delete,do-not-stop",
+        "words of tags, as key or as value, whose things the bot never changes",
+        _OWN,
+    ),
+)
+
+
 SETTINGS: Mapping[str, Setting] = {
-    setting.key: setting for setting in (*DETECTION, *ALERTING, *ADVICE)
+    setting.key: setting for setting in (*DETECTION, *ALERTING, *ADVICE, *ACTING)
 }
 
 

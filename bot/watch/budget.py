@@ -135,14 +135,14 @@ class Frontier:
         """Return the share of wasted USD that a point's messages are about, 1 without waste."""
         return float(point.usd / self.usd) if self.usd else 1.0
 
-    def held(self, point: Point, most: float) -> float:
-        """Return how likely a week of a point keeps to `most` messages.
+    def held(self, point: Point, most: float, weeks: float = 1.0) -> float:
+        """Return how likely a week of a point, or so much of one, keeps to `most` messages.
 
         Messages come by themselves at a rate that is known as well as the replayed weeks tell
         (a Poisson rate under Jeffreys' prior), so that few weeks promise little.
         """
         # The Poisson counts of a week whose rate is Gamma distributed: negative binomial.
-        shape, failing = point.messages + 0.5, self.weeks / (self.weeks + 1)
+        shape, failing = point.messages + 0.5, self.weeks / (self.weeks + weeks)
         chance, total = failing**shape, 0.0
         for count in range(int(most) + 1):
             total += chance

@@ -1,24 +1,28 @@
-"""Carry out verbs of a terminal that are no lines: score, simulate, record, files, tools."""
+"""Carry out verbs of a terminal that are no lines: score, record, backups, tokens, people."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import copytree
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
+from adapters.web.people import TOKENS, ProgramToken, make_token
+from bot.answers.about.document import as_json
 from bot.app import App
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.registry import Command
 from bot.knowledge import load_knowledge
 from bot.model.money import counted
 from bot.model.request import User
 from bot.model.window import parse_duration, parse_instant
+from bot.ports import DocumentStore
 from bot.ports.work import audit
 from bot.wiring.bills import record_bill
 from bot.wiring.environment import HOME, settings_of, terminal_user, wall_clock
@@ -27,6 +31,14 @@ from bot.wiring.programs import ToolCalls, installed, tool_ports
 from bot.wiring.source import open_account
 from bot.wiring.surfaces import command_hints
 from bot.wiring.verbs import Options
+
+if TYPE_CHECKING:
+    from adapters.store.sql import SqlStore
+
+_GOOD_FOR = "90d"
+_GOOD_AT_MOST = timedelta(days=366)
+_LINES_A_MINUTE = "60"
+_TOKENS_MOST = 1_000
 
 
 def serve_tools(options: Options) -> int:
@@ -301,4 +313,91 @@ def upgrade(options: Options) -> int:
         print(f"{file} holds the database as it was; 'trnbot restore {file} --replace' goes back.")
     open_store(url).close()
     print(f"The database is at step {HEAD}.")
+    return 0
+
+
+@contextmanager
+def opened_store(options: Options) -> Iterator[SqlStore]:
+    """Open the database of the settings, also while a bot serves with it."""
+    from adapters.store.open import open_store
+
+    settings = settings_of(options.values)
+    audit_to(settings["audit"])
+    with closing(open_store(settings.text("database_url"))) as store:
+        yield store
+
+
+def manage_tokens(options: Options) -> int:
+    """Make a program's token, revoke one, or list them; return the exit code."""
+    doing: dict[str, Callable[..., None]] = {
+        "make": _make_token,
+        "revoke": _revoke_token,
+        "list": _list_tokens,
+    }
+    word = options.words[1].lower() if len(options.words) > 1 else "list"
+    if word not in doing:
+        raise WrongInput(
+            f"'tokens' takes make NAME, revoke NAME or list{nearest(word, doing, most=0)}."
+        )
+    names = options.words[2:]
+    if len(names) != (word != "list"):
+        raise WrongInput(f"'tokens {word}' takes one name, such as 'trnbot tokens {word} grafana'.")
+
+    with opened_store(options) as store:
+        doing[word](store, options, *names)
+    if word != "list":
+        audit(f"token {word}", "done", User(terminal_user()), name=names[0])
+    return 0
+
+
+def _make_token(store: DocumentStore, options: Options, name: str) -> None:
+    length = parse_duration(options.values.get("expires", _GOOD_FOR))
+    if not timedelta(0) < length <= _GOOD_AT_MOST:
+        raise WrongInput(f"A token lasts a year at most; write --expires {_GOOD_FOR}.")
+    lines = options.values.get("lines", _LINES_A_MINUTE)
+    if not lines.isdecimal() or not 0 < int(lines) <= 100_000:
+        raise WrongInput(
+            f"'{lines}' is no number of lines a minute; write --lines {_LINES_A_MINUTE}."
+        )
+
+    now = wall_clock()
+    scope = options.values.get("scope", "reader")
+    token = ProgramToken("", scope, now + length, int(lines), now, terminal_user())
+    print(make_token(store, name, token))
+
+
+def _revoke_token(store: DocumentStore, _: Options, name: str) -> None:
+    if TOKENS.get(store, name) is None:
+        raise WrongInput(
+            f"There is no token '{name}'{nearest(name, TOKENS.keys(store, _TOKENS_MOST))}."
+        )
+    TOKENS.drop(store, name)
+    print(f"{name} opens nothing any more.")
+
+
+def _list_tokens(store: DocumentStore, _: Options) -> None:
+    for name, token in TOKENS.newest(store, _TOKENS_MOST):
+        over = "over" if token.until < wall_clock() else f"until {token.until:%Y-%m-%d}"
+        print(f"{name}  {token.scope}  {token.lines} lines a minute  {over}  made by {token.by}")
+
+
+def manage_people(options: Options) -> int:
+    """Print what is kept of a person as JSON, or erase the person; return the exit code."""
+    word = options.words[1].lower() if len(options.words) > 1 else ""
+    if word not in ("export", "erase") or len(options.words) != 3:
+        raise WrongInput(
+            "'people' takes a word and an address:"
+            " trnbot people export slack:U01DANA, or trnbot people erase slack:U01DANA."
+        )
+    person = options.words[2]
+    with opened_store(options) as store:
+        if word == "export":
+            print(as_json(store.kept_of(person)))
+            return 0
+        rows = counted(store.erase(person), "row")
+    audit("people erase", "done", User(terminal_user()))
+    print(
+        f"{person} is 'someone' in {rows}. Messages that were sent stay in their channels, and"
+        " backups and logs from before hold what they held."
+    )
     return 0

@@ -235,7 +235,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "tokens": Verb(
         "Make, revoke and list the tokens by which programs ask the console.",
-        "bot.wiring.people:manage_tokens",
+        "bot.wiring.cli:manage_tokens",
         ("scope", "expires", "lines", "config", "verbose"),
         "  trnbot tokens make NAME      print a token, once; the database keeps its digest\n"
         "  trnbot tokens revoke NAME    it opens nothing from the next request on\n"
@@ -246,7 +246,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "people": Verb(
         "Print what is kept of a person, or erase the person.",
-        "bot.wiring.people:manage_people",
+        "bot.wiring.cli:manage_people",
         ("config", "verbose"),
         "  trnbot people export ADDRESS    as JSON: slack:U01DANA, teams:29:1x, web:dana@example.com\n"
         "  trnbot people erase ADDRESS     what was decided stays, by someone",

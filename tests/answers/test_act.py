@@ -11,19 +11,28 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.plan.act import ACTIONS, advance_due, advanced
+from bot.answers.plan.act import (
+    ACTIONS,
+    advance_due,
+    advanced,
+    person_of,
+    refuse_same_person,
+)
+from bot.answers.plan.planner import sparing_tag
 from bot.app import App
 from bot.cards.card import Card
-from bot.errors import Refused, Unavailable
+from bot.errors import NotAllowed, Refused, Unavailable
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.model.request import Request, User
+from bot.model.policy import Policy
+from bot.model.request import Belonging, Request, Role, Standing, User
+from bot.ports import Ports
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ADMIN, ANYONE, app, ask, buttons, refused
 from tests.belonging import MEMBER
-from tests.builders import NOON, ports_over
+from tests.builders import NOON, ports_over, with_parts
 from tests.e2e.product import recording
 
 SECOND = "chat:U3"
@@ -228,6 +237,12 @@ def test_once_its_time_is_over_nothing_more_is_ordered() -> None:
     assert not provider.advanced
 
 
+def follow(ports: Ports, action: Action) -> None:
+    """Keep an action as a press does."""
+    ACTIONS.put(ports.stores.documents, action.id, action)
+    ports.stores.documents.put("actions_followed", action.id, {})
+
+
 class Channel:
     """Implement `bot.ports.Surface` of one channel, which is away at first where so made."""
 
@@ -255,7 +270,7 @@ async def test_a_channel_that_is_away_and_a_provider_that_breaks_lose_no_outcome
     channel = Channel(away=1)
     provider = Provider(ValueError("an answer that is no answer"), DONE)
     ports = ports_over(object(), MemoryStore(), actions=provider, surfaces={"chat": channel})
-    ACTIONS.put(ports.stores.documents, "x1", begun(channel="chat:C1"))
+    follow(ports, begun(channel="chat:C1"))
     results = [await advance_due(ports, NOON + timedelta(minutes=n)) for n in (5, 10, 15, 20)]
     assert [len(failed) for failed in results] == [1, 1, 0, 0]
     assert [card.title for *_, card in channel.heard] == ["Stop i-1: worked"]
@@ -264,8 +279,9 @@ async def test_a_channel_that_is_away_and_a_provider_that_breaks_lose_no_outcome
 async def test_who_is_not_known_by_name_may_not_press(watched: OpenedSource) -> None:
     bot, _ = await bot_at(watched, IDLE_AT, Provider())
     ACTIONS.put(bot.ports.stores.documents, "x1", begun())
-    request = Request("act confirm x1", User(ADMIN, "you"), IDLE_AT, "chat", MEMBER)
-    assert "known by name" in refused(await bot.answer(request))
+    for user in (User(ADMIN, "you"), User("web:token-cd", "cd", Role.ADMIN)):
+        request = Request("act confirm x1", user, IDLE_AT, "chat", MEMBER)
+        assert "known by name" in refused(await bot.answer(request))
 
 
 async def test_it_is_said_where_it_was_pressed_whether_it_worked_and_once() -> None:
@@ -274,9 +290,154 @@ async def test_it_is_said_where_it_was_pressed_whether_it_worked_and_once() -> N
         object(), MemoryStore(), actions=Provider(BEGUN, DONE), surfaces={"chat": channel}
     )
     action = begun(channel="chat:C1", thread="17", confirmed_by=("dana", "lee"))
-    ACTIONS.put(ports.stores.documents, action.id, action)
+    follow(ports, action)
     for minutes in (5, 10, 15):
         assert await advance_due(ports, NOON + timedelta(minutes=minutes)) == ()
     ((where, thread, card),) = channel.heard
     assert (where, thread, card.title) == ("C1", "17", "Stop i-1: worked")
-    assert "pressed by dana and lee" in str(card.blocks)
+    assert "Pressed by dana and lee, prepared by dana." in str(card.blocks)
+
+
+@pytest.mark.parametrize(
+    ("tags", "sparing"),
+    [
+        ({"keep": "true"}, "keep"),
+        ({"Do Not Delete": ""}, "Do Not Delete"),
+        ({"DoNotStop": "yes"}, "DoNotStop"),
+        ({"retention": "Keep"}, "retention=Keep"),
+        ({"keep": "false"}, ""),
+        ({"keeper": "dana", "Name": "keep-alive"}, ""),
+        ({"team": "llama"}, ""),
+    ],
+)
+def test_a_tag_that_says_so_spares_a_thing(tags: dict[str, str], sparing: str) -> None:
+    assert sparing_tag(tags, "keep, do-not-delete,do-not-stop,") == sparing
+
+
+class Tagged:
+    """Read a source whose volumes all have one tag more."""
+
+    def __init__(self, source: Any, **tag: str) -> None:
+        self.source, self.tag = source, tag
+
+    def read(self, *when: Any) -> Any:
+        reading = self.source.read(*when)
+        inventory = reading.inventory
+        volumes = tuple(replace(x, tags={**x.tags, **self.tag}) for x in inventory.volumes)
+        return replace(reading, inventory=replace(inventory, volumes=volumes))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
+
+async def test_what_is_tagged_to_be_kept_or_stands_where_acting_is_off_is_left_alone(
+    watched: OpenedSource,
+) -> None:
+    bot, _ = await bot_at(watched, VOLUMES_AT, Provider())
+    storage = (await ask(bot, "storage", at=VOLUMES_AT)).data["storage"]
+    volume = next(x["resource"] for x in storage if x["resource"].startswith("vol-"))
+    prepared = await ask(bot, f"act delete {volume}", at=VOLUMES_AT)
+    confirm = buttons(prepared)["Do it"].line
+
+    # Tagged after it was prepared: the press weighs it again.
+    kept = with_parts(bot.ports, source=Tagged(bot.ports.world.source, keep="yes"))
+    bot.ports = kept
+    assert "has the tag keep, so the bot leaves it alone" in refused(
+        await ask(bot, confirm, at=VOLUMES_AT)
+    )
+
+    policy = settings_of({}).policy
+    off = Policy({**policy.values, "acting.on": False}, policy.overrides)
+    quiet = app(watched, MemoryStore(), off, actions=Provider())
+    await quiet.tick(IDLE_AT)
+    node = (await ask(quiet, "fleet lab", at=IDLE_AT)).data["nodes"][0]["instance"]
+    assert "acting.on is off" in refused(await ask(quiet, f"act stop {node}", at=IDLE_AT))
+    assert "acting.on is off" in refused(await ask(quiet, f"act cordon {node}", at=IDLE_AT))
+    assert "acting.on is off" in refused(
+        await ask(quiet, "act scale llama/llama-nodes nodes=1", at=IDLE_AT)
+    )
+
+
+DANA = "dana@example.com"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        (("slack:U1", ""), ("slack:U1", ""), "You pressed already"),
+        (("slack:U1", ""), ("slack:U2", ""), ""),
+        (("slack:U1", DANA), ("slack:U2", DANA), "You pressed already"),
+        (("slack:U1", DANA), ("web:dana@example.com", DANA), "You pressed already"),
+        (("slack:U1", DANA), ("web:mei@example.com", "mei@example.com"), ""),
+        (("slack:U1", ""), ("web:mei@example.com", "mei@example.com"), "slack does not say"),
+        (("web:mei@example.com", "mei@example.com"), ("slack:U1", ""), "slack does not say"),
+        (("slack:U1", DANA), ("teams:29:1", ""), "teams does not say"),
+    ],
+)
+def test_one_person_with_two_addresses_is_no_second_admin(
+    first: tuple[str, str], second: tuple[str, str], sentence: str
+) -> None:
+    action = begun(pressed=(first[0],))
+    action = replace(action, people=(person_of(action, User(first[0], email=first[1])),))
+    person = person_of(action, User(second[0], email=second[1]))
+    assert DANA not in str(action)
+    if not sentence:
+        refuse_same_person(action, second[0], person)
+        return
+    with pytest.raises(NotAllowed, match=sentence):
+        refuse_same_person(action, second[0], person)
+
+
+async def test_where_strangers_read_the_outcome_goes_to_who_pressed_alone(
+    watched: OpenedSource,
+) -> None:
+    channel = Channel()
+    bot, alerts = await bot_at(watched, IDLE_AT, Provider(BEGUN, DONE))
+    bot.ports = with_parts(bot.ports, surfaces={"chat": channel})
+    prepared = await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)
+    shared = Belonging("T1", Standing.MEMBER, shared=True)
+    pressed = await bot.answer(
+        Request(
+            buttons(prepared)["Do it"].line,
+            User(ADMIN, "dana"),
+            IDLE_AT,
+            "chat",
+            shared,
+            "chat:C1",
+            "17",
+        )
+    )
+    assert (pressed.data["action"]["state"], pressed.public) == ("under way", False)
+    assert await advance_due(bot.ports, IDLE_AT + timedelta(minutes=5)) == ()
+    ((where, thread, _),) = channel.heard
+    assert (where, thread) == (ADMIN.partition(":")[2], "")
+
+
+async def test_a_tick_reads_the_actions_that_are_open_and_no_other() -> None:
+    store = MemoryStore()
+    ports = ports_over(object(), store, actions=Provider(DONE))
+    for number in range(20):
+        over = replace(begun(answered=True), id=f"x{number:02}", state=ActionState.WORKED)
+        ACTIONS.put(store, over.id, over)
+    follow(ports, begun())
+    assert await advance_due(ports, NOON + timedelta(minutes=5)) == ()
+    assert store.newest("actions_followed", 10) == []
+    # A name that a kill left behind, between the two writes of a press, is dropped.
+    store.put("actions_followed", "x9", {})
+    assert await advance_due(ports, NOON + timedelta(minutes=10)) == ()
+    assert store.newest("actions_followed", 10) == []
+
+
+@pytest.mark.parametrize(
+    ("pressed", "session"),
+    [
+        ((), "trnbot-x1234abcd-U1"),
+        (("slack:T0456/U01DANA",), "trnbot-x1234abcd-slack.T0456.U01DANA"),
+        (("web:dana@example.com", "slack:U2"), "trnbot-x1234abcd-web.dana@example.com+slack.U2"),
+        (("teams:29:1" + "z" * 60,), "trnbot-x1234abcd-teams.29.1" + "z" * 37),
+        (("web:jörg+ä",), "trnbot-x1234abcd-web.j.rg."),
+    ],
+)
+def test_the_provider_notes_who_pressed(pressed: tuple[str, ...], session: str) -> None:
+    named = replace(begun(pressed=pressed), id="x1234abcd").session
+    assert (named, len(named) <= 64) == (session, True)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
+from adapters.simulator import generate
+from adapters.simulator.scenario import PlannedCluster, PlannedJob, Scenario
+from adapters.store.memory import MemoryStore
 from bot.answers.fleet.queue import PENDING, queue_card, queues_of
 from bot.app import App
 from bot.grammar.access import Access
@@ -17,7 +24,9 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.model.window import Window
-from tests.answers.configuring import ask, end, refused
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
+from tests.answers.configuring import app, ask, end, refused
 from tests.builders import NOON, with_parts
 
 FIVE, HOUR = timedelta(minutes=5), timedelta(hours=1)
@@ -113,7 +122,58 @@ def test_what_is_not_read_is_neither_zero_nor_said_to_be() -> None:
     assert "Read for 1 h." in str(queue_card(calm, [], DAY))
 
 
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return twelve hours of a cluster whose pods wait twice, and at the end."""
+    job = PlannedJob("moe", 2, market="spot", replaced=((1, 2.0),), run_hours=400)
+    cluster = PlannedCluster(
+        "frontier",
+        "trn1.32xlarge",
+        "us-west-2",
+        (job,),
+        team="frontier",
+        waits=((4.0, 1.5, 8), (11.0, 3.0, 4)),
+    )
+    folder = tmp_path_factory.mktemp("waiting") / "recording"
+    generate(folder, 3, Scenario("Pods wait.", 0.5, 300, (cluster,)))
+    return folder
+
+
+async def test_the_hours_are_those_of_the_raw_rows(waiting: Path) -> None:
+    """Derive them again: pods pending at each reading, and each event of the trail."""
+    source = f"recording:{waiting}"
+    bot = app(OpenedSource(source, settings_of({"source": source})), MemoryStore())
+    # The last reading comes a minute after its period.
+    card = await ask(bot, "queue 1d", at=end(bot) + FIVE)
+    (cluster,) = card.data["clusters"]
+
+    read = (
+        f"SELECT value.sum / 5 FROM '{waiting}/metrics/frontier/queue.parquet' ORDER BY timestamp"
+    )
+    pods = [x for (x,) in duckdb.sql(read).fetchall()]
+    stretches = [list(run) for some, run in groupby(pods, lambda x: x >= 0.5) if some]
+    waits = [run for run in stretches if len(run) > 1]
+    hours = [len(run) / 12 for run in waits]
+    assert cluster["waited_seconds"] == pytest.approx(sum(hours) * 3600)
+    assert cluster["longest_seconds"] == pytest.approx(max(hours) * 3600)
+    assert cluster["pod_hours"] == pytest.approx(sum(map(sum, waits)) / 12)
+    assert (cluster["most_pods"], cluster["pending_pods"]) == (8, 4)
+    # A spot node was gone for nine minutes, eight pods waited 90, and four since the last hour.
+    assert [round(x * 60) for x in hours] == [10, 90, 60]
+
+    files = (waiting / "api" / "cloudtrail" / "lookup_events").rglob("*.refusals.json")
+    events = [event for file in files for event in json.loads(file.read_text())["Events"]]
+    (place,) = card.data["refused"]
+    assert place["refused"] == len({event["EventId"] for event in events}) == 5 + 3
+    assert (
+        place["zone"]
+        == json.loads(events[0]["CloudTrailEvent"])["requestParameters"]["availabilityZone"]
+    )
+
+
 async def test_what_is_not_read_is_said(bot: App) -> None:
+    source = Source(bot.ports.world.source, frames={"cluster": None}, refusals=None)
+    bot = App(with_parts(bot.ports, source=source), (), Access(()), lambda: 0.0)
     card = await ask(bot, "queue")
     assert card.title.startswith("Nothing tells how long jobs waited")
     assert "pod_status_pending" in str(card)

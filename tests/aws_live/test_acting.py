@@ -8,7 +8,7 @@ import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -57,7 +57,7 @@ def actor() -> Actor:
 def test_nodes_are_stopped_once_and_it_is_seen_that_they_did(ec2: Any, actor: Actor) -> None:
     node = run(ec2, "trn1.2xlarge", "search")
     stop = action(ActionKind.STOP, node)
-    assert actor.rehearse(stop) == [f"EC2 would stop {node}."]
+    assert actor.rehearse(stop) == ["EC2 tried it dry: it would stop 1 instance."]
     assert state(ec2, node) == "running"
     stop, progress = stepped(actor, stop)
     assert (progress.state, progress.ordered) == (UNDER_WAY, (node,))
@@ -125,6 +125,30 @@ def test_without_a_role_of_the_account_nothing_is_asked(actor: Actor) -> None:
     other = Action("x1", ActionKind.STOP, ("i-1",), place, None, zero, zero, NOON, "U1", "")
     with pytest.raises(Refused, match="No role may change anything in account 444455556666"):
         actor.rehearse(other)
+
+
+def test_the_providers_trail_names_who_pressed(ec2: Any) -> None:
+    assert ec2, "moto answers"
+    calls = Calls(lambda: datetime.now(UTC))
+    for person in ("slack:U01DANA", "web:mei@example.com"):
+        stop = replace(action(ActionKind.STOP, "i-1"), pressed=(person,))
+        place = Place("us-east-1", ROLE, ACCOUNT, stop.session)
+        arn = calls.call(place, "sts", "get_caller_identity")["Arn"]
+        assert arn.endswith(f"/trnbot-acting/trnbot-x1-{person.replace(':', '.')}")
+    reading = Place("us-east-1", ROLE, ACCOUNT)
+    arn = calls.call(reading, "sts", "get_caller_identity")["Arn"]
+    assert arn.endswith("/trnbot-acting/trnbot")
+
+
+def test_sessions_that_ended_are_forgotten(ec2: Any) -> None:
+    assert ec2, "moto answers"
+    now = [datetime.now(UTC)]
+    calls = Calls(lambda: now[0])
+    for number in range(3):
+        place = Place("us-east-1", ROLE, ACCOUNT, f"trnbot-x{number}")
+        calls.call(place, "ec2", "describe_volumes")
+        now[0] += timedelta(hours=2)
+    assert {key[3] for key in calls._clients if key[2]} == {"trnbot-x2"}
 
 
 class Answers:

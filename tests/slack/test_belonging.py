@@ -335,6 +335,16 @@ async def test_members_are_served_by_the_same_kinds(door, kind):
     assert (request.belonging, request.user.id) == (Belonging("T1", Standing.MEMBER), "slack:U1")
 
 
+@pytest.mark.parametrize(
+    ("profile", "email"), [({}, ""), ({"email": "Dana@Ours.example"}, "dana@ours.example")]
+)
+async def test_an_email_address_is_known_where_the_app_may_read_it(slack, door, profile, email):
+    slack.people["U1"] = {"team_id": "T1", "profile": profile}
+    await event(type="app_mention")(door, ASKED, "U1")
+    (request,) = door.behind.asked
+    assert request.user.email == email
+
+
 @pytest.mark.parametrize("kind", SHORTCUTS)
 async def test_members_open_the_modals_of_shortcuts(door, kind):
     await SHORTCUTS[kind](door, ASKED, "U1")

@@ -167,6 +167,7 @@ async def test_a_member_is_served_by_every_event_that_carries_a_line(
             and "invoke" in event["type"]
             else 200
         )
+    assert {request.user.email for request in behind.asked} == {"somebody@ours.example"}
 
 
 @pytest.mark.parametrize("kind", events(""))

@@ -137,7 +137,7 @@ class Calls:
             parameter_validation=True,
         )
         self._external_id = external_id
-        self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
+        self._clients: dict[tuple[str, str, str, str], tuple[Any, datetime | None]] = {}
         self._lock = Lock()
 
     def call(
@@ -311,7 +311,7 @@ class Calls:
     def _client(self, service: str, place: Place) -> Any:
         """Return a client: boto3's, or one of a server that is asked by PromQL."""
         region = home_of(service, place.region)
-        key = (service, region, place.role)
+        key = (service, region, place.role, place.session)
         with self._lock:
             client, expires = self._clients.get(key, (None, None))
         if client is not None and (expires is None or expires > self.clock() + _RENEWED):
@@ -321,6 +321,10 @@ class Calls:
         keys, expires = self._keys(place)
         with self._lock:
             client = self._opened(service, region, keys)
+            # Sessions that have ended are not asked by again, as those of actions are not.
+            for old, (_, end) in list(self._clients.items()):
+                if end is not None and end <= self.clock():
+                    del self._clients[old]
             self._clients[key] = (client, expires)
         return client
 
@@ -328,7 +332,10 @@ class Calls:
         """Return the keys of a place's role and their end; none for the process's own."""
         if not place.role:
             return {}, None
-        session: dict[str, Any] = {"RoleArn": place.role, "RoleSessionName": "trnbot"}
+        session: dict[str, Any] = {
+            "RoleArn": place.role,
+            "RoleSessionName": place.session or "trnbot",
+        }
         if self._external_id:
             session["ExternalId"] = self._external_id
         assumed = self.call(Place(place.region), "sts", "assume_role", **session)["Credentials"]

@@ -41,6 +41,8 @@ class Place:
     region: str
     role: str = ""
     account: str = ""
+    session: str = ""
+    """The name of the role's session in CloudTrail, "" for trnbot's own."""
 
     def gap(self, sentence: str) -> Gap:
         """Return a gap of this place.

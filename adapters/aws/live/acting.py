@@ -59,7 +59,9 @@ class Actor:
             raise Refused(
                 f"No role may change anything in {place}; TRNBOT_ACT_ROLES names those that may."
             )
-        return _TASKS[action.kind](self._calls, Place(region, role, account), action)
+        return _TASKS[action.kind](
+            self._calls, Place(region, role, account, action.session), action
+        )
 
 
 class Task(ABC):
@@ -100,7 +102,7 @@ class StopTask(Task):
     def rehearse(self) -> Iterator[str]:
         """Have EC2 say whether it would stop them."""
         self.dry("stop_instances", InstanceIds=list(self._action.targets))
-        yield f"EC2 would stop {', '.join(self._action.targets)}."
+        yield f"EC2 tried it dry: it would stop {counted(len(self._action.targets), 'instance')}."
 
     def advance(self) -> Progress:
         """Stop those that run; it worked once none does."""
@@ -118,8 +120,11 @@ class StopTask(Task):
             return Progress(ActionState.FAILED, f"EC2 does not know {', '.join(missing)}.")
         if stopping := [name for name, state in states.items() if state.endswith("ing")]:
             return Progress(ActionState.UNDER_WAY, f"{', '.join(stopping)}: still stopping.")
-        words = ", ".join(f"{name} is {state}" for name, state in states.items())
-        return Progress(ActionState.WORKED, f"EC2 says: {words}.")
+        words = "; ".join(
+            f"{reached}: {', '.join(name for name, state in states.items() if state == reached)}"
+            for reached in dict.fromkeys(states.values())
+        )
+        return Progress(ActionState.WORKED, f"EC2 says {words}.")
 
 
 class ScaleTask(Task):
@@ -191,7 +196,8 @@ class DeleteTask(Task):
         for volume in self._action.targets:
             self.dry("create_snapshot", VolumeId=volume)
             self.dry("delete_volume", VolumeId=volume)
-            yield f"EC2 would make a snapshot of {volume}, and delete it once that is whole."
+        count = counted(len(self._action.targets), "volume")
+        yield f"EC2 tried it dry: it would make snapshots of {count}, and delete what they hold."
 
     def advance(self) -> Progress:
         """Take each volume a step further; it worked once all are gone."""

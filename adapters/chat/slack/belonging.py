@@ -141,6 +141,8 @@ class Profile:
     guest: bool = False
     active: bool = True
     """A person, and not deactivated."""
+    email: str = ""
+    """"" unless the app may read it (`users:read.email`)."""
 
     @staticmethod
     def of(user: dict[str, Any]) -> Profile:
@@ -159,6 +161,7 @@ class Profile:
             tuple(filter(None, teams)),
             guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
             active=not (user.get("deleted") or user.get("is_bot") or user.get("is_stranger")),
+            email=str((user.get("profile") or {}).get("email") or "").lower(),
         )
 
 
@@ -186,7 +189,7 @@ class Belongings:
 
     async def requester(self, claim: Claim) -> Requester:
         """Return who asks, with how they belong; whoever cannot be told is a stranger."""
-        (belonging, name), shared = await asyncio.gather(
+        (belonging, profile), shared = await asyncio.gather(
             self._judge(claim), self.shared(claim.channel, claim.shared)
         )
 
@@ -197,9 +200,10 @@ class Belongings:
             if belonging.organization not in (home.team, home.enterprise):
                 prefix = address_prefix(belonging.organization, self._served)
         return Requester(
-            **{**vars(claim), "name": claim.name or name},
+            **{**vars(claim), "name": claim.name or profile.name},
             belonging=replace(belonging, shared=shared),
             address=f"slack:{prefix}{claim.user}",
+            email=profile.email,
         )
 
     async def name(self, user: str) -> str:
@@ -242,15 +246,15 @@ class Belongings:
                 " which reads them."
             )
 
-    async def _judge(self, claim: Claim) -> tuple[Belonging, str]:
-        """Return how a person belongs, and their name."""
+    async def _judge(self, claim: Claim) -> tuple[Belonging, Profile]:
+        """Return how a person belongs, and what Slack tells of them."""
         try:
             home = await self._home()
             profile = await self._profile(claim.user)
         except Unavailable as error:
             self._note(f"Which organization a person belongs to cannot be told: {error}")
-            return Belonging("", Standing.STRANGER), ""
-        return _belonging(profile, home, self._served, claim.team), profile.name
+            return Belonging("", Standing.STRANGER), Profile()
+        return _belonging(profile, home, self._served, claim.team), profile
 
     async def _home(self) -> Home:
         async def ask() -> Home:

@@ -297,6 +297,7 @@ class Requester(Claim):
     belonging: Belonging
     address: str
     """The person's own: `slack:U01ALICE`, `slack:T0456/U01BOB`."""
+    email: str = ""
 
     @property
     def stranger(self) -> bool:

@@ -115,7 +115,7 @@ class Responder:
         return await self._ports.answer(
             Request(
                 with_workspace(line, self._prefix),
-                User(requester.address, requester.name),
+                User(requester.address, requester.name, email=requester.email),
                 at or self._ports.clock(),
                 "slack",
                 requester.belonging,

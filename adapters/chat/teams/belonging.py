@@ -86,6 +86,7 @@ class Belongings:
         self.conversations = conversations
         self._tenants, self._client, self._signed = tenants, client, signed
         self._people = Recent[Belonging](monotonic, _KEPT)
+        self._emails = Recent[str](monotonic, _KEPT)
         self._open_chats = Recent[bool](monotonic, _KEPT)
 
     async def admit(self, activity: Activity) -> tuple[Conversation, Belonging]:
@@ -99,6 +100,10 @@ class Belongings:
             raise NotAllowed(NOT_SERVED)
         place = await self.conversations.learn(activity)
         return place, replace(belonging, shared=await self._is_shared(place))
+
+    def email(self, user: str) -> str:
+        """Return the e-mail address of a person who was admitted, "" where it was not told."""
+        return self._emails.get(user) or ""
 
     async def name(self, user: str) -> str:
         """Return the name of a person of a conversation that the bot is in.
@@ -142,6 +147,7 @@ class Belongings:
 
         belonging = self._read(member, activity.sender.entra)
         self._people.put(user, belonging)
+        self._emails.put(user, _email_of(member))
         organization = frozenset({belonging.organization} - {""})
         if organization and not self._tenants.serves(organization):
             await self._tenants.report_unknown(organization)
@@ -193,3 +199,14 @@ class Belongings:
         path = f"/{quote(place.id, safe='')}/members"
         path += f"/{quote(user, safe='')}" if user else ""
         return await self._client.get(place.reference.service_url, path)
+
+
+def _email_of(member: object) -> str:
+    """Return the e-mail address that a roster tells of a member, in small letters.
+
+    An organization of Entra names people by an address too, which a guest's is not.
+    """
+    if not isinstance(member, Mapping):
+        return ""
+    email = str(member.get("email") or member.get("userPrincipalName") or "").lower()
+    return "" if "#ext#" in email else email

@@ -212,7 +212,9 @@ class Responder:
     def _request(
         self, activity: Activity, line: str, place: Conversation, belonging: Belonging
     ) -> Request:
-        user = User(f"{OURS}{activity.sender.id}", activity.sender.name[:100])
+        sender = activity.sender
+        email = self._belongings.email(sender.id)
+        user = User(f"{OURS}{sender.id}", sender.name[:100], email=email)
         at, channel = self._ports.clock(), f"{OURS}{place.id}"
         return Request(line, user, at, "teams", belonging, channel, thread_of(activity))
 

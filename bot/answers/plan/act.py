@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import zip_longest
 from threading import Lock
 
 from bot.answers.alerts.alerts import find_alert
-from bot.answers.cost.storage import unused_of
-from bot.answers.fleet.card import NodeRow
-from bot.answers.fleet.command import look_over
+from bot.answers.plan.planner import Planner
 from bot.cards.card import (
     Button,
     Buttons,
@@ -30,35 +28,25 @@ from bot.cards.card import (
 )
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import committed_words
-from bot.costs.pricing import HOURS_A_MONTH, Pricing
+from bot.costs.pricing import HOURS_A_MONTH
 from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.action import Action, ActionKind, ActionState, Progress
-from bot.model.alert import Alert
-from bot.model.anomaly import NodeState
-from bot.model.causes import Cause
-from bot.model.fleet import LauncherKind, Market, Volume
-from bot.model.labels import Labels
 from bot.model.money import counted, usd
-from bot.model.request import UNNAMED, Request, Role, User
-from bot.model.window import Window, duration_text
+from bot.model.request import PROGRAM, UNNAMED, Request, Role, User
+from bot.model.window import duration_text
 from bot.ports import Documents, Ports
 from bot.ports.work import audit, permitted
 from bot.watch.deliver import surface_of
 
 log = logging.getLogger("trnbot.act")
 ACTIONS = Documents("actions", Action)
+_FOLLOWED = "actions_followed"
+"""Names the actions that every tick looks at; the actions themselves are in their own collection."""
 _REMEMBERED = 200
 _VALID = timedelta(hours=1)
 """How long what was prepared may be confirmed: the fleet changes meanwhile."""
-_MOST = 100
-"""Things that one press may touch."""
 _SAVES = {ActionKind.DELETE: "saves up to, less what the snapshots cost"}
-_CLAIMS = {"kubernetes.io/created-for/pvc/name", "ebs.csi.aws.com/cluster", "CSIVolumeName"}
-"""Tags by which Kubernetes marks the volumes of its claims (EBS CSI driver, tagging, 2026-11)."""
-_NOTEBOOK = re.compile(
-    r"(arn:aws[\w-]*:sagemaker:(?P<region>[\w-]+):\d+:notebook-instance/(?P<name>[\w-]+))", re.I
-)
 _STEPPING = Lock()
 """Whoever presses, cancels or takes a step holds it: a lease lets its own process in twice."""
 _OFF = (
@@ -76,282 +64,6 @@ _EFFECTS: Mapping[ActionKind, str] = {
     " saved by it; the next job does not meet the node.",
     ActionKind.NOTEBOOK: "The notebook stops and keeps its volume; what it holds in memory is gone.",
 }
-
-
-class Plan:
-    """Decide whether an action is safe by the newest readings; every refusal is one sentence."""
-
-    def __init__(self, ports: Ports, request: Request) -> None:
-        self._ports, self._request = ports, request
-        self._nodes, self._reading = look_over(ports, request.at)
-        self._pricing = Pricing(ports).at(request.at)
-
-    def of_alert(self, alert: Alert) -> Action:
-        """Return the action that would end an alert; raise `WrongInput` where none would."""
-        anomaly, kind = alert.anomaly, alert.cause.facts.action
-        if kind is None:
-            ways = ", ".join(str(cause) for cause in Cause if cause.facts.action)
-            raise WrongInput(
-                f"Nothing that the bot may do ends '{alert.cause.facts.words}'; it acts on: {ways}."
-            )
-        if kind is ActionKind.CORDON:
-            return self.of(kind, (anomaly.suspect,) if anomaly.suspect else anomaly.things)
-        if kind is not ActionKind.STOP:
-            return self.of(kind, anomaly.things)
-
-        rows = [row for row in self._nodes if row.instance.id in anomaly.things and row.free]
-        if not rows:
-            raise WrongInput("All nodes of the alert work again: there is nothing to stop.")
-        groups = {(_group_of(row), row.instance.labels.region) for row in rows}
-        if len(groups) > 1:
-            raise WrongInput(
-                "The alert's nodes are of several node groups: name them, by 'act stop' or"
-                " 'act scale'."
-            )
-        ((group, region),) = groups
-        if not group:
-            return self.of(kind, [row.instance.id for row in rows])
-        _, desired = self._managed(group, region)
-        return self.of(ActionKind.SCALE, (group,), desired - len(rows), region)
-
-    def of(
-        self, kind: ActionKind, targets: Sequence[str], size: int | None = None, region: str = ""
-    ) -> Action:
-        """Return the action that was asked for; raise `WrongInput` where it would do harm."""
-        if not 0 < len(targets) <= _MOST:
-            raise WrongInput(f"Name 1 to {_MOST} things after 'act {kind}'; got {len(targets)}.")
-        weigh: Mapping[ActionKind, Callable[..., Action]] = {
-            ActionKind.STOP: self._stop,
-            ActionKind.SCALE: self._scale,
-            ActionKind.DELETE: self._delete,
-            ActionKind.CORDON: self._cordon,
-            ActionKind.NOTEBOOK: self._notebook,
-        }
-        targets = tuple(dict.fromkeys(targets))
-        return weigh[kind](targets, size, region)
-
-    def _stop(self, targets: Sequence[str], _: int | None, __: str) -> Action:
-        """Stop nodes that a rule says do nothing, and that nothing would start anew."""
-        rows, muted = self._rows(targets), self._muted()
-        for row in rows:
-            node = row.instance
-            if not row.free or row.state is not NodeState.IDLE:
-                raise WrongInput(
-                    f"{node.id} works, or may work ({row.state}): nothing was prepared."
-                )
-            if node.id in muted:
-                raise WrongInput(
-                    f"The alert about {node.id} is muted ({muted[node.id]}): it may wait for"
-                    " something. 'silences' lists who muted what."
-                )
-            if node.node_group or ((by := node.launched_by) and by.kind is LauncherKind.MACHINE):
-                group = _group_of(row)
-                way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
-                raise WrongInput(
-                    f"{node.id} was launched by {node.launched_by or group}, which would start"
-                    f" another one; {way}."
-                )
-            if node.market is Market.SPOT:
-                raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
-        return self._action(ActionKind.STOP, targets, rows)
-
-    def _muted(self) -> dict[str, str]:
-        """Return the nodes of muted alerts, and the reason of each."""
-        alerts = self._ports.stores.alerts.load(self._request.at).alerts
-        return {
-            thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
-        }
-
-    def _managed(self, name: str, region: str) -> tuple[Labels, int]:
-        """Return the place of one `CLUSTER/GROUP` and its desired size, or raise `WrongInput`."""
-        groups = [
-            (f"{cluster.name}/{group.name}", cluster.labels, group.desired)
-            for cluster in self._reading.inventory.eks
-            for group in cluster.node_groups
-            if region in ("", cluster.labels.region)
-        ]
-        fitting = [(labels, desired) for known, labels, desired in groups if known == name]
-        if not fitting:
-            known = [known for known, *_ in groups]
-            hint = nearest(name, known, most=8, otherwise="write CLUSTER/GROUP")
-            raise WrongInput(f"No managed node group of EKS is called '{name}'{hint}.")
-        if len(fitting) > 1:
-            places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
-            raise WrongInput(f"'{name}' is in several places ({places}); add region=.", "region")
-        return fitting[0]
-
-    def _scale(self, targets: Sequence[str], size: int | None, region: str) -> Action:
-        """Give one group another number of nodes; a smaller one only where none of them works."""
-        name = targets[0]
-        if len(targets) > 1:
-            raise WrongInput("One node group is scaled at a time.")
-        place, desired = self._managed(name, region)
-        if size is None:
-            raise WrongInput(f"How many nodes? Write: act scale {name} nodes=N.", "nodes")
-
-        # The list of groups is an hour old at most, that of nodes is of now: the larger one counts.
-        rows = self._of_group(name, place)
-        working = [row.instance.id for row in rows if not row.free]
-        unknown = max(0, desired - len(rows))
-        if size < max(desired, len(rows)) and (working or unknown):
-            first = f"{working[0]} for one" if working else f"{unknown} are not known by name"
-            raise WrongInput(
-                f"{counted(len(working) + unknown, 'node')} of {name} may work ({first}), and its"
-                " Auto Scaling group would choose which end: nothing was prepared."
-            )
-        # Priced by the mean of the nodes it has, since nobody knows which end.
-        fewer, (price, saved) = desired - size, self._mean(rows)
-        amount = None if price is None else abs(fewer) * price
-        made = self._made(ActionKind.SCALE, (name,), place, (amount, fewer * saved))
-        return replace(made, size=size, before=desired)
-
-    def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
-        """Delete volumes that have been attached to nothing for as long as the rule waits."""
-        waits = self._ports.policy.duration("orphaned_storage.for")
-        unused = {x.thing.labels.resource: x for x in unused_of(self._reading, self._pricing)}
-        old = [unused[name] for name in targets if name in unused]
-        for name in targets:
-            if name in unused and not isinstance(unused[name].thing, Volume):
-                raise WrongInput(f"{name} is a file system, and the bot deletes none.")
-            if name not in unused:
-                hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
-                raise WrongInput(f"'{name}' is no volume that nobody uses{hint}.")
-            claims = _CLAIMS & unused[name].thing.tags.keys()
-            if claims:
-                raise WrongInput(
-                    f"{name} belongs to a volume claim of Kubernetes (tag {min(claims)}): delete"
-                    " the claim there."
-                )
-            if unused[name].since > self._request.at - waits:
-                raise WrongInput(
-                    f"{name} was attached until {unused[name].since:%Y-%m-%d %H:%M} UTC; the rule"
-                    f" waits {duration_text(waits)}."
-                )
-        known = [x.price.usd_per_hour for x in old if x.price]
-        price = sum(known, Decimal(0))
-        place = self._one_place([x.thing.labels for x in old])
-        amount = price if len(known) == len(old) else None
-        return self._made(ActionKind.DELETE, targets, place, (amount, price))
-
-    def _cordon(self, targets: Sequence[str], _: int | None, __: str) -> Action:
-        """Cordon nodes of one cluster of EKS."""
-        rows = self._rows(targets)
-        known = {cluster.name for cluster in self._reading.inventory.eks}
-        clusters = {row.instance.labels.cluster for row in rows}
-        if len(clusters) > 1 or not clusters <= known:
-            raise WrongInput(
-                "Only nodes of one EKS cluster can be cordoned together; these are of"
-                f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
-            )
-        action = self._action(ActionKind.CORDON, targets, rows)
-        return replace(action, saved_usd_per_hour=Decimal(0))
-
-    def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
-        """Stop one notebook; the bill of its last week tells its place and its price."""
-        week = Window(self._request.at - timedelta(days=7), self._request.at)
-        rows = self._ports.world.billing.tally(week, ("resource",)).rows
-        charges = {
-            match[1]: (row.hours, row.money.amortised)
-            for row in rows
-            if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
-            and match["name"].lower() == targets[0].lower()
-            and region in ("", match["region"])
-        }
-        if len(targets) > 1 or len(charges) != 1:
-            raise WrongInput(
-                f"The bill of the last week names {len(charges) or 'no'} such notebooks; name one,"
-                " and its region: act notebook NAME region=us-west-2.",
-                "region",
-            )
-        ((arn, (hours, paid)),) = charges.items()
-        where, account = arn.split(":")[3:5]
-        price = paid / Decimal(str(hours)) if hours else None
-        place = Labels(account=account, region=where)
-        return self._made(ActionKind.NOTEBOOK, targets, place, (price, price or Decimal(0)))
-
-    def _rows(self, targets: Sequence[str]) -> list[NodeRow]:
-        known = {row.instance.id: row for row in self._nodes}
-        for name in targets:
-            if name not in known:
-                hint = nearest(name, known, most=0, otherwise="'fleet' lists them")
-                raise WrongInput(f"No node that runs is called '{name}'{hint}.")
-        return [known[name] for name in targets]
-
-    def _of_group(self, name: str, place: Labels) -> list[NodeRow]:
-        """Return the nodes of `CLUSTER/GROUP` that run."""
-        where = (place.account, place.region)
-        return [
-            row
-            for row in self._nodes
-            if _group_of(row) == name
-            and (row.instance.labels.account, row.instance.labels.region) == where
-        ]
-
-    def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
-        """Price an action by its nodes."""
-        price, saved = self._mean(rows)
-        place = self._one_place([row.instance.labels for row in rows])
-        amount = None if price is None else len(rows) * price
-        return self._made(kind, targets, place, (amount, len(rows) * saved))
-
-    def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal | None, Decimal]:
-        """Return the mean USD of an hour of nodes, and the part of it that stopping one saves.
-
-        None where the price of any is not known. What a commitment or a reservation holds is billed
-        all the same.
-        """
-        if not rows:
-            return None, Decimal(0)
-        price = sum((row.usd_per_hour for row in rows), Decimal(0)) / len(rows)
-        saved = sum(
-            (
-                row.usd_per_hour - row.committed_usd_per_hour
-                for row in rows
-                if not row.instance.reservation
-            ),
-            Decimal(0),
-        )
-        return price if all(row.price for row in rows) else None, saved / len(rows)
-
-    def _one_place(self, labels: Sequence[Labels]) -> Labels:
-        """Return the account, region and cluster of all; raise `WrongInput` for several places."""
-        places = {x.only(("account", "region", "cluster")) for x in labels}
-        accounts = {(x.account, x.region) for x in places}
-        if len(accounts) > 1:
-            raise WrongInput("One press acts in one account and region; name fewer things.")
-        if len(places) == 1:
-            return next(iter(places))
-        return next(iter(places)).only(("account", "region"))
-
-    def _made(
-        self,
-        kind: ActionKind,
-        targets: Sequence[str],
-        place: Labels,
-        amounts: tuple[Decimal | None, Decimal],
-    ) -> Action:
-        request, (price, saved) = self._request, amounts
-        stamp = repr((request.at, request.user.id, kind, targets, place))
-        return Action(
-            id="x" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
-            kind=kind,
-            targets=tuple(targets),
-            place=place,
-            size=None,
-            usd_per_hour=price,
-            saved_usd_per_hour=saved,
-            at=request.at,
-            by=request.user.id,
-            by_name=request.user.name,
-            channel=request.channel,
-            thread=request.thread,
-        )
-
-
-def _group_of(row: NodeRow) -> str:
-    """Return the `CLUSTER/GROUP` of a node, "" for one of no group."""
-    node = row.instance
-    return f"{node.labels.cluster}/{node.node_group}" if node.node_group else ""
 
 
 COLUMNS = Columns[Action](
@@ -394,9 +106,9 @@ def action_card(
         verb = "adds" if saved < 0 else _SAVES.get(action.kind, "saves")
         facts.append((verb, f"{usd(abs(saved), digits=2)} an hour"))
     second = needs_second(action, second_usd)
-    if may:
-        is_new = second and not action.pressed
-        facts.append(("state", "two admins have to press" if is_new else action.state.value))
+    if may and second:
+        state = action.state.value if action.pressed else "two admins have to press"
+        facts.append(("state", state))
     if action.pressed:
         facts.append(("pressed by", ", ".join(action.confirmed_by)))
     note = "Nothing changes before an admin presses."
@@ -439,15 +151,17 @@ def progress_card(action: Action) -> Card:
     if saved > 0 and action.state is ActionState.WORKED:
         up_to = "up to " if action.kind in _SAVES else ""
         worth = f" · {up_to}{usd(saved)} an hour saved"
-    pressed = " and ".join(action.confirmed_by) or "nobody"
+    pressed = f"Pressed by {' and '.join(action.confirmed_by) or 'nobody'}"
+    prepared = "" if (action.by,) == action.pressed else f", prepared by {action.who}"
     blocks = compose(
         text(action.words) if action.words else None,
-        quiet(f"Prepared by {action.who}, pressed by {pressed}."),
+        quiet(f"{pressed}{prepared}."),
         Buttons((Button("Actions", "act list"),)),
     )
     data = {"action": COLUMNS.record(action)}
     title = f"{action.title}: {action.state}{worth}"
-    return Card(title, tones.get(action.state, Tone.INFO), blocks, data, public=True)
+    tone = tones.get(action.state, Tone.INFO)
+    return Card(title, tone, blocks, data, public=not action.private)
 
 
 @command(
@@ -485,15 +199,15 @@ def act(
     if unknown := named.keys() - {"nodes", "region"}:
         raise WrongInput(f"'act' knows nodes= and region=, and no '{sorted(unknown)[0]}='.")
 
-    plan = Plan(ports, request)
+    planner = Planner(ports, request)
     if what in set(ActionKind):
         size = _size(named["nodes"]) if "nodes" in named else None
-        action = plan.of(ActionKind(what), names, size, named.get("region", ""))
+        action = planner.of(ActionKind(what), names, size, named.get("region", ""))
     elif words:
         hint = nearest(what, list(ActionKind), most=9)
         raise WrongInput(f"'{what}' is no kind of action{hint}.")
     else:
-        action = plan.of_alert(find_alert(ports, request, what))
+        action = planner.of_alert(find_alert(ports, request, what))
 
     rehearsed: Sequence[str] = ()
     if actions := ports.world.actions:
@@ -538,7 +252,7 @@ def act_confirm(ports: Ports, request: Request, name: str = arg(None, "the actio
     _kept(ports, name)
     if ports.world.actions is None:
         raise Unavailable(_OFF)
-    if request.user.name == UNNAMED:
+    if request.user.name == UNNAMED or request.user.id.startswith(PROGRAM):
         raise NotAllowed("Who presses has to be known by name: sign in, or press in a chat.")
     with _alone(ports, name):
         action = _confirmed(ports, request, _kept(ports, name))
@@ -573,20 +287,24 @@ def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
         raise WrongInput(
             f"It was prepared {duration_text(request.at - action.at)} ago; prepare it again."
         )
-    if request.user.id in action.pressed:
-        raise WrongInput("You pressed already; a second admin has to press as well.")
-    plan = Plan(ports, request)
-    weighed = plan.of(action.kind, action.targets, action.size, action.place.region)
+    user, person = request.user, person_of(action, request.user)
+    refuse_same_person(action, user.id, person)
+    planner = Planner(ports, request)
+    weighed = planner.of(action.kind, action.targets, action.size, action.place.region)
 
-    user = request.user
+    channel, thread, private = request.channel, request.thread, request.belonging.shared
+    if private or not channel:
+        channel, thread = user.id, ""
     action = replace(
         action,
         usd_per_hour=weighed.usd_per_hour,
         saved_usd_per_hour=weighed.saved_usd_per_hour,
         pressed=(*action.pressed, user.id),
         confirmed_by=(*action.confirmed_by, user.name or user.id),
-        channel=request.channel or action.channel,
-        thread=request.thread or action.thread,
+        people=(*action.people, person),
+        channel=channel,
+        thread=thread,
+        private=private,
     )
     if needs_second(action, ports.site.second_usd) and len(action.pressed) < 2:
         action = replace(action, state=ActionState.CONFIRMED)
@@ -594,14 +312,45 @@ def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
         return action
 
     # Written first: what a kill cuts off here, the next tick goes on with.
+    ports.stores.documents.put(_FOLLOWED, action.id, {})
     action = replace(action, state=ActionState.UNDER_WAY, began_at=request.at, words="")
     ACTIONS.put(ports.stores.documents, action.id, action)
     action = advanced(ports, action, request.at)
     if action.state.ended:
         # Whoever pressed reads it in the answer.
-        action = replace(action, answered=True)
-        ACTIONS.put(ports.stores.documents, action.id, action)
+        _close(ports, action)
     return action
+
+
+def _close(ports: Ports, action: Action) -> None:
+    """Keep that those who pressed know what came of an action: nothing more is to be done."""
+    ACTIONS.put(ports.stores.documents, action.id, replace(action, answered=True))
+    ports.stores.documents.drop(_FOLLOWED, action.id)
+
+
+def person_of(action: Action, user: User) -> str:
+    """Return what tells a person apart in one action, "" where their e-mail address is not known."""
+    stamp = f"{action.id} {user.email}"
+    return hashlib.sha256(stamp.encode()).hexdigest()[:16] if user.email else ""
+
+
+def refuse_same_person(action: Action, address: str, person: str) -> None:
+    """Raise `NotAllowed` where who presses did so before, or may have under another address.
+
+    Two accounts of one platform are two people, unless their e-mail addresses are the same; those
+    of two platforms are only where both e-mail addresses are known.
+    """
+    for pressed, presser in zip_longest(action.pressed, action.people, fillvalue=""):
+        if address == pressed or (person and person == presser):
+            raise NotAllowed("You pressed already; a second admin has to press as well.")
+        platforms = [x.partition(":")[0] for x in (pressed, address)]
+        if platforms[0] != platforms[1] and not (person and presser):
+            unknown = platforms[1] if presser else platforms[0]
+            raise NotAllowed(
+                f"The first press came from {platforms[0]} and yours comes from {platforms[1]}, and"
+                f" {unknown} does not say who has which e-mail address: you may be the same person."
+                f" Press in {platforms[0]}, or let another admin do it there."
+            )
 
 
 def advanced(ports: Ports, action: Action, now: datetime) -> Action:
@@ -706,34 +455,39 @@ async def advance_due(ports: Ports, now: datetime) -> tuple[str, ...]:
     """
     if ports.world.actions is None:
         return ()
-    newest = await asyncio.to_thread(ACTIONS.newest, ports.stores.documents, _REMEMBERED)
+    documents = ports.stores.documents
+    followed = await asyncio.to_thread(documents.newest, _FOLLOWED, _REMEMBERED)
     failed = []
-    for name, begun in newest:
-        if begun.answered or begun.state.waits:
-            continue
+    for name, _ in followed:
+        action = None
         try:
             action = await asyncio.to_thread(_stepped, ports, name, now)
-            if action.state.ended:
+            if action and action.state.ended:
                 await _answer(ports, action)
         # One that fails in whatever way keeps neither the others nor the tick.
         except Exception as error:  # noqa: BLE001,RUF100
-            log.warning("%s was not followed: %s", begun.title, error)
-            failed.append(f"{begun.channel}: {error}")
+            title, channel = (action.title, action.channel) if action else (name, "actions")
+            log.warning("%s was not followed: %s", title, error)
+            failed.append(f"{channel}: {error}")
     return tuple(failed)
 
 
-def _stepped(ports: Ports, name: str, now: datetime) -> Action:
-    """Take the next step of an action as it stands now, where it is under way."""
+def _stepped(ports: Ports, name: str, now: datetime) -> Action | None:
+    """Take the next step of an action as it stands now; None where nothing of it is to follow."""
     with _alone(ports, name):
-        action = _kept(ports, name)
+        action = ACTIONS.get(ports.stores.documents, name)
+        # A kill between the two writes of a press leaves a name that nothing follows from.
+        if action is None or action.state.waits or action.answered:
+            ports.stores.documents.drop(_FOLLOWED, name)
+            return None
         if action.state is ActionState.UNDER_WAY:
             action = advanced(ports, action, now)
     return action
 
 
 async def _answer(ports: Ports, action: Action) -> None:
-    """Tell the outcome of an action once, where it was pressed."""
-    if action.channel:
+    """Tell the outcome of an action once, where it was pressed, or to who pressed alone."""
+    if action.channel.partition(":")[0] in ports.site.surfaces:
         surface, channel = surface_of(action.channel, ports.site.surfaces)
         card, key = progress_card(action), f"act-{action.id}"
         # It may be there already, after a crash before that was written.
@@ -743,5 +497,4 @@ async def _answer(ports: Ports, action: Action) -> None:
                 await surface.reply(channel, action.thread, card, key)
             else:
                 await surface.post(channel, card, key)
-    answered = replace(action, answered=True)
-    await asyncio.to_thread(ACTIONS.put, ports.stores.documents, action.id, answered)
+    await asyncio.to_thread(_close, ports, action)

@@ -1,0 +1,359 @@
+"""Plan an action by the newest readings, and refuse one that would do harm."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+from bot.answers.cost.storage import unused_of
+from bot.answers.fleet.card import NodeRow
+from bot.answers.fleet.command import look_over
+from bot.costs.pricing import Pricing
+from bot.errors import WrongInput, nearest
+from bot.model.action import Action, ActionKind
+from bot.model.alert import Alert
+from bot.model.anomaly import NodeState
+from bot.model.causes import Cause
+from bot.model.fleet import LauncherKind, Market, NodeGroup, Volume
+from bot.model.labels import PLACE, Labels
+from bot.model.money import counted
+from bot.model.request import Request
+from bot.model.window import Window, duration_text
+from bot.ports import Ports
+
+_MOST = 100
+"""Things that one press may touch."""
+_CLAIMS = {"kubernetes.io/created-for/pvc/name", "ebs.csi.aws.com/cluster", "CSIVolumeName"}
+"""Tags by which Kubernetes marks the volumes of its claims (EBS CSI driver, tagging, 2026-11)."""
+_DENIES = {"false", "no", "off", "0"}
+_NOTEBOOK = re.compile(
+    r"(arn:aws[\w-]*:sagemaker:(?P<region>[\w-]+):\d+:notebook-instance/(?P<name>[\w-]+))", re.I
+)
+
+
+class Planner:
+    """Decide whether an action is safe by the newest readings; every refusal is one sentence."""
+
+    def __init__(self, ports: Ports, request: Request) -> None:
+        self._ports, self._request = ports, request
+        self._nodes, self._reading = look_over(ports, request.at)
+        self._pricing = Pricing(ports).at(request.at)
+        self._policy = ports.policy
+
+    def of_alert(self, alert: Alert) -> Action:
+        """Return the action that would end an alert; raise `WrongInput` where none would."""
+        anomaly, kind = alert.anomaly, alert.cause.facts.action
+        if kind is None:
+            ways = ", ".join(str(cause) for cause in Cause if cause.facts.action)
+            raise WrongInput(
+                f"Nothing that the bot may do ends '{alert.cause.facts.words}'; it acts on: {ways}."
+            )
+        if kind is ActionKind.CORDON:
+            return self.of(kind, (anomaly.suspect,) if anomaly.suspect else anomaly.things)
+        if kind is not ActionKind.STOP:
+            return self.of(kind, anomaly.things)
+
+        rows = [row for row in self._nodes if row.instance.id in anomaly.things and row.free]
+        if not rows:
+            raise WrongInput("All nodes of the alert work again: there is nothing to stop.")
+        groups = {(_group_of(row), row.instance.labels.region) for row in rows}
+        if len(groups) > 1:
+            raise WrongInput(
+                "The alert's nodes are of several node groups: name them, by 'act stop' or"
+                " 'act scale'."
+            )
+        ((group, region),) = groups
+        if not group:
+            return self.of(kind, [row.instance.id for row in rows])
+        _, managed = self._managed(group, region)
+        return self.of(ActionKind.SCALE, (group,), managed.desired - len(rows), region)
+
+    def of(
+        self, kind: ActionKind, targets: Sequence[str], size: int | None = None, region: str = ""
+    ) -> Action:
+        """Return the action that was asked for; raise `WrongInput` where it would do harm."""
+        if not 0 < len(targets) <= _MOST:
+            raise WrongInput(f"Name 1 to {_MOST} things after 'act {kind}'; got {len(targets)}.")
+        weigh: Mapping[ActionKind, Callable[..., Action]] = {
+            ActionKind.STOP: self._stop,
+            ActionKind.SCALE: self._scale,
+            ActionKind.DELETE: self._delete,
+            ActionKind.CORDON: self._cordon,
+            ActionKind.NOTEBOOK: self._notebook,
+        }
+        targets = tuple(dict.fromkeys(targets))
+        return weigh[kind](targets, size, region)
+
+    def _stop(self, targets: Sequence[str], _: int | None, __: str) -> Action:
+        """Stop nodes that a rule says do nothing, and that nothing would start anew."""
+        rows, muted = self._rows(targets), self._muted()
+        self._refuse_spared_nodes(rows)
+        for row in rows:
+            node = row.instance
+            if not row.free or row.state is not NodeState.IDLE:
+                raise WrongInput(
+                    f"{node.id} works, or may work ({row.state}): nothing was prepared."
+                )
+            if node.id in muted:
+                raise WrongInput(
+                    f"The alert about {node.id} is muted ({muted[node.id]}): it may wait for"
+                    " something. 'silences' lists who muted what."
+                )
+            if node.node_group or ((by := node.launched_by) and by.kind is LauncherKind.MACHINE):
+                group = _group_of(row)
+                way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
+                raise WrongInput(
+                    f"{node.id} was launched by {node.launched_by or group}, which would start"
+                    f" another one; {way}."
+                )
+            if node.market is Market.SPOT:
+                raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
+        return self._action(ActionKind.STOP, targets, rows)
+
+    def _muted(self) -> dict[str, str]:
+        """Return the nodes of muted alerts, and the reason of each."""
+        alerts = self._ports.stores.alerts.load(self._request.at).alerts
+        return {
+            thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
+        }
+
+    def _refuse_spared_nodes(self, rows: Sequence[NodeRow]) -> None:
+        for row in rows:
+            node = row.instance
+            self._refuse_spared(node.id, node.labels, {**node.node_labels, **node.tags})
+
+    def _refuse_spared(self, name: str, labels: Labels, tags: Mapping[str, str]) -> None:
+        """Raise `WrongInput` where a setting or a tag says that the bot leaves a thing alone."""
+        policy = self._policy.at(labels)
+        if not policy.on("acting.on"):
+            place = str(labels.only(PLACE)) or "any place"
+            raise WrongInput(
+                f"The setting acting.on is off there ({place}): the bot leaves {name} alone."
+            )
+        if tag := sparing_tag(tags, policy.text("acting.spared")):
+            raise WrongInput(
+                f"{name} has the tag {tag}, so the bot leaves it alone; the setting acting.spared"
+                " lists such words."
+            )
+
+    def _managed(self, name: str, region: str) -> tuple[Labels, NodeGroup]:
+        """Return the place of one `CLUSTER/GROUP` and the group, or raise `WrongInput`."""
+        groups = [
+            (f"{cluster.name}/{group.name}", cluster.labels, group)
+            for cluster in self._reading.inventory.eks
+            for group in cluster.node_groups
+            if region in ("", cluster.labels.region)
+        ]
+        fitting = [(labels, group) for path, labels, group in groups if path == name]
+        if not fitting:
+            hint = nearest(
+                name, [path for path, *_ in groups], most=8, otherwise="write CLUSTER/GROUP"
+            )
+            raise WrongInput(f"No managed node group of EKS is called '{name}'{hint}.")
+        if len(fitting) > 1:
+            places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
+            raise WrongInput(f"'{name}' is in several places ({places}); add region=.", "region")
+        return fitting[0]
+
+    def _scale(self, targets: Sequence[str], size: int | None, region: str) -> Action:
+        """Give one group another number of nodes; a smaller one only where none of them works."""
+        name = targets[0]
+        if len(targets) > 1:
+            raise WrongInput("One node group is scaled at a time.")
+        place, group = self._managed(name, region)
+        if size is None:
+            raise WrongInput(f"How many nodes? Write: act scale {name} nodes=N.", "nodes")
+
+        rows, desired = self._of_group(name, place), group.desired
+        self._refuse_spared(name, place, group.labels)
+        self._refuse_spared_nodes(rows if size < max(desired, len(rows)) else ())
+
+        # The list of groups is an hour old at most, that of nodes is of now: the larger one counts.
+        working = [row.instance.id for row in rows if not row.free]
+        unknown = max(0, desired - len(rows))
+        if size < max(desired, len(rows)) and (working or unknown):
+            first = f"{working[0]} for one" if working else f"{unknown} are not known by name"
+            raise WrongInput(
+                f"{counted(len(working) + unknown, 'node')} of {name} may work ({first}), and its"
+                " Auto Scaling group would choose which end: nothing was prepared."
+            )
+        # Priced by the mean of the nodes it has, since nobody knows which end.
+        fewer, (price, saved) = desired - size, self._mean(rows)
+        amount = None if price is None else abs(fewer) * price
+        made = self._made(ActionKind.SCALE, (name,), place, (amount, fewer * saved))
+        return replace(made, size=size, before=desired)
+
+    def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
+        """Delete volumes that have been attached to nothing for as long as the rule waits."""
+        waits = self._policy.duration("orphaned_storage.for")
+        unused = {x.thing.labels.resource: x for x in unused_of(self._reading, self._pricing)}
+        old = [unused[name] for name in targets if name in unused]
+        for name in targets:
+            if name in unused and not isinstance(unused[name].thing, Volume):
+                raise WrongInput(f"{name} is a file system, and the bot deletes none.")
+            if name not in unused:
+                hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
+                raise WrongInput(f"'{name}' is no volume that nobody uses{hint}.")
+            tags = unused[name].thing.tags
+            self._refuse_spared(name, unused[name].thing.labels, tags)
+            claims = _CLAIMS & tags.keys()
+            if claims:
+                raise WrongInput(
+                    f"{name} belongs to a volume claim of Kubernetes (tag {min(claims)}): delete"
+                    " the claim there."
+                )
+            if unused[name].since > self._request.at - waits:
+                raise WrongInput(
+                    f"{name} was attached until {unused[name].since:%Y-%m-%d %H:%M} UTC; the rule"
+                    f" waits {duration_text(waits)}."
+                )
+        prices = [x.price.usd_per_hour for x in old if x.price]
+        price = sum(prices, Decimal(0))
+        place = self._one_place([x.thing.labels for x in old])
+        amount = price if len(prices) == len(old) else None
+        return self._made(ActionKind.DELETE, targets, place, (amount, price))
+
+    def _cordon(self, targets: Sequence[str], _: int | None, __: str) -> Action:
+        """Cordon nodes of one cluster of EKS."""
+        rows = self._rows(targets)
+        of_eks = {cluster.name for cluster in self._reading.inventory.eks}
+        clusters = {row.instance.labels.cluster for row in rows}
+        if len(clusters) > 1 or not clusters <= of_eks:
+            raise WrongInput(
+                "Only nodes of one EKS cluster can be cordoned together; these are of"
+                f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
+            )
+        self._refuse_spared_nodes(rows)
+        action = self._action(ActionKind.CORDON, targets, rows)
+        return replace(action, saved_usd_per_hour=Decimal(0))
+
+    def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
+        """Stop one notebook; the bill of its last week tells its place and its price."""
+        week = Window(self._request.at - timedelta(days=7), self._request.at)
+        rows = self._ports.world.billing.tally(week, ("resource",)).rows
+        charges = {
+            match[1]: (row.hours, row.money.amortised)
+            for row in rows
+            if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
+            and match["name"].lower() == targets[0].lower()
+            and region in ("", match["region"])
+        }
+        if len(targets) > 1 or len(charges) != 1:
+            raise WrongInput(
+                f"The bill of the last week names {len(charges) or 'no'} such notebooks; name one,"
+                " and its region: act notebook NAME region=us-west-2.",
+                "region",
+            )
+        ((arn, (hours, paid)),) = charges.items()
+        where, account = arn.split(":")[3:5]
+        price = paid / Decimal(str(hours)) if hours else None
+        place = Labels(account=account, region=where)
+        self._refuse_spared(targets[0], place, {})
+        return self._made(ActionKind.NOTEBOOK, targets, place, (price, price or Decimal(0)))
+
+    def _rows(self, targets: Sequence[str]) -> list[NodeRow]:
+        rows = {row.instance.id: row for row in self._nodes}
+        for name in targets:
+            if name not in rows:
+                hint = nearest(name, rows, most=0, otherwise="'fleet' lists them")
+                raise WrongInput(f"No node that runs is called '{name}'{hint}.")
+        return [rows[name] for name in targets]
+
+    def _of_group(self, name: str, place: Labels) -> list[NodeRow]:
+        """Return the nodes of `CLUSTER/GROUP` that run."""
+        where = (place.account, place.region)
+        return [
+            row
+            for row in self._nodes
+            if _group_of(row) == name
+            and (row.instance.labels.account, row.instance.labels.region) == where
+        ]
+
+    def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
+        """Price an action by its nodes."""
+        price, saved = self._mean(rows)
+        place = self._one_place([row.instance.labels for row in rows])
+        amount = None if price is None else len(rows) * price
+        return self._made(kind, targets, place, (amount, len(rows) * saved))
+
+    def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal | None, Decimal]:
+        """Return the mean USD of an hour of nodes, and the part of it that stopping one saves.
+
+        None where the price of any is not known. What a commitment or a reservation holds is billed
+        all the same.
+        """
+        if not rows:
+            return None, Decimal(0)
+        price = sum((row.usd_per_hour for row in rows), Decimal(0)) / len(rows)
+        saved = sum(
+            (
+                row.usd_per_hour - row.committed_usd_per_hour
+                for row in rows
+                if not row.instance.reservation
+            ),
+            Decimal(0),
+        )
+        return price if all(row.price for row in rows) else None, saved / len(rows)
+
+    def _one_place(self, labels: Sequence[Labels]) -> Labels:
+        """Return the account, region and cluster of all; raise `WrongInput` for several places."""
+        places = {x.only(("account", "region", "cluster")) for x in labels}
+        accounts = {(x.account, x.region) for x in places}
+        if len(accounts) > 1:
+            raise WrongInput("One press acts in one account and region; name fewer things.")
+        if len(places) == 1:
+            return next(iter(places))
+        return next(iter(places)).only(("account", "region"))
+
+    def _made(
+        self,
+        kind: ActionKind,
+        targets: Sequence[str],
+        place: Labels,
+        amounts: tuple[Decimal | None, Decimal],
+    ) -> Action:
+        request, (price, saved) = self._request, amounts
+        stamp = repr((request.at, request.user.id, kind, targets, place))
+        return Action(
+            id="x" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
+            kind=kind,
+            targets=tuple(targets),
+            place=place,
+            size=None,
+            usd_per_hour=price,
+            saved_usd_per_hour=saved,
+            at=request.at,
+            by=request.user.id,
+            by_name=request.user.name,
+            channel=request.channel,
+            thread=request.thread,
+        )
+
+
+def _group_of(row: NodeRow) -> str:
+    """Return the `CLUSTER/GROUP` of a node, "" for one of no group."""
+    node = row.instance
+    return f"{node.labels.cluster}/{node.node_group}" if node.node_group else ""
+
+
+def sparing_tag(tags: Mapping[str, str], words: str) -> str:
+    """Return the tag by which a thing is to be left alone, "" for none: `keep`, or `use=keep`.
+
+    One of the words is its key, unless its value denies that, or is its value. `Do Not Delete` is
+    the same word as `do-not-delete`.
+    """
+    sparing = {_plain(word) for word in words.split(",")} - {""}
+    for key, value in tags.items():
+        if _plain(key) in sparing and value.strip().lower() not in _DENIES:
+            return key
+        if _plain(value) in sparing:
+            return f"{key}={value}"
+    return ""
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[\W_]+", "", word.lower())
