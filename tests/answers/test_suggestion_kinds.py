@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -616,6 +617,13 @@ def test_each_kind_is_planted_or_weighed_from_a_recording() -> None:
     """Moves, compiles and restarts need runs: tests of the commands that weigh them derive theirs."""
     of_runs = {K.MOVE, K.CACHE, K.CHECKPOINTS}
     assert {kind for kind, _ in PLANTED} | of_runs == set(K)
+
+
+def test_each_kind_has_its_row_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "money.md").read_text(encoding="utf-8")
+    section = page.partition("## Suggestions")[2].partition("\n## ")[0]
+    rows = {line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")}
+    assert rows - {"suggestion"} == {kind.value for kind in K}
 
 
 def test_a_fleet_that_works_gets_no_suggestion_in_ten_days() -> None:
