@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.about.digest import post_due
 from bot.answers.about.summary import home
 from bot.answers.plan.suggestions import VERDICTS, SuggestionVerdict, Verdict, suggestions_of
+from bot.app import App
 from bot.cards.card import Card, Text, plain
 from bot.costs.suggestions import Suggestion, SuggestionKind
+from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
 from bot.model.alert import WastedHours
 from bot.model.anomaly import Detection, NodeState
@@ -38,7 +39,7 @@ from bot.model.fleet import (
 )
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notification import State, StateUpdate
+from bot.model.notification import StateUpdate
 from bot.model.policy import Edit, Version, VersionKind
 from bot.model.price import (
     AccountRates,
@@ -687,15 +688,16 @@ async def test_home_shows_three_that_nobody_decided_about_and_nothing_where_none
 
     # Before anything was weighed, and where nothing is suggested, the block is absent.
     assert "suggested" not in (await page()).data
-    await post_due(ports, State(), fleet.read(NOON), NOON)
+    bot = App(ports, (), Access(), lambda: 0.0)
+    await bot.shortlist(NOON)
     assert "suggested" not in (await page()).data
 
     for plant in plants:
         plant(fleet)
     later = NOON + DAY
-    await post_due(ports, State(), fleet.read(NOON), NOON + HOUR)
+    await bot.shortlist(NOON + HOUR)
     assert "suggested" not in (await page()).data, "weighed once a day"
-    await post_due(ports, State(), fleet.read(NOON), later)
+    await bot.shortlist(later)
     listed = suggestions_of(ports, later).open
     assert len(listed) > 3
     assert [x["id"] for x in (await page(later)).data["suggested"]] == [x.id for x in listed[:3]]

@@ -359,10 +359,6 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
 
     It stays due, and the next tick tries again.
     """
-    # The pages of people show what is weighed here: none of them may wait for it.
-    with suppress(TrnbotError):
-        await asyncio.to_thread(suggestions.weigh_daily, ports, now)
-
     failed = []
     for periodical in PERIODICALS:
         # A channel that fails must not keep the others from their answers.
