@@ -653,9 +653,9 @@ def kept_warm(pools: Sequence[tuple[str, timedelta, Decimal]], window: Window) -
     """
     by_job = Counter[str]()
     paid = Decimal(0)
-    for job, kept, price in pools:
+    for job, length, price in pools:
         by_job[job] += 1
-        paid += price * Decimal(str(kept / timedelta(hours=1)))
+        paid += price * Decimal(str(length / timedelta(hours=1)))
     if paid <= 0:
         return None
     saved, jobs = _a_month(paid, window), counted(len(by_job), "training job")

@@ -22,7 +22,7 @@ from bot.answers.fleet.compiling import ledger_within
 from bot.answers.plan.capacity import room, use_of
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
-from bot.answers.plan.spot import Offer, SpotJob, offer, zones
+from bot.answers.plan.spot import SpotJob, offer, zones
 from bot.cards.card import (
     Block,
     Button,
@@ -455,28 +455,27 @@ def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
             for x in zones(market.spot_history(name, reading.now), window)
         ]
         stay = next((x for x in offers if x.zone.zone == zone), None)
-        others = [
+        lost = stay.lost_share if stay else None
+        candidates = [
             x
             for x in offers
             if stay and x is not stay and not refused[name, x.zone.zone]
-            if x.zone.region == stay.zone.region or _safer(x, stay)
+            if x.zone.region == stay.zone.region
+            or (lost and x.lost_share is not None and x.lost_share < lost)
         ]
-        if stay and others:
-            move = min(others, key=lambda x: (x.expected, x.zone.zone))
-            costs = (_pool_cost(x, job, refused[name, x.zone.zone]) for x in (stay, move))
-            if suggestion := weigh.pool((cluster, name), (*costs,), window):
+        if stay and candidates:
+            move = min(candidates, key=lambda x: (x.expected, x.zone.zone))
+            costs = [
+                weigh.PoolCost(
+                    x.zone.zone,
+                    x.expected,
+                    replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
+                    refused[name, x.zone.zone],
+                )
+                for x in (stay, move)
+            ]
+            if suggestion := weigh.pool((cluster, name), costs, window):
                 yield suggestion
-
-
-def _safer(offered: Offer, stay: Offer) -> bool:
-    """Return whether fewer are reclaimed there, as far as both bands are known."""
-    there, here = offered.lost_share, stay.lost_share
-    return there is not None and here is not None and there < here
-
-
-def _pool_cost(offered: Offer, job: SpotJob, refused: int) -> weigh.PoolCost:
-    dear = replace(offered, compute=cents(offered.zone.p95 * job.nodes * job.hours))
-    return weigh.PoolCost(offered.zone.zone, offered.expected, dear.expected, refused)
 
 
 def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
@@ -495,13 +494,13 @@ def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
             if x := weigh.warm_pool(cluster, timed, frame.step, window):
                 yield x
 
-    kept = [
+    pools = [
         (node.labels.job, node.kept_warm, price.usd_per_hour)
         for node in reading.inventory.instances.values()
         if node.kept_warm and node.ended_at and node.ended_at in window
         if (price := pricing.instance(node))
     ]
-    if suggestion := weigh.kept_warm(kept, window):
+    if suggestion := weigh.kept_warm(pools, window):
         yield suggestion
 
 
