@@ -119,6 +119,13 @@ class App:
         self.health.learning = learning(result.reading, self.ports.policy)
         return result
 
+    async def shortlist(self, now: datetime) -> None:
+        """Weigh suggestions once a day, beside the ticks, for pages that may not wait for it."""
+        from bot.answers.plan.suggestions import weigh_daily
+
+        weighing = partial(asyncio.to_thread, weigh_daily, as_of(self.ports, now), now)
+        await self._aside.run("suggestions", weighing)
+
     async def _read(self, now: datetime) -> Reading | None:
         """Read the world in a thread; None once the bot leaves, for nobody needs the end of it."""
 

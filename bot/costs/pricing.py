@@ -329,6 +329,10 @@ class Pricing:
                 kind, gib = f"ebs:{thing.volume_type}", thing.size_gib
             case FileSystem():
                 kind, gib = f"fsx:{thing.throughput_mbps_per_tib}", thing.storage_gib
+        return self.listed_storage(kind, gib, region)
+
+    def listed_storage(self, kind: str, gib: int, region: str) -> Price | None:
+        """Return the list price of an hour of storage, None where it is not known."""
         world = self._ports.world
         for price in reversed(list(world.prices.quotes(kind, region, self._now))):
             if price.instance_type == kind:

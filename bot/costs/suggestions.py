@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -15,9 +16,11 @@ import numpy as np
 from bot.cards.lines import quote
 from bot.costs.commitments import Commitments, Weighed
 from bot.costs.pricing import HOURS_A_MONTH
+from bot.model.fleet import Refusal, scarcities
 from bot.model.frame import Frame, Mask
 from bot.model.money import cents, counted, usd
 from bot.model.price import Payment
+from bot.model.reading import AT_LIMIT, Throughput
 from bot.model.window import Window
 
 _WEEK_HOURS = 168
@@ -31,6 +34,14 @@ GROWTH_WEEKS = 5
 """Weeks in a row of which each has to cost more than the one before."""
 _GROWTH = Decimal("1.1")
 """How many times the first week the last one has to cost: less is not worth a rule."""
+_LEAST_STARTS = 10
+"""Fewer starts are no habit."""
+_DESK_HOURS = 50
+"""Of a week, in which a person may sit at a notebook."""
+_ALWAYS_ON = 0.95
+"""Share of the hours in which a notebook is billed that nobody ever stops."""
+_HEADROOM = 2
+"""Times the busiest step that a smaller throughput still carries."""
 
 
 class SuggestionKind(StrEnum):
@@ -46,6 +57,20 @@ class SuggestionKind(StrEnum):
     RESERVED = "room in a reservation"
     VOLUMES = "newer volumes"
     GROWTH = "storage that only grows"
+    QUOTA = "room in a quota"
+    ELSEWHERE = "another zone or hour"
+    CREDITS = "the end of credits"
+    POOL = "another spot pool"
+    WARM_POOL = "a warm pool"
+    KEPT_WARM = "an unused warm pool"
+    NOTEBOOK = "a notebook"
+    LESS_THROUGHPUT = "less throughput"
+    MORE_THROUGHPUT = "more throughput"
+
+    @property
+    def saves(self) -> bool:
+        """Return whether its dollars are saved; of the others they are at stake."""
+        return self not in (SuggestionKind.QUOTA, SuggestionKind.CREDITS)
 
 
 @dataclass(frozen=True)
@@ -75,6 +100,15 @@ class Suggestion:
         """Return the same id for the same kind and subject, whatever it saves."""
         stamp = f"{self.kind.name}|{self.subject}"
         return "s" + hashlib.sha256(stamp.encode()).hexdigest()[:8]
+
+
+def _a_month(amount: Decimal, window: Window) -> Decimal:
+    """Return the USD of a window by the month, to the cent."""
+    return cents(amount / _months(window))
+
+
+def _months(window: Window) -> Decimal:
+    return Decimal(str(window.hours)) / HOURS_A_MONTH
 
 
 def schedule(
@@ -154,10 +188,9 @@ def commitment(commitments: Commitments) -> Suggestion | None:
         return None
 
     # Saved over the window, by the month; and if a third of the hours used were not there.
-    months = Decimal(str(use.window.hours)) / HOURS_A_MONTH
-    saved = cents(best.saved_usd / months)
+    saved = _a_month(best.saved_usd, use.window)
     used = use.used_by(best.nodes)
-    regret = cents((best.saved_usd - used / 3 * price.usd_per_hour) / months)
+    regret = _a_month(best.saved_usd - used / 3 * price.usd_per_hour, use.window)
     if regret <= 0:
         return None
     name, rate = commitments.instance_type, usd(offer.usd_per_hour, digits=4)
@@ -178,7 +211,7 @@ def commitment(commitments: Commitments) -> Suggestion | None:
             ("node-hours committed to", f"{best.nodes * use.window.hours:,.1f}"),
             ("at the rate of the commitment", rate),
             ("saved in that time", usd(best.saved_usd, digits=2)),
-            ("months in it", f"{months:.4f}"),
+            ("months in it", f"{_months(use.window):.4f}"),
             ("with a third less use, a month", usd(regret, digits=2)),
         ),
     )
@@ -188,8 +221,7 @@ def cache(again_usd: Decimal, window: Window) -> Suggestion | None:
     """Suggest to keep one compile cache; `again_usd` is the cost of compiling again in the window."""
     if again_usd <= 0:
         return None
-    months = Decimal(str(window.hours)) / HOURS_A_MONTH
-    saved = cents(again_usd / months)
+    saved = _a_month(again_usd, window)
     return Suggestion(
         SuggestionKind.CACHE,
         "compiles",
@@ -203,7 +235,7 @@ def cache(again_usd: Decimal, window: Window) -> Suggestion | None:
         "compiles 14d",
         (
             ("compiling again what had been compiled", usd(again_usd, digits=2)),
-            ("months seen", f"{months:.4f}"),
+            ("months seen", f"{_months(window):.4f}"),
         ),
     )
 
@@ -219,8 +251,7 @@ def checkpoints(job: str, lost: Decimal, saving: Decimal, window: Window) -> Sug
     if not 0 < saving < lost:
         return None
     factor = (lost / saving).sqrt()
-    months = Decimal(str(window.hours)) / HOURS_A_MONTH
-    saved = cents((lost + saving - 2 * (lost * saving).sqrt()) / months)
+    saved = _a_month(lost + saving - 2 * (lost * saving).sqrt(), window)
     return Suggestion(
         SuggestionKind.CHECKPOINTS,
         job,
@@ -228,7 +259,7 @@ def checkpoints(job: str, lost: Decimal, saving: Decimal, window: Window) -> Sug
         " saving costs",
         saved,
         saved,
-        cents(lost / months),
+        _a_month(lost, window),
         window,
         "faults come as often as they did",
         "goodput 14d by job",
@@ -236,7 +267,7 @@ def checkpoints(job: str, lost: Decimal, saving: Decimal, window: Window) -> Sug
             ("lost to restarts", usd(lost, digits=2)),
             ("checkpoints and evaluations", usd(saving, digits=2)),
             ("both, where they are equal", usd(2 * (lost * saving).sqrt(), digits=2)),
-            ("months seen", f"{months:.4f}"),
+            ("months seen", f"{_months(window):.4f}"),
         ),
     )
 
@@ -362,6 +393,401 @@ def renewals(lapsing: Iterable[tuple[date, Decimal]], now: datetime) -> list[Sug
             )
         )
     return ending
+
+
+@dataclass(frozen=True)
+class Demand:
+    """State how many nodes of a type a quota lets start, and how many are coming."""
+
+    quota: str
+    instance_type: str
+    region: str
+    free: int
+    planned: int
+    """Nodes that node groups are to have, and have not."""
+    counts: tuple[int, int, int]
+    """Nodes two weeks ago, one week ago, and now."""
+
+    @property
+    def coming(self) -> tuple[int, int, int]:
+        """Return the nodes that come within 30 days, at least, about and at most.
+
+        Nodes that grew in both weeks go on to grow, at the slower, the mean and the faster pace.
+        """
+        weeks = sorted(after - before for before, after in pairwise(self.counts))
+        grows = weeks[0] > 0
+        low, middle, high = (
+            max(self.planned, int(pace * _SOON / _WEEK) if grows else 0)
+            for pace in (weeks[0], sum(weeks) / 2, weeks[1])
+        )
+        return low, middle, high
+
+
+def quota(demand: Demand, usd_per_hour: Decimal, now: datetime) -> Suggestion | None:
+    """Suggest to ask for room before it is needed; its USD are those of nodes that would not start.
+
+    None where those that come within 30 days fit.
+    """
+    low, middle, high = (max(0, nodes - demand.free) for nodes in demand.coming)
+    if not middle:
+        return None
+    name, coming, monthly = demand.instance_type, demand.coming[1], usd_per_hour * HOURS_A_MONTH
+    return Suggestion(
+        SuggestionKind.QUOTA,
+        f"{demand.quota}/{demand.region}",
+        f"Ask for more of the quota {demand.quota} in {demand.region}, which can take days:"
+        f" it lets {demand.free} more {name} start, and {coming} come within 30 days",
+        cents(middle * monthly),
+        cents(low * monthly),
+        cents(high * monthly),
+        Window(now - 2 * _WEEK, now),
+        "node groups start all nodes that they are to have, and nodes grow as in the last two weeks",
+        f"quota {name} nodes={coming}",
+        (
+            ("nodes two weeks ago, one ago, now", ", ".join(map(str, demand.counts))),
+            ("nodes that node groups still are to start", f"{demand.planned}"),
+            ("nodes that come within 30 days", f"{coming}"),
+            ("nodes that the quota lets start", f"{demand.free}"),
+            ("nodes that would not start", f"{middle}"),
+            ("price of an hour", usd(usd_per_hour, digits=4)),
+            ("hours in a month", f"{HOURS_A_MONTH}"),
+        ),
+    )
+
+
+def elsewhere(
+    refusals: Sequence[Refusal],
+    launches: Sequence[tuple[str, datetime]],
+    nodes: Frame,
+    limit: float,
+    prices: Sequence[Decimal],
+) -> Suggestion | None:
+    """Suggest to ask for a type first where and when it was had; all is of one type and region.
+
+    `launches` are zones and times, `nodes` the type's nodes with the USD an hour of each. It costs
+    what they stood idle for from each refusal until the next launch; the low end counts the hours
+    with a refusal alone. None where nothing stood idle, or nothing was had.
+    """
+    steps = np.arange(nodes.n_steps)
+    waits, sure = np.zeros((2, nodes.n_steps), dtype=bool)
+    for refusal in refusals:
+        had = min((at for _, at in launches if at > refusal.at), default=nodes.end)
+        hour = refusal.at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        first = steps >= (refusal.at - nodes.start) / nodes.step
+        waits |= first & (steps < (had - nodes.start) / nodes.step)
+        sure |= first & (steps < (min(had, hour) - nodes.start) / nodes.step)
+    idle = nodes.of("neuroncore_utilization_ratio") <= limit
+    hours = Decimal(str(nodes.step / timedelta(hours=1)))
+    usd_waiting, usd_sure = (
+        sum(
+            (
+                price * hours * int(n)
+                for price, n in zip(prices, (idle & mask).sum(axis=1), strict=True)
+            ),
+            Decimal(0),
+        )
+        for mask in (waits, sure)
+    )
+    if not launches or not usd_waiting:
+        return None
+
+    # The place that gave most beside what it refused, at the hour at which it gave most.
+    refused, zones = scarcities(refusals), Counter(zone for zone, _ in launches)
+    denied = {x.zone: x.refused for x in refused}
+    best = max(sorted(zones), key=lambda zone: zones[zone] - denied.get(zone, 0))
+    worst, window = refused[0], Window(nodes.start, nodes.end)
+    worst_at = _hour(x.at for x in refusals if (x.labels.zone or x.labels.region) == worst.zone)
+    best_at = _hour(at for zone, at in launches if zone == best)
+    saved = _a_month(usd_waiting, window)
+    return Suggestion(
+        SuggestionKind.ELSEWHERE,
+        f"{worst.instance_type}/{worst.zone}",
+        f"Ask for {worst.instance_type} in {best} first, where it was had, most about {best_at}:"
+        f" {worst.zone} refused {counted(worst.refused, 'launch', 'launches')}, most about {worst_at}",
+        saved,
+        _a_month(usd_sure, window),
+        saved,
+        window,
+        "its idle nodes waited for those that were refused",
+        f"capacity {worst.instance_type}",
+        (
+            *((f"refused in {x.zone}", f"{x.refused}") for x in refused),
+            *((f"had in {zone}", f"{n}") for zone, n in zones.most_common()),
+            ("idle from a refusal to the next launch", usd(usd_waiting, digits=2)),
+            ("of it in hours with a refusal", usd(usd_sure, digits=2)),
+            ("months seen", f"{_months(window):.4f}"),
+        ),
+    )
+
+
+def _hour(times: Iterable[datetime]) -> str:
+    """Return the hour of day that most of the times are in: `14:00 UTC`."""
+    counts = Counter(at.hour for at in times)
+    return f"{min(counts, key=lambda hour: (-counts[hour], hour)):02d}:00 UTC"
+
+
+def credits_end(daily: Mapping[date, Decimal], gone_on: date, now: datetime) -> Suggestion | None:
+    """Suggest to be ready for bills without credits; `daily` are the USD that they paid on each day.
+
+    None where they last for more than 30 days, or pay nothing.
+    """
+    days = sorted(daily)
+    paid = np.array([float(daily[day]) for day in days])
+    if not paid.sum() > 0 or gone_on - now.date() > _SOON:
+        return None
+    low, middle, high = (
+        cents(Decimal(str(rate)) * HOURS_A_MONTH / 24)
+        for rate in np.sort([paid.mean(), *(half.mean() for half in np.array_split(paid, 2))])
+    )
+    start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
+    return Suggestion(
+        SuggestionKind.CREDITS,
+        "credits",
+        f"Be ready for bills without credits from about {gone_on:%B} {gone_on.day} on: ask for"
+        " another programme, or stop what is only run because it is free",
+        middle,
+        low,
+        high,
+        Window(start, start + timedelta(days=len(days))),
+        "the balance is as it was set, and credits go on to be used as on these days",
+        "credits",
+        (
+            ("credits used", usd(sum(daily.values(), Decimal(0)), digits=2)),
+            ("days", f"{len(days)}"),
+            ("days in a month", f"{HOURS_A_MONTH / 24:.2f}"),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class PoolCost:
+    """State the cost of a cluster's spot nodes in one zone for a month, work done twice included."""
+
+    zone: str
+    usd: Decimal
+    dear_usd: Decimal
+    """At the price that the zone stayed under for 95 % of the time."""
+    refused: int
+    """Spot requests that the zone refused in the window."""
+
+
+def pool(where: tuple[str, str], costs: Sequence[PoolCost], window: Window) -> Suggestion | None:
+    """Suggest spot nodes of another zone; `where` is cluster and type, `costs` of now and of then.
+
+    None where it would cost more at its dear times than the zone of now does on average.
+    """
+    (cluster, name), (stay, move) = where, costs
+    low = cents(stay.usd - move.dear_usd)
+    if low <= 0:
+        return None
+    denied = f", and {stay.zone} refused {counted(stay.refused, 'request')}" if stay.refused else ""
+    return Suggestion(
+        SuggestionKind.POOL,
+        f"{cluster}/{name}/{stay.zone}",
+        f"Take the spot {name} of {cluster} from {move.zone}: it costs less with what reclaims"
+        f" lose, and refused none{denied}",
+        cents(stay.usd - move.usd),
+        low,
+        cents(stay.usd - move.usd),
+        window,
+        f"prices stay as they were, and its data can be read from {move.zone} without a charge;"
+        " the low end is its dearest twentieth of the time",
+        f"spot {name}",
+        (
+            (f"a month in {stay.zone}", usd(stay.usd, digits=2)),
+            (f"refused in {stay.zone}", f"{stay.refused}"),
+            (f"a month in {move.zone}", usd(move.usd, digits=2)),
+            ("the same at its dear times", usd(move.dear_usd, digits=2)),
+            (f"refused in {move.zone}", f"{move.refused}"),
+        ),
+    )
+
+
+def warm_pool(
+    cluster: str, starts: Sequence[tuple[timedelta, Decimal]], step: timedelta, window: Window
+) -> Suggestion | None:
+    """Suggest a warm pool; `starts` are times from launch to first reading, and USD an hour.
+
+    It spares all over the fastest start. Readings are a step apart: the low end takes as much off
+    each. None for few starts, or where nothing is sure.
+    """
+    fastest = min((wait for wait, _ in starts), default=timedelta())
+    saved, sure = (
+        sum(
+            (
+                price * Decimal(str(max(wait - fastest - less, timedelta()) / timedelta(hours=1)))
+                for wait, price in starts
+            ),
+            Decimal(0),
+        )
+        for less in (timedelta(), step)
+    )
+    if len(starts) < _LEAST_STARTS or sure <= 0:
+        return None
+    waited = sum((wait for wait, _ in starts), timedelta())
+    return Suggestion(
+        SuggestionKind.WARM_POOL,
+        cluster,
+        f"Keep stopped nodes of {cluster} in a warm pool of its Auto Scaling group:"
+        f" {len(starts)} starts took {waited / len(starts) / timedelta(minutes=1):.0f} minutes each",
+        _a_month(saved, window),
+        _a_month(sure, window),
+        _a_month(saved, window),
+        window,
+        "a node of the pool starts like the fastest did; a stopped one costs its volumes alone",
+        f"goodput 14d by node cluster={quote(cluster)}",
+        (
+            ("starts", f"{len(starts)}"),
+            ("from launch to first reading, in all", f"{waited / timedelta(hours=1):.2f} hours"),
+            ("the fastest", f"{fastest / timedelta(minutes=1):.1f} minutes"),
+            ("paid for what was longer", usd(saved, digits=2)),
+            ("months seen", f"{_months(window):.4f}"),
+        ),
+    )
+
+
+def kept_warm(pools: Sequence[tuple[str, timedelta, Decimal]], window: Window) -> Suggestion | None:
+    """Suggest to keep warm pools for less; `pools` are jobs, hours kept, and USD an hour of each node.
+
+    They are of jobs after which nothing reused the nodes. None where none is.
+    """
+    by_job = Counter[str]()
+    paid = Decimal(0)
+    for job, length, price in pools:
+        by_job[job] += 1
+        paid += price * Decimal(str(length / timedelta(hours=1)))
+    if paid <= 0:
+        return None
+    saved, jobs = _a_month(paid, window), counted(len(by_job), "training job")
+    return Suggestion(
+        SuggestionKind.KEPT_WARM,
+        "sagemaker",
+        f"Shorten KeepAlivePeriodInSeconds of {jobs}: nothing reused their warm pools",
+        saved,
+        saved,
+        saved,
+        window,
+        "jobs go on to follow each other as they did",
+        "cost 14d by resource service=AmazonSageMaker",
+        (
+            *((job, counted(nodes, "node")) for job, nodes in by_job.most_common(8)),
+            ("paid after the jobs ended", usd(paid, digits=2)),
+            ("months seen", f"{_months(window):.4f}"),
+        ),
+    )
+
+
+def notebook(resource: str, hours: Sequence[Decimal], window: Window) -> Suggestion | None:
+    """Suggest to stop a notebook that is always on; `hours` are the USD of each hour billed.
+
+    Whether anybody uses it nobody can read. A person sits at it for fifty hours of a week at most:
+    the high end is that nobody does.
+    """
+    if len(hours) < _ALWAYS_ON * window.hours or sum(hours) <= 0:
+        return None
+    whole, name = _a_month(sum(hours, Decimal(0)), window), resource.rpartition(":")[2]
+    saved = cents(whole * (_WEEK_HOURS - _DESK_HOURS) / _WEEK_HOURS)
+    is_instance = name.startswith("notebook-instance/")
+    region = resource.split(":")[3] if resource.startswith("arn:") else ""
+    act = f"act notebook {name.rpartition('/')[2]} region={region}" if is_instance else ""
+    return Suggestion(
+        SuggestionKind.NOTEBOOK,
+        name,
+        f"Stop {name} when nobody sits at it: it is billed by night and on weekends too",
+        saved,
+        saved,
+        whole,
+        window,
+        f"nobody needs it for more than {_DESK_HOURS} hours of a week; the high end is not at all",
+        f"cost 14d by day resource={quote(resource)}",
+        (
+            ("hours billed", f"{len(hours)} of {window.hours:.0f}"),
+            ("paid for them", usd(sum(hours, Decimal(0)), digits=2)),
+            ("all hours, a month", usd(whole, digits=2)),
+            ("hours of a week at a desk", f"{_DESK_HOURS} of {_WEEK_HOURS}"),
+        ),
+        act,
+    )
+
+
+def less_throughput(
+    load: Throughput, tiers: Mapping[int, Decimal], window: Window
+) -> Suggestion | None:
+    """Suggest less throughput for a file system; `tiers` are USD a month by MB/s a TiB.
+
+    The least that carries twice the busiest step; the high end is the least that carries it. None
+    where that is not less, or not enough was read.
+    """
+    system, current = load.system, load.system.throughput_mbps_per_tib
+    fitting = {
+        headroom: min(
+            (x for x in tiers if system.at(x) >= headroom * load.peak and x <= current),
+            default=current,
+        )
+        for headroom in (_HEADROOM, 1 / AT_LIMIT)
+    }
+    enough, least = fitting.values()
+    if load.beyond_network or enough >= current or current not in tiers:
+        return None
+    saved = cents(tiers[current] - tiers[enough])
+    return Suggestion(
+        SuggestionKind.LESS_THROUGHPUT,
+        system.labels.resource,
+        f"Give {system.labels.resource} {enough} MB/s a TiB instead of {current}: its busiest"
+        f" step used {load.peak_share:.0%} of it",
+        saved,
+        saved,
+        cents(tiers[current] - tiers[least]),
+        window,
+        "no job to come reads or writes more; changed while it is used, at list prices",
+        "storage",
+        (
+            ("read for", f"{load.looked / timedelta(hours=1):.0f} hours"),
+            ("busiest step", f"{load.peak / 1e6:,.0f} MB/s"),
+            (f"carried at {enough} MB/s a TiB", f"{system.at(enough) / 1e6:,.0f} MB/s"),
+            (f"a month at {current}", usd(tiers[current], digits=2)),
+            (f"a month at {enough}", usd(tiers[enough], digits=2)),
+        ),
+    )
+
+
+def more_throughput(
+    load: Throughput, tiers: Mapping[int, Decimal], starved: Decimal, window: Window
+) -> Suggestion | None:
+    """Suggest more throughput where nodes starve; `starved` is the USD that its cluster lost so.
+
+    With more, the same data comes in so much less time; the low end counts as starved by it the
+    share of time alone in which the file system was at its limit. None where that does not pay.
+    """
+    system, current = load.system, load.system.throughput_mbps_per_tib
+    larger = min((tier for tier in tiers if tier > current), default=0)
+    if not larger or current not in tiers:
+        return None
+    extra, spared = tiers[larger] - tiers[current], starved * (1 - Decimal(current) / larger)
+    limited = Decimal(str(load.limited / load.looked))
+    saved, low = (cents(_a_month(x, window) - extra) for x in (spared, spared * limited))
+    if low <= 0:
+        return None
+    return Suggestion(
+        SuggestionKind.MORE_THROUGHPUT,
+        system.labels.resource,
+        f"Give {system.labels.resource} {larger} MB/s a TiB instead of {current}: it was at its"
+        f" limit {limited:.0%} of the time, and nodes of {system.labels.cluster} starved",
+        saved,
+        low,
+        saved,
+        window,
+        "they starved for its data; the low end is the share of time that it was at its limit",
+        "storage",
+        (
+            ("starved", usd(starved, digits=2)),
+            ("months seen", f"{_months(window):.4f}"),
+            ("at its limit", f"{limited:.1%} of the time"),
+            ("time that the same data need", f"{current} / {larger}"),
+            (f"a month at {current}", usd(tiers[current], digits=2)),
+            (f"a month at {larger}", usd(tiers[larger], digits=2)),
+        ),
+    )
 
 
 def _steps_to_full_hour(frame: Frame) -> int:

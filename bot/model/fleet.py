@@ -187,6 +187,8 @@ class Instance:
     """The owner whom those labels name."""
     reservation: str = ""
     """The Capacity Reservation or Capacity Block that it runs in, "" where none is named."""
+    kept_warm: timedelta = timedelta()
+    """How long its warm pool kept it, paid, after its training job; 0 where a job reused it."""
 
     @property
     def id(self) -> str:
@@ -258,7 +260,18 @@ class FileSystem:
         per_tib = self.throughput_mbps_per_tib or (
             _SCRATCH_MBPS_PER_TIB if self.deployment.startswith("SCRATCH") else 0
         )
-        return self.storage_gib / 1000 * per_tib * 1e6 or None
+        return self.at(per_tib) or None
+
+    def at(self, mbps_per_tib: int) -> float:
+        """Return the bytes a second of its size at a throughput a TiB."""
+        return self.storage_gib / 1000 * mbps_per_tib * 1e6
+
+    @property
+    def tiers(self) -> tuple[int, ...]:
+        """Return the MB/s a TiB that it can be given, the least first; none where it cannot be."""
+        return tuple(
+            mbps for kind, mbps in _NETWORK_MBPS_PER_TIB if mbps and kind == self.deployment
+        )
 
     @property
     def network(self) -> float | None:

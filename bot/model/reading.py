@@ -416,6 +416,8 @@ class Throughput:
     """The busiest step of the time that was read."""
     looked: timedelta
     """How much was read."""
+    limited: timedelta = timedelta()
+    """Of it, how long it moved all that it is provisioned for."""
 
     @property
     def share(self) -> float:
@@ -464,4 +466,5 @@ def throughput_of(system: FileSystem, frame: Frame | None, back: timedelta) -> T
         reads=float(np.nan_to_num(reads)[lately].mean()),
         peak=float(moved[readings].max()),
         looked=int(readings.sum()) * part.step,
+        limited=int((moved >= AT_LIMIT * system.provisioned).sum()) * part.step,
     )

@@ -576,6 +576,17 @@ ADVICE: tuple[Setting, ...] = (
         scoped=False,
     ),
     Setting(
+        "advice.credits_usd",
+        SettingUnit.USD,
+        Decimal(0),
+        "credits left on the day on which this is set, as the billing console shows them; $0 is"
+        " not known",
+        _OWN,
+        0,
+        1e10,
+        scoped=False,
+    ),
+    Setting(
         "advice.stale_days",
         SettingUnit.NUMBER,
         90.0,

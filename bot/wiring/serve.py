@@ -170,7 +170,9 @@ class WatchServer(ABC):
             if not epoch or epoch != self._epoch:
                 raise Standby("Another process leads now.")
             with leading(epoch, self._still_leads):
-                return await self.app.tick(at)
+                result = await self.app.tick(at)
+                await self.app.shortlist(at)
+                return result
         except Standby:
             self._lost.set()
             raise

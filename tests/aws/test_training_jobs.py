@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pytest
 
 from adapters.aws.api.operations import Place
 from adapters.aws.api.responses import ResponseHistory
@@ -120,6 +121,28 @@ def test_after_a_restart_a_job_that_ended_meanwhile_has_ended(tmp_path) -> None:
     list(ResourcePoller(account, responses).refresh([HERE], later))
     assert not any(node.running for node in nodes(responses, later).values())
     assert "describe_training_job old" not in account.asked
+
+
+@pytest.mark.parametrize(("last", "hours"), [("Terminated", 2), ("Reused", 0)])
+def test_a_warm_pool_is_followed_until_it_is_given_up(tmp_path, last: str, hours: int) -> None:
+    def pool(status: str, seconds: int) -> dict[str, Any]:
+        kept = {"Status": status, "ResourceRetainedBillableTimeInSeconds": seconds}
+        return job("llama", ended=True, WarmPoolStatus=kept)
+
+    account = Account({"llama": job("llama")})
+    responses = ResponseHistory(Problems(), tmp_path)
+    poller = ResourcePoller(account, responses)
+    list(poller.refresh([HERE], NOW))
+    for n, answer in enumerate((pool("Available", 600), pool(last, 7200)), 1):
+        account.jobs["llama"] = answer
+        list(poller.refresh([HERE], NOW + n * STEP))
+    kept = nodes(responses, NOW + 2 * STEP)["llama/algo-1"].kept_warm
+    assert kept == timedelta(hours=hours)
+
+    # Its end is known, and nobody asks again.
+    asked = account.asked.count("describe_training_job llama")
+    list(poller.refresh([HERE], NOW + 3 * STEP))
+    assert account.asked.count("describe_training_job llama") == asked == 3
 
 
 def test_hosts_are_numbered_through_all_groups_and_others_than_accelerated_are_left_out(

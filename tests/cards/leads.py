@@ -23,7 +23,7 @@ from bot.cards.card import Card
 from bot.cards.words import PriceAge
 from bot.costs.drivers import Driver, DriverKind
 from bot.costs.nowcast import Nowcast
-from bot.costs.suggestions import Suggestion, checkpoints, storage
+from bot.costs.suggestions import Suggestion, checkpoints, credits_end, storage
 from bot.grammar.plain.ask import with_reading
 from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge
@@ -166,6 +166,7 @@ def home(of: Summary) -> Card:
     return home_card(
         of,
         Tally(month_of(NOON), ("service",), rows, total, billed_through=NOON - timedelta(days=1)),
+        weighed(),
     )
 
 
@@ -175,7 +176,10 @@ def weighed() -> list[Suggestion]:
     saving = checkpoints(job, Decimal(1960), Decimal(310), WEEK)
     assert saving
     volumes = [("vol-1", Decimal("310.40")), ("vol-2", Decimal("88.10"))]
-    return [saving, storage(volumes, WEEK.start, WEEK.end)]
+    daily = {NOON.date() - timedelta(days=n): Decimal(40 + n) for n in range(14)}
+    ending = credits_end(daily, NOON.date() + timedelta(days=9), NOON)
+    assert ending
+    return [saving, ending, storage(volumes, WEEK.start, WEEK.end)]
 
 
 def suggested() -> Card:

@@ -105,7 +105,10 @@ class ResourcePoller(Poller):
         running, job = self._training_jobs(place), ("sagemaker", "describe_training_job")
         for name in sorted({*running, *self.responses.arguments(*job, place)}):
             (known,) = self.responses.last(ApiCall(*job, place, name)) or [{}]
-            if "TrainingEndTime" in known or ("TrainingStartTime" in known and name in running):
+            # What a warm pool costs is told when its job has ended, until it is given up.
+            warm = (known.get("WarmPoolStatus") or {}).get("Status") in ("Available", "InUse")
+            ended = "TrainingEndTime" in known and not warm
+            if ended or ("TrainingStartTime" in known and name in running):
                 continue
             given = {"TrainingJobName": name}
             yield from self._describe(place, Description(*job, _OFTEN, given, argument=name), now)

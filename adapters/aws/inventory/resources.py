@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from adapters.aws.api.responses import Pages, ResponseInfo, instant, members, required
@@ -120,6 +120,7 @@ TRAINING_FACTS = (
     "TrainingStartTime",
     "TrainingEndTime",
     "EnableManagedSpotTraining",
+    "WarmPoolStatus",
 )
 """What is kept of DescribeTrainingJob: its hyperparameters and environment may hold secrets."""
 
@@ -144,6 +145,14 @@ def hosts_of(job: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def kept_warm(job: Mapping[str, Any]) -> timedelta:
+    """Return how long a training job's warm pool was paid for without being reused."""
+    pool = job.get("WarmPoolStatus") or {}
+    reused = pool.get("Status") == "Reused"
+    seconds = 0 if reused else pool.get("ResourceRetainedBillableTimeInSeconds", 0)
+    return timedelta(seconds=int(seconds))
+
+
 def training_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
     """Translate DescribeTrainingJob into its nodes.
 
@@ -166,6 +175,7 @@ def training_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
             market=Market.SPOT if page.get("EnableManagedSpotTraining") else Market.ON_DEMAND,
             ended_at=ended,
             launched_by=Launcher(f"SageMaker training job {name}", LauncherKind.MACHINE),
+            kept_warm=kept_warm(page),
         )
         for kind, host in hosts_of(page)
     }

@@ -27,6 +27,7 @@ from bot.answers.cost.why import (
     reason,
 )
 from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
+from bot.answers.plan.suggestions import COLUMNS, shortlist_blocks, shortlisted
 from bot.cards.alert_words import held_words, remedies, where, worth
 from bot.cards.card import (
     Block,
@@ -47,6 +48,7 @@ from bot.cards.words import about_in, amount_of, day, doubted, growth, period, s
 from bot.costs.drivers import DriverKind
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
+from bot.costs.suggestions import Suggestion
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -401,7 +403,7 @@ _BY_SERVICE = Columns[Spend](
 )
 
 
-def home_card(of: Summary, services: Tally | None) -> Card:
+def home_card(of: Summary, services: Tally | None, suggested: Sequence[Suggestion] = ()) -> Card:
     """Begin with the summary; alerts are told once, by the rows that open them."""
     ranked = sorted(services.rows if services else (), key=lambda row: -row.money.net)
     largest = ranked[:_SERVICES]
@@ -410,6 +412,7 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         "open": [alert.id for alert in of.speaking],
         "dearest": dearest_data(of, _HOME_MOST),
         "services": _BY_SERVICE.data(largest),
+        **({"suggested": COLUMNS.data(suggested)} if suggested else {}),
         "month_to_date": services and {"start": services.window.start, "end": services.window.end},
         "usd_per_hour": of.wasting,
         "month_net_usd": services and services.total.net,
@@ -440,7 +443,12 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         Button("Help", "help"),
     )
     blocks = compose(
-        unseen(of.seen), summary_lines(of, Part.HOME), alerts, month, Buttons(next_lines)
+        unseen(of.seen),
+        summary_lines(of, Part.HOME),
+        alerts,
+        shortlist_blocks(suggested),
+        month,
+        Buttons(next_lines),
     )
 
     return Card(summary_title(of), summary_tone(of), blocks, data)
@@ -458,6 +466,7 @@ def home_card(of: Summary, services: Tally | None) -> Card:
     | ALERT_FIGURES
     | {
         "net_usd": "gross + discounts + credits + tax of a service in the month to date",
+        **COLUMNS.sources("suggested"),
         "month_net_usd": "net: gross + discounts + credits + tax of the month to date",
         "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
     },
@@ -471,4 +480,5 @@ def home(ports: Ports, request: Request) -> Card:
     with suppress(TrnbotError):
         services = ports.world.billing.tally(Window.parse("mtd", now), ("service",))
 
-    return home_card(summary_of(ports, memory, reading, now, Part.HOME), services)
+    week = summary_of(ports, memory, reading, now, Part.HOME)
+    return home_card(week, services, shortlisted(ports, now))

@@ -37,7 +37,7 @@ from bot.model.fleet import Market
 from bot.model.money import cents, counted, usd
 from bot.model.request import Request
 from bot.model.spend import Tally
-from bot.model.window import Window
+from bot.model.window import Window, midnight
 from bot.ports import Ports
 
 _SIGNED = Unit(lambda amount: f"{'+' if amount > 0 else ''}{usd(amount)}")
@@ -186,7 +186,8 @@ class Burn:
         if self.balance is None:
             return text(
                 f"{rate} AWS has no API for the remaining balance: take it from the billing"
-                " console, and credits balance=50000 estimates when it runs out."
+                " console, and credits balance=50000 estimates when it runs out; config set"
+                f" {CREDITS_LEFT} 50000 keeps it."
             )
         if self.gone_on is None:
             return text(f"{rate} {usd(self.balance)} left; no credits are being used now.")
@@ -217,6 +218,24 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
         gone_on = settled + timedelta(days=min(days_left, 36_500))
 
     return Burn(rate, len(days), days[0], balance, gone_on)
+
+
+CREDITS_LEFT = "advice.credits_usd"
+_VERSIONS = 200
+
+
+def credits_left(ports: Ports, now: datetime) -> Decimal | None:
+    """Return the USD of credits left: the balance that an admin set, less the credits used since.
+
+    None where none was set, or only in the settings file, which tells no day. May block.
+    """
+    balance = ports.policy.usd(CREDITS_LEFT)
+    changes = ports.stores.versions.versions(_VERSIONS) if balance else ()
+    at = next((x.at for x in changes if any(edit.key == CREDITS_LEFT for edit in x.edits)), None)
+    if at is None:
+        return None
+    since = Window(midnight(at), max(now, at))
+    return max(Decimal(0), balance + ports.world.billing.tally(since, ()).total.credits)
 
 
 def credits_card(
@@ -288,12 +307,13 @@ def credits_card(
     "credits",
     "What credits paid, when they run out, and available credit programmes.",
     needs=Needs.BILL,
+    may=Needs.STATE,
     topic=Topic.COSTS,
     examples=("credits", "credits 30d balance=50000"),
     figures={
         **MONEY_FIGURES,
         "usd_per_day": "credits of the settled days / their number, to the cent",
-        "balance_usd": "as typed",
+        "balance_usd": "as typed, else as an admin set it, less the credits used since",
     },
 )
 def credits_(
@@ -319,7 +339,8 @@ def credits_(
 
     billed_until = min(days.billed_through, request.at) if days.billed_through else request.at
     daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in days.rows}
-    burn = burn_down(daily, settled_until(billed_until).date(), balance)
+    left = credits_left(ports, request.at) if balance is None else balance
+    burn = burn_down(daily, settled_until(billed_until).date(), left)
 
     return credits_card(tally, burn, programmes, request.at.date())
 

@@ -87,13 +87,13 @@ def _verdict(load: Throughput) -> str:
         return "beyond its limit: cache or burst credits"
     if load.peak_share >= AT_LIMIT:
         return "reaches its limit"
-    if load.peak_share < HARDLY and load.looked >= _MOST_OF_A_WEEK:
+    if load.peak_share < HARDLY and load.looked >= MOST_OF_A_WEEK:
         return "more than is needed"
 
     return ""
 
 
-_MOST_OF_A_WEEK = timedelta(days=6)
+MOST_OF_A_WEEK = timedelta(days=6)
 """After so much was read, a file system that was never busy has too much."""
 UNUSED = Columns[Unused](
     Column("storage", lambda x: x.thing.labels.resource, key="resource"),

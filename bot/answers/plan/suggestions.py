@@ -7,20 +7,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
 import numpy as np
 
-from bot.answers.cost.commitments import commitments_of
+from bot.answers.cost.commitments import burn_down, commitments_of, credits_left
 from bot.answers.cost.goodput import goodput_within
-from bot.answers.cost.storage import unused_of
+from bot.answers.cost.storage import MOST_OF_A_WEEK, unused_of
 from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.answers.fleet.compiling import ledger_within
+from bot.answers.plan.capacity import room, use_of
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
+from bot.answers.plan.spot import SpotJob, offer, zones
 from bot.cards.card import (
     Block,
     Button,
@@ -40,15 +42,17 @@ from bot.cards.words import about, period
 from bot.costs import suggestions as weigh
 from bot.costs.goodput import GoodputClass
 from bot.costs.nowcast import lapsing_of
-from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing, storage_price
+from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.costs.suggestions import Suggestion, SuggestionKind
 from bot.errors import TrnbotError, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.fleet import Market, is_neuron
+from bot.model.codec import by_key
+from bot.model.fleet import Instance, Market, is_neuron
 from bot.model.money import cents, counted, usd
-from bot.model.reading import Reading
+from bot.model.reading import AT_LIMIT, BEYOND, Reading, throughput_of
 from bot.model.request import Request
-from bot.model.window import Window
+from bot.model.spend import Filter
+from bot.model.window import Window, midnight
 from bot.ports import Documents, Ports
 
 WEEKLY = 3
@@ -82,6 +86,19 @@ VERDICTS = Documents("suggestions", SuggestionVerdict)
 
 
 @dataclass(frozen=True)
+class Shortlist:
+    """Hold the dearest suggestions as they were weighed last, for pages that may not wait."""
+
+    at: datetime
+    suggestions: tuple[Suggestion, ...]
+
+
+_SHORTLISTS = Documents("suggestions.weighed", Shortlist)
+_NEWEST = "newest"
+_WEIGHED_EVERY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
 class Suggestions:
     """Hold the suggestions of now, the dearest first, and the decisions about them and earlier ones."""
 
@@ -108,16 +125,34 @@ def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
         pricing = Pricing(ports).at(now)
         with suppress(TrnbotError):
             weighed += _moves(ports, rows, reading)
-        kinds = (_commitments, _schedules, _storage, _losses, _renewals, _room, _volumes, _growth)
-        for kind in kinds:
+        for weigh_kind in _KINDS:
             with suppress(TrnbotError):
-                weighed += kind(ports, reading, pricing)
+                weighed += weigh_kind(ports, reading, pricing)
     least = ports.policy.usd("advice.least_usd_per_month")
     worth = [suggestion for suggestion in weighed if suggestion.usd_per_month >= least]
     worth.sort(key=lambda suggestion: (-suggestion.usd_per_month, suggestion.id))
     if ports.world.actions is None:
         worth = [replace(suggestion, act="") for suggestion in worth]
     return Suggestions(worth, verdicts)
+
+
+def weigh_daily(ports: Ports, now: datetime) -> None:
+    """Weigh once a day for those who look; may block."""
+    documents = ports.stores.documents
+    known = _SHORTLISTS.get(documents, _NEWEST)
+    if known is None or not timedelta() <= now - known.at < _WEIGHED_EVERY:
+        listed = suggestions_of(ports, now).open[:_LISTED]
+        _SHORTLISTS.put(documents, _NEWEST, Shortlist(now, tuple(listed)))
+
+
+def shortlisted(ports: Ports, now: datetime) -> list[Suggestion]:
+    """Return the three dearest of the last day that nobody decided about since."""
+    documents = ports.stores.documents
+    known = _SHORTLISTS.get(documents, _NEWEST)
+    if known is None or not timedelta() <= now - known.at <= 2 * _WEIGHED_EVERY:
+        return []
+    verdicts = VERDICTS.keys(documents, _MOST)
+    return [x for x in known.suggestions if x.id not in verdicts][:WEEKLY]
 
 
 def _moves(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Iterator[Suggestion]:
@@ -170,17 +205,25 @@ def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[S
                 yield suggestion
 
 
+def _priced(reading: Reading, pricing: Pricing) -> Iterator[tuple[int, Instance, Decimal]]:
+    """Return the row of each node whose metrics are read, the node, and the USD of its hour."""
+    frame = reading.frame("node")
+    for row, thing in enumerate(frame.things if frame else ()):
+        node = reading.inventory.instances.get(thing.instance)
+        price = pricing.instance(node) if node else None
+        if node and price:
+            yield row, node, price.usd_per_hour
+
+
 def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
     frame = reading.frame("node")
-    if frame is None:
-        return
-    paid: dict[str, list[tuple[int, Decimal]]] = {}
-    for row, thing in enumerate(frame.things):
-        node = reading.inventory.instances.get(thing.instance)
-        price = pricing.instance(node) if node and node.market is Market.ON_DEMAND else None
-        if price and thing.cluster:
-            paid.setdefault(thing.cluster, []).append((row, price.usd_per_hour))
+    paid = by_key(
+        (frame.things[row].cluster, (row, price))
+        for row, node, price in _priced(reading, pricing)
+        if frame and node.market is Market.ON_DEMAND and frame.things[row].cluster
+    )
     for cluster, nodes in paid.items():
+        assert frame
         rows, prices = zip(*nodes, strict=True)
         limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
         if suggestion := weigh.schedule(cluster, frame.pick(np.array(rows)), limit, prices):
@@ -255,9 +298,8 @@ def _room(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggesti
             )
 
 
-def _volumes(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
     """Suggest gp3 for volumes of gp2, at the list prices of both."""
-    listed = ports.world.knowledge.storage_prices()
     sizes = Counter[str]()
     for volume in reading.inventory.volumes:
         if volume.volume_type == "gp2":
@@ -267,7 +309,7 @@ def _volumes(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]
             (
                 price.usd_per_hour * HOURS_A_MONTH
                 for region, gib in sizes.items()
-                if (price := storage_price(kind, gib, region, listed))
+                if (price := pricing.listed_storage(kind, gib, region))
             ),
             Decimal(0),
         )
@@ -283,7 +325,7 @@ _COPIES = re.compile(r"SnapshotUsage|BackupUsage")
 
 def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
     """Suggest to let copies and logs expire that cost more each week."""
-    end = reading.now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    end = _settled(reading)
     weeks: dict[str, list[Decimal]] = {}
     # Whole weeks alone: a day more or less would look like growth.
     for n in range(weigh.GROWTH_WEEKS, 0, -1):
@@ -299,6 +341,249 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
             yield suggestion
 
 
+def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Hold the room of each quota against what node groups want and how nodes grew."""
+    inventory, ages = reading.inventory, (_LOOKED, _LOOKED / 2, timedelta())
+    for limit in inventory.quotas:
+        fits = room(use_of(limit, inventory), inventory.types, "")
+        if fits is None:
+            continue
+        name, free = fits
+        nodes = [
+            node
+            for node in inventory.instances.values()
+            if node.labels.instance_type == name and node.market is limit.market
+            if limit.labels.selects(node.labels) and (node.running or node.ended_at)
+        ]
+        then, before, now = (
+            sum(
+                node.launched_at <= at and (node.ended_at is None or node.ended_at > at)
+                for node in nodes
+            )
+            for at in (reading.now - age for age in ages)
+        )
+
+        # Not every node tells its group, so a cluster's groups are held against its nodes.
+        planned = 0
+        for cluster in inventory.eks:
+            members = [
+                node
+                for node in inventory.instances.values()
+                if node.labels.cluster == cluster.name and node.labels.instance_type == name
+                if limit.labels.selects(node.labels) and not node.ended_at
+            ]
+            markets = {node.market for node in members} or {Market.ON_DEMAND}
+            if markets == {limit.market} and limit.labels.selects(cluster.labels):
+                desired = sum(x.desired for x in cluster.node_groups if name in x.instance_types)
+                planned += max(0, desired - len(members))
+        place = limit.labels.region or "one region"
+        demand = weigh.Demand(limit.name, name, place, free, planned, (then, before, now))
+        price = pricing.mean(node for node in nodes if node.running)
+        if price and (x := weigh.quota(demand, price.usd_per_hour, reading.now)):
+            yield x
+
+
+def _refused(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Set launches that were refused beside those that were had, and nodes that waited."""
+    frame, since, alerted = reading.frame("node"), reading.now - _LOOKED, _alerted(ports, reading)
+    if frame is None:
+        return
+    frame = frame.since(since)
+    priced = list(_priced(reading, pricing))
+    asked = by_key(
+        ((x.labels.instance_type, x.labels.region), x)
+        for x in reading.refusals or ()
+        if x.at >= since and x.labels.instance_type
+    )
+    for (name, region), refusals in asked.items():
+        launches = [
+            (node.labels.zone or region, node.launched_at)
+            for node in reading.inventory.instances.values()
+            if (node.labels.instance_type, node.labels.region) == (name, region)
+            if node.launched_at >= since
+        ]
+        waiting = [
+            (row, price)
+            for row, node, price in priced
+            if (node.labels.instance_type, node.labels.region) == (name, region)
+            if node.id not in alerted
+        ]
+        if waiting:
+            rows, prices = zip(*waiting, strict=True)
+            limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
+            nodes = frame.pick(np.array(rows))
+            if x := weigh.elsewhere(refusals, launches, nodes, limit, prices):
+                yield x
+
+
+def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+    """Say when credits end whose balance an admin has set: AWS tells it to no program."""
+    left = credits_left(ports, reading.now)
+    if left is None:
+        return
+    end = _settled(reading)
+    rows = ports.world.billing.tally(Window(end - _LOOKED, end), ("day",)).rows
+    daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in rows}
+    burn = burn_down(daily, end.date(), left)
+    if burn and burn.gone_on:
+        paid = {day: -amount for day, amount in daily.items()}
+        if x := weigh.credits_end(paid, burn.gone_on, reading.now):
+            yield x
+
+
+def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+    """Weigh the zones of each cluster's spot nodes: price, reclaims, and requests refused.
+
+    Another region alone where fewer are reclaimed, by its band of the Spot Advisor.
+    """
+    window, market = Window(reading.now - _LOOKED, reading.now), ports.world.prices
+    refused = Counter(
+        (x.labels.instance_type, x.labels.zone)
+        for x in reading.refusals or ()
+        if x.spot and x.at in window
+    )
+    places = Counter(
+        (node.labels.cluster, node.labels.instance_type, node.labels.zone)
+        for node in reading.inventory.instances.values()
+        if node.running and node.market is Market.SPOT and node.labels.zone
+    )
+    for (cluster, name, zone), nodes in places.items():
+        job = SpotJob(nodes, Decimal(HOURS_A_MONTH))
+        bands = market.interruptions(name, reading.now)
+        offers = [
+            offer(x, job, bands, (), None, Decimal(0))
+            for x in zones(market.spot_history(name, reading.now), window)
+        ]
+        stay = next((x for x in offers if x.zone.zone == zone), None)
+        lost = stay.lost_share if stay else None
+        candidates = [
+            x
+            for x in offers
+            if stay and x is not stay and not refused[name, x.zone.zone]
+            if x.zone.region == stay.zone.region
+            or (lost and x.lost_share is not None and x.lost_share < lost)
+        ]
+        if stay and candidates:
+            move = min(candidates, key=lambda x: (x.expected, x.zone.zone))
+            costs = [
+                weigh.PoolCost(
+                    x.zone.zone,
+                    x.expected,
+                    replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
+                    refused[name, x.zone.zone],
+                )
+                for x in (stay, move)
+            ]
+            if suggestion := weigh.pool((cluster, name), costs, window):
+                yield suggestion
+
+
+def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Time each launch until its node's first reading of cores, and each warm pool that was kept."""
+    frame, window = reading.frame("node"), Window(reading.now - _LOOKED, reading.now)
+    if frame is not None:
+        read = ~np.isnan(frame.of("neuroncore_utilization_ratio"))
+        starts = by_key(
+            (node.labels.cluster, (max(seen - node.launched_at, timedelta()), price))
+            for row, node, price in _priced(reading, pricing)
+            if node.launched_at in window and node.launched_at >= frame.start and read[row].any()
+            if (seen := frame.start + int(read[row].argmax()) * frame.step)
+            if seen - node.launched_at <= _START and node.labels.cluster != node.labels.job
+        )
+        for cluster, timed in starts.items():
+            if x := weigh.warm_pool(cluster, timed, frame.step, window):
+                yield x
+
+    pools = [
+        (node.labels.job, node.kept_warm, price.usd_per_hour)
+        for node in reading.inventory.instances.values()
+        if node.kept_warm and node.ended_at and node.ended_at in window
+        if (price := pricing.instance(node))
+    ]
+    if suggestion := weigh.kept_warm(pools, window):
+        yield suggestion
+
+
+def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
+    """Look for notebooks of SageMaker that the bill names in every hour."""
+    end = _settled(reading)
+    window = Window(end - _LOOKED, end)
+    of_sagemaker = [Filter("service", ("AmazonSageMaker",))]
+    rows = ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
+    billed = by_key(
+        (row.key["resource"], row.money.amortised)
+        for row in rows
+        if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
+    )
+    for resource, hours in billed.items():
+        if x := weigh.notebook(resource, hours, window):
+            yield x
+
+
+def _file_systems(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Hold the throughput of file systems against their use, and against nodes that starve."""
+    frame, alerted = reading.frame("file_system"), _alerted(ports, reading)
+    for system in reading.inventory.file_systems:
+        load = throughput_of(system, frame, _LOOKED / 2)
+        # What nobody uses is to go, not to get less.
+        if load is None or not load.peak or load.looked < MOST_OF_A_WEEK:
+            continue
+        if system.labels.resource in alerted:
+            continue
+        window, region = Window(reading.now - _LOOKED, reading.now), system.labels.region
+        tiers = {
+            tier: cents(price.usd_per_hour * HOURS_A_MONTH)
+            for tier in system.tiers
+            if (price := pricing.listed_storage(f"fsx:{tier}", system.storage_gib, region))
+        }
+        if AT_LIMIT <= load.peak_share < BEYOND:
+            rows = goodput_within(ports, reading, window, ("cluster",)).rows
+            starved = sum(
+                (
+                    row.of(GoodputClass.STARVED)
+                    for row in rows
+                    if row.key["cluster"] == system.labels.cluster
+                ),
+                Decimal(0),
+            )
+            found = weigh.more_throughput(load, tiers, starved, window)
+        else:
+            found = weigh.less_throughput(load, tiers, Window(window.end - load.looked, window.end))
+        if found:
+            yield found
+
+
+_START = timedelta(hours=1)
+"""What takes longer until its first reading was no start, but a node without an agent."""
+_NOTEBOOK = re.compile(r":(notebook-instance|app)/")
+"""ARNs of notebook instances, and of apps of SageMaker Studio."""
+
+
+def _settled(reading: Reading) -> datetime:
+    """Return the end of the days whose bill does not change any more."""
+    return midnight(reading.now) - timedelta(days=2)
+
+
+_KINDS = (
+    _commitments,
+    _schedules,
+    _storage,
+    _losses,
+    _renewals,
+    _room,
+    _volumes,
+    _growth,
+    _quotas,
+    _refused,
+    _credits,
+    _pools,
+    _starts,
+    _notebooks,
+    _file_systems,
+)
+"""Each weighs one kind of change, or two that rest on the same readings."""
+
+
 COLUMNS = Columns[Suggestion](
     datum("id", lambda x: x.id),
     datum("kind", lambda x: x.kind.value),
@@ -312,6 +597,7 @@ COLUMNS = Columns[Suggestion](
     datum("low_usd", lambda x: x.low_usd, "the low end, as its steps have it"),
     datum("high_usd", lambda x: x.high_usd, "the high end, as its steps have it"),
     datum("window", lambda x: x.window),
+    datum("saves", lambda x: x.kind.saves),
     datum("holds_if", lambda x: x.holds_if),
     datum("line", lambda x: x.line),
 )
@@ -348,7 +634,8 @@ def suggestion_words(suggestion: Suggestion) -> Text:
 
 def _range(suggestion: Suggestion) -> str:
     low, high = about(suggestion.low_usd), about(suggestion.high_usd)
-    return f"{low} to {high}, estimated" if low != high else "estimated"
+    basis = "estimated" if suggestion.kind.saves else "at stake, estimated"
+    return f"{low} to {high}, {basis}" if low != high else basis
 
 
 def _buttons(suggestion: Suggestion) -> Buttons:
@@ -364,9 +651,16 @@ def _buttons(suggestion: Suggestion) -> Buttons:
     )
 
 
+def shortlist_blocks(suggestions: Sequence[Suggestion]) -> list[Block]:
+    """Draw a quiet line for each; none where there are none."""
+    lines: list[Block] = [quiet(*suggestion_words(x).spans) for x in suggestions]
+    return [*lines, Buttons((Button("Suggestions", "suggestions"),))] if lines else []
+
+
 def suggestions_card(seen: Suggestions) -> Card:
     """List open suggestions with their buttons, and below them the decisions about others."""
-    total = sum((suggestion.usd_per_month for suggestion in seen.open), Decimal(0))
+    saving = [suggestion for suggestion in seen.open if suggestion.kind.saves]
+    total = sum((suggestion.usd_per_month for suggestion in saving), Decimal(0))
     decided = [(name, verdict, seen.saved(name)) for name, verdict in seen.verdicts.items()]
     listed: list[Block] = []
     for suggestion in seen.open[:_LISTED]:
@@ -383,9 +677,11 @@ def suggestions_card(seen: Suggestions) -> Card:
     )
     title = "No suggestion"
     if seen.open:
-        low = sum((suggestion.low_usd for suggestion in seen.open), Decimal(0))
+        low = sum((suggestion.low_usd for suggestion in saving), Decimal(0))
         span = f"{about(low)} to {about(total)}" if about(low) != about(total) else about(total)
-        title = f"{counted(len(seen.open), 'suggestion')}: about {span} a month in all"
+        title = counted(len(seen.open), "suggestion")
+        if saving:
+            title += f": about {span} a month in all"
     data = {
         "suggestions": COLUMNS.data(seen.open),
         "usd_per_month": total,
@@ -426,7 +722,7 @@ def suggestion_card(suggestion: Suggestion) -> Card:
     rows=("suggestions",),
     figures={
         **COLUMNS.sources("suggestions"),
-        "usd_per_month": "sum over what is listed",
+        "usd_per_month": "sum over what is listed and saves; what is at stake is not added",
         **_DECIDED.sources("decided"),
     },
 )
