@@ -51,7 +51,7 @@ from bot.watch.preview import replay
 from bot.wiring.environment import product_version, terminal_user
 from bot.wiring.kept import kept
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
-from bot.wiring.story import ADMINS, StoryTeller
+from bot.wiring.surfaces import ADMINS, StoryTeller
 
 if TYPE_CHECKING:
     from adapters.store.sql import SqlStore

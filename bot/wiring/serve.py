@@ -45,8 +45,8 @@ from bot.wiring.kept import AtMostEvery
 from bot.wiring.logs import audit_to, start_log
 from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
-from bot.wiring.story import SHOWN as STORY_SHOWN
-from bot.wiring.story import SOURCE, StoryTeller, tells
+from bot.wiring.surfaces import SHOWN as STORY_SHOWN
+from bot.wiring.surfaces import SOURCE, StoryTeller, tells
 from bot.wiring.verbs import Options
 
 DEMO_SPEED = 120.0

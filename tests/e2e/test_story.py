@@ -15,7 +15,7 @@ import pytest
 from bot.watch.story import NOTHING_SEEN
 from bot.wiring import source
 from bot.wiring.environment import STATE
-from bot.wiring.story import SOURCE
+from bot.wiring.surfaces import SOURCE
 from tests.e2e.product import Product, product
 from tests.e2e.slackserver import free_port
 from tests.e2e.test_teams import CHROMIUM, FLAGS

@@ -43,7 +43,7 @@ from bot.settings.settings import read_settings
 from bot.watch.tick import grid
 from bot.wiring.programs import Doors, program_listeners
 from bot.wiring.source import OpenedSource
-from bot.wiring.story import SHOWN
+from bot.wiring.surfaces import SHOWN
 from tests.builders import NOON, with_parts
 from tests.e2e.product import recording
 from tests.house.fakes import Chat

@@ -20,7 +20,7 @@ from bot.watch.story import DANA, MEI, NOTHING_SEEN, Compiling, Seen
 from bot.watch.tick import Watch, grid
 from bot.wiring.serve import DEMO_SPEED
 from bot.wiring.source import CONSOLE, OpenedSource
-from bot.wiring.story import SHOWN, SOURCE, tells
+from bot.wiring.surfaces import SHOWN, SOURCE, tells
 from tests.e2e.product import recording
 
 assert ANSWERS
