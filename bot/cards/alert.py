@@ -62,8 +62,8 @@ def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
     """
     if resolved:
         by = alert.owner_by if resolved == alert.owner else resolved.replace(":", " ")
-        return f" · owner by {by}" if by else ""
-    by = f" by {alert.owner_by}" if alert.owner_by else ""
+        return f" · owner from {by}" if by else ""
+    by = f" from {alert.owner_by}" if alert.owner_by else ""
     owner = f"owner {alert.owner}{by}" if alert.owner else "no owner tag"
     if routed:
         return f" · {owner}"

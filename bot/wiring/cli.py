@@ -74,7 +74,7 @@ def score_files(options: Options) -> int:
     pictures, truth = paths.get("plot"), paths.get("truth")
     if truth and not pictures:
         raise WrongInput(
-            "'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR."
+            "'--truth' is only drawn: name a folder for the pictures too, with --plot DIR."
         )
 
     draw = _drawing(pictures, truth) if pictures else None
@@ -147,7 +147,7 @@ _ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "folder": {"type": Path, "help": "a new folder"},
     "--seed": {"type": int, "default": 7},
     "--scenario": {"default": "demo"},
-    "--start": {"type": _instant, "help": "ISO 8601, UTC where no zone is said"},
+    "--start": {"type": _instant, "help": "ISO 8601, UTC where no zone is given"},
     "--days": {"type": float},
     "--period": {"type": int, "help": "seconds a metric point covers"},
     "--form": {"choices": ("parquet", "jsonl"), "default": "parquet"},
@@ -190,7 +190,7 @@ def write_templates(options: Options) -> int:
     """Copy the files to deploy trnbot with into a new folder; print them."""
     folder = Path(options.words[1] if len(options.words) > 1 else "trnbot-deploy")
     if folder.exists():
-        raise WrongInput(f"'{folder}' is there already; name a folder that is not.")
+        raise WrongInput(f"'{folder}' already exists; name a new folder.")
 
     copytree(HOME / "deploy", folder)
     print(*sorted(path for path in folder.rglob("*") if path.is_file()), sep="\n")
@@ -229,7 +229,7 @@ def record_account(options: Options) -> int:
         sep="\n",
     )
     if missing:
-        raise Unavailable("The recording is not whole; see above.")
+        raise Unavailable("The recording is not complete; see above.")
     return 0
 
 

@@ -59,7 +59,7 @@ def _make(store: SqlStore, options: Options, name: str) -> None:
         raise WrongInput(f"A token lasts a year at most; write --expires {_LASTS}.")
     lines = options.values.get("lines", _LINES)
     if not lines.isdecimal() or not 0 < int(lines) <= 100_000:
-        raise WrongInput(f"'{lines}' is no number of lines a minute; write --lines {_LINES}.")
+        raise WrongInput(f"'{lines}' is not a number of lines a minute; write --lines {_LINES}.")
 
     now = wall_clock()
     scope = options.values.get("scope", "reader")
@@ -73,7 +73,7 @@ def _revoke(store: SqlStore, _: Options, name: str) -> None:
             f"There is no token '{name}'{nearest(name, TOKENS.keys(store, _TOKENS_MOST))}."
         )
     TOKENS.drop(store, name)
-    print(f"{name} opens nothing any more.")
+    print(f"{name} no longer opens anything.")
 
 
 def _list(store: SqlStore, _: Options) -> None:

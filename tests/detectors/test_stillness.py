@@ -195,7 +195,7 @@ def test_many_nodes_that_compile_at_once_are_those_of_a_new_job():
     )
     assert (long.cause, len(long.things)) == (Cause.LONG_COMPILE, 6)
     assert any("NEURON_COMPILE_CACHE_URL" in text for text in long.suggestions)
-    assert long.evidence[0] == "6 nodes compile; one would do, and save 5.8 of 7.0 node-hours"
+    assert long.evidence[0] == "6 nodes compile; one would do, and would save 5.8 of 7.0 node-hours"
 
 
 def test_a_job_that_compiled_before_has_a_cold_cache():
@@ -236,7 +236,7 @@ def test_without_the_host_cpu_idle_may_be_a_compile_until_no_compile_lasts_so_lo
         fleet.metrics["host_cpu_utilization_ratio"][:] = np.nan
     idle = only(World(fleet).at(hours(30 + after)))
     assert idle.cause is Cause.IDLE
-    assert ("unsure: idle or compiling" in idle.why) is unsure
+    assert ("idle or compiling, not known which" in idle.why) is unsure
     assert ([cause for cause, _ in idle.runners_up] == [Cause.COMPILING]) is unsure
     assert ("neuronx-cc" in idle.suggestions[0]) is unsure
 

@@ -265,7 +265,7 @@ def cost_card(answer: CostAnswer) -> Card:
         "The files hold later charges; the newest hours are not billed yet at this time."
         if tally.seen
         else "",
-        "The window reaches beyond it."
+        "The window ends later."
         if through and tally.window.end > through + timedelta(hours=1)
         else "",
         f"Source: {', '.join(tally.sources)}." if tally.sources else "",
@@ -321,7 +321,7 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
         remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
         if name in {"namespace", "pod"}:
             remedy = "turn on split cost allocation data for EKS in the export"
-        yield detail(f"{amount_of(amount, tally)} (amortised) carries no {tag}: {remedy}.")
+        yield detail(f"{amount_of(amount, tally)} (amortised) has no {tag}: {remedy}.")
 
     yield from hint_texts(answer.hints, tally)
     yield from split_texts(tally)
@@ -449,7 +449,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         word = which = "earlier"
         if not set(tally.by) <= TIMES:
             word, which = "more", "earlier or smaller" if TIMES & set(tally.by) else "smaller"
-        note = f"{count} {which} rows are folded into one."
+        note = f"{count} {which} rows are combined into one."
         first = (*first, cells(_Line(label(f"{count} {word}"), folded, ranked[len(rows) :])))
 
     grown = _grown(answer.change.ratio) if answer.change else ""
@@ -458,7 +458,9 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         (*(Heading(name.replace("_", " ")) for name in tally.by), *amounts.headings),
         first,
         cells(_Line(label("total"), tally.total, tally.rows, grown)),
-        "~ is an estimate that AWS may still rewrite; share is of amortised" if is_mixed else "",
+        "~ is an estimate that AWS may still rewrite; share is of the amortised cost"
+        if is_mixed
+        else "",
         note,
         drawn if count else (),
         tuple(

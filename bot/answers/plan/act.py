@@ -62,19 +62,19 @@ _NOTEBOOK = re.compile(
 _STEPPING = Lock()
 """Whoever presses, cancels or takes a step holds it: a lease lets its own process in twice."""
 _OFF = (
-    "The bot cannot change anything here: TRNBOT_ACT_ROLES names no role that may"
-    " (docs/acting.md says how to give it one)."
+    "The bot cannot change anything here: TRNBOT_ACT_ROLES names no role that allows it (see"
+    " docs/acting.md)."
 )
 _EFFECTS: Mapping[ActionKind, str] = {
-    ActionKind.STOP: "The instances stop and keep their EBS volumes. What lies on their local disks"
-    " and in their memory is gone, and capacity for them may be gone when they start again.",
-    ActionKind.SCALE: "EKS changes the group's desired size; its Auto Scaling group chooses which"
-    " nodes end.",
-    ActionKind.DELETE: "Each volume is deleted once a snapshot of it is whole; the snapshots stay,"
+    ActionKind.STOP: "The instances stop and keep their EBS volumes. Their local disks and"
+    " memory are lost, and there may be no capacity to start them again.",
+    ActionKind.SCALE: "EKS changes the group's desired size; its Auto Scaling group chooses"
+    " which nodes to terminate.",
+    ActionKind.DELETE: "Each volume is deleted once its snapshot is complete; the snapshots stay"
     " and are billed.",
-    ActionKind.CORDON: "Kubernetes places no new pod there; those that run go on. Nothing is"
-    " saved by it; the next job does not meet the node.",
-    ActionKind.NOTEBOOK: "The notebook stops and keeps its volume; what it holds in memory is gone.",
+    ActionKind.CORDON: "Kubernetes places no new pods there; running pods continue. This saves"
+    " nothing by itself: it keeps the next job off the node.",
+    ActionKind.NOTEBOOK: "The notebook stops and keeps its volume; what is in its memory is lost.",
 }
 
 
@@ -92,7 +92,7 @@ class Plan:
         if kind is None:
             ways = ", ".join(str(cause) for cause in Cause if cause.facts.action)
             raise WrongInput(
-                f"Nothing that the bot may do ends '{alert.cause.facts.words}'; it acts on: {ways}."
+                f"The bot has no action for '{alert.cause.facts.words}'; it has one for: {ways}."
             )
         if kind is ActionKind.CORDON:
             return self.of(kind, (anomaly.suspect,) if anomaly.suspect else anomaly.things)
@@ -101,11 +101,11 @@ class Plan:
 
         rows = [row for row in self._nodes if row.instance.id in anomaly.things and row.free]
         if not rows:
-            raise WrongInput("All nodes of the alert work again: there is nothing to stop.")
+            raise WrongInput("All nodes of the alert are working again: there is nothing to stop.")
         groups = {(_group_of(row), row.instance.labels.region) for row in rows}
         if len(groups) > 1:
             raise WrongInput(
-                "The alert's nodes are of several node groups: name them, by 'act stop' or"
+                "The alert's nodes belong to several node groups: name them with 'act stop' or"
                 " 'act scale'."
             )
         ((group, region),) = groups
@@ -137,19 +137,20 @@ class Plan:
             node = row.instance
             if not row.free or row.state is not NodeState.IDLE:
                 raise WrongInput(
-                    f"{node.id} works, or may work ({row.state}): nothing was prepared."
+                    f"{node.id} is working, or may be ({row.state}): nothing was prepared."
                 )
             if node.id in muted:
                 raise WrongInput(
-                    f"The alert about {node.id} is muted ({muted[node.id]}): it may wait for"
-                    " something. 'silences' lists who muted what."
+                    f"The alert about {node.id} is muted ({muted[node.id]}): it may be waiting on"
+                    " purpose. 'silences' lists who muted what."
                 )
             if node.node_group or ((by := node.launched_by) and by.kind is LauncherKind.MACHINE):
                 group = _group_of(row)
                 way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
                 raise WrongInput(
-                    f"{node.id} was launched by {node.launched_by or group}, which would start"
-                    f" another one; {way}."
+                    f"{node.id} was launched by {node.launched_by or group}, which would start a"
+                    " replacement;"
+                    f" {way}."
                 )
             if node.market is Market.SPOT:
                 raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
@@ -174,7 +175,7 @@ class Plan:
         if not fitting:
             known = [known for known, *_ in groups]
             hint = nearest(name, known, most=8, otherwise="write CLUSTER/GROUP")
-            raise WrongInput(f"No managed node group of EKS is called '{name}'{hint}.")
+            raise WrongInput(f"No EKS managed node group is called '{name}'{hint}.")
         if len(fitting) > 1:
             places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
             raise WrongInput(f"'{name}' is in several places ({places}); add region=.", "region")
@@ -197,7 +198,7 @@ class Plan:
             first = f"{working[0]} for one" if working else f"{unknown} are not known by name"
             raise WrongInput(
                 f"{counted(len(working) + unknown, 'node')} of {name} may work ({first}), and its"
-                " Auto Scaling group would choose which end: nothing was prepared."
+                " Auto Scaling group would choose which to terminate: nothing was prepared."
             )
         # Priced by the mean of the nodes it has, since nobody knows which end.
         fewer, (price, saved) = desired - size, self._mean(rows)
@@ -215,11 +216,11 @@ class Plan:
                 raise WrongInput(f"{name} is a file system, and the bot deletes none.")
             if name not in unused:
                 hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
-                raise WrongInput(f"'{name}' is no volume that nobody uses{hint}.")
+                raise WrongInput(f"'{name}' is not an unused volume{hint}.")
             claims = _CLAIMS & unused[name].thing.tags.keys()
             if claims:
                 raise WrongInput(
-                    f"{name} belongs to a volume claim of Kubernetes (tag {min(claims)}): delete"
+                    f"{name} belongs to a Kubernetes volume claim (tag {min(claims)}): delete"
                     " the claim there."
                 )
             if unused[name].since > self._request.at - waits:
@@ -274,7 +275,7 @@ class Plan:
         for name in targets:
             if name not in known:
                 hint = nearest(name, known, most=0, otherwise="'fleet' lists them")
-                raise WrongInput(f"No node that runs is called '{name}'{hint}.")
+                raise WrongInput(f"No running node is called '{name}'{hint}.")
         return [known[name] for name in targets]
 
     def _of_group(self, name: str, place: Labels) -> list[NodeRow]:
@@ -396,12 +397,12 @@ def action_card(
     second = needs_second(action, second_usd)
     if may:
         is_new = second and not action.pressed
-        facts.append(("state", "two admins have to press" if is_new else action.state.value))
+        facts.append(("state", "needs two admins" if is_new else action.state.value))
     if action.pressed:
         facts.append(("pressed by", ", ".join(action.confirmed_by)))
-    note = "Nothing changes before an admin presses."
+    note = "Nothing changes until an admin presses Do it."
     if second:
-        note = f"From {usd(second_usd)} a month on, a second admin has to press as well."
+        note = f"From {usd(second_usd)} a month on, a second admin must press it too."
     committed = price is not None and saved > 0 and committed_words(price, price - saved)
 
     buttons = (
@@ -422,7 +423,7 @@ def action_card(
 
 
 def needs_second(action: Action, second_usd: Decimal) -> bool:
-    """Return whether two admins have to press: from that sum a month on, or where none is known.
+    """Return whether two admins must press: from that sum a month on, or where none is known.
 
     A cordon ends nothing.
     """
@@ -452,8 +453,8 @@ def progress_card(action: Action) -> Card:
 
 @command(
     "act",
-    "Prepare a change of the fleet that ends an alert or carries out a suggestion: what it would"
-    " do, to which things, for how many dollars; nothing changes before admins press.",
+    "Prepare a change to the fleet that ends an alert or carries out a suggestion: what it would"
+    " do, to what, and the dollars; nothing changes until admins press.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -491,7 +492,7 @@ def act(
         action = plan.of(ActionKind(what), names, size, named.get("region", ""))
     elif words:
         hint = nearest(what, list(ActionKind), most=9)
-        raise WrongInput(f"'{what}' is no kind of action{hint}.")
+        raise WrongInput(f"'{what}' is not a kind of action{hint}.")
     else:
         action = plan.of_alert(find_alert(ports, request, what))
 
@@ -507,7 +508,7 @@ def act(
 
 def _size(text: str) -> int:
     if not text.isdecimal() or len(text) > 4:
-        raise WrongInput(f"'{text}' is no number of nodes; write nodes=4.", "nodes")
+        raise WrongInput(f"'{text}' is not a number of nodes; write nodes=4.", "nodes")
     return int(text)
 
 
@@ -523,7 +524,7 @@ def _kept(ports: Ports, name: str) -> Action:
 
 @command(
     "act confirm",
-    "Do what was prepared; above a set sum two admins have to press.",
+    "Do what was prepared; above a set amount it takes two admins.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -539,7 +540,7 @@ def act_confirm(ports: Ports, request: Request, name: str = arg(None, "the actio
     if ports.world.actions is None:
         raise Unavailable(_OFF)
     if request.user.name == UNNAMED:
-        raise NotAllowed("Who presses has to be known by name: sign in, or press in a chat.")
+        raise NotAllowed("Whoever presses must be known by name: sign in, or press in a chat.")
     with _alone(ports, name):
         action = _confirmed(ports, request, _kept(ports, name))
     if action.state is ActionState.CONFIRMED:
@@ -552,11 +553,11 @@ def _alone(ports: Ports, name: str) -> Iterator[None]:
     """Let nobody else press for, cancel or take a step of an action; raise `Unavailable` if one does."""
     outbox, lock = ports.stores.outbox, f"act {name}"
     if not _STEPPING.acquire(blocking=False):
-        raise Unavailable("Somebody else presses right now; 'act list' says what came of it.")
+        raise Unavailable("Somebody else has just pressed; 'act list' shows the outcome.")
     try:
         token = outbox.hold(lock)
         if not token:
-            raise Unavailable("Another process is at it; 'act list' says what came of it.")
+            raise Unavailable("Another process is doing it; 'act list' shows the outcome.")
         try:
             yield
         finally:
@@ -574,7 +575,7 @@ def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
             f"It was prepared {duration_text(request.at - action.at)} ago; prepare it again."
         )
     if request.user.id in action.pressed:
-        raise WrongInput("You pressed already; a second admin has to press as well.")
+        raise WrongInput("You have pressed already; a second admin must press it too.")
     plan = Plan(ports, request)
     weighed = plan.of(action.kind, action.targets, action.size, action.place.region)
 
@@ -613,7 +614,7 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
     assert ports.world.actions is not None
     patience = action.kind.patience
     if now - (action.began_at or now) > patience:
-        words = f"It was not seen to work within {duration_text(patience)}. {action.words}"
+        words = f"No effect was seen within {duration_text(patience)}. {action.words}"
         progress = Progress(ActionState.FAILED, words)
     else:
         try:
@@ -634,7 +635,7 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
 
 @command(
     "act cancel",
-    "Discard what was prepared; what is under way goes on.",
+    "Discard a prepared action; one that is under way continues.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("act cancel x1234abcd",),
@@ -656,7 +657,7 @@ def act_cancel(ports: Ports, request: Request, name: str = arg(None, "the action
 
 @command(
     "act show",
-    "One action as it was prepared: its things, its dollars, who pressed.",
+    "One action: what it changes, its dollars, and who pressed.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("act show x1234abcd",),
@@ -673,7 +674,7 @@ def act_show(ports: Ports, request: Request, name: str = arg(None, "the action's
 
 @command(
     "act list",
-    "What the bot changed or was asked to, who pressed, and whether it worked.",
+    "What the bot changed or was asked to change, who pressed, and whether it worked.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("act list",),
@@ -689,7 +690,7 @@ def act_list(ports: Ports, request: Request) -> Card:
     blocks = compose(
         COLUMNS.table(actions, most=20) if actions else text("Nobody has prepared one."),
         quiet(_OFF) if ports.world.actions is None else None,
-        Buttons(tuple(Button(f"Look: {x.title}", f"act show {x.id}") for x in waiting[:3]))
+        Buttons(tuple(Button(f"Show: {x.title}", f"act show {x.id}") for x in waiting[:3]))
         if waiting
         else None,
     )
