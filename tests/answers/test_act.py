@@ -166,7 +166,7 @@ async def test_a_faulty_node_is_cordoned_and_only_old_volumes_are_deleted(
         ("act scale lab/lab-nodes region=eu-west-1", "No EKS managed node group"),
         ("act scale lab/lab-nodes lab/x nodes=2", "One node group is scaled at a time"),
         ("act scale lab/lab-nodes", "How many nodes?"),
-        ("act scale lab/lab-nodes nodes=lots", "'lots' is no number of nodes"),
+        ("act scale lab/lab-nodes nodes=lots", "'lots' is not a number of nodes"),
         ("act scale llama/llama-nodes nodes=1", "may work"),
         ("act delete vol-0000", "is not an unused volume"),
         ("act notebook trial region=mars", "names no such notebooks"),

@@ -335,7 +335,7 @@ def test_without_the_host_cpu_a_pod_without_a_runtime_may_compile_and_is_idle_at
     fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=32, host_cpu=np.nan)
     fleet.set(hours(0), hours(30), host_cpu=np.nan)
     unsure = only(World(fleet).at(hours(31)))
-    assert (unsure.cause, "unsure" in unsure.why) == (Cause.IDLE, True)
+    assert (unsure.cause, "not known which" in unsure.why) == (Cause.IDLE, True)
     assert "pods have reserved cores on 2 of the nodes" in unsure.evidence
 
 

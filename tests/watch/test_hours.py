@@ -100,13 +100,13 @@ def test_zones_are_known_where_the_system_has_none() -> None:
         ("mon 09:00", "2026-11-23T09:00"),
         ("Friday 09:00 Europe/Berlin", "2026-11-27T08:00"),
         ("fri 13:00", "2026-11-20T13:00"),
-        ("mon", "no time"),
+        ("mon", "not a time"),
         ("25:00", "not on a clock"),
         ("2026-02-30", "not on a clock"),
         ("xyz 09:00", "is in the past, or not a date"),
-        ("tomorrow", "no time"),
+        ("tomorrow", "not a time"),
         ("9:00 Berlin", "not a time zone"),
-        ("", "no time"),
+        ("", "not a time"),
     ],
 )
 def test_a_moment_is_read_as_it_is_meant(text: str, moment: str) -> None:

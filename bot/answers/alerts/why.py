@@ -31,6 +31,7 @@ from bot.cards.card import (
     When,
     coded,
     compose,
+    detail,
     quiet,
     text,
 )
@@ -111,7 +112,7 @@ def why_card(
         bool(suggestions) and text(advice),
         [text("• ", *coded(line)) for line in suggestions[:5]],
         [quiet(f"{_doing(x)} by {x.who} at ", When(x.at), noted(x.note)) for x in decisions],
-        quiet("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
+        detail("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
         Buttons(
             (
                 Button("Useful", f"useful {alert.id}"),

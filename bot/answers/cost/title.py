@@ -69,7 +69,7 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
     window = window_line(tally.window)
     buttons = [
         Button(f"By {name.replace('_', ' ')}", cost_line(window, [name], filters))
-        for name in other_groupings(tally, filters)[:3]
+        for name in other_groupings(tally, filters)
     ]
     if tally.by:
         dimension = tally.by[0]
@@ -78,7 +78,8 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
         if line:
             buttons.insert(0, Button(f"Only {largest[:40]}", line))
 
-    return buttons
+    # With the button of details they fill one line of a phone.
+    return buttons[:2]
 
 
 _COLOURS = 5
