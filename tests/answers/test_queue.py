@@ -115,7 +115,7 @@ def test_what_is_not_read_is_neither_zero_nor_said_to_be() -> None:
 
 async def test_what_is_not_read_is_said(bot: App) -> None:
     card = await ask(bot, "queue")
-    assert card.title.startswith("Nothing tells how long jobs waited")
+    assert card.title.startswith("No data on how long jobs waited")
     assert "pod_status_pending" in str(card)
     assert card.data["refused"] is None
     assert "No cluster is called 'nosuch'" in refused(await ask(bot, "queue cluster=nosuch"))

@@ -143,7 +143,7 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
         parts.append(
             f"{counted(launches, 'launch', 'launches') if launches else 'no launch'} refused"
         )
-    title = "; ".join(parts) or "how long jobs waited is not known"
+    title = "; ".join(parts) or "no data on how long jobs waited"
     title = f"{title[0].upper()}{title[1:]} in {period(window)}"
     data = {
         "window": window,
