@@ -153,7 +153,7 @@ def _read(path: Path) -> SeriesTable:
 def _time(text: str, path: Path, line: int, unit_s: float = 1) -> datetime:
     """Read ISO 8601, or seconds (thousandths, millionths, billionths when large) since 1970.
 
-    UTC where no zone is said.
+    UTC where no zone is given.
 
     `unit_s` is what one stands for where rows are numbered.
     """

@@ -32,8 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--verbose" in arguments:
             raise
         failure = TrnbotError(
-            f"a fault in trnbot itself ({type(error).__name__}); "
-            "the same call with --verbose shows where."
+            f"a bug in trnbot ({type(error).__name__}); run it again with --verbose to see where."
         )
 
     print(f"trnbot: {failure}", file=sys.stderr)

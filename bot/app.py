@@ -94,7 +94,7 @@ class App:
 
         now, result = reading.now, await asyncio.to_thread(self._watch.judge, reading)
         if not self._knows_all(result.state):
-            raise Standby("The database knows less than it did; the watch goes on from there.")
+            raise Standby("The database holds less than before; the watch continues from there.")
         alerts, ports = result.outcome.alerts, as_of(self.ports, now)
         self._plain.saw(result.reading)
         decided = self._decide(result.outcome.notifications, result.state, result.reading)

@@ -277,8 +277,8 @@ class Cold:
         """Say how often this work compiled again, since when, and how long all of it took."""
         times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
         return (
-            f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC compiled"
-            f" for {self.hours:,.1f} node-hours"
+            f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC spent"
+            f" {self.hours:,.1f} node-hours compiling"
         )
 
     def job_words(self) -> str:

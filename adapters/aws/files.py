@@ -169,7 +169,9 @@ def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, lis
                     )
                     return
     except (OSError, EOFError, zlib.error) as error:
-        problems.add(name, f"it breaks off here, the lines before are used ({why(error)}).", first)
+        problems.add(
+            name, f"it ends here in mid-line, the lines before are used ({why(error)}).", first
+        )
         return
     if unfinished.strip():
         yield first, [unfinished]

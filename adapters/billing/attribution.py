@@ -179,7 +179,7 @@ def amortise(
                 "buys."
             )
         if span is None:
-            problems.append(f"{fee.words} stands on its day, in amortised cost too: {why}")
+            problems.append(f"{fee.words} is counted on its day, in amortised cost too: {why}")
             continue
         cost = (fee.amortised or fee.net, fee.amortised)
         row = [fee.thing, fee.month, fee.started, fee.ended, fee.currency, *cost, *astuple(span)]

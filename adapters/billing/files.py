@@ -95,9 +95,10 @@ def check_explorer_dimension(dimension: str, view: str = "") -> None:
         return
     if view:
         raise WrongInput(
-            f"Cost Explorer tells a tag alone, by day or month, not with '{dimension}'; {_REMEDY}."
+            f"Cost Explorer gives a tag only by itself, by day or month, not with '{dimension}';"
+            f" {_REMEDY}."
         )
-    raise WrongInput(f"Cost Explorer does not tell '{dimension}'; {_REMEDY}.")
+    raise WrongInput(f"Cost Explorer does not give '{dimension}'; {_REMEDY}.")
 
 
 def newest_answers(folder: Path, view: str) -> list[Path]:

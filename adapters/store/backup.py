@@ -60,7 +60,7 @@ def back_up(url: str, target: Path) -> Copied:
     Raises `WrongInput` for a file that is there, `Unavailable` where reading or writing fails.
     """
     if target.exists():
-        raise WrongInput(f"'{target}' is there already; name a file that is not.")
+        raise WrongInput(f"'{target}' already exists; name a new file.")
     address = read_address(url)
     step = step_of(url)
     if not step:
@@ -99,7 +99,7 @@ def examine(file: Path) -> Copied:
                 if name in METADATA.tables
             )
     except (sqlite3.Error, OSError, TypeError) as error:
-        raise WrongInput(f"'{file}' is no backup of trnbot ({error}).") from error
+        raise WrongInput(f"'{file}' is not a backup of trnbot ({error}).") from error
     if sound != "ok":
         raise WrongInput(f"'{file}' is damaged ({sound}); take another backup.")
     if step > HEAD:

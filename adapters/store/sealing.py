@@ -96,7 +96,7 @@ def _fernet(key: str, number: int) -> Fernet:
         return Fernet(key.encode("ascii"))
     except ValueError:
         raise WrongInput(
-            f"Key {number} of {KEY} is no key; 'trnbot secrets key' prints a fresh one."
+            f"Key {number} of {KEY} is not a key; 'trnbot secrets key' prints a fresh one."
         ) from None
 
 

@@ -66,7 +66,7 @@ from bot.model.window import Window
 from bot.ports.work import EPOCH
 
 _SPACE = "free some space on its disk"
-_RESTORE = "stop trnbot and restore a backup, or move the file away to begin anew"
+_RESTORE = "stop trnbot and restore a backup, or move the file away to start afresh"
 _START = "start the database, or check TRNBOT_DATABASE_URL"
 _REMEDIES = {
     "is full": _SPACE,

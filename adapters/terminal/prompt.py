@@ -59,7 +59,7 @@ class Prompt:
                 self.say(f"  {fitting[0][1]}")
                 return fitting[0][0]
             if not fitting:
-                self.say(f"  '{shortened(typed)}' is none of them.")
+                self.say(f"  '{shortened(typed)}' is not one of them.")
             shown = fitting or list(choices)
 
     def _answer(self, read: Callable[[str], str], question: str) -> str:

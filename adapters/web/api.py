@@ -71,7 +71,7 @@ class Api:
                 form = request.query.get(FORMAT, "")
                 if form not in ("", "json", "csv"):
                     raise WrongInput(
-                        f"'{form[:40]}' is no format of an answer; write json or csv.", FORMAT
+                        f"'{form[:40]}' is not a format of an answer; write json or csv.", FORMAT
                     )
                 # No command has an argument of this name.
                 named = {x: request.query.getall(x) for x in request.query if x != FORMAT}

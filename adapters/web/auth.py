@@ -354,9 +354,9 @@ class LoginPage:
             or begun is None
             or not hmac.compare_digest(state.encode(errors="replace"), begun.state.encode())
         ):
-            return self._form(403, "This browser did not begin to sign in here; begin again.")
+            return self._form(403, "This browser did not start signing in here; start again.")
         if not code:
-            return self._form(403, "The provider signed nobody in; begin again.", begun.target)
+            return self._form(403, "The provider signed nobody in; start again.", begun.target)
         try:
             person = await asyncio.to_thread(provider.finish, self._back(request), code, begun)
             user = self._auth.known.roles.user(*person)
@@ -532,7 +532,9 @@ class Guard:
         async def guarded(request: web.Request) -> web.StreamResponse:
             if visitor := await self._auth.visitor(request):
                 if not visitor.sees(request.path):
-                    raise web.HTTPForbidden(text="This token reads /metrics and /healthz alone.\n")
+                    raise web.HTTPForbidden(
+                        text="This token may only read /metrics and /healthz.\n"
+                    )
                 asker = CONNECTION.get() or Asker()
                 asker.share, asker.lines = visitor.share, visitor.lines
                 asker.user, asker.origin = visitor.user, self._auth.origin(request)

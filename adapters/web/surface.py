@@ -148,7 +148,7 @@ class StartingPages:
             return _brief(web.json_response({"ok": True}))
 
         async def program(_: web.Request) -> web.StreamResponse:
-            refusal = {"error": f"trnbot starts: {self._doing()} Try again in a moment."}
+            refusal = {"error": f"trnbot is starting: {self._doing()} Try again in a moment."}
             return _brief(web.json_response(refusal, status=503))
 
         async def page(_: web.Request) -> web.StreamResponse:
@@ -157,7 +157,7 @@ class StartingPages:
 
         async def later(_: web.Request) -> web.StreamResponse:
             # The sender of a press, a command or an event tries again.
-            text = f"trnbot starts: {self._doing()} Try again in a moment.\n"
+            text = f"trnbot is starting: {self._doing()} Try again in a moment.\n"
             return _brief(web.Response(text=text, status=503))
 
         return (

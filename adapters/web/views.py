@@ -54,7 +54,7 @@ WOULD = {
     Effect.READS: "reads and changes nothing",
     Effect.WORKS: "changes nothing and may work for long",
     Effect.SHARES: "answers for everyone who reads this console",
-    Effect.CHANGES: "changes something, or tells other people",
+    Effect.CHANGES: "changes something, or notifies other people",
     Effect.NOTHING: "means no command",
 }
 """Says of a line that waits for a press how far it reaches."""
@@ -187,14 +187,16 @@ class Views:
     async def story(self, _: web.Request) -> web.StreamResponse:
         """Return the story of a demonstration so far, for the page that shows it."""
         if self._console.story is None:
-            raise web.HTTPNotFound(text="No story is told here: this is not a demonstration.\n")
+            raise web.HTTPNotFound(text="There is no story here: this is not a demonstration.\n")
         return self._pages.response("demo_told.html", story=self._console.story.told())
 
     async def again(self, request: web.Request) -> web.StreamResponse:
         """Begin a demonstration again; a page without a script asks anew after a while."""
         restart = self._console.story.again if self._console.story else None
         if restart is None:
-            raise web.HTTPNotFound(text="Nothing begins again here: this is not a demonstration.\n")
+            raise web.HTTPNotFound(
+                text="Nothing can be started again here: this is not a demonstration.\n"
+            )
         asyncio.get_running_loop().call_later(_LEAVE_S, restart)
         by_script = OWN_HEADER in request.headers
         return web.Response(status=204) if by_script else self._pages.response("again.html")

@@ -62,8 +62,8 @@ def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
     """
     if resolved:
         by = alert.owner_by if resolved == alert.owner else resolved.replace(":", " ")
-        return f" · owner by {by}" if by else ""
-    by = f" by {alert.owner_by}" if alert.owner_by else ""
+        return f" · owner from {by}" if by else ""
+    by = f" from {alert.owner_by}" if alert.owner_by else ""
     owner = f"owner {alert.owner}{by}" if alert.owner else "no owner tag"
     if routed:
         return f" · {owner}"
@@ -177,10 +177,14 @@ def _brief(worst: Alert, firing: Sequence[Alert]) -> str:
     if not so_far:
         return ""
     dollars = f"{usd(per_hour)}/h" if per_hour else f"{usd(so_far)} so far"
-    count = things_in(worst.anomaly) if len(worst.anomaly.things) > 1 else ""
-    place = worst.anomaly.labels.cluster or where(worst)
 
-    return f"{dollars}: {', '.join(filter(None, (worst.cause.facts.words, place, count)))}"
+    return f"{dollars}: {worst.cause.facts.words}, {_place_and_count(worst)}"
+
+
+def _place_and_count(alert: Alert) -> str:
+    """Write a place in one line of a phone: `llama-70b, 64 nodes`."""
+    count = things_in(alert.anomaly) if len(alert.anomaly.things) > 1 else ""
+    return ", ".join(filter(None, (alert.anomaly.labels.cluster or where(alert), count)))
 
 
 def over_card(alerts: Sequence[Alert]) -> Card:
@@ -190,6 +194,8 @@ def over_card(alerts: Sequence[Alert]) -> Card:
     parts = [f"OVER after {duration_text(lasted(leads))}"]
     if total := sum((alert.waste.so_far for alert in leads if alert.waste), Decimal(0)):
         parts.append(f"cost {usd(total)}")
+    place = worst.anomaly.labels.cluster or where(worst)
+    parts.append(f"{worst.cause.facts.words}, {place}")
     # A hang and the ageing checkpoint of one run put the same work at risk.
     risks = {
         alert.anomaly.at_risk.things: alert.at_risk_usd
@@ -200,8 +206,6 @@ def over_card(alerts: Sequence[Alert]) -> Card:
         parts.append(f"{usd(sum(risks.values(), Decimal(0)))} of work was at risk")
     if ack := worst.acknowledged:
         parts.append(f"acknowledged by {ack.who} after {duration_text(ack.at - worst.opened)}")
-    place = worst.anomaly.labels.cluster or where(worst)
-    title = " · ".join([*parts, f"{worst.cause.facts.words}, {place}"])
 
     effects = dict.fromkeys(a.cause.facts.words for a in alerts if a not in leads)
     body = quiet(
@@ -221,7 +225,7 @@ def over_card(alerts: Sequence[Alert]) -> Card:
         )
     )
 
-    return Card(title, Tone.OVER, (body, buttons), alert_data(worst))
+    return Card(" · ".join(parts), Tone.OVER, (body, buttons), alert_data(worst))
 
 
 def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
@@ -308,7 +312,7 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
         if not alert.firing or alert.id in leads:
             state = "firing" if alert.firing else "over"
         per_hour = usd(waste.per_hour) if waste else "–"
-        rows.append((alert.cause.facts.words, where(alert), state, per_hour))
+        rows.append((alert.cause.facts.words, _place_and_count(alert), state, per_hour))
     if rows:
         hidden = counted(len(others) - _TOP, "more alert")
         note = f"and {hidden} of this incident; type: alerts" if len(others) > _TOP else ""

@@ -76,8 +76,9 @@ def committed_words(per_hour: Decimal, committed: Decimal, lapses: date | None =
     )
 
     return (
-        f"{usd(committed)} of an hour's {usd(per_hour)} is committed{until} and billed whether or not "
-        f"anything runs: {saves}, more where other work takes the commitment over."
+        f"{usd(committed)} of the {usd(per_hour)} an hour is committed{until} and billed either"
+        f" way:"
+        f" {saves}, more if other work uses the commitment."
     )
 
 

@@ -152,12 +152,12 @@ def schedule(
         SuggestionKind.SCHEDULE,
         cluster,
         f"Stop the on-demand nodes of {cluster} for {free_hours} hours of each week"
-        f" ({_longest(free)} UTC among them): none of them worked then",
+        f" ({_longest(free)} UTC among them): no node worked in those hours",
         middle,
         low,
         high,
         Window(start, start + timedelta(hours=hours)),
-        "the weeks go on as they were, and nodes start again in minutes",
+        "weeks stay like these, and nodes start again within minutes",
         f"idle {cluster}",
         (
             ("free hours of each week", f"{free_hours}"),
@@ -203,7 +203,7 @@ def commitment(commitments: Commitments) -> Suggestion | None:
         regret,
         saved,
         use.window,
-        f"{best.nodes} nodes go on for a year; the low end is a third less use",
+        f"{best.nodes} nodes keep running for a year; the low end assumes a third less use",
         f"capacity {name} nodes={best.nodes} days=365",
         (
             ("node-hours taken over", f"{used:,.1f}"),
@@ -231,7 +231,7 @@ def cache(again_usd: Decimal, window: Window) -> Suggestion | None:
         saved,
         saved,
         window,
-        "the graphs stay the same: a new compiler or a changed model compiles anew for good reason",
+        "the graphs stay the same: a new compiler or a changed model recompiles for good reason",
         "compiles 14d",
         (
             ("compiling again what had been compiled", usd(again_usd, digits=2)),
@@ -255,13 +255,13 @@ def checkpoints(job: str, lost: Decimal, saving: Decimal, window: Window) -> Sug
     return Suggestion(
         SuggestionKind.CHECKPOINTS,
         job,
-        f"Save checkpoints of {job} {factor:.1f} times as often: restarts threw away more than"
-        " saving costs",
+        f"Save checkpoints of {job} {factor:.1f} times as often: restarts lose more than saving"
+        " costs",
         saved,
         saved,
         _a_month(lost, window),
         window,
-        "faults come as often as they did",
+        "faults stay as frequent as they were",
         "goodput 14d by job",
         (
             ("lost to restarts", usd(lost, digits=2)),
@@ -279,12 +279,13 @@ def storage(amounts: Sequence[tuple[str, Decimal]], since: datetime, now: dateti
     return Suggestion(
         SuggestionKind.STORAGE,
         "storage",
-        f"Snapshot and delete what nobody uses: {counted(len(amounts), 'volume or file system', 'volumes and file systems')}",
+        "Snapshot and delete what nobody uses:"
+        f" {counted(len(amounts), 'volume or file system', 'volumes and file systems')}",
         total,
         total,
         total,
         Window(since, now),
-        "nobody comes back for them",
+        "nobody needs them again",
         "storage",
         tuple((name, f"{usd(amount, digits=2)} a month") for name, amount in amounts),
         f"act delete {' '.join(volumes)}" if volumes else "",
@@ -299,13 +300,13 @@ def reserved_room(
     return Suggestion(
         SuggestionKind.RESERVED,
         f"{instance_type}/{zone}",
-        f"Run {counted(nodes, f'{instance_type} node')} of {zone} in the reservation that stands"
-        " empty there: they are paid on demand beside it",
+        f"Run {counted(nodes, f'{instance_type} node')} of {zone} in the reservation that is"
+        " empty there: they are paid on demand next to it",
         saved,
         saved,
         saved,
         Window(now - timedelta(hours=1), now),
-        "both go on as they are; a reservation that is ended instead saves as much",
+        "both stay as they are; ending the reservation instead saves as much",
         f"capacity {instance_type}",
         (
             ("nodes on demand that fit", f"{nodes}"),
@@ -323,12 +324,12 @@ def newer_volumes(gib: int, older: Decimal, newer: Decimal, now: datetime) -> Su
     return Suggestion(
         SuggestionKind.VOLUMES,
         "gp2",
-        f"Make {gib:,} GiB of gp2 volumes gp3: the same data for less, changed while they are used",
+        f"Change {gib:,} GiB of gp2 volumes to gp3: the same data for less, changed while in use",
         saved,
         saved,
         saved,
         Window(now - timedelta(hours=1), now),
-        "no volume needs more than gp3's 3,000 operations and 125 MB a second without a charge",
+        "no volume needs more than the 3,000 operations and 125 MB a second that gp3 includes",
         "storage",
         (
             ("GiB of gp2", f"{gib:,}"),
@@ -384,7 +385,7 @@ def renewals(lapsing: Iterable[tuple[date, Decimal]], now: datetime) -> list[Sug
                 saved,
                 saved,
                 Window(now - timedelta(days=7), now),
-                "the nodes that it covers go on as in the last week",
+                "the nodes that it covers keep running as in the last week",
                 "forecast",
                 (
                     ("more a day, on demand", usd(usd_per_day, digits=2)),

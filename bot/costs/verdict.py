@@ -71,7 +71,7 @@ class Verdict:
         if self.ratios is None:
             return "which costs less is not known"
         pays = {self.new: "costs less", self.old: "costs more", None: "depends on the speed"}
-        return f"{pays[self.cheaper]}: {percents(*self.ratios)} of the cost for the same work"
+        return f"{pays[self.cheaper]}, {percents(*self.ratios)} of the cost for the same work"
 
     def __str__(self) -> str:
         """Say which costs less, by what it is measured and at which prices."""

@@ -50,8 +50,7 @@ class Access:
             )
         if request.manner is Manner.VIEWED and line.effect is not Effect.READS:
             raise NotAllowed(
-                f"'{line.command.name}' waits for a person to press it; "
-                "a link does no more than read."
+                f"'{line.command.name}' waits for a person to press it; a link can only read."
             )
 
         given, user = request.user.role, request.user.id
@@ -68,8 +67,9 @@ class Access:
         if not self.admins:
             # Ids help only where nobody is an admin yet.
             raise NotAllowed(
-                f"'{name}' is for admins, and nobody is one yet: "
-                f"set TRNBOT_ADMINS, for example to {user}, who you are."
+                f"'{name}' is for admins, and nobody is an admin yet: set TRNBOT_ADMINS, for"
+                " example to"
+                f" {user}, which is you."
             )
         platform = f"{user.partition(':')[0]}:"
         admins = [address for address in self.admins if address.startswith(platform)]

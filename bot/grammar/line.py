@@ -124,7 +124,7 @@ def _number(text: str, name: str, _: datetime) -> Decimal:
         )
     if len(text) > NUMBER_LENGTH or (value and abs(value.adjusted()) >= NUMBER_EXPONENT):
         limit = f"keep it within {NUMBER_LENGTH} characters and under 10^{NUMBER_EXPONENT}"
-        raise WrongInput(f"'{shortened(text)}' is no size that {name} can have; {limit}.")
+        raise WrongInput(f"'{shortened(text)}' is not a size that {name} can have; {limit}.")
     return value if value else Decimal(0)  # -0 is no number that people type
 
 

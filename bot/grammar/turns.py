@@ -150,7 +150,7 @@ class Shares:
         for bucket, amount, used_up in (
             (share.lines, 1, f"You asked {lines:.0f} lines within a minute"),
             (everyone, 1, f"People asked {size:,.0f} lines here within a minute"),
-            (share.work, 0, f"Your lines worked for {limits.work:.0f} s without a pause"),
+            (share.work, 0, f"Your lines ran for {limits.work:.0f} s without a pause"),
         ):
             if wait := bucket.seconds_until(amount, now):
                 raise OverBudget(f"{used_up}; ask again in {int(wait) + 1} s.")
@@ -159,7 +159,7 @@ class Shares:
         running, most = share.at_once.get(lane, 0), limits.lanes[lane].at_once
         if running >= most:
             those = "A long line of yours is" if most == 1 else f"{most} lines of yours are"
-            raise OverBudget(f"{those} still worked on; wait for the answer, then ask.")
+            raise OverBudget(f"{those} still running; wait for the answer, then ask.")
         share.at_once[lane] = running + 1
         return limits.work - share.work.left(now)
 
@@ -227,8 +227,8 @@ class Queue:
         insort(self._waiting, waiting)
         if len(self._waiting) > self._limits.waiting:
             full = (
-                f"{self._limits.running} lines are worked on and {self._limits.waiting} wait "
-                "already; ask again in a minute."
+                f"{self._limits.running} lines are running and {self._limits.waiting} are"
+                " waiting; ask again in a minute."
             )
             self._waiting.pop().turn.set_exception(OverBudget(full))
         try:
@@ -252,7 +252,7 @@ T = TypeVar("T")
 Equal = Hashable | None
 """Equal for lines of one answer whoever asks, None for a line answered for its own person."""
 Job = Callable[[], Awaitable[T]]
-_LEFT = "Nobody waits for this answer any more."
+_LEFT = "Nobody is waiting for this answer any more."
 
 
 @dataclass(frozen=True)

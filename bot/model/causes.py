@@ -202,7 +202,8 @@ _USE_COMMITTED = (
 
 _PROFILE = (
     "See where a step's time goes: `neuron-profile capture -n GRAPH.neff -s step.ntff` on a spare"
-    " node, then `neuron-profile view -n GRAPH.neff -s step.ntff` (`neuron-explorer` in newer SDKs)."
+    " node, then `neuron-profile view -n GRAPH.neff -s step.ntff` (`neuron-explorer` in newer"
+    " SDKs)."
 )
 
 # fmt: off
@@ -229,7 +230,7 @@ _ROWS = (
             "Stop the process or pod that holds the cores (a notebook, a finished job), or scale"
             " the nodes down.",
             "Set an idle timeout on notebooks and interactive pods.")),
-    CauseFacts(Cause.HUNG, "report jobs that stopped amid their work with the runtime loaded",
+    CauseFacts(Cause.HUNG, "report jobs that stopped in the middle of a run with the runtime loaded",
         lasts=4 * HOUR, severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True,
         cores_differ=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.NO_DATA), part_of=_DROPS,
@@ -246,25 +247,25 @@ _ROWS = (
         suggestions=(
             "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel"
             " panic, is the disk full?",
-            "If the node was stopped on purpose, the next inventory will say so and this ends by"
-            " itself.")),
+            "If the node was stopped on purpose, the next inventory shows it, and this alert ends"
+            " by itself.")),
     CauseFacts(Cause.COMPILING, "tell compiling from idling", lasts=HOUR, is_state=True,
         no_faster_chip="it compiles: judge it by its training"),
-    CauseFacts(Cause.LONG_COMPILE, "report compiles past the grace",
+    CauseFacts(Cause.LONG_COMPILE, "report compiles that outlast their grace",
         lasts=HOUR, family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,),
         works_nothing=True,
         passes=True,
         no_faster_chip="it compiles: judge it by its training",
         suggestions=(
             "Do not cancel it: an interrupted compile is cached as failed; use"
-            " `--retry_failed_compilation` if it was.",
+            " `--retry_failed_compilation` if that has happened.",
             "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
             "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read"
             " and write.")),
     CauseFacts(Cause.COLD_CACHE, "report jobs that ran before and compile again at each start",
         lasts=HOUR, family=Family.COMPILE, precedence=2, works_nothing=True, passes=True,
         returns=3 * DAY,
-        no_faster_chip="it compiles what was compiled before: mend the cache first",
+        no_faster_chip="it compiles what was compiled before: fix the cache first",
         suggestions=(
             "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in"
             " NEURON_CC_FLAGS overrides it.",
@@ -309,7 +310,7 @@ _ROWS = (
         "report traffic that seems to take the wrong path between devices",
         lasts=12 * HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
         explained_by=_SICK,
-        no_faster_chip="its collectives seem to take the wrong path: mend that first",
+        no_faster_chip="its collectives seem to take the wrong path: fix that first",
         suggestions=(
             "Check that collectives go over NeuronLink within a node and EFA between nodes"
             " (FI_PROVIDER, security groups, launcher).",
@@ -330,7 +331,7 @@ _ROWS = (
         suggestions=(
             "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation"
             " checkpointing.",
-            "More nodes or a type with more device memory if it is to grow further.")),
+            "Use more nodes, or a type with more device memory, if it is to grow further.")),
     CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", lasts=3 * HOUR,
         precedence=6, of_job=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.MEMORY_PRESSURE), part_of=_STALLS,
@@ -364,13 +365,13 @@ _ROWS = (
             "Save a checkpoint now, if the trainer can be told to.",
             "Cordon and drain the node (`kubectl drain`), and restart the job without it from its"
             " newest checkpoint.",
-            "Have the trainer save by itself when it is told to stop (SIGTERM): the notice comes"
+            "Have the trainer save by itself when it receives SIGTERM: the notice comes"
             " two minutes before.")),
     CauseFacts(Cause.ORPHANED_STORAGE, "report volumes and file systems that nobody uses",
         lasts=90 * DAY, about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
         action=ActionKind.DELETE,
         suggestions=("Take a snapshot and delete the volume, or attach it where it is needed.",)),
-    CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that stands empty",
+    CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that is not used",
         lasts=30 * DAY, about=About.CAPACITY, metric="",
         suggestions=(
             "Launch into the reservation, share it with another account, or cancel it (a Capacity"
@@ -385,7 +386,7 @@ _ROWS = (
         lasts=30 * DAY, about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,),
         buys_hours=True,
         grows=True, metric=SPEND,
-        suggestions=("Ask the owner whether this usage is meant; `cost 7d by resource` names what"
+        suggestions=("Ask the owner whether this usage is intended; `cost 7d by resource` names what"
                      " it is.",)),
     CauseFacts(Cause.COMMITMENT_UNUSED, "report commitment that usage no longer covers",
         lasts=60 * DAY, about=About.MONEY, returns=_BILLED, metric=SPEND,
@@ -399,7 +400,7 @@ _ROWS = (
         suggestions=(
             "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next"
             " month.",
-            "If the spending is meant, raise the budget: `config budget_burn`.")),
+            "If the spending is intended, raise the budget: `config budget_burn`.")),
     CauseFacts(Cause.TRANSFER_ROUTE, "report data transfer that takes a costly route",
         lasts=90 * DAY, about=About.MONEY, returns=_BILLED, grows=True, metric=SPEND,
         suggestions=(
@@ -413,7 +414,7 @@ _ROWS = (
         lasts=DAY, severity=Severity.INFO,
         explained_by=tuple(cause for cause in Cause if cause is not Cause.ODD), however_small=True,
         cores_differ=True,
-        suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",)),
+        suggestions=("Check whether the job changed; if it did, mark this as not an anomaly.",)),
 )
 # fmt: on
 

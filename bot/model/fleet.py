@@ -463,7 +463,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Scarcity:
-    """Count the requests of one type in one zone that were refused for want of capacity."""
+    """Count the requests of one type in one zone that were refused for lack of capacity."""
 
     instance_type: str
     zone: str

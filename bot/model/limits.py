@@ -81,5 +81,5 @@ def too_much(noun: str, packed: int) -> str:
     """Return the sentence about a file that unpacks to more than that."""
     return (
         f"{noun} has {packed:,} bytes and unpacks to over {unpacked_limit(packed):,};"
-        " unpack it yourself, or have it exported anew"
+        " unpack it yourself, or have it exported again"
     )

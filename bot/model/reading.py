@@ -79,7 +79,7 @@ class Reading:
     notices: tuple[Notice, ...] = ()
     """What the provider said of nodes that it will take away or work on, where it is heard."""
     refusals: tuple[Refusal, ...] | None = None
-    """Launches that the provider refused for want of capacity, the oldest first.
+    """Launches that the provider refused for lack of capacity, the oldest first.
 
     None where nobody asked.
     """

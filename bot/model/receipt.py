@@ -106,7 +106,7 @@ class Checked(StrEnum):
 
     RECOMPUTED = "recomputed"
     """A sum of the bill that was added up from its days and its resources, or of the answer's rows."""
-    LOOKED_UP = "looked up anew"
+    LOOKED_UP = "looked up again"
     """It stands in a price row that was asked for again."""
     AGAIN = "answered again"
     """The same code answered once more.

@@ -111,7 +111,7 @@ class Routes:
     """Channels that get the weekly digest, at `digest_at` (`mon 09:00 Europe/Berlin`)."""
     digest_at: str = "mon 09:00 UTC"
     finops_causes: tuple[Cause, ...] = ()
-    """The causes that `finops` hears; none = money, and what is bought or kept for nothing."""
+    """The causes that `finops` hears; none = spending, and what is paid for and unused."""
     mapping: OwnerMap = field(default_factory=OwnerMap)
     suggestions: tuple[str, ...] = ()
     """Channels that get suggestions at the time of the digest, three a week at most."""

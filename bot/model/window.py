@@ -100,7 +100,7 @@ class Hours:
 
 @cache
 def read_quiet_hours(text: str) -> Hours | None:
-    """Read `22:00-07:00 Europe/Berlin` (UTC where no zone is said), None for `off`.
+    """Read `22:00-07:00 Europe/Berlin` (UTC where no zone is given), None for `off`.
 
     Raise `WrongInput`.
     """
@@ -160,7 +160,7 @@ _RECURRING = re.compile(
 
 @cache
 def read_weekly(text: str) -> Recurring:
-    """Read `mon 09:00 Europe/Berlin` (UTC where no zone is said); raise `WrongInput`."""
+    """Read `mon 09:00 Europe/Berlin` (UTC where no zone is given); raise `WrongInput`."""
     match = _RECURRING.fullmatch(text.strip())
     day = _day(match[1]) if match and match[2] else None
     if not match or day is None:
@@ -210,16 +210,14 @@ def read_moment(text: str, now: datetime) -> datetime:
         try:
             return now + parse_duration(word)
         except WrongInput:
-            raise WrongInput(f"'{word}' is no time; write {_SOON}.") from None
+            raise WrongInput(f"'{word}' is not a time; write {_SOON}.") from None
 
     zone = _zone(match[5] or "UTC")
     try:
         clock = time(int(match[3] or 0), int(match[4] or 0))
         first = date.fromisoformat(match[1]) if match[1] else now.astimezone(zone).date()
     except ValueError:
-        raise WrongInput(
-            f"'{text}' is no time that a clock or a calendar shows; write {_SOON}."
-        ) from None
+        raise WrongInput(f"'{text}' is not on a clock or a calendar; write {_SOON}.") from None
     # A date is that day; a time of the day, or of the week, is the next one.
     days = [first + timedelta(days=i) for i in range(1 if match[1] else 9)]
     for day in days:
@@ -227,7 +225,7 @@ def read_moment(text: str, now: datetime) -> datetime:
         moment = datetime.combine(day, clock, zone).astimezone(UTC)
         if moment > now and (not match[2] or DAYS[day.weekday()] == match[2].lower()):
             return moment
-    raise WrongInput(f"'{text}' is past, or no day; write {_SOON}.")
+    raise WrongInput(f"'{text}' is in the past, or not a date; write {_SOON}.")
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -244,8 +242,8 @@ GRAMMAR = (
     " 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
 )
 BOUNDS = (
-    "dates count whole, so A..B holds all of day B;"
-    " of times of day, what begins at the end is outside; all in UTC"
+    "dates are whole days, so A..B includes all of day B; a time of day at the end is excluded;"
+    " all in UTC"
 )
 
 
@@ -366,7 +364,7 @@ def _span(text: str) -> tuple[datetime, datetime] | None:
 
 
 def parse_instant(text: str) -> datetime:
-    """Read an ISO 8601 instant, UTC where no zone is said; raise `ValueError` otherwise."""
+    """Read an ISO 8601 instant, UTC where no zone is given; raise `ValueError` otherwise."""
     at = datetime.fromisoformat(text.strip())
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 

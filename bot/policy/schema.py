@@ -78,7 +78,7 @@ class Setting:
     def fits(self, scope: Labels) -> None:
         """Raise `WrongInput` where a scope is asked for, and the setting holds for everything."""
         if not self.scoped and str(scope):
-            raise WrongInput(f"{self.key} holds for everything at once; leave out {scope}.")
+            raise WrongInput(f"{self.key} applies to everything at once; leave out {scope}.")
 
     def bounds(self) -> tuple[str, str]:
         """Return the least and the largest value as text, "–" where there is no bound."""
@@ -167,7 +167,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             "idle.spared",
             SettingUnit.WORD,
             "standby,interactive,debug",
-            "words of the tag `purpose` whose nodes may do nothing",
+            "values of the tag `purpose` whose nodes may be idle",
             _OWN,
         ),
     ),
@@ -192,7 +192,8 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "compiling.grace",
             60,
-            "how long a compile may take before it is reported, and a new node may do nothing",
+            "how long a compile may take before it is reported, and how long a new node may be"
+            " idle",
             _OPTIMUM,
             _DAY,
         ),
@@ -211,14 +212,15 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "cold_cache.again",
             30,
-            "how long a job that ran before may compile at a start; the second such start is reported",
+            "how long a job that ran before may compile at a start; the second such start is"
+            " reported",
             _WARM,
             _DAY,
         ),
         _number(
             "compiling.nodes",
             4,
-            "nodes that compile at once from which compiling on one of them first is advised",
+            "how many nodes must compile at once before compiling on one first is advised",
             (2, 1e5),
         ),
     ),
@@ -246,17 +248,22 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             "how long a shallow drop lasts before an alert is raised; evaluations are shorter",
             high=_DAY,
         ),
-        _share("starved.over", 0.83, "share of the usual utilization at which it ends"),
+        _share("starved.over", 0.83, "share of the usual utilization at which a drop ends"),
         _share("starved.cpu", 0.80, "host CPU that points to the data loader"),
     ),
     Cause.NETWORK_BOUND: (
-        _share("network_bound.above", 0.75, "share of the NIC's limit that EFA must carry", _EFA),
+        _share(
+            "network_bound.above",
+            0.75,
+            "share of the NIC's limit that EFA must carry to be network bound",
+            _EFA,
+        ),
     ),
     Cause.COLLECTIVE_PATH: (
         _number(
             "collective_path.growth",
             3,
-            "growth of ENA or EFA traffic over its usual that points to it",
+            "growth of ENA or EFA traffic over its usual that points to a wrong path",
             (1.2, 100),
         ),
     ),
@@ -268,7 +275,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "execution_errors.above",
             5,
-            "errors of one node within the span that are reported",
+            "how many errors of one node within the span are reported",
             (1, 1e6),
         ),
         _after("execution_errors.within", 30, "the span that errors are counted in", high=_DAY),
@@ -277,7 +284,8 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "hardware_fault.ecc_events",
             10,
-            "ECC events of one node within the span that are reported, where their kinds are not known",
+            "how many ECC events of one node within the span are reported, where their kinds are"
+            " not known",
             (1, 1e6),
         ),
         _after(
@@ -288,7 +296,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "checkpoint_at_risk.factor",
             2,
-            "age of the newest checkpoint in its usual intervals",
+            "age of the newest checkpoint that is reported, in its usual intervals",
             (1.1, 100),
         ),
     ),
@@ -296,7 +304,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "interruption_notice.ahead",
             2 * 1440,
-            "how long before a planned event its notice is raised",
+            "how long before a planned event its alert is raised",
             high=30 * _DAY,
         ),
     ),
@@ -327,14 +335,15 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "spend_jump.hours",
             3,
-            "hours in a row out of their usual that are reported before their day has settled",
+            "how many hours in a row must be unusual to be reported before their day has settled",
             (1, 24),
             _SETTLE,
         ),
         _share(
             "spend_jump.along",
             0.10,
-            "share of the price of new nodes in use that their storage and requests may add",
+            "how much storage and requests may add for new nodes in use, as a share of the nodes'"
+            " price",
         ),
     ),
     Cause.SPEND_NEW: (
@@ -346,10 +355,11 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _share(
             "commitment_unused.below",
             0.70,
-            "share of a plan or reservation in use under which it is reported, however long that lasts",
+            "share of a plan or reservation in use under which it is reported, however long that"
+            " lasts",
         ),
         _number(
-            "commitment_unused.days", 7, "settled days for which it must hold", (2, 30), _SETTLE
+            "commitment_unused.days", 7, "how many settled days it must last", (2, 30), _SETTLE
         ),
     ),
     Cause.BUDGET_BURN: (
@@ -366,15 +376,18 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "budget_burn.fast_rate",
             2,
-            "times the pace that the rest allows, on the newest settled day, that is reported",
+            "pace on the newest settled day that is reported, as a multiple of what the rest of"
+            " the budget allows",
             (1, 100),
             _BURN,
         ),
-        _number("budget_burn.slow_rate", 1.1, "the same over the slow window", (1, 100), _BURN),
+        _number(
+            "budget_burn.slow_rate", 1.1, "the same multiple over the slow window", (1, 100), _BURN
+        ),
         _number(
             "budget_burn.slow_days",
             7,
-            "settled days of the slow window: a whole week has no quiet weekend",
+            "settled days of the slow window: a whole week evens out weekends",
             (2, 28),
             _BURN,
         ),
@@ -497,7 +510,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.not_an_anomaly_for",
         SettingUnit.DURATION,
         timedelta(days=30),
-        "how long what was judged not an anomaly stays muted while it is no worse",
+        "how long alerts judged not an anomaly stay muted while they are no worse",
         _OWN,
         86_400,
         180 * 86_400,
@@ -517,7 +530,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.rare_weeks",
         SettingUnit.NUMBER,
         8.0,
-        "weeks in which a job pauses as long as that once before a pause of it is raised",
+        "how rare a pause must be for its job to be reported: once in so many weeks",
         _OWN,
         1,
         100,
@@ -527,7 +540,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.most_per_week",
         SettingUnit.NUMBER,
         0.0,
-        "messages a week that are promised at most, as config budget has it; 0 promises nothing",
+        "most messages a week that `config budget` promises; 0 promises nothing",
         _OWN,
         0,
         1_000,
@@ -537,7 +550,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.least_caught",
         SettingUnit.RATIO,
         0.0,
-        "share of wasted dollars that messages are promised to tell of; 0% promises nothing",
+        "least share of wasted dollars that messages must cover; 0% promises nothing",
         _OWN,
         0.0,
         1.0,
@@ -569,7 +582,7 @@ ADVICE: tuple[Setting, ...] = (
         "advice.least_usd_per_month",
         SettingUnit.USD,
         Decimal("100"),
-        "what a suggestion saves at least",
+        "least monthly saving of a suggestion",
         _OWN,
         0,
         1_000_000,

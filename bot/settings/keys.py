@@ -117,7 +117,7 @@ _port = whole(
 )
 _lines = whole(
     100_000,
-    "'{text}' is no number of lines a minute; write one such as 60, up to 100,000.",
+    "'{text}' is not a number of lines a minute; write one such as 60, up to 100,000.",
     least=1,
 )
 _count = whole(100_000, "'{text}' is not a number of things; write one such as 60, or 0 for none.")
@@ -147,7 +147,9 @@ def acting_roles(text: str) -> tuple[str, ...]:
     """Read the ARNs of roles that may change something; raise `WrongInput` for `self` as well."""
     arns = roles(text)
     if "self" in arns:
-        raise WrongInput("What may change something has a role of its own; 'self' is the reader.")
+        raise WrongInput(
+            "The role that may change something must be another one; 'self' is the role that reads."
+        )
     return arns
 
 
@@ -188,7 +190,7 @@ def issuer(text: str) -> str:
     local = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
     if text and not re.fullmatch(rf"(https://[^/\s?#@]+|{local})(/[^\s?#]*)?", text):
         raise WrongInput(
-            f"'{text}' is no provider of OpenID Connect;"
+            f"'{text}' is not an OpenID Connect provider;"
             " write https://login.example.com/realms/work."
         )
     return text.rstrip("/")
@@ -267,7 +269,8 @@ def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, 
             read.append(ipaddress.ip_network(word))
         except ValueError:
             raise WrongInput(
-                f"'{word}' is no address of a proxy; write 10.0.3.7, or 10.0.3.0/24 for several."
+                f"'{word}' is not an address of a proxy; write 10.0.3.7, or 10.0.3.0/24 for"
+                " several."
             ) from None
     return tuple(read)
 
@@ -367,8 +370,8 @@ KEYS: tuple[SettingKey, ...] = (
         "channels notified by label: cluster=llama -> slack:C1; cause=idle -> slack:C2",
         read_routes),
     _key("finops",
-        "channels also notified of money and of what is bought or kept for nothing (a comma"
-        " list)", _addresses),
+        "channels also notified of spending and of what is paid for and unused (a comma list)"
+        "", _addresses),
     _key("finops_causes",
         "the causes that those channels are notified of (a comma list); none = money, idle and"
         " unused nodes, unused capacity, orphaned storage", causes),
@@ -384,7 +387,7 @@ KEYS: tuple[SettingKey, ...] = (
         "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
     _key("owners_file",
         "TOML file that maps clusters, node groups, namespaces, tags and labels to owners; read"
-        " anew when it changes"),
+        " again when it changes"),
     _key("admins",
         "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses),
     _key("guests",
@@ -404,7 +407,7 @@ KEYS: tuple[SettingKey, ...] = (
         "where changes, refusals, sign-ins and long reads are written, a line of JSON each: a"
         " file, stdout, syslog or syslog:HOST:PORT; none = nowhere"),
     _key("mcp",
-        "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is",
+        "0 = no /mcp on the port, even where trnbot[mcp] is installed",
         switch, "1"),
     _key("keep.alerts",
         "how long alerts that ended are kept, with what people decided about them (15d at"
@@ -457,7 +460,7 @@ KEYS: tuple[SettingKey, ...] = (
         "ARNs of the roles under which the bot may change something once admins press for it, one"
         " per account; none = it changes nothing", acting_roles),
     _key("act.second_usd",
-        "USD a month of what is touched from which two admins have to press", usd, "20000"),
+        "USD a month of what is touched from which two admins must press", usd, "20000"),
     _key("monitor.namespace", "CloudWatch namespace of neuron-monitor on plain EC2"),
     _key("monitor.metrics",
         "meaning of the metrics in that namespace, each NAME -> METRIC in UNIT",

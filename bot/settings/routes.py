@@ -28,7 +28,9 @@ def read_text(path: Path, noun: str, most: int) -> str:
         with path.open("rb") as file:
             raw = file.read(most + 1)
     except (OSError, ValueError) as error:
-        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is no path"
+        reason = (
+            (error.strerror or "").lower() if isinstance(error, OSError) else "it is not a path"
+        )
         raise WrongInput(f"{noun} cannot be read: {reason}.") from None
 
     if len(raw) > most:
@@ -186,7 +188,8 @@ def read_mapping(text: str, file: str) -> OwnerMap:
     document = parse_toml(text, f"The mapping of owners '{file}'", OWNERS_BYTES)
     place = placed(text, file)
     mistakes = [
-        f"{place(f'{name}[1]' if isinstance(raw, list) else name)}'{name}' is no table of this file"
+        f"{place(f'{name}[1]' if isinstance(raw, list) else name)}'{name}' is not a table of this"
+        f" file"
         f"{nearest(name, ('owner',), most=0)}; write [[owner]]."
         for name, raw in document.items()
         if name != "owner"
@@ -287,7 +290,7 @@ class OwnersFile:
             in_force = "nobody is an owner by it"
             if self._mapping.rules:
                 in_force = "its last sound version is in force"
-            self._problem = f"{error} Until it is mended {in_force}."
+            self._problem = f"{error} Until it is fixed {in_force}."
             log.warning("%s", self._problem)
         else:
             log.info("%s names %d rules of owners", path, len(self._mapping.rules))

@@ -123,10 +123,10 @@ _METRICS = (
     (
         "trnbot_seconds_since_tick",
         "gauge",
-        "Real seconds since the last whole tick, the leader's where this one stands by.",
+        "Real seconds since the last complete tick; the leader's, in a process that stands by.",
         "silent_s",
     ),
-    ("trnbot_ticks_total", "counter", "Ticks that were run whole.", "ticks"),
+    ("trnbot_ticks_total", "counter", "Ticks that completed.", "ticks"),
     ("trnbot_tick_failures_total", "counter", "Ticks that failed.", "failures"),
     ("trnbot_ticks_missed_total", "counter", "Ticks that did not run in time.", "missed"),
     ("trnbot_tick_duration_seconds", "gauge", "Length of the last tick.", "tick_seconds"),
@@ -241,7 +241,7 @@ class Health:
     awaited: set[str] = field(default_factory=set)
     """What has to begin before people are answered, in words: chats, the first look."""
     _whole_at: float = 0.0
-    """When the stopwatch showed the last whole tick, or the beginning."""
+    """When the stopwatch showed the last complete tick, or the beginning."""
     _begun_at: float = 0.0
     _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
@@ -298,12 +298,12 @@ class Health:
         whose = "The leader has run no tick" if self.leading is False else "No tick was run"
         return (
             f"{whose} since {last}, {age_text(self.silent_s)} ago;"
-            " see its log, and restart it if it stands still."
+            " see its log, and restart it if it is stuck."
         )
 
     @property
     def silent_s(self) -> float:
-        """Return the real seconds since the last whole tick."""
+        """Return the real seconds since the last complete tick."""
         return self.stopwatch() - self._whole_at
 
     def ticked(

@@ -53,7 +53,7 @@ def learning(reading: Reading, policy: Policy) -> str:
         days, waits = policy.number("alert.usual_days"), policy.number("odd.silent_days")
         later = ""
         if history < waits and policy.on("odd.on"):
-            later = f"; nodes unlike their peers are told after {waits:g}"
+            later = f"; nodes unlike their peers are reported after {waits:g}"
         if history < days:
             sentences = [f"Learning: {int(history)} of {days:g} days of history are known{later}."]
     return " ".join([*sentences, *filter(None, [reading.learning])])

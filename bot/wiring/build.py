@@ -289,8 +289,8 @@ def known_people(settings: Settings) -> Known:
     if settings["oidc.issuer"]:
         if not find_spec("authlib"):
             raise Unavailable(
-                "TRNBOT_OIDC_ISSUER needs a package more;"
-                " install it with: pip install 'trnbot[oidc]'."
+                "TRNBOT_OIDC_ISSUER needs another package; install it with"
+                ": pip install 'trnbot[oidc]'."
             )
         provider = OidcProvider(
             OidcConfig(

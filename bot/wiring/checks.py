@@ -103,7 +103,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
         rules = f"{counted(len(opened.owners().rules), 'rule')} of {settings['owners_file']}"
         owners = [Check("owners", True, rules)]
         if problem := opened.owners.problem:
-            remedy = "Mend the file; it is read anew when it changes."
+            remedy = "Fix the file; it is read again when it changes."
             owners = [Check("owners", False, problem, remedy)]
     unservable = [
         Check("serve", False, sentence, "Until then only single commands are answered.")

@@ -86,7 +86,7 @@ def score_files(options: Options) -> int:
     pictures, truth = paths.get("plot"), paths.get("truth")
     if truth and not pictures:
         raise WrongInput(
-            "'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR."
+            "'--truth' is only drawn: name a folder for the pictures too, with --plot DIR."
         )
 
     draw = _drawing(pictures, truth) if pictures else None
@@ -159,7 +159,7 @@ _ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "folder": {"type": Path, "help": "a new folder"},
     "--seed": {"type": int, "default": 7},
     "--scenario": {"default": "demo"},
-    "--start": {"type": _instant, "help": "ISO 8601, UTC where no zone is said"},
+    "--start": {"type": _instant, "help": "ISO 8601, UTC where no zone is given"},
     "--days": {"type": float},
     "--period": {"type": int, "help": "seconds a metric point covers"},
     "--form": {"choices": ("parquet", "jsonl"), "default": "parquet"},
@@ -202,7 +202,7 @@ def write_templates(options: Options) -> int:
     """Copy the files to deploy trnbot with into a new folder; print them."""
     folder = Path(options.words[1] if len(options.words) > 1 else "trnbot-deploy")
     if folder.exists():
-        raise WrongInput(f"'{folder}' is there already; name a folder that is not.")
+        raise WrongInput(f"'{folder}' already exists; name a new folder.")
 
     copytree(HOME / "deploy", folder)
     print(*sorted(path for path in folder.rglob("*") if path.is_file()), sep="\n")
@@ -241,7 +241,7 @@ def record_account(options: Options) -> int:
         sep="\n",
     )
     if missing:
-        raise Unavailable("The recording is not whole; see above.")
+        raise Unavailable("The recording is not complete; see above.")
     return 0
 
 
@@ -357,7 +357,7 @@ def _make_token(store: DocumentStore, options: Options, name: str) -> None:
     lines = options.values.get("lines", _LINES_A_MINUTE)
     if not lines.isdecimal() or not 0 < int(lines) <= 100_000:
         raise WrongInput(
-            f"'{lines}' is no number of lines a minute; write --lines {_LINES_A_MINUTE}."
+            f"'{lines}' is not a number of lines a minute; write --lines {_LINES_A_MINUTE}."
         )
 
     now = wall_clock()
@@ -372,7 +372,7 @@ def _revoke_token(store: DocumentStore, _: Options, name: str) -> None:
             f"There is no token '{name}'{nearest(name, TOKENS.keys(store, _TOKENS_MOST))}."
         )
     TOKENS.drop(store, name)
-    print(f"{name} opens nothing any more.")
+    print(f"{name} no longer opens anything.")
 
 
 def _list_tokens(store: DocumentStore, _: Options) -> None:

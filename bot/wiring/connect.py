@@ -85,7 +85,7 @@ def connect(options: Options) -> int:
     """Take every step, or the one that is named; return the exit code."""
     word = " ".join(options.words[1:]).lower()
     if word and word not in STEPS:
-        raise WrongInput(f"'{word}' is no step of connecting{nearest(word, STEPS)}.")
+        raise WrongInput(f"'{word}' is not a step of 'connect'{nearest(word, STEPS)}.")
     wait = waiting_time(options)
     config = options.values.get("config") or os.environ.get("TRNBOT_CONFIG") or "trnbot.toml"
     browse = (lambda _: None) if "no-browser" in options.switches else webbrowser.open
@@ -174,10 +174,10 @@ def offer_permissions(connecting: Connecting) -> None:
         "stack": "CloudFormation: the bill's export, a queue of notices and the permissions",
         "terraform": "Terraform: the same",
         "policy": "the permissions alone",
-        "none": "none: go on with what is allowed",
+        "none": "none: continue with what is allowed",
     }
     way = connecting.prompt.choose(
-        "What shall give the permissions that are missing", list(words.items()), "none"
+        "How should the missing permissions be granted", list(words.items()), "none"
     )
     if ways[way]:
         connecting.say(
@@ -207,8 +207,8 @@ def connect_bill(connecting: Connecting) -> None:
     if not address:
         most = price_of("ce", "get_cost_and_usage", settings["aws.explorer_calls"])
         connecting.say(
-            f"  Without an export Cost Explorer is asked, for ${most:.2f} a day at most from the"
-            " start of trnbot on.",
+            f"  Without an export Cost Explorer is asked, for ${most:.2f} a day at most once"
+            " trnbot runs.",
             f"  The stack makes an export, for nothing: {STACK_COMMAND}",
         )
         return
@@ -238,7 +238,7 @@ def connect_slack(connecting: Connecting) -> None:
     if not settings.slack:
         link = new_app_link(command_hints())
         connecting.say(
-            "  Make the app on this page, filled in already, and install it:", f"  {link}"
+            "  Create the app on this page, already filled in, and install it:", f"  {link}"
         )
         connecting.browse(link)
 
@@ -389,7 +389,9 @@ class Trial:
         self.address = self.address or request.channel
         if self.address:
             self._heard.set()
-        return Card("trnbot hears you", Tone.GOOD, (quiet("A test comes to this channel."),))
+        return Card(
+            "trnbot hears you", Tone.GOOD, (quiet("A test message will come to this channel."),)
+        )
 
     async def hears(self, wait: timedelta) -> bool:
         """Return whether a channel is known in time."""

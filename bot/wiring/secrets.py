@@ -78,7 +78,9 @@ def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
             _log.info("sealed %s that lay in the database in plain text", plain)
         if before.older:
             older = counted(before.older, "secret")
-            _log.info("%s sealed with an older key; 'trnbot secrets rotate' seals anew", older)
+            _log.info(
+                "%s sealed with an older key; 'trnbot secrets rotate' seals them again", older
+            )
     return SealedDocuments(store, cipher, SECRET)
 
 

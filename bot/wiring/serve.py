@@ -383,7 +383,7 @@ class LiveServer(WatchServer):
         way, lasts = ("ahead" if jump > timedelta(0) else "back"), duration_text(self._interval)
         watch_log.warning(
             "The clock of this machine went %s by %s; the watch follows it once that has lasted"
-            " %s. See to its time service.",
+            " %s. Check its time service.",
             way,
             age_text(round(abs(jump).total_seconds())),
             lasts,

@@ -66,7 +66,7 @@ def folder_of(source: str) -> Path:
             )
         return _simulated(int(seed), scenario or "demo")
     raise Unavailable(
-        "A live account is no folder; record it first: trnbot record DIR, then recording:DIR."
+        "A live account is not a folder; record it first: trnbot record DIR, then recording:DIR."
     )
 
 
@@ -340,7 +340,7 @@ class SourceReplays:
         try:
             return list(orjson.loads(path.read_bytes())) if path.is_file() else None
         except (orjson.JSONDecodeError, TypeError) as error:
-            raise WrongInput(f"{path} is not a list of labelled incidents: {error}.") from None
+            raise WrongInput(f"{path} is not a list of labeled incidents: {error}.") from None
 
     def grade(
         self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int

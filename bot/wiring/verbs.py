@@ -85,7 +85,7 @@ class Options:
         options = [f"--{name}" for name in LINE_OPTIONS]
         for flag in self._flags():
             if close := get_close_matches(flag, options, n=1, cutoff=_CLOSE):
-                raise WrongInput(f"'{flag}' is no option; did you mean '{close[0]}'?")
+                raise WrongInput(f"'{flag}' is not an option; did you mean '{close[0]}'?")
 
     def _flags(self) -> list[str]:
         """Return the words that look like options, without their values."""
@@ -156,7 +156,7 @@ VERBS: Mapping[str, Verb] = {
         "  --no-browser    only print the addresses",
     ),
     "serve": Verb(
-        "Run the product from the settings.",
+        "Run trnbot from the settings.",
         "bot.wiring.serve:run",
         ("source", "port", "config", "verbose"),
         "  --source SRC    aws, recording:DIR or simulator:SEED, over TRNBOT_SOURCE\n"
@@ -187,8 +187,9 @@ VERBS: Mapping[str, Verb] = {
         ("plot", "truth", "history"),
         "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, "
         "or a folder into a folder\n"
-        "  --history PATH  rows before IN (a file, or a folder of the same shape): "
-        "learnt, not written\n"
+        "  --history PATH  rows before IN (a file, or a folder of the same shape): learned from,"
+        " not written"
+        "\n"
         "  --plot DIR      leave a picture of each series with its score\n"
         "  --truth FILE    shade its labels in the pictures: "
         'JSON {"folder/name.csv": [[start, end], ...]}',
@@ -234,7 +235,7 @@ VERBS: Mapping[str, Verb] = {
         "  --kms NAME      with key: one that this key of AWS KMS wraps (an id, ARN or alias)",
     ),
     "tokens": Verb(
-        "Make, revoke and list the tokens by which programs ask the console.",
+        "Make, revoke and list the tokens that programs use to ask the console.",
         "bot.wiring.cli:manage_tokens",
         ("scope", "expires", "lines", "config", "verbose"),
         "  trnbot tokens make NAME      print a token, once; the database keeps its digest\n"
@@ -248,8 +249,9 @@ VERBS: Mapping[str, Verb] = {
         "Print what is kept of a person, or erase the person.",
         "bot.wiring.cli:manage_people",
         ("config", "verbose"),
-        "  trnbot people export ADDRESS    as JSON: slack:U01DANA, teams:29:1x, web:dana@example.com\n"
-        "  trnbot people erase ADDRESS     what was decided stays, by someone",
+        "  trnbot people export ADDRESS    as JSON: slack:U01DANA, teams:29:1x,"
+        " web:dana@example.com\n"
+        "  trnbot people erase ADDRESS     decisions stay, made by 'someone'",
     ),
     "backup": Verb(
         "Write the database into one file, also while a bot serves with it.",
@@ -258,28 +260,28 @@ VERBS: Mapping[str, Verb] = {
         "  trnbot backup FILE    a new file, of SQLite and of PostgreSQL alike",
     ),
     "restore": Verb(
-        "Put a backup in the place of the database.",
+        "Restore a backup in place of the database.",
         "bot.wiring.cli:restore",
         ("replace", "config", "verbose"),
         "  trnbot restore FILE    into SQLite or PostgreSQL, whichever the settings name\n"
         "  --replace       what the database holds now is dropped",
     ),
     "upgrade": Verb(
-        "Say what this version does to the database, or do it after a backup.",
+        "Show what this version would change in the database, or do it after a backup.",
         "bot.wiring.cli:upgrade",
         ("check", "config", "verbose"),
-        "  trnbot upgrade --check    say it, write nothing\n"
+        "  trnbot upgrade --check    show it, write nothing\n"
         "  trnbot upgrade [FILE]     back up a file of SQLite, then add to its tables",
     ),
     "completion": Verb(
-        "Write the script by which a shell completes trnbot's lines.",
+        "Print the script that completes trnbot's lines in a shell.",
         "bot.wiring.surfaces:write_script",
         (),
         "  trnbot completion bash    a script for bash; also zsh and fish (see docs/operate.md)",
         private=False,
     ),
     "version": Verb(
-        "Say which version this is.",
+        "Print the version.",
         "bot.wiring.environment:print_version",
         (),
         "  trnbot version    the same as trnbot --version",

@@ -37,7 +37,7 @@ FRESH = duration("at_risk.FRESH")
 _COMING = {
     NoticeKind.INTERRUPTION: "AWS takes back {nodes} at {due}",
     NoticeKind.BLOCK_END: "The Capacity Block ends: AWS terminates {nodes} from {due} on",
-    NoticeKind.REBALANCE: "AWS calls the risk high that it takes back {nodes}",
+    NoticeKind.REBALANCE: "AWS says that it is likely to take back {nodes}",
     NoticeKind.RETIREMENT: "AWS retires the hardware of {nodes} at {due}",
     NoticeKind.MAINTENANCE: "AWS plans maintenance of {nodes} at {due}",
     NoticeKind.HEALTH: "AWS Health reports trouble with {nodes}",
@@ -211,14 +211,14 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     event = _COMING[kind]
     if due and due <= view.now:
         event = _CAME.get(kind, event)
-    when = "a time that it does not say"
+    when = "an unstated time"
     if due:
         when = f"{due:%H:%M} UTC" if due.date() == view.now.date() else f"{due:%Y-%m-%d %H:%M} UTC"
 
     job = run.labels.job or "the run"
     if age is None:
-        of_job = f" of {job}" if run.labels.job else ""
-        loss = f"no checkpoint's age is known{of_job}, so neither is what a stop loses."
+        of_job = f" for {job}" if run.labels.job else ""
+        loss = f"the age of the newest checkpoint is not known{of_job}, so the work that a stop loses is not known either."
     else:
         loss = (
             f"the newest checkpoint of {job} is {lasted(timedelta(seconds=age))} old, and a stop"
@@ -229,7 +229,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     for threat in ranked[:LISTED]:
         notice = threat.notice
         word = f"{notice.kind} ({notice.what})" if notice.what else f"{notice.kind}"
-        evidence.append(f"{word} of {_named(threat.nodes)}, told at {notice.at:%H:%M:%S} UTC")
+        evidence.append(f"{word} of {_named(threat.nodes)}, announced at {notice.at:%H:%M:%S} UTC")
     if len(ranked) > LISTED:
         evidence.append(f"and {counted(len(ranked) - LISTED, 'more notice')}")
     if run.row is not None:

@@ -27,8 +27,8 @@ COLD_FRESH = duration("compile.COLD_FRESH")
 _BACK = duration("compile.BACK")
 _MANY = count("compile.MANY")
 _COLD_WHY = (
-    "the cache went cold, likely by another batch size, optimizer, compiler flag or compiler"
-    " version, or it is not kept"
+    "the cache missed, probably because the batch size, optimizer, compiler flags or compiler"
+    " version changed, or because the cache is not kept"
 )
 
 
@@ -77,7 +77,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if len(rows) > 1:
         hours = match.steps[rows] * (view.window.step / timedelta(hours=1))
         spared, total = float(hours.sum() - hours.max()), float(hours.sum())
-        waste = f"{nodes} compile; one would do, and save {spared:,.1f} of {total:,.1f} node-hours"
+        waste = f"{nodes} compile; one would do, and would save {spared:,.1f} of {total:,.1f} node-hours"
 
     cpu = view.recent(view.cpu)[rows]
     measured = bool(np.isfinite(cpu).any())

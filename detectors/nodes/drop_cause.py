@@ -319,11 +319,11 @@ def _evidence(signs: Signs, nodes: int) -> list[str]:
     share = signs.level / max(signs.usual, 1e-6)
     cpu, usual, late, arriving = signs.cpu, signs.cpu_usual, signs.latency_ratio, signs.read_ratio
     sentences = (
-        (True, f"{counted(nodes, 'node')} at {percent(share)} of the usual"),
+        (True, f"{counted(nodes, 'node')} at {percent(share)} of the usual utilization"),
         (np.isfinite(cpu + usual), f"host CPU {percent(cpu)}, usually {percent(usual)}"),
         (np.isfinite(late), f"an execution takes {late:.2f}x its usual time"),
         (np.isfinite(signs.efa_share), f"EFA at {percent(signs.efa_share)} of the NIC's limit"),
         (signs.dropped > 0, f"EFA drops {signs.dropped:,.0f} packets a second"),
-        (np.isfinite(arriving), f"data arrives at {arriving:.2f}x its usual rate"),
+        (np.isfinite(arriving), f"data arrives at {percent(arriving)} of its usual rate"),
     )
     return [sentence for is_known, sentence in sentences if is_known]

@@ -213,7 +213,7 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     total = _total(view, "neuron_execution_errors_count", key, rows)
     counts = (_total(view, f"neuron_execution_errors_{kind}_count", key, rows) for kind in _TYPES)
     ranked = sorted(zip(counts, _TYPES, strict=True), reverse=True)
-    types = ", ".join(f"{n:,.0f} {kind}" for n, kind in ranked if n) or "type not told"
+    types = ", ".join(f"{n:,.0f} {kind}" for n, kind in ranked if n) or "type not reported"
     return Explanation(
         why=f"{total:,.0f} execution errors within {_minutes(view, rows, key)}"
         f" on {counted(len(rows), 'node')} ({types}).",

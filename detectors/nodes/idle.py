@@ -16,7 +16,8 @@ from detectors.view import GAP, LOOKBACK, View
 
 _STILL_COMPILING = count("idle.STILL_COMPILING")
 LOOK_FIRST = (
-    "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a compile"
+    "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a"
+    " compile"
     " looks the same."
 )
 PINNED = number("idle.PINNED")
@@ -77,7 +78,7 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
     could_go_on = longest < _STILL_COMPILING * grace and view.limits.on("compiling.on")[rows].any()
     unsure = bool(np.isnan(cpu).any() and could_go_on)
-    doubt = "; unsure: idle or compiling, as the host CPU is not read" if unsure else ""
+    doubt = "; idle or compiling, not known which, as the host CPU is not read" if unsure else ""
     return Explanation(
         why=f"{view.gauge(rows)} {percent(value)} for {lasted(longest)}"
         f" on {counted(len(rows), 'node')}; {runtime}{doubt}.",

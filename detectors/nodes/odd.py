@@ -168,7 +168,7 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     calm[rows] = False
     if calm.any():
         nodes = counted(int(calm.sum()), "other node")
-        evidence.append(f"nothing of it on {nodes} of the cluster at work")
+        evidence.append(f"no such change on {nodes} of the cluster that are working")
     for name, far in zip(COSTS, known.costs[worst], strict=True):
         if abs(far) >= NOTABLE:
             cost = f"{name} cost {'more' if far > 0 else 'less'} than in the week before"

@@ -80,7 +80,7 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the nodes have been silent, and whether their hosts still report."""
     longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
-    host = "nothing else reports either"
+    host = "nothing else on them reports either"
     if alive.all():
         host = "the hosts still report: the Neuron agent is down"
     elif alive.any():

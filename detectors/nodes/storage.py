@@ -161,7 +161,7 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
         share = empty / reservation.total
         explanation = Explanation(
             why=f"{empty} of {counted(reservation.total, 'reserved instance')}"
-            f" ({labels.instance_type}, {reservation.market}) stand empty.",
+            f" ({labels.instance_type}, {reservation.market}) are not used.",
             value=float(empty),
             unit="count",
             usual=(0.0, 0.0),

@@ -115,7 +115,7 @@ async def test_above_a_sum_a_second_admin_has_to_press_and_readers_never_may(
     assert "admin" in refused(await ask(bot, confirm, ANYONE, at=IDLE_AT))
     first = await ask(bot, confirm, ADMIN, at=IDLE_AT)
     assert first.data["action"]["state"] == "waits for a second admin"
-    assert "a second admin has to press" in refused(await ask(bot, confirm, ADMIN, at=IDLE_AT))
+    assert "a second admin must press" in refused(await ask(bot, confirm, ADMIN, at=IDLE_AT))
     assert not provider.advanced
     # The second admin sees what the first one pressed for, before pressing.
     assert (first.public, "pressed by" in str(first.blocks)) == (True, True)
@@ -139,7 +139,7 @@ async def test_what_has_changed_or_is_old_is_not_done(watched: OpenedSource) -> 
     assert kept
     works = datetime(2026, 11, 7, 12, tzinfo=UTC)
     ACTIONS.put(bot.ports.stores.documents, kept.id, replace(kept, at=works))
-    assert "works, or may work" in refused(await ask(bot, confirm, at=works))
+    assert "is working, or may be" in refused(await ask(bot, confirm, at=works))
     assert (await ask(bot, cancel, at=works)).data["action"]["state"] == "cancelled"
     assert "cancelled already" in refused(await ask(bot, cancel, at=works))
     assert not provider.advanced
@@ -168,16 +168,16 @@ async def test_a_faulty_node_is_cordoned_and_only_old_volumes_are_deleted(
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("act stop i-0000", "No node that runs is called 'i-0000'"),
+        ("act stop i-0000", "No running node is called 'i-0000'"),
         ("act stop", "Name 1 to 100 things"),
-        ("act explode i-0000", "is no kind of action"),
-        ("act scale lab/nothing nodes=4", "No managed node group of EKS is called 'lab/nothing'"),
-        ("act scale lab/lab-nodes region=eu-west-1", "No managed node group"),
+        ("act explode i-0000", "is not a kind of action"),
+        ("act scale lab/nothing nodes=4", "No EKS managed node group is called 'lab/nothing'"),
+        ("act scale lab/lab-nodes region=eu-west-1", "No EKS managed node group"),
         ("act scale lab/lab-nodes lab/x nodes=2", "One node group is scaled at a time"),
         ("act scale lab/lab-nodes", "How many nodes?"),
-        ("act scale lab/lab-nodes nodes=lots", "'lots' is no number of nodes"),
+        ("act scale lab/lab-nodes nodes=lots", "'lots' is not a number of nodes"),
         ("act scale llama/llama-nodes nodes=1", "may work"),
-        ("act delete vol-0000", "is no volume that nobody uses"),
+        ("act delete vol-0000", "is not an unused volume"),
         ("act notebook trial region=mars", "names no such notebooks"),
         ("act stop i-0000 speed=2", "knows nodes= and region="),
         ("act confirm x0000", "There is no action 'x0000'"),

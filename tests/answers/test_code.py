@@ -94,7 +94,7 @@ def test_what_is_no_python_is_named_and_nothing_is_run(
     assert main(["cuda", "./"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "1 file could not be read" in said
-    assert "broken.py is no Python" in said
+    assert "broken.py is not Python" in said
     assert main(["cuda", "runs.py"]) == 0
     assert sorted(x.name for x in tmp_path.iterdir()) == ["broken.py", "runs.py"]
 

@@ -82,7 +82,7 @@ async def test_one_change_many_ways_to_write_it(bot: App, line: str) -> None:
         ),
         (
             "config set alert.usual_days 7 cluster=tiny",
-            "holds for everything at once; leave out cluster=tiny",
+            "applies to everything at once; leave out cluster=tiny",
         ),
         ('config set idle.below "15%', "A quote is open"),
         ("config apply p0", "There is no preview 'p0'"),

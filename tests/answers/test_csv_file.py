@@ -54,7 +54,7 @@ async def test_pages_and_terminals_have_ways_of_their_own(surface: str) -> None:
         ("csv ack a1", "A file holds the answer of a line that only reads"),
         ("csv csv alerts", "A file holds the answer of a line that only reads"),
         ("csv share alerts", "A file holds the answer of a line that only reads"),
-        ("csv backtest", "takes long; in a terminal type trnbot backtest --csv."),
+        ("csv backtest", "takes a while; in a terminal, type trnbot backtest --csv."),
         ("csv about", "without a table"),
         ("csv", "needs line"),
         ("csv doctor", "'doctor' is for admins."),

@@ -11,6 +11,6 @@ async def test_a_calm_fleet_says_how_long_it_was_seen_and_a_wrong_node_what_to_a
 ) -> None:
     card = await ask(bot, "faults 7d", at=end(bot))
     assert card.title.startswith("No faults of nodes")
-    assert "node-hours that were seen" in str(card)
+    assert "node-hours observed" in str(card)
     assert card.data["usd"] == 0
     assert "'faults' lists" in refused(await ask(bot, "faults 7d node=i-0abc", at=end(bot)))

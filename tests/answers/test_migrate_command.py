@@ -127,7 +127,7 @@ def test_the_answer_has_typed_numbers_and_a_chart():
     assert encode(card)["data"]["options"][0]["node_usd_per_hour"] == "9.532"
     chart = next(block for block in card.blocks if isinstance(block, Chart))
     assert len(chart.categories) == len(chart.series[0].values)
-    assert "When $40,000 of porting pays, compiling anew counted" in words(card)
+    assert "When $40,000 of porting pays, recompiling included" in words(card)
 
 
 def test_compiling_anew_is_counted_as_compiled_artifacts_do_not_move():

@@ -37,7 +37,7 @@ def test_tco_p5_trn1_takes_the_speed_of_the_accounts_own_runs() -> None:
     assert new["engineering_usd"] == Decimal("33333.33")
     assert new["total_usd"] == Decimal("21.50") * 14720 + Decimal("33333.33")
     assert "as your own runs measured it" in words(card)
-    assert "Not used, as your own runs tell: 0.38x" in words(card)
+    assert "Not used, because your own runs measured it: 0.38x" in words(card)
 
 
 def test_tco_p5_trn1_buys_both_in_one_region() -> None:

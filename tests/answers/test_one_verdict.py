@@ -97,7 +97,7 @@ def test_tco_migrate_decide_compare_and_wait_say_one_verdict(
         shares = [totals[0] / x if told["cheaper"] == old else x / totals[0] for x in totals[1:]]
         ends = dict.fromkeys(f"{share * 100:.0f}" for share in (min(shares), max(shares)))
         assert f"cost {'-'.join(ends)} % of" in words(tco)
-        assert "That is of the hours alone" in words(tco)
+        assert "That is for the hours alone" in words(tco)
     else:
         # Nothing is bought alike: no verdict, and no total either.
         assert told["cheaper"] is None

@@ -237,7 +237,7 @@ async def test_the_price_is_nodes_times_hours_and_the_checks_say_what_is_amiss(c
     assert not checks["length"]["ok"]
     assert "no cache is named" in checks["compile cache"]["says"]
     local = SLURM.replace("/fsx/cache", "/tmp/cache")
-    assert "goes with the node" in str(await checked(local))
+    assert "is lost with the node" in str(await checked(local))
 
 
 async def test_hours_and_a_type_may_be_typed(checked) -> None:
@@ -252,7 +252,7 @@ async def test_a_job_that_needs_longer_than_it_may_run_is_said(checked) -> None:
     card = await checked(PYTORCH_JOB, "preflight job.yaml hours=20")
     (length,) = (x for x in card.data["checks"] if x["name"] == "length")
     assert not length["ok"]
-    assert length["says"] == "it needs 20.0 hours and is ended after 12.0 by its own limit"
+    assert length["says"] == "it needs 20.0 hours, and its own limit ends it after 12.0"
 
 
 async def test_a_chat_reads_no_file(bot: App) -> None:

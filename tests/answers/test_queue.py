@@ -175,7 +175,7 @@ async def test_what_is_not_read_is_said(bot: App) -> None:
     source = Source(bot.ports.world.source, frames={"cluster": None}, refusals=None)
     bot = App(with_parts(bot.ports, source=source), (), Access(()), lambda: 0.0)
     card = await ask(bot, "queue")
-    assert card.title.startswith("Nothing tells how long jobs waited")
+    assert card.title.startswith("No data on how long jobs waited")
     assert "pod_status_pending" in str(card)
     assert card.data["refused"] is None
     assert "No cluster is called 'nosuch'" in refused(await ask(bot, "queue cluster=nosuch"))

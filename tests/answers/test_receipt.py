@@ -208,7 +208,7 @@ async def test_numbers_are_recomputed_from_their_pieces_and_terms(world: World) 
     assert card.data["sums"] == 1
     card = await world.ask("verify tco p5.48xlarge trn1.32xlarge nodes=4 egress_gb=10")
     assert card.tone is Tone.GOOD, card
-    assert card.data["checked"]["/options/1/usd_per_hour"] == "looked up anew"
+    assert card.data["checked"]["/options/1/usd_per_hour"] == "looked up again"
     assert card.data["checked"]["/options/1/instances_usd"] == "answered again"
 
 

@@ -87,8 +87,8 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
     assert table.rows[1] == ("ec2:DescribeInstances", "288", "free", "–", "–", "–")
     assert table.total == ("total", "294", "", "$0.60", "2", "7")
     assert (
-        "Estimated from the calls counted here at list prices of 2026-11-20; free tiers are not deducted."
-        in words(card)
+        "Estimated from the calls counted here at list prices of 2026-11-20; free tiers are not"
+        " deducted." in words(card)
     )
     assert "3 attempts were retries; 1 calls were abandoned because of throttling." in words(card)
     assert card.data["bill"]["month_usd"] == Decimal("18.25")
@@ -98,7 +98,7 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
 def test_a_watch_that_is_late_is_said_so(minutes, late):
     card = self_cost_card(bill(uses=()), watched(minutes), ())
     (facts,) = (block for block in card.blocks if isinstance(block, Facts))
-    assert dict(facts.pairs)["last whole tick"] == f"{minutes} min ago{', late' if late else ''}"
+    assert dict(facts.pairs)["last complete tick"] == f"{minutes} min ago{', late' if late else ''}"
     assert ("missed", "2") in facts.pairs
     assert "problem" not in dict(facts.pairs)
     assert card.tone is (Tone.WARNING if late else Tone.GOOD)
@@ -110,8 +110,8 @@ def test_the_budget_says_its_share_and_its_order():
     card = self_cost_card(bill(budget_usd=Decimal("2.50"), stops=stops), watched(3), ())
     assert "24 % of today's budget of $2.50 is used." in words(card)
     assert (
-        "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never stop."
-        in words(card)
+        "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never"
+        " stop." in words(card)
     )
     assert card.tone is Tone.WARNING, "something was stopped"
     assert "100 % of today's budget of $0.00" in words(

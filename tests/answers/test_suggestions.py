@@ -76,7 +76,7 @@ async def test_each_suggestion_is_decided_about_once_and_can_be_taken_back(
         first,
         *(row["id"] for row in listed[2:]),
     ]
-    assert "Nobody decided about" in refused(await ask(bot, f"suggestions reopen {first}", ANYONE))
+    assert "Nobody has decided on" in refused(await ask(bot, f"suggestions reopen {first}", ANYONE))
     assert "There is no suggestion 's0' now" in refused(
         await ask(bot, "suggestions show s0", ANYONE)
     )

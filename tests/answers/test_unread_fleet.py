@@ -33,7 +33,7 @@ def test_a_fleet_that_nobody_could_ask_for_is_not_known():
 
 def test_idle_nodes_of_an_unread_fleet_are_not_known_either():
     card = idle_card([], "llama", Reading(AT, gaps=(Gap(GAP),)))
-    assert card.title == "Which nodes stand idle is not known"
+    assert card.title == "Which nodes are idle is not known"
     assert first(card) == GAP
 
 
@@ -41,7 +41,7 @@ def test_idle_nodes_of_an_unread_fleet_are_not_known_either():
     "draw", [lambda: fleet_card([], "", Reading(AT)), lambda: idle_card([], "", Reading(AT))]
 )
 def test_a_fleet_that_was_read_and_has_no_node_is_said_to_have_none(draw):
-    assert draw().title in {"No node is running", "No node stands idle"}
+    assert draw().title in {"No node is running", "No node is idle"}
 
 
 class Unwatched:

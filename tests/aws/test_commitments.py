@@ -208,7 +208,7 @@ async def test_without_a_bill_nothing_is_said_of_the_accounts_own_hours(ask):
     card = await ask([rate("13.5")])
     (one,) = card.data["commitments"]["offers"]
     assert (card.data["commitments"]["used_lately"], one["saved_usd"]) == (None, None)
-    assert any("no bill tells the hours" in str(block) for block in card.blocks)
+    assert any("no bill shows the hours" in str(block) for block in card.blocks)
 
 
 def test_a_garbled_offer_is_reported(build, at):

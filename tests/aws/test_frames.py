@@ -255,8 +255,9 @@ def test_values_beyond_physics_are_refused_and_named_once(build, at, value):
     assert np.nansum(series(recording, at(20), "neuron_hardware_ecc_events_count")) == 0
     (problem,) = recording.problems()
     assert problem == (
-        "metrics: 2 points of ContainerInsights node_neurondevice_hw_ecc_events_total beyond 0 to 1e+09"
-        f" (the first is {value:g}, of i-1); left out, as no real value is that."
+        "metrics: 2 points of ContainerInsights node_neurondevice_hw_ecc_events_total beyond 0 to"
+        " 1e+09"
+        f" (the first is {value:g}, of i-1); left out, as no real value can be that."
     )
 
 

@@ -165,7 +165,7 @@ async def test_the_price_list_comes_before_the_dated_fallback(ask):
 async def test_nothing_unused_is_said(ask):
     card = await ask("llama")
     assert card.data["storage"] == []
-    assert card.title == "No storage of llama stands unused, as far as could be read"
+    assert card.title == "No storage of llama is unused, as far as could be read"
 
 
 BILL = ["line_item_usage_account_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_type",

@@ -114,7 +114,7 @@ def test_a_notebook_is_stopped(ec2: Any, actor: Actor) -> None:
     stop, progress = stepped(actor, stop)
     assert progress.state is UNDER_WAY
     assert actor.advance(stop).state is WORKED
-    with pytest.raises(WrongInput, match="does not run: SageMaker says Stopped"):
+    with pytest.raises(WrongInput, match="is not running: SageMaker says Stopped"):
         actor.rehearse(stop)
     sagemaker.close()
 
@@ -200,7 +200,7 @@ def test_a_group_is_scaled_within_its_limits_and_has_worked_once_so_many_run() -
         assert "update_nodegroup_config" not in dict(answers.asked)
     # An autoscaler was there between the look and the press.
     answers = group(6, 6)
-    with pytest.raises(Refused, match="is 6, and was 8 when this was weighed"):
+    with pytest.raises(Refused, match="is 6, and was 8 when this was prepared"):
         Actor(answers, [ROLE]).advance(scale)  # type: ignore[arg-type]
     assert "update_nodegroup_config" not in dict(answers.asked)
     too_many = action(ActionKind.SCALE, "llama/trn", size=9)

@@ -60,7 +60,7 @@ def test_what_fails_is_read_after_all_others():
 def test_how_far_it_is_is_said():
     made = backfill(lambda request, deadline: [])
     assert made.unread() == (
-        "The history of 0 of 320 series is read; alerts that need none are told meanwhile.",
+        "The history of 0 of 320 series is read; alerts that need none are sent meanwhile.",
     )
 
 

@@ -42,8 +42,8 @@ READ = ("idle", "fleet", "storage")
 UNBILLED = ("quota", "carbon", "runs", "size")
 """Of these, lines that no bill tells of."""
 CALM = re.compile(
-    r"(Nothing is wrong|Nothing is wasting money now|No alert is open|No node stands idle"
-    r"|No storage stands unused|Nothing saved|no open alert wastes anything|Quotas leave room"
+    r"(Nothing is wrong|Nothing is wasting money now|No alert is open|No node is idle"
+    r"|No storage is unused|Nothing saved|no open alert wastes anything|Quotas leave room"
     r"|nothing ran|No training run is reporting|No cluster fits on less)"
     r"(?!( yet in 7 days)?, as far as could be read)"
 )

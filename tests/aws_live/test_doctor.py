@@ -32,8 +32,8 @@ def test_container_insights_are_seen(world):
     check = found(world.live(), "AWS us-west-2")
     assert check.ok
     assert (
-        "3 accelerated instances; NeuronCore metrics of Container Insights (GetMetricData): 3 nodes, read"
-        in check.found
+        "3 accelerated instances; NeuronCore metrics of Container Insights (GetMetricData): 3"
+        " nodes, read" in check.found
     )
     assert "a Prometheus server: TRNBOT_METRICS_URL names none" in check.found
 
@@ -53,8 +53,8 @@ def test_the_otel_store_alone_is_read_and_said(world):
     check = found(world.live(), "AWS us-west-2")
     assert check.ok
     assert (
-        "Container Insights (GetMetricData): 0 nodes; CloudWatch's OTel store (PromQL): 3 nodes, read"
-        in check.found
+        "Container Insights (GetMetricData): 0 nodes; CloudWatch's OTel store (PromQL): 3 nodes,"
+        " read" in check.found
     )
 
 
@@ -62,7 +62,7 @@ def test_of_two_surfaces_the_one_that_is_not_read_is_said_too(world):
     world.standin.publish("classic", "otel")
     next(world.ticks(2, 2))
     assert (
-        "OTel store (PromQL): 3 nodes, not read, as the former tells of them"
+        "OTel store (PromQL): 3 nodes, not read, as the first covers them"
         in found(world.live(), "AWS us-west-2").found
     )
     check = found(world.live(surface=MetricsSurface.PROMQL), "AWS us-west-2")

@@ -313,5 +313,5 @@ def test_every_kind_has_a_row():
     ["", "trnbot-events", "http://sqs.us-west-2.amazonaws.com/111122223333/q", f"{QUEUE}/more"],
 )
 def test_what_is_no_queue_is_refused(text):
-    with pytest.raises(WrongInput, match="is no queue's URL"):
+    with pytest.raises(WrongInput, match="is not a queue's URL"):
         read_event_queue(text)

@@ -103,5 +103,5 @@ def test_a_recording_keeps_what_the_lines_say_and_none_of_their_text(world, node
 
 @pytest.mark.parametrize("text", ["", "us-west-2:", "a b", "a/b:c", "x" * 600])
 def test_what_is_no_log_group_is_refused(text):
-    with pytest.raises(WrongInput, match="is no log group"):
+    with pytest.raises(WrongInput, match="is not a log group"):
         read_log_group(text)

@@ -1,4 +1,4 @@
-"""Count from CloudTrail how often a type was refused for want of capacity, slowly, and replay it from a recording."""
+"""Count from CloudTrail how often a type was refused for lack of capacity, slowly, and replay it from a recording."""
 
 import json
 from datetime import timedelta
@@ -17,7 +17,8 @@ from tests.builders import NOON
 
 HERE = ResponseInfo("us-west-2", "refusals", "111122223333", NOON)
 MESSAGE = (
-    "We currently do not have sufficient trn1.32xlarge capacity in the Availability Zone you requested (us-west-2c)."
+    "We currently do not have sufficient trn1.32xlarge capacity in the Availability Zone you"
+    " requested (us-west-2c)."
     " Our system will be working on provisioning additional capacity."
 )
 SECRETS = ("203.0.113.7", "aws-cli/2", "AIDAPRINCIPAL", "ami-0secret", "my-key-pair")

@@ -169,7 +169,7 @@ def test_a_fee_whose_hours_nobody_says_is_named(exports):
     assert amortised(bill, EVER, ("day",)) == {("2026-10-13",): FEE}
     [sentence] = bill.problems()
     assert "The fee of $411,964 on 2026-10-13" in sentence
-    assert "stands on its day" in sentence
+    assert "is counted on its day" in sentence
 
 
 def test_cost_explorer_says_what_it_cannot_spread(tmp_path):
@@ -204,7 +204,7 @@ def test_cost_explorer_says_what_it_cannot_spread(tmp_path):
     [sentence] = bill.problems()
     bill.close()
     assert (total.net, total.amortised) == (FEE, FEE)
-    assert "stands on its day" in sentence
+    assert "is counted on its day" in sentence
     assert "Cost Explorer names neither" in sentence
 
 

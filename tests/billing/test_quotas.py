@@ -46,7 +46,7 @@ def test_a_3_mb_zip_does_not_become_3_gb_on_disk(
     sentence = told(tmp_path / "export")
     assert "the zip has" in sentence
     assert "unpacks to over" in sentence
-    assert sentence.endswith("unpack it yourself, or have it exported anew.")
+    assert sentence.endswith("unpack it yourself, or have it exported again.")
     assert not list(scratch.iterdir())
 
 

@@ -270,7 +270,7 @@ def tco() -> Card:
     speeds = SpeedRange(0.85, 0.85, 1.43, CLAIMS.speedups[:2])
     verdict = Verdict("p5.48xlarge", "trn1.32xlarge", speeds.voices, (gpu, price()))
     return tco_card(
-        Comparison(work, options, speeds, verdict, route, "Engineering: $50,000, as you say."),
+        Comparison(work, options, speeds, verdict, route, "Engineering: $50,000, as typed."),
         PriceAge(NOON.date(), 90),
     )
 

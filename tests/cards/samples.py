@@ -100,9 +100,9 @@ def starved(**more: Any) -> Alert:
         severity=Severity.CRITICAL,
         why="NeuronCore utilization 20 %, usually 85-95 % at this hour. Runtime loaded, steps run at 22 % of their usual rate, host CPU 96 %.",
         evidence=(
-            "64 nodes at 22 % of the usual",
+            "64 nodes at 22 % of the usual utilization",
             "host CPU 96 %, usually 11 %",
-            "data arrives at 0.22x its usual rate",
+            "data arrives at 22 % of its usual rate",
         ),
         confidence=0.86,
         runners_up=((Cause.NETWORK_BOUND, 0.09), (Cause.COLLECTIVE_PATH, 0.05)),
@@ -241,7 +241,7 @@ def odd() -> Card:
         usual=None,
         wasted_shares=(),
         why="This combination of device memory, EFA and latency was not seen in 14 days; each alone is usual.",
-        suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",),
+        suggestions=("Check whether the job changed; if it did, mark this as not an anomaly.",),
     )
     return notice(builders.alert(found, name="a0dd"), reason=Reason.FIRST)
 

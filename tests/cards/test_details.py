@@ -33,15 +33,15 @@ def test_slack_folds_the_notes_of_an_answer_behind_a_button_that_shows_them() ->
     whole = json.dumps(message(with_details(card), Around(line=f"details {LINE}")).blocks)
     assert notes(card)
     for note in notes(card):
-        assert note[:40] not in folded
-        assert note[:40] in whole
+        assert note[-30:] not in folded
+        assert note[-30:] in whole
     assert f"details {LINE}" in folded
     assert '"Details"' not in whole
 
 
 def test_a_message_that_answers_no_line_shows_all() -> None:
     card = SAMPLES["cost"]()
-    assert notes(card)[0][:40] in json.dumps(message(card).blocks)
+    assert notes(card)[0][-30:] in json.dumps(message(card).blocks)
 
 
 def test_teams_shows_the_notes_on_the_reader_s_device() -> None:
@@ -70,6 +70,17 @@ def test_a_notification_says_its_dollars_within_sixty_characters() -> None:
         assert "/h: " in text[:20]
         assert "llama-70b" in text[:60] or "vision" in text[:60]
         assert len(text.split("\n")[0]) <= 60
+
+    assert "cost $451 · starved, llama-70b" in message(SAMPLES["notice_over"]()).text[:60]
+
+
+def test_an_answer_about_cost_folds_what_a_phone_has_no_room_for() -> None:
+    card = SAMPLES["cost"]()
+    drawn = message(card, Around(line=LINE)).blocks
+    assert len(drawn) <= 8
+    assert [len(block["elements"]) for block in drawn if block["type"] == "actions"] == [3]
+    rows = [element for element in render(card)["body"] if "actions" in element]
+    assert [action["title"] for action in rows[-1]["actions"]][-1] == "Details"
 
 
 def test_an_answer_in_plain_words_is_shown_in_full_by_the_line_it_was_read_as() -> None:

@@ -263,7 +263,7 @@ async def test_the_card_and_its_data_say_what_is_derived(ports):
     told = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
     assert "split by the NeuronCores that pods requested" in told
     assert "$258 is for cores that no pod held" in told
-    assert "as a hint: $258 search (team of 1 other node of llama: i-1)" in told
+    assert "(a hint): $258 search (team of 1 other node of llama: i-1)" in told
     (row,) = (row for row in card.data["rows"] if row["key"]["team"])
     assert row["derived"]["owners"] == [{"team": "nlp", "by": "namespace"}]
     assert row["derived"]["amortised_usd"] == row["amortised_usd"] == 258

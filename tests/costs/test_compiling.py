@@ -146,13 +146,13 @@ def test_the_log_knows_who_compiles_the_same_graph(modules, shared):
     marks = [CompileMark(NOON, f"i-{k}", Mark.BEGUN, module) for k, module in enumerate(modules)]
     assert sharing(batch, [*marks, CompileMark(NOON, "i-9", Mark.BEGUN, "M3")]) == shared
     text = words(compile_blocks([CompileNote(batch, HOUR, 4, shared)], NOON + HOUR))
-    assert ("The log says that" in text) is bool(shared)
+    assert ("According to the log," in text) is bool(shared)
 
 
 def test_a_cache_that_went_cold_is_said_with_its_likely_cause():
     (batch,) = batches([compile_(ending=Ending.GOING)], twenty)
     text = words(compile_blocks([CompileNote(batch, HOUR, 4, again=True)], NOON + HOUR))
-    assert "the cache went cold, likely by another batch size" in text
+    assert "the cache missed, probably because the batch size" in text
 
 
 def test_of_a_bill_only_what_was_cut_off_is_lost():

@@ -90,7 +90,7 @@ def test_the_parts_make_the_whole(told):
 def test_an_open_jump_is_in_the_range_or_told_beside_it():
     # About $731,000, at most $802,000.
     inside, beyond = (jump_words(Decimal(usd), NOWCAST) for usd in (22_800, 90_000))
-    assert inside.endswith("$22,800 more by month end where they go on: the range holds it.")
+    assert inside.endswith("$22,800 more by month end if they continue: the range covers it.")
     assert beyond.endswith("up to $821,000, beyond the range.")
 
 

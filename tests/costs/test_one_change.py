@@ -450,7 +450,7 @@ def test_a_tax_of_the_month_does_not_hide_what_drove_the_use(tmp_path: Path) -> 
     tax = charge(NOW, "AmazonEC2", "", "38000.00", kind="Tax")
     change = answered(tmp_path, before, [*after, tax])
     card = change_card(change)
-    assert "tax charged in one of the two spans alone" in card.title
+    assert "tax charged in only one of the two windows" in card.title
     (said,) = (plain(x.spans) for x in card.blocks[:1] if isinstance(x, Text))
     assert "Amortised cost changed by +$3,612, most by more hours of llama" in said
 

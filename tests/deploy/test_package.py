@@ -153,7 +153,7 @@ def test_templates_go_into_a_new_folder_alone(tmp_path, capsys):
     assert main(["templates", str(folder)]) == 0
     assert str(folder / "cloudformation" / "trnbot.yaml") in capsys.readouterr().out.splitlines()
     assert main(["templates", str(folder)]) == 2
-    assert f"'{folder}' is there already" in capsys.readouterr().err
+    assert f"'{folder}' already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("installed", ["wheel", pytest.param("editable", marks=pytest.mark.slow)])

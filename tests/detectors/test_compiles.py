@@ -163,7 +163,7 @@ def test_the_second_start_of_a_job_that_compiles_again_has_a_cache_that_went_col
     patient = World(fleet, policy=type(policy)({**policy.values, "cold_cache.again": minutes(60)}))
     assert patient.at(hours(31)).anomalies == ()
     cold = only(World(fleet).at(hours(31)))
-    assert (cold.cause, "went cold" in cold.why, "batch size" in cold.why) == (
+    assert (cold.cause, "the cache missed" in cold.why, "batch size" in cold.why) == (
         Cause.COLD_CACHE,
         True,
         True,

@@ -136,7 +136,7 @@ def test_a_notice_of_yesterday_is_not_news():
 
 def test_a_rebalance_recommendation_is_told_as_a_risk():
     anomaly = only(world(notice("i-llama001", kind=NoticeKind.REBALANCE, due=None)).at(hours(30)))
-    assert anomaly.why.startswith("AWS calls the risk high that it takes back i-llama001;")
+    assert anomaly.why.startswith("AWS says that it is likely to take back i-llama001;")
 
 
 def test_the_interruption_speaks_where_a_rebalance_recommendation_came_before():
@@ -186,7 +186,7 @@ def test_nodes_of_a_capacity_block_that_ends_are_found_by_type_and_zone():
 
 def test_without_a_checkpoint_age_it_says_so_and_no_dollars():
     anomaly = only(world(notice("i-llama001"), frames={}).at(hours(30)))
-    assert "no checkpoint's age is known" in anomaly.why
+    assert "the age of the newest checkpoint is not known" in anomaly.why
     assert anomaly.at_risk is None
 
 

@@ -73,12 +73,14 @@ def test_an_odd_alert_says_in_its_units_what_differs_and_that_the_work_goes_on()
     (alert,) = told(world, hours(62), hours(67))
     why = alert.anomaly.why
     assert (
-        "on 3 nodes in the middle of a job: NeuronCore utilization is as before (90 %, usual 90 %), but "
-        in why
+        "on 3 nodes in the middle of a job: NeuronCore utilization is as before (90 %, usual 90"
+        " %), but " in why
     )
     assert "device memory 132 GiB instead of 240 GiB" in why
     assert "execution latency 0.98 s instead of 0.49 s" in why
-    assert "nothing of it on 5 other nodes of the cluster at work" in alert.anomaly.evidence
+    assert (
+        "no such change on 5 other nodes of the cluster that are working" in alert.anomaly.evidence
+    )
 
 
 def test_a_new_job_of_another_kind_is_not_odd():

@@ -76,9 +76,11 @@ def test_a_nightly_job_that_compiles_again_on_new_nodes_is_told_at_the_second_st
     assert cold.window.start == hours(2 * NIGHT) + minutes(10)
     as_named = " as tune started" if named else ""
     assert cold.why == (
-        f"2 nodes compiled for 40 min until 00:50 UTC{as_named}; this work ran before, and 2 starts since 2026-11-03 00:10 UTC"
-        " compiled for 2.8 node-hours; the cache went cold, likely by another batch size, optimizer, compiler flag or compiler"
-        " version, or it is not kept."
+        f"2 nodes compiled for 40 min until 00:50 UTC{as_named}; this work ran before, and 2"
+        " starts since 2026-11-03 00:10 UTC"
+        " spent 2.8 node-hours compiling; the cache missed, probably because the batch size,"
+        " optimizer, compiler flags or compiler version changed, or because the cache is not kept"
+        "."
     )
 
 

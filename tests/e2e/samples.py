@@ -192,7 +192,7 @@ def idle_card() -> Card:
 def over_card() -> Card:
     """Return the quiet line that an alert becomes at its end."""
     return Card(
-        "OVER after 1 h 10 min · cost $1,263 · acknowledged by dana after 6 min · hung, whisper-l",
+        "OVER after 1 h 10 min · cost $1,263 · hung, whisper-l · acknowledged by dana after 6 min",
         Tone.OVER,
     )
 

@@ -215,7 +215,7 @@ async def test_only_admins_run_what_is_theirs() -> None:
 @pytest.mark.parametrize(
     ("admins", "words"),
     [
-        ((), "nobody is one yet: set TRNBOT_ADMINS, for example to chat:U1, who you are."),
+        ((), "nobody is an admin yet: set TRNBOT_ADMINS, for example to chat:U1, which is you."),
         (("elsewhere:U9",), "'doctor' is for admins."),
     ],
 )

@@ -208,7 +208,7 @@ async def test_a_line_that_takes_too_long_is_stopped_in_words_and_its_share_is_k
     card = await bot.answer(asked("cost 7d"))
     assert (
         card.data["error"]
-        == "A long line of yours is still worked on; wait for the answer, then ask."
+        == "A long line of yours is still running; wait for the answer, then ask."
     )
     ending.set()
     async with asyncio.timeout(5):

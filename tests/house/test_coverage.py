@@ -16,7 +16,7 @@ from tests.builders import FIVE, NOON, reading
 from tests.house.fakes import Chat, Fleet, Script, app, ask
 from tests.model.test_coverage import DENIED, billed, silenced
 
-CALM = ("Nothing is wrong", "Nothing is wasting", "No node stands idle", "no open alert wastes")
+CALM = ("Nothing is wrong", "Nothing is wasting", "No node is idle", "no open alert wastes")
 LINES = ("alerts", "alerts window=7d", "idle", "storage", "summary", "digest", "home")
 
 

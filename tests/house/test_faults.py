@@ -266,7 +266,7 @@ def test_healthz_says_so_where_the_database_is_damaged_and_sigterm_still_ends_it
         damage(tmp_path / "now.db-wal", 32)
         assert seconds_until(lambda: unwell(bot)) < WITHIN_S
         assert (
-            "; stop trnbot and restore a backup, or move the file away to begin anew."
+            "; stop trnbot and restore a backup, or move the file away to start afresh."
             in bot.health()["problem"]
         )
         time.sleep(PAUSE_S)

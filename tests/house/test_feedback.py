@@ -204,13 +204,13 @@ async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
     assert "Muted as not an anomaly by" in repr(chat.messages["m0"].blocks)
     await bot.tick(NOON + FIVE)
     undone = await bot.answer(ask(buttons_of(card)["Undo"], at=NOON + FIVE))
-    assert undone.title == "The judgement by dana is taken back; its alerts are sent again"
+    assert undone.title == "The judgment by dana is taken back; its alerts are sent again"
     later = NOON + 2 * FIVE
     await bot.tick(later)
     assert store.load(later).silences == ()
     assert "Muted as" not in repr(chat.messages["m0"].blocks)
     assert (await bot.answer(ask("feedback", at=later))).data["rules"] == []
-    assert "Judgement withdrawn by dana" in repr(
+    assert "Judgment withdrawn by dana" in repr(
         (await bot.answer(ask(f"why {alert.id}", at=later))).blocks
     )
     again = await bot.answer(ask(buttons_of(card)["Undo"], at=later))

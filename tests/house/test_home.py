@@ -43,7 +43,7 @@ def test_a_change_that_is_nothing_of_the_spend_is_not_told_as_the_biggest() -> N
     drivers = (replace(told.change.drivers[0], net=slight, amortised=slight),)
     small = replace(told.change, drivers=drivers)
     card = home(replace(told, change=small))
-    assert words(card)[2] == "Biggest change: nothing changed by 1 % of the week's spend or more."
+    assert words(card)[2] == "Biggest change: no change above 1 % of the week's spend."
 
 
 async def test_what_cannot_be_read_leaves_its_lines_out() -> None:

@@ -119,8 +119,8 @@ def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(
 @pytest.mark.parametrize(
     ("claims", "pinged", "words"),
     [
-        (("namespace:nlp", "launcher:root"), ("chat:U3",), "owner by namespace nlp"),
-        (("launcher:dana",), ("chat:U1",), "owner by launcher dana"),
+        (("namespace:nlp", "launcher:root"), ("chat:U3",), "owner from namespace nlp"),
+        (("launcher:dana",), ("chat:U1",), "owner from launcher dana"),
         (
             ("launcher:eks-nodes",),
             (),

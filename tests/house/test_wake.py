@@ -29,7 +29,7 @@ class Threads(Chat):
 
 
 async def lines(*said: str, ticks: int, store: object = None, after: str = "") -> list[Card]:
-    """Return the thread of an alert that wastes some dollars an hour, told at noon, after what is said a minute later.
+    """Return the thread of an alert that wastes some dollars an hour, announced at noon, after what is said a minute later.
 
     `after` is said when the last tick was run.
     """

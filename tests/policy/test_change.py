@@ -126,7 +126,7 @@ def test_edits_say_what_differs_and_nothing_else():
         (
             [("alert.usual_days", "7")],
             LLAMA,
-            "alert.usual_days holds for everything at once; leave out cluster=llama",
+            "alert.usual_days applies to everything at once; leave out cluster=llama",
         ),
         ([("idle.below", "5%"), ("idle.below", "6%")], EVERYWHERE, "idle.below is given twice"),
     ],

@@ -1,4 +1,4 @@
-"""The mapping of owners as a file: every mistake by its line, read anew when it changes, and kept while it is broken."""
+"""The mapping of owners as a file: every mistake by its line, read again when it changes, and kept while it is broken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
         ),
         (
             f'{RULE}clutser = "x"\n',
-            "owners.toml, line 4: 'clutser' is nothing to own by; did you mean 'cluster'? A tag is written \"tag:KEY\".",
+            "owners.toml, line 4: 'clutser' is nothing to own by; did you mean 'cluster'? A tag"
+            ' is written "tag:KEY".',
         ),
         (f"{RULE}region = 3\n", "owners.toml, line 4: region takes a text or a list of texts."),
         (
@@ -41,11 +42,13 @@ RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
         ),
         (
             f"{RULE}\n{RULE.replace('dana', 'kim')}",
-            "owners.toml, line 5: line 1 has the same patterns already, and the first that fits counts; remove one.",
+            "owners.toml, line 5: line 1 has the same patterns already, and the first that fits"
+            " counts; remove one.",
         ),
         (
             '[[owners]]\nname = "dana"\n',
-            "owners.toml, line 1: 'owners' is no table of this file; did you mean 'owner'? Write [[owner]]",
+            "owners.toml, line 1: 'owners' is not a table of this file; did you mean 'owner'? Write"
+            " [[owner]]",
         ),
         ('owner = "dana"\n', "owners.toml, line 1: 'owner' is a list of tables; write [[owner]]."),
     ],
@@ -83,7 +86,7 @@ def test_a_file_is_read_anew_when_it_changes_and_a_broken_version_leaves_the_one
     assert [rule.owner for rule in owners().rules] == ["kim"]
     path.write_text("[[owner]]\n")
     assert [rule.owner for rule in owners().rules] == ["kim"]
-    assert owners.problem.endswith("Until it is mended its last sound version is in force.")
+    assert owners.problem.endswith("Until it is fixed its last sound version is in force.")
     assert owners.problem.startswith("owners.toml, line 1: ")
     path.unlink()
     assert [rule.owner for rule in owners().rules] == ["kim"]
@@ -95,7 +98,7 @@ def test_a_file_is_read_anew_when_it_changes_and_a_broken_version_leaves_the_one
 def test_a_file_that_is_broken_from_the_start_says_so_and_stops_nothing(tmp_path: Path) -> None:
     owners = OwnersFile(str(tmp_path / "missing.toml"))
     assert owners() == OwnerMap()
-    assert owners.problem.endswith("Until it is mended nobody is an owner by it.")
+    assert owners.problem.endswith("Until it is fixed nobody is an owner by it.")
     assert (OwnersFile("")(), OwnersFile("").problem) == (OwnerMap(), "")
 
 

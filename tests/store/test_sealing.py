@@ -119,7 +119,7 @@ def test_a_start_seals_nothing_anew_but_refuses_what_it_cannot_open(
 def test_what_is_no_key_is_refused_by_its_number(key: str) -> None:
     with pytest.raises(
         WrongInput,
-        match=r"^Key 2 of TRNBOT_SECRETS_KEY is no key; 'trnbot secrets key' prints a fresh one\.$",
+        match=r"^Key 2 of TRNBOT_SECRETS_KEY is not a key; 'trnbot secrets key' prints a fresh one\.$",
     ):
         Cipher([OLD, key])
 

@@ -567,7 +567,7 @@ async def test_an_alert_of_before_ends_in_its_own_message(store: SqlStore) -> No
     assert shown.card.tone is Tone.OVER
     assert (
         shown.card.title
-        == "OVER after 1 h 15 min · cost $75.00 · acknowledged by dana after 2 min · starved, llama"
+        == "OVER after 1 h 15 min · cost $75.00 · starved, llama · acknowledged by dana after 2 min"
     )
     (closed,) = [alert for alert in store.load(now).alerts if alert.id == STARVED]
     assert not closed.firing

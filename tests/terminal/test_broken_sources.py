@@ -90,4 +90,4 @@ def test_a_series_without_a_row_is_not_counted_as_scored(tmp_path, capsys):
 
 def test_help_says_which_ends_a_window_holds(capsys):
     assert main(["help", "cost"]) == 0
-    assert "A..B holds all of day B" in " ".join(capsys.readouterr().out.split())
+    assert "A..B includes all of day B" in " ".join(capsys.readouterr().out.split())

@@ -117,7 +117,10 @@ async def test_what_lies_further_back_than_an_hour_is_counted_as_missed_and_said
     await timer.fire()
     assert ticks == minutes(*range(60, 121, 5))
     assert missed == [
-        (11, "11 ticks from 2026-11-20 09:05 to 09:55 UTC did not run: they lie too far back.")
+        (
+            11,
+            "11 ticks from 2026-11-20 09:05 to 09:55 UTC did not run: they are too far in the past.",
+        )
     ]
 
 

@@ -35,11 +35,13 @@ def known(days, **more):
     [
         (
             0,
-            "Learning: 0 of 14 days of history are known; nodes unlike their peers are told after 2.",
+            "Learning: 0 of 14 days of history are known; nodes unlike their peers are reported"
+            " after 2.",
         ),
         (
             1.5,
-            "Learning: 1 of 14 days of history are known; nodes unlike their peers are told after 2.",
+            "Learning: 1 of 14 days of history are known; nodes unlike their peers are reported"
+            " after 2.",
         ),
         (3, "Learning: 3 of 14 days of history are known."),
         (14.5, ""),

@@ -217,15 +217,15 @@ def test_one_channel_gets_one_message_however_its_address_is_written(
 @pytest.mark.parametrize(
     ("owned", "words"),
     [
-        (replace(alert(), owner="dana", owner_by=OwnerBy.FILE), "owner by the mapping file"),
-        (replace(alert(), owner="dana", owner_by=OwnerBy.LABEL), "owner by a Kubernetes label"),
+        (replace(alert(), owner="dana", owner_by=OwnerBy.FILE), "owner from the mapping file"),
+        (replace(alert(), owner="dana", owner_by=OwnerBy.LABEL), "owner from a Kubernetes label"),
         (
             replace(alert(), owner="lee", owner_by=OwnerBy.FILE),
-            " · owner lee by the mapping file",
+            " · owner lee from the mapping file",
         ),
         (
             replace(alert(), owner="kim", owner_by=OwnerBy.FILE),
-            "owner kim by the mapping file",
+            "owner kim from the mapping file",
         ),
     ],
 )

@@ -175,7 +175,7 @@ def test_what_a_commitment_bills_either_way_is_told_apart() -> None:
     assert valued.waste is not None
     assert (valued.waste.per_hour, valued.waste.committed_per_hour) == (Decimal(60), Decimal(54))
     words = money_words(valued)
-    assert "$54.00 of an hour's $60.00 is committed until 2027-03-01" in words
+    assert "$54.00 of the $60.00 an hour is committed until 2027-03-01" in words
     assert "stopping saves $6.00 an hour" in words
     assert "let the commitment lapse" in remedies(valued)[0]
 

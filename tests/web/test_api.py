@@ -107,7 +107,7 @@ async def test_the_table_of_an_answer_comes_as_csv(path: str, headers: dict[str,
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("alerts?format=xml", "'xml' is no format of an answer; write json or csv."),
+        ("alerts?format=xml", "'xml' is not a format of an answer; write json or csv."),
         ("about?format=csv", "without a table"),
     ],
 )

@@ -197,7 +197,7 @@ async def test_decisions_and_shares_bear_the_name_of_who_signed_in(provider):
     [
         ("eve", lambda x: x, "does not say that your address is verified"),
         ("sam@x.org", lambda x: x, "has no role here"),
-        ("ada@x.org", lambda x: x.replace("state=", "state=x"), "did not begin to sign in here"),
+        ("ada@x.org", lambda x: x.replace("state=", "state=x"), "did not start signing in here"),
         ("ada@x.org", lambda x: x.replace("code=", "code=x"), "does not prove who you are"),
         ("ada@x.org", lambda x: x.replace("code=", "error="), "signed nobody in"),
     ],

@@ -18,7 +18,7 @@ async def test_the_port_says_starting_and_not_ok_and_keeps_nobody():
         }
         asked = await client.post("/api/v1/ask", json={"line": "cost"})
         assert (asked.status, asked.content_type) == (503, "application/json")
-        assert (await asked.json())["error"].startswith("trnbot starts: Opening <a>")
+        assert (await asked.json())["error"].startswith("trnbot is starting: Opening <a>")
         assert [(await client.get(path)).status for path in ("/livez", "/readyz")] == [200, 503]
         page = await client.get("/alert/a1")
         assert (page.status, page.headers["Connection"]) == (503, "close")

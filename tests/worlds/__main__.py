@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=8, choices=range(2, 31), metavar="DAYS")
     options = parser.parse_args()
     if options.out.exists():
-        parser.error(f"{options.out} is there already; name a new folder.")
+        parser.error(f"{options.out} already exists; name a new folder.")
 
     world = build(options.scenario, options.seed, options.days)
     records = write(world, options.out)

@@ -168,8 +168,7 @@ class Calls:
         wait = min(CALL_TIMEOUT_SECONDS, self.until - self.stopwatch())
         if wait <= 0:
             raise Unavailable(
-                f"{declared.title} in {where} was not asked: the time of this tick was used up"
-                " before."
+                f"{declared.title} in {where} was not asked: this tick ran out of time before it."
             )
         try:
             answer = with_timeout(lambda: self._whole(declared, place, parameters, units), wait)
@@ -179,7 +178,7 @@ class Calls:
             state, code, refused = state_of(error), code_of(error), refused_by(error)
             if state is CallState.WELL:
                 self.states.set(Standing(declared, where, state))
-                raise NoData(f"{declared.title} has nothing to tell ({code}).") from error
+                raise NoData(f"{declared.title} has nothing to say ({code}).") from error
             if state is CallState.EXPIRED:
                 with self._lock:
                     for key in [key for key in self._clients if key[2] == place.role]:
@@ -475,5 +474,5 @@ def bucket_and_prefix(address: str, what: str) -> tuple[str, str]:
     """
     parts = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)
     if not parts:
-        raise WrongInput(f"'{address}' is no address of {what}; write s3://BUCKET/PREFIX.")
+        raise WrongInput(f"'{address}' is not an address of {what}; write s3://BUCKET/PREFIX.")
     return parts[1], parts[2] or ""

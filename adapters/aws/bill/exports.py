@@ -204,7 +204,7 @@ class AthenaCopy:
             raise WrongInput(f"'{self.table}' names no Athena table; write DATABASE.TABLE.")
         if self.output and not self.output.startswith("s3://"):
             raise WrongInput(
-                f"'{self.output}' is no place for Athena's results; write s3://BUCKET/PREFIX."
+                f"'{self.output}' is not a place for Athena's results; write s3://BUCKET/PREFIX."
             )
 
     def keep_fresh(self) -> None:

@@ -252,7 +252,7 @@ def read_event_queue(text: str) -> EventQueue:
     parts = _URL.fullmatch(text)
     if not parts:
         raise WrongInput(
-            f"'{text}' is no queue's URL; write TRNBOT_AWS_EVENTS="
+            f"'{text}' is not a queue's URL; write TRNBOT_AWS_EVENTS="
             "https://sqs.us-west-2.amazonaws.com/111122223333/NAME."
         )
     return EventQueue(text, Place(parts[1], account=parts[2]))
@@ -312,8 +312,9 @@ class EventPoller:
                 self.responses.put(_call(queue), now, pages_of(list(messages.values())))
             if strange:
                 missing.append(
-                    f"{strange} messages of the queue {queue.name} in {queue.place} are no events"
-                    " of EventBridge and are left there: is it another program's queue?"
+                    f"{strange} messages of the queue {queue.name} in {queue.place} are not"
+                    " EventBridge events and are left there:"
+                    " is it another program's queue?"
                 )
         self.missing = tuple(missing)
 

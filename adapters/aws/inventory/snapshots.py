@@ -246,7 +246,7 @@ class Snapshots:
         return self._recent.get(key, lambda: Described(key, self._inventory(now)))
 
     def refusals(self, now: datetime) -> tuple[Refusal, ...] | None:
-        """Return the launches that AWS refused for want of capacity by `now`.
+        """Return the launches that AWS refused for lack of capacity by `now`.
 
         None where nobody asked.
         """

@@ -148,7 +148,7 @@ class ScaleTask(Task):
         desired, size = self._group()["scalingConfig"]["desiredSize"], self._action.size
         cluster, name = self._names
         if desired != size and self._action.ordered:
-            words = f"Its desired size is {desired} by now: somebody changed it, and it is left so."
+            words = f"Its desired size is {desired} now: somebody changed it, so it is left alone."
             return Progress(ActionState.FAILED, words)
         if desired != size:
             self._refuse_change(desired)
@@ -173,7 +173,7 @@ class ScaleTask(Task):
         if desired != self._action.before:
             raise Refused(
                 f"The desired size of {self._action.targets[0]} is {desired}, and was"
-                f" {self._action.before} when this was weighed; nothing was changed."
+                f" {self._action.before} when this was prepared; nothing was changed."
             )
 
     @property
@@ -213,7 +213,7 @@ class DeleteTask(Task):
 
         lost = [name for name in self._action.targets if not self._snapshots(name)]
         if lost:
-            words = f"{', '.join(lost)} is gone, without a snapshot of ours."
+            words = f"{', '.join(lost)} is gone, without a snapshot by the bot."
             return Progress(ActionState.FAILED, words)
         count = counted(len(self._action.targets), "volume is", "volumes are")
         return Progress(ActionState.WORKED, f"{count} deleted; the snapshots stay.")
@@ -249,7 +249,7 @@ class NotebookTask(Task):
         """Say that the notebook runs; raise `WrongInput` where it does not run."""
         name, status = self._action.targets[0], self._status()
         if status != "InService":
-            raise WrongInput(f"The notebook {name} does not run: SageMaker says {status}.")
+            raise WrongInput(f"The notebook {name} is not running: SageMaker says {status}.")
         yield f"SageMaker would stop the notebook {name}; its volume stays."
 
     def advance(self) -> Progress:
@@ -280,7 +280,7 @@ class CordonTask(Task):
         for instance, node in self._nodes(api).items():
             name = node["metadata"]["name"]
             api.patch(f"/api/v1/nodes/{name}?dryRun=All", {"spec": {"unschedulable": True}})
-            yield f"Kubernetes would place no new pod on {name} ({instance}); those there go on."
+            yield f"Kubernetes would place no new pod on {name} ({instance}); running pods continue."
 
     def advance(self) -> Progress:
         """Cordon those that still take pods; it worked once none does."""
@@ -290,7 +290,7 @@ class CordonTask(Task):
             x["metadata"]["name"] for x in nodes if not x.get("spec", {}).get("unschedulable")
         ]
         if taking and self._action.ordered:
-            words = f"{', '.join(taking)} takes pods again, and is left so."
+            words = f"{', '.join(taking)} takes pods again, so it is left alone."
             return Progress(ActionState.FAILED, words)
         for name in taking:
             api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})

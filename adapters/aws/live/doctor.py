@@ -129,7 +129,7 @@ def surfaces(live: Live, place: Place) -> list[Surface]:
     elif choice is MetricsSurface.PROMQL:
         by_get = "not read (TRNBOT_METRICS_SURFACE=promql)"
     elif queried and queried <= classic:
-        by_promql = "not read, as the former tells of them"
+        by_promql = "not read, as the first covers them"
     name, elsewhere = "a Prometheus server", "TRNBOT_METRICS_URL names none"
     if server.url:
         name = "CloudWatch's OTel store (PromQL)"

@@ -120,7 +120,7 @@ class Backfill:
         if not unread:
             return ()
         read = f"The history of {max(0, self._asked - unread):,} of {self._asked:,} series is read"
-        return (f"{read}; alerts that need none are told meanwhile.",)
+        return (f"{read}; alerts that need none are sent meanwhile.",)
 
     def _read_on(self, deadline: float, binned: Bin) -> None:
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="history") as pool:
@@ -309,7 +309,7 @@ class MetricPoller:
         """
         age = self.calls.clock().timestamp() - request.start
         if not self.pace.wait(request.place, request.points, age, deadline):
-            raise Unavailable("The time of this tick was used up before.")
+            raise Unavailable("This tick ran out of time before it.")
         return fetch(self.calls, self.book, request)
 
 

@@ -48,7 +48,7 @@ class Recorded:
     def kept(self) -> str:
         """Say what of identities is in the recording."""
         people = (
-            "the names of people stand as AWS told them"
+            "people's names are as AWS gives them"
             if self.people is None
             else f"{counted(self.people, 'person', 'people')} became aliases"
             " (--keep-identities keeps their names)"

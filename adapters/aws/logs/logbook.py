@@ -198,7 +198,7 @@ def read_log_group(text: str) -> LogGroup:
     sound = 0 < len(name) <= _LONGEST_NAME and all(x.isalnum() or x in "_-/.#" for x in name)
     if not sound or "/" in region:
         raise WrongInput(
-            f"'{text}' is no log group; write GROUP or REGION:GROUP,"
+            f"'{text}' is not a log group; write GROUP or REGION:GROUP,"
             " such as us-west-2:/aws/containerinsights/llama/application."
         )
     return LogGroup(name, region)

@@ -70,7 +70,7 @@ class Refused:
         return (
             f"{points} of {self.name} beyond {low:g} to {high:g} (the first is {self.value:g}, of"
             f" {self.thing});"
-            " left out, as no real value is that."
+            " left out, as no real value can be that."
         )
 
 

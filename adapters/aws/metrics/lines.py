@@ -51,7 +51,7 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo)
         [value["max"] if "max" in value else value["sum"] for value in values], dtype=np.float64
     )
     if not sound(seconds, count, total).all():
-        raise ValueError("timestamp, count or sum is no number that can be")
+        raise ValueError("timestamp, count or sum is not a number that can be")
 
     numbers = np.empty(len(parsed), dtype=np.int64)
     ignored: Counter[tuple[str, str]] = Counter()

@@ -226,7 +226,7 @@ class Belongings:
             shared = await self._channels.of(channel, lambda: self._ask_channel(channel))
         except Unavailable as error:
             self._note(
-                "Who reads a Slack channel cannot be told, so what is not certain stays private:"
+                "It is not known who reads a Slack channel, so what is not certain stays private:"
                 f" {error}"
             )
             return stated is not False
@@ -252,7 +252,7 @@ class Belongings:
             home = await self._home()
             profile = await self._profile(claim.user)
         except Unavailable as error:
-            self._note(f"Which organization a person belongs to cannot be told: {error}")
+            self._note(f"It is not known which organization a person belongs to: {error}")
             return Belonging("", Standing.STRANGER), Profile()
         return _belonging(profile, home, self._served, claim.team), profile
 

@@ -59,9 +59,16 @@ def _fitting(lines: Sequence[str], room: int) -> list[str]:
     return list(lines)
 
 
+_ALL = "100 %"
+
+
 def total_line(table: Table) -> str:
     """Return the total in one line, each figure after its column's name."""
-    return _point(table.total, table.columns).removeprefix("• ")
+    # A total's share is always all of it.
+    shown = [(cell, x) for cell, x in zip(table.total, table.columns, strict=False) if cell != _ALL]
+    cells, columns = zip(*shown, strict=True) if shown else ((), ())
+
+    return _point(cells, columns).removeprefix("• ")
 
 
 def _lines(table: Table) -> list[str]:

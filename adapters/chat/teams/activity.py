@@ -248,7 +248,7 @@ def text_of(document: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not text")
     return str(value)
 
 
@@ -261,7 +261,7 @@ def mapping_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise TypeError(f"{name} is no object")
+        raise TypeError(f"{name} is not an object")
     return value
 
 

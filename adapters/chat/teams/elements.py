@@ -196,7 +196,8 @@ LINE_MOST = 4000
 _FIELDS_MOST = 40
 _FIELD_NAME_MOST = 100
 _VALUE_MOST = 1000
-_ROW = 6  # Teams shows six actions of a set and drops the rest
+ROW_MOST = 6
+"""Actions that Teams shows of a set; it drops the rest."""
 _PEOPLE = {"type": "Data.Query", "dataset": "graph.microsoft.com/users?scope=currentContext"}
 """Those who read the conversation.
 
@@ -213,8 +214,8 @@ def button_sets(block: Buttons, *, stands: bool) -> list[Json]:
         if len(b.line) <= LINE_MOST
     ]
     return [
-        {"type": "ActionSet", "actions": actions[i : i + _ROW]}
-        for i in range(0, len(actions), _ROW)
+        {"type": "ActionSet", "actions": actions[i : i + ROW_MOST]}
+        for i in range(0, len(actions), ROW_MOST)
     ]
 
 

@@ -18,6 +18,7 @@ from itertools import accumulate
 
 from adapters.chat.config import Json
 from adapters.chat.teams.elements import (
+    ROW_MOST,
     Mentions,
     bare,
     button_sets,
@@ -366,7 +367,12 @@ def render(
     mentions = Mentions()
     shell = _shell(card, mentions)
     folded = [f"detail{n}" for n, block in enumerate(card.blocks) if is_detail(block)]
-    room = budget - weigh(shell) - _NOTE - (weigh([_toggle(folded)]) if folded else 0)
+    room = (
+        budget
+        - weigh(shell)
+        - _NOTE
+        - (weigh([{"type": "ActionSet", "actions": [_toggle(folded)]}]) if folded else 0)
+    )
     end = 0
     pieces = _fitting(card, mentions, room, stands)
     spare = room - sum(piece.bytes for piece in pieces)
@@ -385,10 +391,15 @@ def render(
             end = len(shell["body"])
         shell["body"] += drawn
 
-    # Shown and folded again on the reader's device, at a press above the last buttons.
+    # Shown and folded again on the reader's device, at a press among the last buttons.
     shown = [element["id"] for element in shell["body"] if element.get("id") in folded]
     if shown:
-        shell["body"].insert(end or len(shell["body"]), _toggle(shown))
+        row = next((x for x in shell["body"][end:] if "actions" in x), None) if end else None
+        if row and len(row["actions"]) < ROW_MOST:
+            row["actions"].append(_toggle(shown))
+        else:
+            toggle = {"type": "ActionSet", "actions": [_toggle(shown)]}
+            shell["body"].insert(end or len(shell["body"]), toggle)
     if dropped:
         counts = Counter(type(block).__name__.lower() for block in dropped)
         names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
@@ -452,8 +463,7 @@ def _elements(
 
 def _toggle(folded: Sequence[str]) -> Json:
     """Return the button that shows the elements of these ids."""
-    action = {"type": "Action.ToggleVisibility", "title": "Details", "targetElements": folded}
-    return {"type": "ActionSet", "actions": [action]}
+    return {"type": "Action.ToggleVisibility", "title": "Details", "targetElements": folded}
 
 
 def _offer(file: Attachment) -> Text:

@@ -201,12 +201,12 @@ def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
     )
     data = {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]}
 
-    return Card("Lines that were learnt here", Tone.INFO, blocks, data)
+    return Card("Lines that were learned here", Tone.INFO, blocks, data)
 
 
 @command(
     "words",
-    "Lines that the bot once asked back about, and what they meant: learnt here.",
+    "Lines that the bot once asked back about, and the meaning it learned for each.",
     needs=Needs.DATABASE,
     examples=("words",),
 )
@@ -219,7 +219,7 @@ def words(ports: Ports, request: Request) -> Card:
 
 @command(
     "words forget",
-    "Forget a line that was learnt, or all of them.",
+    "Forget a line that was learned, or all of them.",
     needs=Needs.DATABASE,
     examples=("words forget all",),
     who=Role.ADMIN,
@@ -237,8 +237,8 @@ def words_forget(
     keys = LEARNT.keys(store, MOST_LEARNT)
     dropped = keys if line == _ALL else [key for key in keys if key == line]
     if not dropped and line != _ALL:
-        known = nearest(line, keys, otherwise="; 'words' lists the lines that were")
-        raise WrongInput(f"'{shortened(line)}' was not learnt{known}.")
+        known = nearest(line, keys, otherwise="; 'words' lists those that were")
+        raise WrongInput(f"'{shortened(line)}' was not learned{known}.")
     for key in dropped:
         LEARNT.drop(store, key)
 
@@ -290,7 +290,7 @@ def doctor(
     request: Request,
     calls: str = arg(
         "free",
-        "paid asks Cost Explorer and Athena too, which AWS bills by the call",
+        "paid also asks Cost Explorer and Athena, which AWS bills by the call",
         choices=("free", "paid"),
     ),
 ) -> Card:

@@ -154,7 +154,9 @@ def digest_card(week: Week) -> Card:
         _stopped(week.saved, so_far),
         _OPEN.table(speaking, most=_MOST, noun="alert")
         if speaking
-        else text(f"{doubted('No alert is open', 'What is wrong now is not known', week.seen)}."),
+        else text(
+            f"{doubted('No alert is open', 'Whether anything is wrong now is not known', week.seen)}."
+        ),
         unseen(week.seen),
         muted_table.table(muted, most=_MOST, noun="alert") if muted else None,
         [
@@ -211,7 +213,8 @@ def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
     return [
         _STOPPED.table(saved, most=_MOST, noun="alert"),
         quiet(
-            f"About {about(so_far)} saved since (estimated; waste that would have ended by itself is"
+            f"About {about(so_far)} saved since (estimated; waste that would have ended by itself"
+            " is"
             " included)."
         ),
     ]
@@ -265,7 +268,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         **suggestions.COLUMNS.sources("suggested"),
         **GOODPUT_FIGURES,
         "budget/messages": "count of the messages of the week, alerts of one group that overlap as one",
-        "budget/caught": "waste of alerts that were sent / that and what the floor kept from it",
+        "budget/caught": "waste of alerts that were sent / the same plus that of the alerts below the floor",
         **NOWCAST_FIGURES,
     },
 )
@@ -454,8 +457,8 @@ SUGGESTIONS = Periodical(
     named=lambda routes: routes.suggestions,
 )
 PERIODICALS = (DIGEST, SUMMARY, SUGGESTIONS)
-_WHEN = arg("", "day, time and time zone; those of the settings when left out", rest=True)
-_DAILY = arg("", "daily or a day, time and time zone; those of the digest when left out", rest=True)
+_WHEN = arg("", "day, time and time zone; the settings' when left out", rest=True)
+_DAILY = arg("", "daily or a day, with time and time zone; the digest's when left out", rest=True)
 
 
 def _register(
@@ -500,7 +503,7 @@ _register(
 _register(
     SUGGESTIONS,
     (
-        "Post suggestions in this channel, the three dearest a week; none where none is worth it.",
+        "Post up to three suggestions a week in this channel, those that save most.",
         "Stop the suggestions in this channel.",
     ),
     "tue",

@@ -69,7 +69,8 @@ ANSWER: Schema = {
         "card": {
             "type": "object",
             "description": (
-                "The answer as people see it: a title, a tone, and blocks of text, facts, tables, charts,"
+                "The answer as people see it: a title, a tone, and blocks of text, facts, tables,"
+                " charts,"
                 " buttons and forms."
             ),
             "properties": {
@@ -276,11 +277,11 @@ async def csv_(
         (
             runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited,
             "A file holds the answer of a line that only reads, such as 'csv cost 7d';"
-            f" '{name}' is none.",
+            f" '{name}' is not one.",
         ),
         (
             effect is Effect.WORKS,
-            f"'{name}' takes long; in a terminal type trnbot {target} --csv.",
+            f"'{name}' takes a while; in a terminal, type trnbot {target} --csv.",
         ),
     )
 

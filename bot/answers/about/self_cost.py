@@ -27,7 +27,7 @@ _NAMED = 4
 class Watched:
     """Hold how the watch stands.
 
-    The last whole tick, now, the interval, and the counters of this process.
+    The last complete tick, now, the interval, and the counters of this process.
     """
 
     ticked_at: datetime | None
@@ -47,7 +47,7 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
     if watched.ticked_at:
         lag = watched.now - watched.ticked_at
         age = f"{duration_text(lag)} ago{', late' if watched.late else ''}"
-    facts = [("last whole tick", age), ("a tick every", duration_text(watched.interval))]
+    facts = [("last complete tick", age), ("a tick every", duration_text(watched.interval))]
     facts += [
         (
             name.replace("_", " "),
@@ -171,7 +171,7 @@ _CALLS = Columns[CallUse](
     topic=Topic.COSTS,
     examples=("self",),
     figures={
-        "watch/lag_seconds": "now - the time of the last whole tick",
+        "watch/lag_seconds": "now - the time of the last complete tick",
         "bill/usd": "sum over today's calls of their number x the list price of each",
         "bill/month_usd": (
             "a day's calls at the pace of the last whole day, else of today so far, over a month"

@@ -138,8 +138,8 @@ _SUMMARY_FIGURES = {
 
 @command(
     "summary",
-    "Ten lines for a lead: spend, forecast, waste, saved, the biggest change, what ends soon,"
-    " goodput, open alerts, one advice.",
+    "Ten lines for a lead: spend, forecast, waste, savings, the biggest change, what ends soon,"
+    " goodput, open alerts, and what to do first.",
     needs=Needs.STATE | Needs.METRICS,
     may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.COSTS,
@@ -233,7 +233,8 @@ def summary_title(of: Summary) -> str:
         count = counted(len(of.speaking), "open alert")
         waste = f"{usd(of.wasting)} an hour wasted now in {count}"
 
-    return spent + waste
+    words = spent + waste
+    return words[0].upper() + words[1:]
 
 
 def summary_tone(of: Summary) -> Tone:
@@ -312,7 +313,7 @@ def _spend(of: Summary) -> Iterator[Text]:
         week, before, trend = change.now, change.then.total.amortised, ""
         if before > 0:
             direction = "up" if change.amortised > 0 else "down"
-            trend = f", {direction} {growth(change.amortised / before)} on the week before"
+            trend = f", {direction} {growth(change.amortised / before)} from the week before"
         spent = f"{amount_of(week.total.amortised, week)} from {period(week.window)}{trend}"
         yield _line("Spend", f"{spent} (amortised, settled days).")
 
@@ -332,7 +333,7 @@ def _spend(of: Summary) -> Iterator[Text]:
         words = f"{sign}{amount_of(first.net, change.now)}{measure}, {reason(first)}."
         # What is small beside the spend of a week is noise, and no news for a lead.
         if abs(first.net) < _NOTABLE * change.then.total.amortised:
-            words = f"nothing changed by {growth(_NOTABLE)} of the week's spend or more."
+            words = f"no change above {growth(_NOTABLE)} of the week's spend."
         yield _line("Biggest change", words)
     if of.goodput:
         yield _line("Goodput", goodput_words(of.goodput))
@@ -456,7 +457,7 @@ def home_card(of: Summary, services: Tally | None, suggested: Sequence[Suggestio
 
 @command(
     "home",
-    "The summary, what wastes now, and the month to date: the home page.",
+    "The home page: the summary, what is being wasted now, and the month to date.",
     needs=Needs.STATE,
     may=Needs.BILL | Needs.METRICS | Needs.DETECTOR,
     topic=Topic.COSTS,

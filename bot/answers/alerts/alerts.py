@@ -60,7 +60,8 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         ids = [alert.id for alert in memory.alerts if alert.speaking]
         example = f", for example {ids[0]}" if ids else ""
         raise WrongInput(
-            f"Which alert? Name its id, its cluster, its run or a node{example}; in an alert's thread"
+            f"Which alert? Name its id, its cluster, its run or a node{example}; in an alert's"
+            " thread"
             " nothing needs to be named."
         )
 
@@ -207,12 +208,12 @@ def alerts_card(
     }
     scope = f" · {period(window)}" if window else ""
     if not ranked and seen.because:
-        calm, unknown = "No alert is open", "What is wrong now is not known"
+        calm, unknown = "No alert is open", "Whether anything is wrong now is not known"
         if window:
             calm, unknown = "No alert is known", "It is not known what was wrong"
         return Card(f"{doubted(calm, unknown, seen)}{scope}", Tone.WARNING, unseen(seen), data)
     if not ranked:
-        none = "No alert was open in this time." if window else "No alert is open."
+        none = "No alert was open in this window." if window else "No alert is open."
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
 
     if speaking:
@@ -240,7 +241,7 @@ def alerts_card(
         columns.table(
             ranked,
             most=_MOST,
-            rest="and {} more; name a cluster to see its own: alerts CLUSTER",
+            rest="and {} more; to see those of one cluster: alerts CLUSTER",
             opens=lambda alert: f"alert {alert.id}",
         ),
         Buttons(

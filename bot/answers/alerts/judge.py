@@ -92,7 +92,8 @@ def not_an_anomaly(
     ),
     sure: bool = arg(
         "no",
-        "do not ask back where it is longer than `alert.not_an_anomaly_for`, or the alert is expensive",
+        "do not ask back where it is longer than `alert.not_an_anomaly_for`, or the alert is"
+        " expensive",
         keyword=True,
     ),
 ) -> Card:
@@ -111,7 +112,7 @@ def not_an_anomaly(
         return judgement_form(alert, len(alike), usual)
 
     if not _SHORTEST <= length <= _LONGEST:
-        raise WrongInput("A judgement lasts between 1h and 180d.", "length")
+        raise WrongInput("A judgment lasts between 1h and 180d.", "length")
     if not sure and needs_asking(alert, length, usual):
         line = f"not-an-anomaly {alert.id} {write_duration(length)}"
         return asking_card(alert, "Mute alerts like it", length, line, request.at)
@@ -129,7 +130,7 @@ def not_an_anomaly(
 
 @command(
     "not-an-anomaly undo",
-    "Take a judgement back: its alerts are sent again, and `feedback` no longer counts it.",
+    "Take a judgment back: its alerts are sent again, and `feedback` no longer counts it.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("not-an-anomaly undo m1b2c3d4e",),
@@ -161,7 +162,7 @@ def not_an_anomaly_undo(
         None,
     )
     store.save(StateUpdate(silences=[replace(silence, ended_at=request.at)]))
-    title = f"The judgement by {silence.who} is taken back; its alerts are sent again"
+    title = f"The judgment by {silence.who} is taken back; its alerts are sent again"
     if judged is None:
         return Card(title, Tone.GOOD, (), {"silence": silence.id})
     alert = find_alert(ports, request, judged)
@@ -225,7 +226,7 @@ _SILENCES = Columns[Muted](
     datum(
         "usd_per_hour",
         lambda row: row[0].pattern and row[0].pattern.usd_per_hour,
-        "the waste an hour up to which the judgement holds",
+        "the waste an hour up to which the judgment holds",
     ),
     datum(
         "ceiling_usd",
@@ -309,7 +310,7 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
         ],
         bool(buttons) and Buttons(tuple(buttons)),
         quiet(
-            "Judgements change no threshold by themselves; a suggestion is previewed before it"
+            "Judgments change no threshold by themselves; a suggestion is previewed before it"
             " is applied."
         ),
     )
@@ -477,8 +478,8 @@ def savings_card(savings: Sequence[Saving], window: Window, seen: Coverage) -> C
             "Estimated: each alert's waste an hour when it ended, counted from its end until now"
             " or until the end of that month, ",
             "as if nobody had acted. Waste that would have ended by itself is included.",
-            f" {usd(committed)} an hour of it is committed, and saved only as far as other work uses"
-            " it."
+            f" {usd(committed)} an hour of it is committed, and is saved only where other work"
+            " uses it."
             if committed
             else "",
         ),

@@ -31,6 +31,7 @@ from bot.cards.card import (
     When,
     coded,
     compose,
+    detail,
     quiet,
     text,
 )
@@ -96,7 +97,7 @@ def why_card(
         chart,
         Facts(
             (
-                ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
+                ("Diagnosis", f"{alert.cause.facts.words} (confidence {anomaly.confidence:.2f})"),
                 ("Other causes", rivals or "none"),
                 (now_words, quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
                 ("Usually", usual),
@@ -111,7 +112,7 @@ def why_card(
         bool(suggestions) and text(advice),
         [text("• ", *coded(line)) for line in suggestions[:5]],
         [quiet(f"{_doing(x)} by {x.who} at ", When(x.at), noted(x.note)) for x in decisions],
-        quiet("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
+        detail("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
         Buttons(
             (
                 Button("Useful", f"useful {alert.id}"),
@@ -125,8 +126,8 @@ def why_card(
 
 @command(
     "why",
-    "Why an alert fires, is muted, or ended: evidence, runner-up, price; of a cluster without"
-    " one, how it stands now.",
+    "Why an alert fires, is muted, or ended: evidence, runner-up, price; for a cluster without"
+    " alerts, its state now.",
     needs=Needs.STATE | Needs.METRICS,
     may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.ALERTS,
@@ -161,7 +162,7 @@ _DECIDED = {
     DecisionKind.UNASSIGN: "No longer assigned to",
     DecisionKind.NOT_AN_ANOMALY: "Judged not an anomaly",
     DecisionKind.USEFUL: "Judged useful",
-    DecisionKind.UNJUDGED: "Judgement withdrawn",
+    DecisionKind.UNJUDGED: "Judgment withdrawn",
 }
 _SAID = {
     Reason.FIRST: "Sent",
@@ -169,7 +170,7 @@ _SAID = {
     Reason.FEWER: "Sent: it shrank",
     Reason.WORSE: "Sent: it became worse",
     Reason.OVER: "Sent: it is over",
-    Reason.REMINDER: "Reminded, as nobody had acknowledged it",
+    Reason.REMINDER: "Reminder sent: nobody had acknowledged it",
     Reason.DECIDED: "Sent: what was decided",
     Reason.UPDATED: "Sent: its dollars, updated",
 }
@@ -203,7 +204,7 @@ def events(
     anomaly, on = alert.anomaly, ""
     if anomaly.kind in {"node", "pod"}:
         on = f" on {counted(len(anomaly.things), anomaly.kind)}"
-    opened = f"Held long enough for the rule '{anomaly.rule}': the alert opened"
+    opened = f"Lasted long enough for the rule '{anomaly.rule}': the alert opened"
     happened = [
         Event(anomaly.window.start, "seen", f"Began{on}, as estimated from the readings"),
         Event(alert.opened, "seen", opened),
@@ -245,14 +246,14 @@ _EVENTS = Columns[Event](
 def timeline_card(alert: Alert, happened: Sequence[Event], now: datetime) -> Card:
     """List the events, the oldest first."""
     buttons = Buttons((Button("Alert", f"alert {alert.id}"), Button("Why", f"why {alert.id}")))
-    table = _EVENTS.table(happened) if happened else text("Nothing is known of it.")
+    table = _EVENTS.table(happened) if happened else text("Nothing is known about it.")
     data = {"id": alert.id, "events": _EVENTS.data(happened)}
     return Card(f"Timeline: {headline(alert, now)}", Tone.INFO, (table, buttons), data)
 
 
 @command(
     "timeline",
-    "What was seen, said and decided of one alert, in order.",
+    "What was seen, sent and decided about one alert, in order.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("timeline a1b2c3d4e",),

@@ -75,7 +75,7 @@ def config_set(
 
 @command(
     "config budget",
-    "Promise how many messages a week alerts may send, and find the least waste that keeps it.",
+    "Promise at most so many alert messages a week, and find the waste floor that keeps to it.",
     needs=Needs.DATABASE | Needs.METRICS | Needs.REPLAY,
     examples=(
         "config budget",
@@ -108,8 +108,8 @@ def config_budget(
         return budget_card(seen, Budget.of(current))
     if seen.weeks < 1:
         raise Unavailable(
-            f"Only {rounded_duration(seen.window.length)} are recorded; a promise by the week needs"
-            " a week at least."
+            f"Only {rounded_duration(seen.window.length)} are recorded; a weekly promise needs at"
+            " least a week."
         )
 
     point = seen.chosen(budget)

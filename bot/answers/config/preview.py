@@ -82,7 +82,8 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
     )
 
     method = (
-        f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')}"
+        f"Measured by running the watch twice over {period(seen.window)}"
+        f" ({counted(seen.ticks, 'tick')}"
         " each)."
     )
 
@@ -149,10 +150,10 @@ def _verdict(seen: PolicyComparison) -> Block:
     parts = []
     if seen.appear:
         added = counted(len(seen.appear), "alert")
-        parts.append(f"{added} more, {usd(spent(seen.appear))} of waste")
+        parts.append(f"{added} added, {usd(spent(seen.appear))} of waste")
     if seen.disappear:
-        fewer = counted(len(seen.disappear), "alert")
-        parts.append(f"{fewer} fewer, {usd(spent(seen.disappear))} of waste not reported")
+        dropped = counted(len(seen.disappear), "alert")
+        parts.append(f"{dropped} dropped, {usd(spent(seen.disappear))} of waste not reported")
 
     if not parts:
         return text("No alert appears or disappears", delayed, ".")
@@ -212,8 +213,8 @@ def budget_card(seen: Frontier, promised: Budget) -> Card:
         _frontier_chart(seen, current),
         _points(seen).table(seen.points[:_FLOORS], caption="What each floor would have sent"),
         quiet(
-            f"The watch itself over {period(seen.window)}, with everything that its rules raised."
-            " Reminders of what nobody acknowledged are not counted."
+            f"Measured by running the watch over {period(seen.window)}, with all that its rules"
+            " raised. Reminders are not counted."
         ),
         Buttons((Button("Settings", "config show alert"),)),
     )
@@ -264,16 +265,20 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     most, least = budget.most_per_week, budget.least_caught
     sent = counted(point.messages, "message")
     length = rounded_duration(seen.window.length)
-    floor = f"From {usd(point.usd_per_hour)} an hour on, {sent} in {length} covered "
+    floor = f"With a floor of {usd(point.usd_per_hour)} an hour, {sent} in {length} covered "
     parts: list[str | Strong] = [Strong(f"{floor}{_share(seen, point)}.")]
     if most and seen.per_week(point) > most:
-        parts.append(f" No floor keeps to {most:g} a week: these carried no dollars to judge by.")
+        parts.append(
+            f" No floor keeps to {most:g} a week: these alerts carry no dollars to filter by."
+        )
     elif most:
         chance = SHARE.write(seen.held(point, most))
         parts.append(f" At most {most:g} a week holds in {chance} of weeks like these.")
     if seen.caught(point) < least:
         enough = next((x for x in seen.points if seen.caught(x) >= least), seen.points[-1])
-        parts.append(f" {SHARE.write(least)} of wasted dollars take {_a_week(seen, enough)}.")
+        parts.append(
+            f" Covering {SHARE.write(least)} of wasted dollars takes {_a_week(seen, enough)}."
+        )
 
     return text(*parts)
 
@@ -303,7 +308,7 @@ def _frontier_chart(seen: Frontier, chosen: Point) -> Chart:
             if name in names
         ),
         categories=tuple(_RATE.write(seen.per_week(point)) for point in points),
-        summary=f"{_a_week(seen, chosen)} cover {_share(seen, chosen)}.",
+        summary=f"{_a_week(seen, chosen)}: {_share(seen, chosen)} is covered.",
     )
 
 

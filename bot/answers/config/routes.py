@@ -37,7 +37,7 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     ]
     hidden = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
     causes = ", ".join(cause.facts.words for cause in routes.finops_causes)
-    money = f"{causes or 'money, and what is bought or kept for nothing'}, in addition"
+    money = f"{causes or 'spending, and what is paid for and unused'}, in addition"
     beside = (
         ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
         (money, routes.finops, "TRNBOT_FINOPS"),
@@ -115,7 +115,7 @@ def tried_card(
             bool(escalated) and text(late),
             by_file and text(f"{name} owns it by the mapping file."),
             text(who),
-            money and quiet("It is about money, or about what is bought or kept for nothing."),
+            money and quiet("It is about spending, or about something paid for and unused."),
             Buttons((Button("All routes", "routes"),)),
         ),
         {
@@ -131,7 +131,7 @@ def tried_card(
 def trial_card(conditions: str) -> Card:
     """Say in a channel that an alert would come here, and ask whoever sees it for a press."""
     blocks = compose(
-        text("This is a test: nothing is wrong, and nothing is to be done."),
+        text("This is a test: nothing is wrong, and there is nothing to do."),
         text(f"An alert of {conditions} would come here." if conditions else "Alerts come here."),
         Buttons((Button("I see it", SEEN),)),
     )
@@ -217,7 +217,7 @@ async def routes_test(
 
 @command(
     SEEN,
-    "Say that a test of the alerts has arrived.",
+    "Confirm that a test alert has arrived.",
     needs=Needs.NOTHING,
     examples=(SEEN,),
     hidden=True,
@@ -293,5 +293,5 @@ def _here(request: Request) -> str:
 
 def _wanted_route(where: tuple[Filter, ...]) -> Route:
     if odd := next((pair for pair in where if pair.negated or len(pair.values) != 1), None):
-        raise WrongInput(f"'{odd}' asks for more than one value; write {odd.dimension}=VALUE.")
+        raise WrongInput(f"'{odd}' has more than one value; write {odd.dimension}=VALUE.")
     return route_of([(pair.dimension, pair.values[0]) for pair in where], ())

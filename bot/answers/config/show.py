@@ -238,8 +238,7 @@ def truth(newest: Version | None) -> Block:
     """Say where the policy in force comes from."""
     if newest is None or not newest.overrides:
         return quiet(
-            "In force: the [policy] part of the settings file, and defaults for what it does not"
-            " say."
+            "In force: the [policy] part of the settings file, and defaults for everything else."
         )
     return quiet(
         f"In force: version {newest.number} by {newest.who}, ",
@@ -280,7 +279,7 @@ def chooser_card(
             caption="What differs from the defaults",
         )
         if changed
-        else quiet("Every setting stands at its default."),
+        else quiet("Every setting is at its default."),
         truth(newest),
         Form("Change settings", "config", fields, "Show"),
         Buttons((_HISTORY,)),
@@ -312,9 +311,7 @@ def form_card(
         fields.append(Field(setting.key, label[:_LABEL], kind, values[setting.key], hint=hint))
 
     form = Form(title, _typed("config set", "", scope), tuple(fields), "Preview")
-    note = quiet(
-        "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
-    )
+    note = quiet("Nothing changes yet: first comes a preview, the watch run over the last 14 days.")
 
     return Card(title, Tone.INFO, (note, form), {"settings": dict(values)})
 

@@ -50,7 +50,6 @@ from bot.cards.card import (
     When,
     compose,
     detail,
-    quiet,
     text,
 )
 from bot.cards.columns import NUMBER, SHARE, Column, Columns
@@ -262,17 +261,19 @@ def cost_card(answer: CostAnswer) -> Card:
     title = cost_title(tally, filters, answer.days)
     through = tally.billed_through
     notes = (
+        _compared_words(answer),
         "The files hold later charges; the newest hours are not billed yet at this time."
         if tally.seen
         else "",
-        "The window reaches beyond it."
+        "The window ends later."
         if through and tally.window.end > through + timedelta(hours=1)
         else "",
         f"Source: {', '.join(tally.sources)}." if tally.sources else "",
     )
     aged = compose(
-        quiet("Billed through ", When(through), ".") if through else None,
-        detail(" ".join(filter(None, notes))) if through and any(notes) else None,
+        detail("Billed through ", When(through), ". ", " ".join(filter(None, notes)))
+        if through
+        else None,
         unseen(answer.seen),
         unread([x for x in answer.problems if x != answer.seen.because]),
     )
@@ -285,7 +286,9 @@ def cost_card(answer: CostAnswer) -> Card:
     times = [name for name in tally.by if name in TIMES]
     ranked.sort(key=lambda row: [row.key[name] for name in times], reverse=True)
 
-    facts, compiling = money_facts(tally), answer.compiling
+    # Net stands in the title.
+    facts = [fact for fact in money_facts(tally) if fact[0] != "Net"]
+    compiling = answer.compiling
     data |= forecast_data(answer.nowcast, answer.expected) | split_data(tally, answer.hints)
     if compiling:
         cost = usd(compiling.usd) if compiling.usd else "no price known"
@@ -321,7 +324,7 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
         remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
         if name in {"namespace", "pod"}:
             remedy = "turn on split cost allocation data for EKS in the export"
-        yield detail(f"{amount_of(amount, tally)} (amortised) carries no {tag}: {remedy}.")
+        yield detail(f"{amount_of(amount, tally)} (amortised) has no {tag}: {remedy}.")
 
     yield from hint_texts(answer.hints, tally)
     yield from split_texts(tally)
@@ -382,16 +385,22 @@ def _change_words(answer: CostAnswer) -> str:
     if change.part == tally.window:
         return f"{words} {period(change.before)}"
 
-    current, previous = amount_of(change.now, tally), amount_of(change.then, tally)
     length = rounded_duration(tally.window.length)
     # Months are compared with each other, whatever the number of their days.
     if tally.window == month_of(tally.window.start):
         length = "month"
 
-    return (
-        f"{words} the {length} before by settled figures ({current} against {previous}, up to"
-        f" {clock(change.part.end)} UTC)"
-    )
+    return f"{words} the {length} before by settled figures"
+
+
+def _compared_words(answer: CostAnswer) -> str:
+    """Say which part of the window was compared, "" where it was all of it or nothing."""
+    change, tally = answer.change, answer.tally
+    if change is None or change.part == tally.window:
+        return ""
+    current, previous = amount_of(change.now, tally), amount_of(change.then, tally)
+
+    return f"Compared up to {clock(change.part.end)} UTC: {current} against {previous}."
 
 
 @dataclass(frozen=True)
@@ -449,7 +458,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         word = which = "earlier"
         if not set(tally.by) <= TIMES:
             word, which = "more", "earlier or smaller" if TIMES & set(tally.by) else "smaller"
-        note = f"{count} {which} rows are folded into one."
+        note = f"{count} {which} rows are combined into one."
         first = (*first, cells(_Line(label(f"{count} {word}"), folded, ranked[len(rows) :])))
 
     grown = _grown(answer.change.ratio) if answer.change else ""
@@ -458,7 +467,9 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         (*(Heading(name.replace("_", " ")) for name in tally.by), *amounts.headings),
         first,
         cells(_Line(label("total"), tally.total, tally.rows, grown)),
-        "~ is an estimate that AWS may still rewrite; share is of amortised" if is_mixed else "",
+        "~ is an estimate that AWS may still rewrite; share is of the amortised cost"
+        if is_mixed
+        else "",
         note,
         drawn if count else (),
         tuple(

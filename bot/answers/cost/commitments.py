@@ -96,7 +96,7 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
         return [quiet(f"No rate of a Savings Plan or a reserved instance is known for {name}.")]
 
     if price is None:
-        against = "which has no on-demand price to set them against"
+        against = "which has no on-demand price to compare them with"
     else:
         source = f"{price.basis} of {price.asof}"
         against = f"against {usd(price.usd_per_hour)} an hour on demand ({source})"
@@ -105,7 +105,7 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
     if use is None:
         lately = (
             "How much of it would have been used lately is not known: "
-            "no bill tells the hours on demand."
+            "no bill shows the hours on demand."
         )
     else:
         lately = (
@@ -120,9 +120,9 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
         OFFERS.table(commitments.weighed, caption=caption),
         text(lately),
         quiet(
-            f"Rates: {'; '.join(sources)}. Node $/h spreads what is paid upfront over the term of"
-            " 8,760 hours a year, all of which are paid, used or not; from “breaks even at” on,"
-            " hours that run cost more on demand."
+            f"Rates: {'; '.join(sources)}. Node $/h spreads the upfront payment over the term:"
+            " 8,760 hours a year, all paid, used or not. Above “breaks even at”, running on"
+            " demand costs more."
         ),
     ]
 
@@ -242,19 +242,19 @@ def credits_card(
     tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme], today: date
 ) -> Card:
     """Draw the credits that were used, then the programmes that could be asked for."""
-    title, tone = "Programmes of AWS credits", Tone.INFO
+    title, tone = "AWS credit programs", Tone.INFO
     used: list[Block] = []
     if tally is not None:
         title = f"{amount_of(-tally.total.credits, tally)} of credits used, {period(tally.window)}"
         no_rate = text("Fewer than three settled days are billed, so there is no rate yet.")
         used = [Facts(tuple(money_facts(tally))), burn.block() if burn else no_rate]
         if burn and burn.gone_on:
-            title = f"{title}; gone about {burn.gone_on}"
+            title = f"{title}; used up about {burn.gone_on}"
 
     doubts = {"vendor claim": " AWS itself does not promise it: a vendor claim."}
     blocks = compose(
         used,
-        text(Strong("Programmes, as others describe them")),
+        text(Strong("Programs, as others describe them")),
         [
             text(
                 Strong(x.name),
@@ -264,7 +264,7 @@ def credits_card(
             for x in programmes
         ],
         quiet(
-            "Credits pay EC2 hours of trn types as well; AWS alone decides who gets them. "
+            "Credits also pay for EC2 hours of trn types; AWS alone decides who gets them. "
             "Net hides running costs: watch gross."
         ),
         tally is not None
@@ -305,7 +305,7 @@ def credits_card(
 
 @command(
     "credits",
-    "What credits paid, when they run out, and available credit programmes.",
+    "What credits paid, when they run out, and available credit programs.",
     needs=Needs.BILL,
     may=Needs.STATE,
     topic=Topic.COSTS,
@@ -418,23 +418,25 @@ def runway_card(runway: Runway, today: date) -> Card:
     buttons = Buttons((Button("Forecast", "forecast"), Button("Alerts", "alerts")))
     data, cash = {"runway": _RUNWAY.record(runway)}, usd(runway.cash)
     if runway.months is None:
-        sentence = text("Credits pay for the whole month as it is expected.")
+        sentence = text("Credits are expected to pay for the whole month.")
         return Card(f"{cash} is not touched", Tone.GOOD, (sentence, buttons), data)
 
     low, about_months, high = runway.months
     blocks = compose(
         text(
-            f"A month costs about {usd(runway.usd_per_month)}: {today:%B} as it is expected,"
-            f" amortised, with credits and tax. By its range {cash} lasts {low:.1f} to {high:.1f} months."
+            f"A month costs about {usd(runway.usd_per_month)}: the forecast of {today:%B},"
+            f" amortised,"
+            f" with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
         ),
         text(
-            f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste it would"
-            f" last {runway.without_waste:.1f} months"
+            f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste, it"
+            " would last"
+            f" {runway.without_waste:.1f} months"
             f" ({runway.without_waste - about_months:.1f} more)."
         )
         if runway.without_waste
         else None,
-        quiet("Every coming month is taken to cost what this one does; a pace, not a plan."),
+        quiet("Assumes that every month costs what this one does: a pace, not a plan."),
         buttons,
     )
     title = f"{cash} lasts more than {_FAR} months"
@@ -463,7 +465,7 @@ _FAR = 120
 def runway(
     ports: Ports,
     request: Request,
-    cash: Decimal = arg(None, "USD that are there to be spent"),
+    cash: Decimal = arg(None, "the cash to spend, in USD"),
 ) -> Card:
     """Divide what is there by what a month costs."""
     if not 0 < cash < 10**12:

@@ -154,13 +154,13 @@ def _share(row: GoodputRow) -> str:
 def goodput_words(total: GoodputRow) -> str:
     """Say in a sentence what share of the dollars was work, and what took most of the others."""
     kind, lost = _most_lost(total)
-    most = f", most of all else on {kind} ({usd(lost)})" if lost else ""
+    most = f", and most of the rest on {kind} ({usd(lost)})" if lost else ""
     unseen_usd = total.of(GoodputClass.NOT_SEEN)
     if not unseen_usd or total.goodput is None:
         return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
 
     return (
-        f"{_share(total)} of the {usd(total.seen_usd)} for Neuron nodes that metrics tell of went"
+        f"{_share(total)} of the {usd(total.seen_usd)} for Neuron nodes that metrics cover went"
         f" into work{most}; {usd(unseen_usd)} more was not seen."
     )
 
@@ -195,7 +195,7 @@ def goodput_card(answer: Goodput) -> Card:
             text(
                 f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what"
                 " kept the nodes from it"
-                + (f"; of {usd(unseen_usd)} no metric tells." if unseen_usd else ".")
+                + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
             ),
             _CLASSES.table(class_shares(total)),
             rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
@@ -262,9 +262,8 @@ def _notes(answer: Goodput) -> Iterator[Block]:
     committed = total.of(GoodputClass.COMMITTED_UNUSED)
     beside = " and the commitments that nothing used" if committed else ""
     yield detail(
-        f"The total is what the bill says ({line}){beside}; a class is an estimate: what each"
-        " node did, step by step, of what its day cost. Hours that an alert told as lost are its"
-        " cause's."
+        f"The total is billed ({line}){beside}; its split is an estimate, from what each node did,"
+        " step by step, and what its day cost. Hours that an alert counted as lost go to its cause."
     )
     if answer.read is None or answer.read.start > answer.window.start + _LATE:
         reach = (
@@ -354,7 +353,7 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
 
 @command(
     "goodput",
-    "Where each dollar of the Neuron nodes went: work, and what kept them from it.",
+    "Where each dollar spent on Neuron nodes went: into work, or into what kept them from it.",
     needs=Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     topic=Topic.COSTS,
     examples=("goodput 7d", "goodput 7d by team", "goodput last-week by node cluster=llama"),

@@ -146,7 +146,7 @@ class MonthEnd:
     filters: tuple[Filter, ...] = ()
     invoice: Invoice | None = None
     jumps: Decimal = Decimal(0)
-    """What open alerts of spending cost more by month end where they go on."""
+    """What open alerts of spending cost more by month end if they continue."""
 
 
 _INVOICE = Columns[Invoice](
@@ -193,15 +193,15 @@ def invoice_words(invoice: Invoice, nowcast: Nowcast) -> str:
     """Say what leaves in the month, and what of its cost is the month's."""
     net, month = about_in(invoice.net, nowcast.currency), f"{nowcast.month.start:%B}"
     share = about_in(nowcast.forecast, nowcast.currency)
-    return f"Invoice: about {net} leaves in {month}; {share} is {month}'s, amortised."
+    return f"Invoice: about {net} is due in {month}; {month}'s amortised cost is {share}."
 
 
 def jump_words(jumps: Decimal, nowcast: Nowcast) -> str:
     """Say what open alerts of spending add, as far as the bill does not hold it yet."""
     added, high = about_in(jumps, nowcast.currency), nowcast.forecast + jumps
-    lead = f"Open alerts of spending tell of {added} more by month end where they go on"
+    lead = f"Open spending alerts add {added} more by month end if they continue"
     if high <= nowcast.high:
-        return f"{lead}: the range holds it."
+        return f"{lead}: the range covers it."
     return f"{lead}: up to {about_in(high, nowcast.currency)}, beyond the range."
 
 
@@ -219,7 +219,8 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
 
 @command(
     "forecast",
-    "Where this month ends: spent so far, the forecast with its range, AWS's own, and last month.",
+    "Where this month will end: spent so far, the forecast with its range, AWS's own, and last"
+    " month.",
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
@@ -344,8 +345,8 @@ _ESTIMATE = Columns[Estimate](
     datum(
         "amortised_usd",
         lambda estimate: estimate.forecast,
-        "the forecast of the month's end as it was kept, or as it is made again from the "
-        "days that had settled by then",
+        "the forecast of the month's end as it was kept, or as it is recomputed from the days"
+        " that had settled by then",
     ),
     datum("low_usd", lambda estimate: estimate.low, "the low end of that forecast's range"),
     datum("high_usd", lambda estimate: estimate.high, "the high end of that forecast's range"),
@@ -379,10 +380,11 @@ _SO_FAR = Columns[SameHours](
     ),
 )
 _HOW = (
-    "The estimate is of the whole month's amortised cost, made about its middle from what was"
-    " billed before the day named; net is what the invoice says. Difference: final less"
-    " estimated. “again” stands where nobody asked then: the estimate is made from the figures"
-    " that the bill now has of the days before."
+    "The estimate is of the whole month's amortised cost, made around mid-month from what was"
+    " billed before the day shown"
+    "; net is what the invoice says. Difference: final less"
+    " estimated. “again”: no estimate was stored then, so it is recomputed from what the bill now"
+    " says of the days before."
 )
 
 
@@ -436,7 +438,7 @@ def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
             Column("month", lambda x: f"{x.month.start:%Y-%m}"),
             Column("estimate", lambda x: x.estimate and x.estimate.forecast, Unit(about)),
             Column("made", made),
-            Column("knew to", lambda x: x.estimate and x.estimate.settled, DAY),
+            Column("data until", lambda x: x.estimate and x.estimate.settled, DAY),
             Column("amortised", lambda x: f"{_mark(x)}{usd(x.money.amortised)}", NUMBER),
             Column("difference", _difference, NUMBER),
             Column("net", lambda x: f"{_mark(x)}{usd(x.money.net)}", NUMBER),
@@ -468,7 +470,7 @@ def _so_far(month: Window, estimate: Estimate, so_far: SameHours | None) -> str:
     """Say how much of the estimate of an open month was one, and how the days since compare."""
     name = f"{month.start:%B %Y} is not final."
     if estimate.settled is None or estimate.spent is None:
-        return f"{name} What its estimate of {day(estimate.at)} rests on was not kept."
+        return f"{name} What its estimate of {day(estimate.at)} was based on was not kept."
 
     knew = f"{usd(estimate.spent)} was billed before {day(estimate.settled)}"
     guess = about(estimate.forecast - estimate.spent)

@@ -219,9 +219,9 @@ def storage_card(
         else None,
     )
 
-    calm = f"No storage{where} stands unused"
+    calm = f"No storage{where} is unused"
     if not ranked and seen.because:
-        title = doubted(calm, "Which storage stands unused is not known", seen)
+        title = doubted(calm, "Which storage is unused is not known", seen)
         return Card(title, Tone.WARNING, (*unseen(seen), *used), data)
     if not ranked:
         nothing = text(
@@ -275,8 +275,8 @@ def unused_of(reading: Reading, pricing: Pricing) -> list[Unused]:
 
 @command(
     "storage",
-    "Unattached volumes and unused file systems with the monthly cost of each; S3 by bucket, its"
-    " requests apart; throughput of file systems against their limit.",
+    "Unattached volumes and unused file systems with the monthly cost of each; S3 by bucket, with"
+    " requests shown separately; throughput of file systems against their limit.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,

@@ -69,7 +69,7 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
     window = window_line(tally.window)
     buttons = [
         Button(f"By {name.replace('_', ' ')}", cost_line(window, [name], filters))
-        for name in other_groupings(tally, filters)[:3]
+        for name in other_groupings(tally, filters)
     ]
     if tally.by:
         dimension = tally.by[0]
@@ -78,7 +78,8 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
         if line:
             buttons.insert(0, Button(f"Only {largest[:40]}", line))
 
-    return buttons
+    # With the button of details they fill one line of a phone.
+    return buttons[:2]
 
 
 _COLOURS = 5
@@ -243,15 +244,15 @@ def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filte
     sentences = []
     if _is_apart(tally):
         sentences.append(
-            "Amortised spreads what was paid ahead over the hours that it covers; net is what this"
-            " time adds to the invoice, with credits, discounts and tax."
+            "Amortised spreads prepaid cost over the hours it covers; net is what this window"
+            " adds to the invoice, after credits, discounts and tax."
         )
     if over_time:
         step = over_time.by[0]
         first = min((row.key[step] for row in over_time.rows if row.estimated), default="")
         if first:
             since = clock(datetime.fromisoformat(first)) if "T" in first else short(first)
-            sentences.append(f"Estimated from {since} on: AWS still rewrites that.")
+            sentences.append(f"Estimated from {since} on; AWS may still rewrite it.")
 
     return [detail(" ".join(sentences))] if sentences else []
 
@@ -331,7 +332,8 @@ def _basis(nowcast: Nowcast) -> str:
         if nowcast.running_since
         else "",
         *(
-            f"; a commitment ends on {short(ends.isoformat())}, which adds {amount_in(usd, currency)}"
+            f"; a commitment ends on {short(ends.isoformat())}, which adds"
+            f" {amount_in(usd, currency)}"
             for ends, usd in sorted(nowcast.lapses.items())
         ),
     )
@@ -470,7 +472,7 @@ def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
         owners.append(f"{amount_of(hint.amortised, tally)} {hint.owner} ({hint.by}: {things})")
     hinted = "; ".join(few(owners, _MOST))
 
-    return [detail(f"Who may own what carries no team, as a hint: {hinted}.")]
+    return [detail(f"Likely owners of what has no team (a hint): {hinted}.")]
 
 
 def unused_of(rows: Sequence[Spend], tally: Tally) -> str:

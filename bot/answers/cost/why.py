@@ -138,7 +138,7 @@ CHANGE_FIGURES = {
 def why_cost(
     ports: Ports,
     request: Request,
-    window: Window = arg("7d", "which days; they are held against as many before"),
+    window: Window = arg("7d", "which days; they are compared with as many days before"),
     view: str = arg(
         "change",
         "the change against the time before, or the level that the cost is at and its parts",
@@ -332,7 +332,7 @@ _UNSETTLED = (
     "AWS may still rewrite these hours: the newest hours of a bill arrive late, so this is an"
     " estimate."
 )
-_HOW = "More hours count at the old rate, then other ways of buying, then other prices."
+_HOW = "Changes are split in this order: hours at the old rate, ways of buying, prices."
 
 
 def moved_words(change: CostChange) -> str:
@@ -363,7 +363,7 @@ def reason(driver: Driver) -> str:
     words = {
         DriverKind.HOURS: f"{'more' if grew else 'fewer'} hours of {what}",
         DriverKind.PRICE: f"price of {what}" if driver.rates else what,
-        DriverKind.PURCHASE: f"bought otherwise: {what}",
+        DriverKind.PURCHASE: f"bought differently: {what}",
         DriverKind.COMMITMENT: f"commitments for {what}" if driver.covered else what,
         DriverKind.NEW: f"new: {what}",
         DriverKind.ENDED: f"ended: {what}",
@@ -372,7 +372,7 @@ def reason(driver: Driver) -> str:
         DriverKind.USAGE: f"{'more' if grew else 'less'} {what}",
         DriverKind.CREDITS: "credits ended" if ended else "credits began" if began else credits,
         DriverKind.REFUND: f"refund or one-off credit: {what}",
-        DriverKind.TAX: "tax charged in one of the two spans alone" if began or ended else "tax",
+        DriverKind.TAX: "tax charged in only one of the two windows" if began or ended else "tax",
         DriverKind.DISCOUNTS: "discounts ended" if ended else "discounts began" if began else what,
         DriverKind.PREPAID: f"{'more' if grew else 'less'} paid ahead for {what}",
     }
@@ -415,13 +415,13 @@ def _history(ports: Ports, window: Window, labels: Labels) -> Sequence[Alert] | 
 def _alerts(alerts: Sequence[Alert] | None) -> list[Block]:
     """Name the alerts of that time, the dearest first."""
     if alerts is None:
-        return [quiet("Which alerts were open in this time is not known: no metrics were read.")]
+        return [quiet("Which alerts were open in this window is not known: no metrics were read.")]
     if not alerts:
-        return [quiet("No alert was open in this time.")]
+        return [quiet("No alert was open in this window.")]
     ranked = sorted(alerts, key=alert_words.worth, reverse=True)
     names = [f"{alert.cause.facts.words} · {alert_words.where(alert)}" for alert in ranked]
 
-    return [text(f"Alerts of this time: {'; '.join(few(names, _MOST_ALERTS))}.")]
+    return [text(f"Alerts in this window: {'; '.join(few(names, _MOST_ALERTS))}.")]
 
 
 def driver_data(driver: Driver) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
 
     return Chart(
         ChartKind.HEAT,
-        f"Utilization by hour{cut}: the stronger, the busier",
+        f"Utilization by hour{cut}: a stronger color is busier",
         "%",
         tuple(
             Series(name, row, line="" if name == "(no cluster)" else f"fleet {quote(name)}")
@@ -200,7 +200,8 @@ NODES = Columns[NodeRow](
     datum(
         "utilization_ratio",
         lambda row: row.used,
-        "mean of the node's accelerator utilization over the last hour; now, of one that does nothing",
+        "mean of the node's accelerator utilization over the last hour; now, of one that does"
+        " nothing",
         RATIO,
     ),
     datum(
@@ -327,9 +328,9 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
     per_hour = _sum(rows)
     data = {"nodes": NODES.data(rows), "usd_per_hour": per_hour}
 
-    calm, seen = f"No node stands idle{where}", coverage_of(reading)
+    calm, seen = f"No node is idle{where}", coverage_of(reading)
     if not rows and seen.because:
-        title = doubted(calm, "Which nodes stand idle is not known", seen)
+        title = doubted(calm, "Which nodes are idle is not known", seen)
         return Card(title, Tone.WARNING, unseen(seen), data | {"gaps": gaps(reading)})
     if not rows:
         working = text("Every running node works, compiles, or has just started.")

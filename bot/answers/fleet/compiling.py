@@ -48,12 +48,14 @@ from bot.ports import Ports
 
 _RETRY = (
     "Neuron caches an interrupted compile as failed and later skips it, unless"
-    " --retry_failed_compilation stands in NEURON_CC_FLAGS (Neuron's documentation of its"
+    " --retry_failed_compilation is in NEURON_CC_FLAGS"
+    " (Neuron's documentation of its"
     " persistent cache)."
 )
 _AGAIN = (
-    "These nodes compiled before and then worked: the cache went cold, likely by another batch"
-    " size, optimizer, compiler flag or compiler version, or it is not kept."
+    "These nodes compiled before and then worked: the cache missed, probably because the batch"
+    " size, optimizer, compiler flags or compiler version changed, or because the cache is not kept"
+    "."
 )
 _CACHE = (
     "a cache that all nodes share (NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS"
@@ -112,16 +114,17 @@ def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> It
     """
     if skipped := {x.instance for x in marks if x.mark is Mark.SKIPPED}:
         yield text(
-            f"{_nodes(skipped)} a graph that is cached as failed, says the log: add"
+            f"{_nodes(skipped)} a graph that is cached as failed, according to the log: add"
             " --retry_failed_compilation to NEURON_CC_FLAGS."
         )
     waiting = {x.instance for x in marks if x.mark is Mark.WAITING}
     # While something compiles, to wait for it is as it should be.
     if waiting and not any(note.batch.ending is Ending.GOING for note in notes):
         yield text(
-            f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none"
-            " is seen to: one that was killed may have left its lock; then remove the .lock"
-            " files in the compile cache."
+            f"{_nodes(waiting, 'wait')} for another process to compile, according to the log, and"
+            f" none is"
+            " compiling: a killed one may have left its lock. If so, remove the .lock files in"
+            " the compile cache."
         )
 
 
@@ -158,7 +161,7 @@ def compile_text(bill: CompileBill) -> Text:
     parts = (
         f"Compiling: {compiles} since {since}",
         f"{usd(bill.cut_usd)} of it cut off before anything executed" if bill.cut_usd else "",
-        f"{usd(bill.spared_usd)} of it could have been saved, had one node compiled for all"
+        f"{usd(bill.spared_usd)} of it would have been saved if one node had compiled for all"
         if bill.spared_usd
         else "",
         f"{counted(bill.unpriced, 'node')} without a known price" if bill.unpriced else "",
@@ -223,7 +226,8 @@ def _going(note: CompileNote, now: datetime) -> list[Block]:
     sentences = [f"{batch.nodes} nodes compile at the same time."]
     if note.sharing:
         sentences.append(
-            f"The log says that {note.sharing} of them compile a graph that another compiles too."
+            f"According to the log, {note.sharing} of them compile a graph that another compiles"
+            f" too."
         )
 
     return [*lines, quiet(" ".join((*sentences, f"Next time {advice}{spared}.")))]
@@ -259,8 +263,8 @@ _REMEDIES: Mapping[CacheMiss, str] = {
     CacheMiss.FLAGS: "the same graphs were compiled before with other flags: keep NEURON_CC_FLAGS"
     " the same on every start and node.",
     CacheMiss.NOT_SHARED: f"nodes compiled what others had compiled: use {_CACHE}.",
-    CacheMiss.NOT_KEPT: "nodes compiled the same graphs with the same flags again: the cache lies"
-    " on a disk that goes with the pod or node, or the compiler's version changed.",
+    CacheMiss.NOT_KEPT: "nodes compiled the same graphs with the same flags again: the cache is on a disk that is lost with the pod or node"
+    ", or the compiler's version changed.",
     CacheMiss.COLD: "jobs that ran before compiled again at their start. Which part of the key was"
     " missed (graph, flags, version, place) is in the compiler's log, which is not read here.",
     CacheMiss.UNKNOWN: "nodes that had compiled before, for the same job or for another one: tag"
@@ -309,7 +313,7 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
         "compiles": LEDGER.data(entries),
     }
     if not entries:
-        calm = text("No node was seen to compile.")
+        calm = text("No node was seen compiling.")
         return Card(f"No compile, {period(window)}", Tone.INFO, (calm,), data)
 
     by_miss: dict[CacheMiss, Decimal] = {}
@@ -376,8 +380,8 @@ def ledger_within(
 
 @command(
     "compiles",
-    "Every start that compiled, the dearest first: its cost, which part of the cache's key it most likely missed, and"
-    " how much of it was avoidable.",
+    "Every start that compiled, the most expensive first: its cost, the likely reason that the"
+    " cache missed, and how much was avoidable.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.COSTS,

@@ -247,7 +247,7 @@ _RATES = Columns[FaultRate](
     Column("faults", lambda x: x.faults, COUNT, "faults", "sum of its nodes' faults"),
     Column(
         "how often",
-        lambda x: x.between and f"one in {rounded_duration(x.between)} of a node",
+        lambda x: x.between and f"one every {rounded_duration(x.between)} per node",
         missing="none yet",
     ),
     datum("seconds_between", lambda x: x.between, "node-hours seen / faults", DURATION),
@@ -270,15 +270,15 @@ def faults_card(
     }
     if not faults:
         hours = sum(rate.node_hours for rate in rates)
-        calm = text(f"No node broke in {hours:,.0f} node-hours that were seen.")
+        calm = text(f"No node broke in {hours:,.0f} node-hours observed.")
         return Card(f"No faults of nodes, {period(window)}", Tone.GOOD, (calm,), data)
 
     lemons = [node for node in nodes if node.returned]
     named = ", ".join(f"{node.id} ({node.returned + 1} times)" for node in lemons[:3])
     blocks = compose(
         text(
-            f"{usd(total - restarts)} was lost while nodes were broken, {usd(restarts)} more to"
-            " restarts: work done again since the newest checkpoint, starting, compiling."
+            f"{usd(total - restarts)} was lost while nodes were broken, and {usd(restarts)} more"
+            " to restarts: repeating work since the newest checkpoint, starting, compiling."
         ),
         text(
             f"Broke again after a repair: {named}. A node that was only rebooted stays on its host;"
@@ -290,7 +290,7 @@ def faults_card(
         _RATES.table(rates, most=_MOST, caption="How often a node breaks"),
         quiet(
             "Estimates. A fault is an alert about broken hardware, or about a node that all others"
-            " wait for; of its cost each node that broke has an even part."
+            " wait for; its cost is split evenly among the nodes that broke."
         ),
         Buttons(
             (

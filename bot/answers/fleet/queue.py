@@ -119,20 +119,20 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
     read = duration_text(max((x.read for x in queues), default=timedelta()))
     blocks = compose(
         _QUEUES.table(queues) if queues else None,
-        _REFUSED.table(refused, caption="Refused for want of capacity, whichever cluster asked")
+        _REFUSED.table(refused, caption="Refused for lack of capacity, whichever cluster asked")
         if refused
         else None,
         not queues
         and text(
-            "No cluster tells how long its pods waited. Container Insights with enhanced "
-            "observability publishes it as pod_status_pending; the queue of Slurm is not read."
+            "No cluster reports how long its pods waited. Container Insights with enhanced "
+            "observability publishes it as pod_status_pending; Slurm's queue is not read."
         ),
         refused is None
-        and quiet("Refused launches are not read: CloudTrail tells them (docs/aws-reference.md)."),
+        and quiet("Refused launches are not read: CloudTrail lists them (docs/aws-reference.md)."),
         bool(queues)
         and quiet(
-            f"Read for {read}. Pods of every kind count, those that need no accelerator too. A wait"
-            " is seen at two readings at least: at one alone, a pod is starting."
+            f"Read for {read}. Pods of every kind count, those that need no accelerator too. A"
+            " wait counts from two readings on: at a single one, a pod is only starting."
         ),
         [Buttons((Button("Ways to capacity", f"capacity {name}"),)) for name in tried],
     )
@@ -143,7 +143,7 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
         parts.append(
             f"{counted(launches, 'launch', 'launches') if launches else 'no launch'} refused"
         )
-    title = "; ".join(parts) or "nothing tells how long jobs waited"
+    title = "; ".join(parts) or "no data on how long jobs waited"
     title = f"{title[0].upper()}{title[1:]} in {period(window)}"
     data = {
         "window": window,
@@ -172,11 +172,11 @@ def queue(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days"),
-    cluster: str = arg("", "one cluster alone", keyword=True),
+    cluster: str = arg("", "only this cluster", keyword=True),
 ) -> Card:
     """Count hours, not dollars: what people cost who wait is nobody's reading."""
     if window.start >= request.at:
-        raise WrongInput("Nothing has waited in a time to come; write a window that began.")
+        raise WrongInput("The window is in the future; write one that has begun.")
     reading = ports.world.source.read(request.at)
     refuse_unseen(cluster, reading)
     frame = reading.frame("cluster")

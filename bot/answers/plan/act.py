@@ -50,19 +50,19 @@ _SAVES = {ActionKind.DELETE: "saves up to, less what the snapshots cost"}
 _STEPPING = Lock()
 """Whoever presses, cancels or takes a step holds it: a lease lets its own process in twice."""
 _OFF = (
-    "The bot cannot change anything here: TRNBOT_ACT_ROLES names no role that may"
-    " (docs/acting.md says how to give it one)."
+    "The bot cannot change anything here: TRNBOT_ACT_ROLES names no role that allows it (see"
+    " docs/acting.md)."
 )
 _EFFECTS: Mapping[ActionKind, str] = {
-    ActionKind.STOP: "The instances stop and keep their EBS volumes. What lies on their local disks"
-    " and in their memory is gone, and capacity for them may be gone when they start again.",
-    ActionKind.SCALE: "EKS changes the group's desired size; its Auto Scaling group chooses which"
-    " nodes end.",
-    ActionKind.DELETE: "Each volume is deleted once a snapshot of it is whole; the snapshots stay,"
+    ActionKind.STOP: "The instances stop and keep their EBS volumes. Their local disks and"
+    " memory are lost, and there may be no capacity to start them again.",
+    ActionKind.SCALE: "EKS changes the group's desired size; its Auto Scaling group chooses"
+    " which nodes to terminate.",
+    ActionKind.DELETE: "Each volume is deleted once its snapshot is complete; the snapshots stay"
     " and are billed.",
-    ActionKind.CORDON: "Kubernetes places no new pod there; those that run go on. Nothing is"
-    " saved by it; the next job does not meet the node.",
-    ActionKind.NOTEBOOK: "The notebook stops and keeps its volume; what it holds in memory is gone.",
+    ActionKind.CORDON: "Kubernetes places no new pods there; running pods continue. This saves"
+    " nothing by itself: it keeps the next job off the node.",
+    ActionKind.NOTEBOOK: "The notebook stops and keeps its volume; what is in its memory is lost.",
 }
 
 
@@ -107,13 +107,13 @@ def action_card(
         facts.append((verb, f"{usd(abs(saved), digits=2)} an hour"))
     second = needs_second(action, second_usd)
     if may and second:
-        state = action.state.value if action.pressed else "two admins have to press"
+        state = action.state.value if action.pressed else "needs two admins"
         facts.append(("state", state))
     if action.pressed:
         facts.append(("pressed by", ", ".join(action.confirmed_by)))
-    note = "Nothing changes before an admin presses."
+    note = "Nothing changes until an admin presses Do it."
     if second:
-        note = f"From {usd(second_usd)} a month on, a second admin has to press as well."
+        note = f"From {usd(second_usd)} a month on, a second admin must press it too."
     committed = price is not None and saved > 0 and committed_words(price, price - saved)
 
     buttons = (
@@ -134,7 +134,7 @@ def action_card(
 
 
 def needs_second(action: Action, second_usd: Decimal) -> bool:
-    """Return whether two admins have to press: from that sum a month on, or where none is known.
+    """Return whether two admins must press: from that sum a month on, or where none is known.
 
     A cordon ends nothing.
     """
@@ -166,8 +166,8 @@ def progress_card(action: Action) -> Card:
 
 @command(
     "act",
-    "Prepare a change of the fleet that ends an alert or carries out a suggestion: what it would"
-    " do, to which things, for how many dollars; nothing changes before admins press.",
+    "Prepare a change to the fleet that ends an alert or carries out a suggestion: what it would"
+    " do, to what, and the dollars; nothing changes until admins press.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -205,7 +205,7 @@ def act(
         action = planner.of(ActionKind(what), names, size, named.get("region", ""))
     elif words:
         hint = nearest(what, list(ActionKind), most=9)
-        raise WrongInput(f"'{what}' is no kind of action{hint}.")
+        raise WrongInput(f"'{what}' is not a kind of action{hint}.")
     else:
         action = planner.of_alert(find_alert(ports, request, what))
 
@@ -221,7 +221,7 @@ def act(
 
 def _size(text: str) -> int:
     if not text.isdecimal() or len(text) > 4:
-        raise WrongInput(f"'{text}' is no number of nodes; write nodes=4.", "nodes")
+        raise WrongInput(f"'{text}' is not a number of nodes; write nodes=4.", "nodes")
     return int(text)
 
 
@@ -237,7 +237,7 @@ def _kept(ports: Ports, name: str) -> Action:
 
 @command(
     "act confirm",
-    "Do what was prepared; above a set sum two admins have to press.",
+    "Do what was prepared; above a set amount it takes two admins.",
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -253,7 +253,7 @@ def act_confirm(ports: Ports, request: Request, name: str = arg(None, "the actio
     if ports.world.actions is None:
         raise Unavailable(_OFF)
     if request.user.name == UNNAMED or request.user.id.startswith(PROGRAM):
-        raise NotAllowed("Who presses has to be known by name: sign in, or press in a chat.")
+        raise NotAllowed("Whoever presses must be known by name: sign in, or press in a chat.")
     with _alone(ports, name):
         action = _confirmed(ports, request, _kept(ports, name))
     if action.state is ActionState.CONFIRMED:
@@ -266,11 +266,11 @@ def _alone(ports: Ports, name: str) -> Iterator[None]:
     """Let nobody else press for, cancel or take a step of an action; raise `Unavailable` if one does."""
     outbox, lock = ports.stores.outbox, f"act {name}"
     if not _STEPPING.acquire(blocking=False):
-        raise Unavailable("Somebody else presses right now; 'act list' says what came of it.")
+        raise Unavailable("Somebody else has just pressed; 'act list' shows the outcome.")
     try:
         token = outbox.hold(lock)
         if not token:
-            raise Unavailable("Another process is at it; 'act list' says what came of it.")
+            raise Unavailable("Another process is doing it; 'act list' shows the outcome.")
         try:
             yield
         finally:
@@ -342,7 +342,7 @@ def refuse_same_person(action: Action, address: str, person: str) -> None:
     """
     for pressed, presser in zip_longest(action.pressed, action.people, fillvalue=""):
         if address == pressed or (person and person == presser):
-            raise NotAllowed("You pressed already; a second admin has to press as well.")
+            raise NotAllowed("You have pressed already; a second admin must press it too.")
         platforms = [x.partition(":")[0] for x in (pressed, address)]
         if platforms[0] != platforms[1] and not (person and presser):
             unknown = platforms[1] if presser else platforms[0]
@@ -362,7 +362,7 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
     assert ports.world.actions is not None
     patience = action.kind.patience
     if now - (action.began_at or now) > patience:
-        words = f"It was not seen to work within {duration_text(patience)}. {action.words}"
+        words = f"No effect was seen within {duration_text(patience)}. {action.words}"
         progress = Progress(ActionState.FAILED, words)
     else:
         try:
@@ -383,7 +383,7 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
 
 @command(
     "act cancel",
-    "Discard what was prepared; what is under way goes on.",
+    "Discard a prepared action; one that is under way continues.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("act cancel x1234abcd",),
@@ -405,7 +405,7 @@ def act_cancel(ports: Ports, request: Request, name: str = arg(None, "the action
 
 @command(
     "act show",
-    "One action as it was prepared: its things, its dollars, who pressed.",
+    "One action: what it changes, its dollars, and who pressed.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("act show x1234abcd",),
@@ -422,7 +422,7 @@ def act_show(ports: Ports, request: Request, name: str = arg(None, "the action's
 
 @command(
     "act list",
-    "What the bot changed or was asked to, who pressed, and whether it worked.",
+    "What the bot changed or was asked to change, who pressed, and whether it worked.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("act list",),
@@ -438,7 +438,7 @@ def act_list(ports: Ports, request: Request) -> Card:
     blocks = compose(
         COLUMNS.table(actions, most=20) if actions else text("Nobody has prepared one."),
         quiet(_OFF) if ports.world.actions is None else None,
-        Buttons(tuple(Button(f"Look: {x.title}", f"act show {x.id}") for x in waiting[:3]))
+        Buttons(tuple(Button(f"Show: {x.title}", f"act show {x.id}") for x in waiting[:3]))
         if waiting
         else None,
     )

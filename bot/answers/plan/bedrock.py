@@ -46,7 +46,7 @@ def token_cost(used: Sequence[ClusterUse], cluster: str, tokens_per_second: Deci
     if use is None:
         raise no_cluster(cluster, sorted({x.cluster for x in used} - {""}))
     if use.price is None:
-        raise WrongInput(f"No price is known of {use.type.name}, which {cluster} runs.")
+        raise WrongInput(f"No price is known for {use.type.name}, which {cluster} runs.")
     hour = use.price.usd_per_hour * use.nodes
     per_hour = tokens_per_second * HOUR_S
     usd_per_million = cents(hour / per_hour * MILLION) if per_hour else None
@@ -132,7 +132,7 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
         Columns(*(OFFERS.drawn if here else OFFERS.drawn[:-1])).table(offers),
         quiet(
             f"USD a million tokens, on demand; together, {ratio * 100:.0f} % of them are written"
-            " (output= sets it). A model that two sources price differently stands in two rows."
+            " (output= sets it). A model that two sources price differently is listed twice."
         ),
         quiet(f"Prices: {'; '.join(sources)}."),
         note_lines(notes, today),
@@ -152,10 +152,10 @@ def _title(offers: Sequence[TokenOffer], here: TokenCost | None) -> str:
     prices = sorted({x.usd_per_million for x in offers})
     span = " to ".join(usd(x, digits=2) for x in dict.fromkeys((prices[0], prices[-1])))
     if here is None:
-        return f"Bedrock asks {span} a million tokens"
+        return f"Bedrock charges {span} a million tokens"
     if here.usd_per_million is None or here.run:
         hour = usd(here.usd_per_hour)
-        return f"{here.cluster} costs {hour} an hour; Bedrock asks {span} a million tokens"
+        return f"{here.cluster} costs {hour} an hour; Bedrock charges {span} a million tokens"
     verdict = "it depends on the model"
     if here.usd_per_million < prices[0]:
         verdict = f"{here.cluster} is cheaper"
@@ -171,7 +171,8 @@ def _title(offers: Sequence[TokenOffer], here: TokenCost | None) -> str:
 
 @command(
     "bedrock",
-    "Tokens of a cluster beside Bedrock's prices, and from which load serving them yourself pays.",
+    "What a cluster's tokens cost against Bedrock's prices, and the load from which serving them"
+    " yourself pays.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.PLANS,

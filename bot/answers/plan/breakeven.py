@@ -26,7 +26,7 @@ ENGINEER_USD_A_YEAR = Decimal(200_000)
 class Porting:
     """State a port.
 
-    Engineer-months, USD of an engineer a year, the cost of compiling anew, and the GPU bill it
+    Engineer-months, USD of an engineer a year, the cost of recompiling, and the GPU bill it
     would cut.
     """
 
@@ -42,7 +42,7 @@ class Porting:
 
     @property
     def cost(self) -> Decimal:
-        """Return the cost of the port in USD, compiling anew included."""
+        """Return the cost of the port in USD, recompiling included."""
         return cents(self.months * self.usd_per_year / 12 + self.recompile_usd)
 
 
@@ -147,7 +147,7 @@ def breakeven_card(
     work = f"{_spelled(port.months, 'engineer-month')} at {usd(port.usd_per_year)} a year"
     facts = {
         "port": f"{usd(port.cost)} ({work})",
-        "compiling anew": usd(port.recompile_usd) if port.recompile_usd else "",
+        "recompiling": usd(port.recompile_usd) if port.recompile_usd else "",
         "GPU bill": f"{usd(port.bill_usd)} a {unit}",
     }
     table = Columns[Payback](
@@ -159,7 +159,7 @@ def breakeven_card(
         ),
         Column(f"saved a {unit}", lambda payback: payback.saved_each, USD, key="saved_usd"),
         Column(
-            "pays after",
+            "pays back after",
             lambda payback: payback.periods,
             Unit(lambda periods: _spelled(periods, unit)),
             key="pays_after",
@@ -231,7 +231,7 @@ STACKS = {
         "breakeven 12500 saving=40% months=3 runs=1",
     ),
     figures={
-        "port_usd": "engineer-months x USD a year / 12 + compiling anew",
+        "port_usd": "engineer-months x USD a year / 12 + recompiling",
         "engineer_months": "as typed, else those of the stated effort",
         "bill_usd": "as typed",
         "runs": "as typed",

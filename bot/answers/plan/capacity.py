@@ -280,7 +280,7 @@ def quota(
     ports: Ports,
     request: Request,
     instance_type: str = arg("", "show how many more instances of this type fit"),
-    nodes: int = arg("0", "say whether so many more fit", keyword=True),
+    nodes: int = arg("0", "check whether this many more fit", keyword=True),
 ) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
     if not 0 <= nodes <= 100_000:
@@ -369,7 +369,7 @@ class Refused:
         span = f"within {rounded_duration(LOOKED)}"
         if not self.zones:
             return quiet(
-                f"No request for {self.instance_type} was refused for want of capacity {span}"
+                f"No request for {self.instance_type} was refused for lack of capacity {span}"
                 f" ({_TRAIL})."
             )
 
@@ -382,7 +382,7 @@ class Refused:
 
         total = counted(sum(zone.refused for zone in self.zones), "request")
         places = few(places, _MOST_ZONES, "zone")
-        words = f" for want of capacity {span}: {'; '.join(places)} ({_TRAIL})."
+        words = f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL})."
 
         return text(Strong(f"{total} refused"), words)
 
@@ -513,7 +513,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
         ),
         **OFFERS.sources("offers"),
         "refused/*": (
-            "count of the requests that were refused for want of capacity within 7 days, by"
+            "count of the requests that were refused for lack of capacity within 7 days, by"
             " CloudTrail"
         ),
     },

@@ -111,7 +111,7 @@ Types = Mapping[str, InstanceType]
 class SpeedRange:
     """Hold the work of one new node as a multiple of one of today's.
 
-    The slowest, middle and fastest voice.
+    The slowest, middle and fastest source.
     """
 
     low: float
@@ -169,7 +169,7 @@ class Option:
 
     @property
     def nodes(self) -> str:
-        """Write how many nodes it takes: `8`, or `6-12` from the fastest to the slowest voice."""
+        """Write how many nodes it takes: `8`, or `6-12` from the fastest to the slowest source."""
         slowest, _, fastest = self.scenarios
         return "-".join(dict.fromkeys((f"{fastest.nodes}", f"{slowest.nodes}")))
 

@@ -192,16 +192,13 @@ def verdict_card(
     cheaper: Cheaper | None = None,
 ) -> Card:
     """Draw the advice; every reason carries its source."""
-    rule = (
-        f"{LEAST} or more points favour Trainium, {-LEAST} or fewer GPUs, anything between them"
-        " both"
-    )
+    rule = f"{LEAST} or more points favor Trainium, {-LEAST} or fewer GPUs, anything between, both"
     summary = (
         f"{advice.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on"
         " both gives the answer."
     )
     if cheaper and cheaper.measured:
-        summary = f"{advice.points:+d} points: {rule}. What your own runs cost decides over them."
+        summary = f"{advice.points:+d} points: {rule}. What your own runs cost outweighs them."
     reasons = Columns[AnswerReason](
         Column("points", lambda reason: f"{reason.points:+d}" if reason.points else "0", NUMBER),
         Column("question", lambda reason: reason.question.key.replace("_", " ")),
@@ -299,7 +296,7 @@ def decide(
     gnn: bool | None = arg("", "a graph neural network?", keyword=True),
     moe: bool | None = arg("", "experts routed dynamically?", keyword=True),
     cuda_only: bool | None = arg("", "CUDA-only libraries?", keyword=True),
-    fastest: bool | None = arg("", "one run as fast as can be, at any cost?", keyword=True),
+    fastest: bool | None = arg("", "one run as fast as possible, at any cost?", keyword=True),
     on_aws: bool | None = arg("", "stays on AWS, with help for the port?", keyword=True),
     parameters: str = arg("", "how many parameters, such as 7B", keyword=True),
 ) -> Card:

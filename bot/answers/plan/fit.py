@@ -209,7 +209,7 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
         Column("FP8 adds at most", fit.fp8_most, _TIMES),
     )
     assumed = (
-        "" if fit.precision else "No metric tells the precision: BF16 is assumed (precision=).",
+        "" if fit.precision else "No metric shows the precision: BF16 is assumed (precision=).",
         "Nor the share of matmuls: neuron-profile shows it (matmul=70)."
         if fit.matmul is None
         else "",

@@ -132,7 +132,7 @@ def migration_card(
             basis = "an assumption, as long as compiling.grace allows"
         length = f"{scenario.nodes} nodes for {recompile.hours * 60:.0f} min, {basis}"
         recompiling = (
-            f"Compiling anew once: about {usd(recompile.usd(scenario))} ({length});"
+            f"Recompiling once: about {usd(recompile.usd(scenario))} ({length});"
             " compiled artifacts do not move to another family, nor to another compiler version."
             " Compile on one node first (neuron_parallel_compile), and the others wait for nothing."
         )
@@ -152,7 +152,8 @@ def migration_card(
         ),
         [
             quiet(
-                f"Not used, as your own runs tell: {voice.factor:.2f}x, {voice.kind}: {voice.says}."
+                f"Not used, because your own runs measured it: {voice.factor:.2f}x, {voice.kind}:"
+                f" {voice.says}."
             )
             for voice in speeds.unused
         ],
@@ -191,7 +192,7 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
     move, price = moves[0], migration.standing.price
     if price and move.price.market is not price.market:
         sentences.append(
-            "A part of the difference to today is how the hour is bought, not the chip."
+            "Part of the difference from today is how the hour is bought, not the chip."
         )
 
     if stays and stays[0].middle < min(1.0, move.middle):
@@ -287,9 +288,9 @@ def _chart(migration: Migration) -> Chart:
 
 def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
     """Say at each speed-up when a port has paid for itself."""
-    names = ["slowest voice", "middle", "fastest voice"]
+    names = ["slowest source", "middle", "fastest source"]
     if len(migration.speeds.voices) == 1:
-        names = ["the one voice"]
+        names = ["the only source"]
 
     def payoff(scenario: SpeedScenario) -> str | None:
         paid = port_usd + (migration.recompile.usd(scenario) if migration.recompile else 0)
@@ -298,11 +299,11 @@ def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
             return None
         return f"{hours:,.0f} hours ({hours / 24:,.0f} days) of today's work"
 
-    counted = ", compiling anew counted" if migration.recompile else ""
+    counted = ", recompiling included" if migration.recompile else ""
 
     return Columns[tuple[str, SpeedScenario]](
         Column("speed-up", lambda row: f"{row[1].speedup:.1f}x, {row[0]}"),
-        Column("pays after", lambda row: payoff(row[1]), missing="never"),
+        Column("pays back after", lambda row: payoff(row[1]), missing="never"),
     ).table(
         list(zip(names, migration.moves()[0].scenarios, strict=False)),
         caption=f"When {usd(port_usd)} of porting pays{counted}",

@@ -50,7 +50,7 @@ class Planner:
         if kind is None:
             ways = ", ".join(str(cause) for cause in Cause if cause.facts.action)
             raise WrongInput(
-                f"Nothing that the bot may do ends '{alert.cause.facts.words}'; it acts on: {ways}."
+                f"The bot has no action for '{alert.cause.facts.words}'; it has one for: {ways}."
             )
         if kind is ActionKind.CORDON:
             return self.of(kind, (anomaly.suspect,) if anomaly.suspect else anomaly.things)
@@ -59,11 +59,11 @@ class Planner:
 
         rows = [row for row in self._nodes if row.instance.id in anomaly.things and row.free]
         if not rows:
-            raise WrongInput("All nodes of the alert work again: there is nothing to stop.")
+            raise WrongInput("All nodes of the alert are working again: there is nothing to stop.")
         groups = {(_group_of(row), row.instance.labels.region) for row in rows}
         if len(groups) > 1:
             raise WrongInput(
-                "The alert's nodes are of several node groups: name them, by 'act stop' or"
+                "The alert's nodes belong to several node groups: name them with 'act stop' or"
                 " 'act scale'."
             )
         ((group, region),) = groups
@@ -96,19 +96,20 @@ class Planner:
             node = row.instance
             if not row.free or row.state is not NodeState.IDLE:
                 raise WrongInput(
-                    f"{node.id} works, or may work ({row.state}): nothing was prepared."
+                    f"{node.id} is working, or may be ({row.state}): nothing was prepared."
                 )
             if node.id in muted:
                 raise WrongInput(
-                    f"The alert about {node.id} is muted ({muted[node.id]}): it may wait for"
-                    " something. 'silences' lists who muted what."
+                    f"The alert about {node.id} is muted ({muted[node.id]}): it may be waiting on"
+                    " purpose. 'silences' lists who muted what."
                 )
             if node.node_group or ((by := node.launched_by) and by.kind is LauncherKind.MACHINE):
                 group = _group_of(row)
                 way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
                 raise WrongInput(
-                    f"{node.id} was launched by {node.launched_by or group}, which would start"
-                    f" another one; {way}."
+                    f"{node.id} was launched by {node.launched_by or group}, which would start a"
+                    " replacement;"
+                    f" {way}."
                 )
             if node.market is Market.SPOT:
                 raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
@@ -153,7 +154,7 @@ class Planner:
             hint = nearest(
                 name, [path for path, *_ in groups], most=8, otherwise="write CLUSTER/GROUP"
             )
-            raise WrongInput(f"No managed node group of EKS is called '{name}'{hint}.")
+            raise WrongInput(f"No EKS managed node group is called '{name}'{hint}.")
         if len(fitting) > 1:
             places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
             raise WrongInput(f"'{name}' is in several places ({places}); add region=.", "region")
@@ -179,7 +180,7 @@ class Planner:
             first = f"{working[0]} for one" if working else f"{unknown} are not known by name"
             raise WrongInput(
                 f"{counted(len(working) + unknown, 'node')} of {name} may work ({first}), and its"
-                " Auto Scaling group would choose which end: nothing was prepared."
+                " Auto Scaling group would choose which to terminate: nothing was prepared."
             )
         # Priced by the mean of the nodes it has, since nobody knows which end.
         fewer, (price, saved) = desired - size, self._mean(rows)
@@ -197,13 +198,13 @@ class Planner:
                 raise WrongInput(f"{name} is a file system, and the bot deletes none.")
             if name not in unused:
                 hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
-                raise WrongInput(f"'{name}' is no volume that nobody uses{hint}.")
+                raise WrongInput(f"'{name}' is not an unused volume{hint}.")
             tags = unused[name].thing.tags
             self._refuse_spared(name, unused[name].thing.labels, tags)
             claims = _CLAIMS & tags.keys()
             if claims:
                 raise WrongInput(
-                    f"{name} belongs to a volume claim of Kubernetes (tag {min(claims)}): delete"
+                    f"{name} belongs to a Kubernetes volume claim (tag {min(claims)}): delete"
                     " the claim there."
                 )
             if unused[name].since > self._request.at - waits:
@@ -260,7 +261,7 @@ class Planner:
         for name in targets:
             if name not in rows:
                 hint = nearest(name, rows, most=0, otherwise="'fleet' lists them")
-                raise WrongInput(f"No node that runs is called '{name}'{hint}.")
+                raise WrongInput(f"No running node is called '{name}'{hint}.")
         return [rows[name] for name in targets]
 
     def _of_group(self, name: str, place: Labels) -> list[NodeRow]:

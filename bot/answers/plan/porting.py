@@ -173,7 +173,7 @@ def code_card(texts: Mapping[str, str], claims: Claims) -> Card:
         try:
             found += findings(file, code, claims.code, claims.packages)
         except (SyntaxError, ValueError, RecursionError) as error:
-            unread.append(f"{file} is no Python: {error}")
+            unread.append(f"{file} is not Python: {error}")
 
     lines = len({(finding.file, finding.line) for finding in found})
     verb = "has" if lines <= 1 else "have"

@@ -114,8 +114,8 @@ def read_launch(source: str) -> Launch:
         launch = _kubernetes(source)
     if not launch.asks:
         raise WrongInput(
-            "The file asks for no accelerated node: a pod names aws.amazon.com/neuron or a node"
-            " selector, a Slurm script --nodes and --constraint, a plan new instances."
+            "The file asks for no accelerated node. A pod asks by aws.amazon.com/neuron or a node"
+            " selector, a Slurm script by --nodes and --constraint, a plan by new instances."
         )
 
     return launch
@@ -136,7 +136,7 @@ def _slurm(source: str) -> Launch:
     # `--nodes=4-8` may take eight.
     nodes = options.get("--nodes", "1").partition("-")[2] or options.get("--nodes", "1")
     if not nodes.isdecimal() or not 0 < int(nodes) <= 100_000:
-        raise WrongInput(f"'--nodes={nodes[:20]}' is no number of nodes.")
+        raise WrongInput(f"'--nodes={nodes[:20]}' is not a number of nodes.")
     limit = None
     if match := _SLURM_TIME.fullmatch(options.get("--time", "")):
         days, first, second, third = (int(part) if part else 0 for part in match.groups())
@@ -158,7 +158,7 @@ def _terraform(source: str) -> Launch:
     try:
         changes = json.loads(source)["resource_changes"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
-        raise WrongInput("The plan is no JSON; write it by 'terraform show -json'.") from error
+        raise WrongInput("The plan is not JSON; write it with 'terraform show -json'.") from error
     added: Counter[tuple[str, Market]] = Counter()
     for change in changes if isinstance(changes, list) else ():
         paths = TERRAFORM.get(str(change.get("type"))) if isinstance(change, dict) else None
@@ -198,7 +198,7 @@ def _kubernetes(source: str) -> Launch:
         documents = [x for x in yaml.safe_load_all(source) if isinstance(x, dict)]
     except (yaml.YAMLError, RecursionError) as error:
         raise WrongInput(
-            "The file is no Kubernetes manifest, no Slurm script (#SBATCH) and no Terraform plan"
+            "The file is not a Kubernetes manifest, a Slurm script (#SBATCH) or a Terraform plan"
             " (terraform show -json)."
         ) from error
     asks: list[Ask] = []
@@ -237,7 +237,7 @@ def _parts(document: object) -> Iterator[tuple[dict[str, Any], tuple[dict[str, A
         if len(above) < _DEPTH:
             below = (*above, part) if isinstance(part, dict) else above
             stack += [(x, below) for x in reversed(list(inner)) if isinstance(x, (dict, list))]
-    raise WrongInput(f"The file has more than {_VISITS:,} parts; name the one of the job.")
+    raise WrongInput(f"The file has more than {_VISITS:,} parts; give only the job's.")
 
 
 def _pods(document: object) -> Iterator[tuple[dict[str, Any], int]]:
@@ -367,8 +367,8 @@ def preflight_card(
         CHECKS.table(sorted(checks, key=lambda check: check.ok)),
         cheaper,
         quiet(
-            "Prices are estimates of nodes alone, without storage and transfer. Nothing is started"
-            " and nothing is asked of AWS for it."
+            "Prices are estimates of nodes alone, without storage and transfer. Nothing is"
+            " started, and AWS is not asked."
         ),
         Buttons(
             tuple(
@@ -409,12 +409,12 @@ def _checks(
             if quota.counts(kind) and (quota.market is Market.SPOT) is (market is Market.SPOT)
         ]
         if market is Market.CAPACITY_BLOCK:
-            yield PreflightCheck("quota", True, "a Capacity Block counts against none")
+            yield PreflightCheck("quota", True, "a Capacity Block counts against no quota")
         elif quotas:
             tone, says = launch_verdict(quotas, reading.inventory.types, kind, nodes)
             yield PreflightCheck("quota", tone is Tone.GOOD, says)
         else:
-            yield PreflightCheck("quota", True, f"no quota of {kind} is known here")
+            yield PreflightCheck("quota", True, f"no quota for {kind} is known here")
 
         refused = refused_of(reading, kind).zones
         if refused:
@@ -432,10 +432,10 @@ def _checks(
         if not launch.cache:
             says = "no cache is named: every node compiles; set NEURON_COMPILE_CACHE_URL"
         elif local:
-            says += ", which goes with the node"
+            says += ", which is lost with the node"
         yield PreflightCheck("compile cache", bool(launch.cache) and not local, says)
     if unpriced := sorted({part.ask.instance_type for part in parts if part.price is None}):
-        yield PreflightCheck("price", False, f"no price is known of {', '.join(unpriced)}")
+        yield PreflightCheck("price", False, f"no price is known for {', '.join(unpriced)}")
 
 
 def _length(
@@ -459,7 +459,7 @@ def _length(
         hours = hours or tokens * 10**9 / (a_node_hour * nodes)
 
     if hours and limit and hours > limit:
-        says = f"it needs {hours:,.1f} hours and is ended after {limit:,.1f} by its own limit"
+        says = f"it needs {hours:,.1f} hours, and its own limit ends it after {limit:,.1f}"
         return hours, PreflightCheck("length", False, says)
     if hours:
         by = f" for {tokens:,} billion tokens at the speed of {run}" if run else " as typed"
@@ -488,15 +488,16 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
 
     return text(
         Strong(f"{100 * share:.0f} % less"),
-        f" for {part.ask.instance_type} as {best.market.value}: {usd(best.usd_per_hour)} a node-hour"
+        f" for {part.ask.instance_type} as {best.market.value}: {usd(best.usd_per_hour)} a"
+        " node-hour"
         f" in {best.region} ({best.basis} of {best.asof}){sure}.",
     )
 
 
 @command(
     "preflight",
-    "Read a job before it starts (Kubernetes manifest, Slurm script, Terraform plan): its price,"
-    " quota, capacity, compile cache, and cheaper ways.",
+    "Check a job before it starts (Kubernetes manifest, Slurm script, Terraform plan): its price,"
+    " quota, capacity, compile cache, and cheaper ways to run it.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -518,7 +519,7 @@ def preflight(
     type_: str = arg("", "the instance type where the file names none", keyword=True),
     region: str = arg("", "where prices are looked up first", keyword=True),
     tokens: Decimal = arg("0", "tokens to train on, in billions, with run=", keyword=True),
-    run: str = arg("", "a run whose measured speed a node holds here too", keyword=True),
+    run: str = arg("", "a run whose measured speed per node is assumed here too", keyword=True),
 ) -> Card:
     """Price the nodes that a file asks for, and hold them against quota, refusals and settings."""
     refuse(
@@ -535,7 +536,7 @@ def preflight(
     default = known_type(type_, types).name if type_ else ""
     if request.surface != "terminal":
         raise WrongInput(
-            f"'{path[:60]}' is read in a terminal alone; write there 'trnbot preflight"
+            f"'{path[:60]}' can only be read in a terminal; write there 'trnbot preflight"
             f" {path[:60]}'."
         )
     launch = read_launch(ports.site.files.text(path, request))

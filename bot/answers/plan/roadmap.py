@@ -136,8 +136,8 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
     today_tflops, later_tflops = (_tflops(chip, terms.precision) for chip in (now, later))
     if comparison.most_price_ratio <= 0:
         verdict = (
-            f"The delay alone costs more than all the work: waiting for {later.name} pays at no"
-            " price."
+            f"The delay alone costs more than all the work: waiting for {later.name} does not pay"
+            " at any price."
         )
     else:
         verdict = (
@@ -146,10 +146,10 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         )
 
     if comparison.speedup < NO_FASTER:
-        title = f"Train now: in {name} {later.name} is no faster a chip"
+        title = f"Train now: in {name} a {later.name} chip is no faster"
     else:
         way = "Waiting" if comparison.waits else "Training now"
-        title = f"{way} costs less, were {later.name} no dearer an hour"
+        title = f"{way} costs less, if {later.name} costs no more an hour"
 
     columns = Columns[tuple[str, Decimal, Decimal, Decimal | None]](
         Column("way", lambda way: way[0]),
@@ -336,7 +336,7 @@ def managed_words(managed: Sequence[Price], prices: Sequence[Price]) -> str:
     price, plain = pairs[0]
     more = growth(price.usd_per_hour / plain.usd_per_hour - 1)
     return (
-        f"SageMaker asks {usd(price.usd_per_hour, digits=2)} an hour in {price.region} for"
+        f"SageMaker charges {usd(price.usd_per_hour, digits=2)} an hour in {price.region} for"
         f" {price.instance_type}, {more} more than EC2's {usd(plain.usd_per_hour, digits=2)}"
         f" ({price.asof}, {price.source}); HyperPod's list is not known here, its billed hours are."
     )

@@ -450,7 +450,7 @@ def spot_card(answer: SpotAnswer) -> Card:
         ),
         Columns(Column("$ an hour", lambda x: x.zone.zone), *_PRICES.columns, age).table(
             answer.offers[:_MOST],
-            caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last"
+            caption=f"Prices weighted by how long they lasted, {period(answer.window)}; age = since the last"
             " change",
         ),
         Columns[Crossing](Column("cap", lambda crossing: crossings[crossing]), *CAPS.drawn).table(

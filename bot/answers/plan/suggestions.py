@@ -671,8 +671,8 @@ def suggestions_card(seen: Suggestions) -> Card:
         listed or text("Nothing that is known here would save enough to be worth a change."),
         _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
         quiet(
-            "Estimates, of list or billed prices; never part of an alert. 'Not again' keeps one away"
-            " for good, 'Done' compares what it promised with what could still be saved."
+            "Estimates, from list or billed prices; never part of an alert. 'Not again' dismisses"
+            " one for good; 'Done' compares its promise with what could still be saved."
         ),
     )
     title = "No suggestion"
@@ -714,7 +714,7 @@ def suggestion_card(suggestion: Suggestion) -> Card:
 
 @command(
     "suggestions",
-    "Changes that would save money and that nobody asked about, the dearest first.",
+    "Changes that would save money, the largest saving first.",
     needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -733,7 +733,7 @@ def suggestions(ports: Ports, request: Request) -> Card:
 
 @command(
     "suggestions show",
-    "One suggestion with its arithmetic, and what it rests on.",
+    "One suggestion, with its arithmetic and its assumptions.",
     needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -788,7 +788,7 @@ def _decide(ports: Ports, request: Request, name: str, verdict: Verdict, note: s
 
 @command(
     "suggestions decline",
-    "Keep a suggestion from coming again, with a reason.",
+    "Dismiss a suggestion for good, with a reason.",
     needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -808,7 +808,7 @@ def suggestions_decline(
 
 @command(
     "suggestions done",
-    "Say that a suggestion was followed: what it saves is compared with what it promised.",
+    "Mark a suggestion as followed: its saving is compared with its promise.",
     needs=Needs.METRICS | Needs.STATE | Needs.DETECTOR,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -825,7 +825,7 @@ def suggestions_done(
 
 @command(
     "suggestions reopen",
-    "Take back the decision about a suggestion.",
+    "Withdraw the decision on a suggestion.",
     needs=Needs.STATE,
     topic=Topic.PLANS,
     examples=("suggestions reopen s1234abcd",),
@@ -839,7 +839,7 @@ def suggestions_reopen(
     documents = ports.stores.documents
     decision = VERDICTS.get(documents, name)
     if decision is None:
-        raise WrongInput(f"Nobody decided about '{name}'; 'suggestions' lists the decisions.")
+        raise WrongInput(f"Nobody has decided on '{name}'; 'suggestions' lists the decisions.")
     VERDICTS.drop(documents, name)
     blocks = (text(f"{decision.todo}."),)
     return Card("Suggested again", Tone.GOOD, blocks, {"id": name}, public=True)

@@ -181,7 +181,7 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
             side, against, ratios = old, new, sorted(1 / ratio for ratio in ratios)
         span = percents(ratios[0], ratios[-1])
         verdict += (
-            f" That is of the hours alone: {work.months} months with egress, compiling and"
+            f" That is for the hours alone: {work.months} months with egress, compiling and"
             f" engineering on {side} cost {span} of {against}'s"
         )
         if judged.cheaper == new and any(option.total >= base.total for option in moved):
@@ -207,7 +207,10 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
                 for x in speeds.voices
             ],
             [
-                quiet(f"Not used, as your own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
+                quiet(
+                    f"Not used, because your own runs measured it: {x.factor:.2f}x, {x.kind}:"
+                    f" {x.says}."
+                )
                 for x in speeds.unused
             ],
             quiet(comparison.port),
@@ -326,7 +329,7 @@ def _port(
 ) -> tuple[Decimal, str]:
     """Return the cost of porting and a sentence that founds it."""
     if engineering_usd is not None:
-        return engineering_usd, f"Engineering: {usd(engineering_usd)}, as you say."
+        return engineering_usd, f"Engineering: {usd(engineering_usd)}, as typed."
 
     # Between two Neuron types, or two GPUs, there is nothing to port.
     if first.has_neuron == second.has_neuron:

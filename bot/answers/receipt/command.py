@@ -173,7 +173,7 @@ _FILE = re.compile(r"\S*(?:/|\.json$)\S*")
 
 @command(
     "receipt",
-    "How each number of an answer came about: what was asked, prices, formula, age of the data.",
+    "Where each number of an answer comes from: what was asked, prices, formula, age of the data.",
     needs=Needs.SOURCE,
     may=_WATCHED,
     topic=Topic.COSTS,
@@ -193,7 +193,7 @@ async def receipt(
 
 @command(
     "verify",
-    "Make the numbers of an answer again from the same data, and list those that differ.",
+    "Recompute an answer's numbers from the same data, and list those that differ.",
     needs=Needs.SOURCE,
     may=_WATCHED,
     topic=Topic.COSTS,

@@ -38,7 +38,7 @@ from bot.model.spend import Money, Tally
 from bot.ports import Billing
 
 UNSTATED = "no formula is stated for it"
-DRAWN = "stands on the card alone, rounded for reading"
+DRAWN = "is only on the card, rounded for reading"
 """The formula of an amount on a card that is neither a number of its data nor a sum of them."""
 MEASURES = ("gross", "discounts", "credits", "tax", "net", "amortised")
 _MILLIONTH = Decimal("0.000001")

@@ -132,7 +132,7 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
         " included."
     )
     if costed.unpriced:
-        basis += f" {counted(costed.unpriced, 'node')} without a known price are left out."
+        basis += f" Left out: {counted(costed.unpriced, 'node')} without a known price."
 
     return Card(
         title,
@@ -336,7 +336,7 @@ def _difference_cells(difference: Difference | None, write: Callable[[float], st
 
 def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
     if equal_loss is None:
-        why = "they have no way of loss in common that took an hour on each"
+        why = "they share no range of loss that took an hour on each"
         missing = [x.name for x in (a, b) if not x.losses]
         if missing:
             verb = "reports" if len(missing) == 1 else "report"

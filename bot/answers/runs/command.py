@@ -175,7 +175,7 @@ def baseline_keep(
     baseline = as_ or name
     if not re.fullmatch(r"[\w.-]{1,60}", baseline):
         raise WrongInput(
-            f"'{baseline[:60]}' does not do as a name; take letters, digits, dots and dashes."
+            f"'{baseline[:60]}' cannot be a name; use letters, digits, dots and dashes."
         )
     run = find_run(costed_runs(ports, request.at), name)
     BASELINES.put(ports.stores.documents, baseline, Baseline.of(run, request.at))
@@ -370,8 +370,9 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
     )
     if len(points) < 2:
         alone = text(
-            f"Every run of {of} that was measured had {counted(fewest.nodes, 'node')}: how it scales"
-            " is not known. A run on another number of nodes, or a kept baseline, tells."
+            f"Every run of {of} that was measured used {counted(fewest.nodes, 'node')}: how it"
+            " scales"
+            " is not known. A run on another number of nodes, or a kept baseline, would show it."
         )
         blocks = compose(alone, POINTS.table(points), buttons)
         return Card(f"Scaling of {of}: one number of nodes only", Tone.INFO, blocks, data)
@@ -399,7 +400,8 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
         chart,
         quiet(
             "Estimated from tokens over node-hours of each run, with its waiting and repeated work."
-            " Runs of one model (by its parameters, else its name) on one type count together; batch size and data may differ."
+            " Runs of one model (by its parameters, else its name) on one type count together;"
+            " batch size and data may differ."
         ),
         buttons,
     )

@@ -246,7 +246,7 @@ def _nodes(
 
     among = np.maximum(counts, 1)
     most = int(among[span].max()) if span else 1
-    by = f"1/{most} of the cluster, as no tag tells whose nodes are whose"
+    by = f"1/{most} of the cluster, as no tag says whose nodes are whose"
     nodes = [x for x in cluster if x.id not in taken]
     if most == 1:
         by = "the whole cluster"
