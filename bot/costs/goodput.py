@@ -239,7 +239,8 @@ class NodeTime:
             inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
             steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
             fallen = self._fallen(rows, part) if kind is GoodputClass.ERRORS_HARDWARE else None
-            if fallen:
+            # Errors that slow nothing lose nothing; broken hardware may hold nodes in a busy wait.
+            if fallen and (fallen[1].any() or alert.cause is not Cause.HARDWARE_FAULT):
                 part, lost = fallen
                 block = np.ix_(rows, np.arange(part.start, part.stop))
             else:
@@ -294,7 +295,7 @@ class NodeTime:
         if not working[earlier].any() or working[part].mean() <= 0.5:
             return None
         mean = np.nan_to_num(self.levels[rows]).mean(axis=0)
-        before, within = (float(np.median(mean[x][working[x]])) for x in (earlier, part))
+        before, within = (_usual_work(mean[x][working[x]]) for x in (earlier, part))
 
         slow = working & (mean < (before + within) / 2)
         start, stop = part.start, part.stop
@@ -351,6 +352,11 @@ class NodeTime:
         hours = [np.where(known, x, 0.0).sum(axis=1) for x in parts]
 
         return np.stack(hours, axis=1) * (self.nodes.step / HOUR)
+
+
+def _usual_work(levels: Doubles) -> float:
+    """Return the median of the levels of work, pauses apart."""
+    return float(np.median(levels[levels > _PAUSED * np.median(levels)]))
 
 
 def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:
