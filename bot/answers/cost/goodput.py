@@ -345,9 +345,9 @@ def _flow(answer: Goodput) -> Chart:
         rows += grouped(others, ())
         names.append(f"{len(others)} more")
     most, lost = answer.total.most_lost
-    summary = f"{_share(answer.total)} went into work"
+    summary = f"Goodput {_share(answer.total)}"
     if lost:
-        summary += f", most of all else on {most} ({usd(lost)})"
+        summary += f", most of all else went into {most} ({usd(lost)})"
 
     return Chart(
         ChartKind.FLOW,
