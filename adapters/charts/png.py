@@ -43,6 +43,7 @@ _SIDES = {
     ChartKind.HEAT: (112, 58, 58),
     ChartKind.LINE: (58, 84, 152),
     ChartKind.BAR: (58, 24, 150),
+    ChartKind.FLOW: (130, 182, 182),
 }
 """Pixels left of the plot, right of it, and right of it beside the names of its colours."""
 _TITLE_LETTERS, _KEY_LETTERS = 54, 16

@@ -8,7 +8,7 @@ policy allows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +25,8 @@ COLOURS = 8
 
 _ATTRIBUTES = {"kind": "class", "anchor": "text-anchor", "view": "viewBox"}
 _MOST_HITS = 120
+_FLOW_GAP = 2.5
+"""Percent of the height between two parts of a side of a flow."""
 _HATCH = Markup(
     '<defs><pattern id="partial" width="6" height="6" patternUnits="userSpaceOnUse"'
     ' patternTransform="rotate(45)"><rect class="hatch" width="3" height="6"/></pattern></defs>'
@@ -40,6 +42,8 @@ class Canvas:
     height: float = 100
     row: float = 26
     """Pixels of a row of a heat map."""
+    row_name: int = 22
+    """Letters of a name behind the bands of a flow; before them it has `name`."""
     times: int = 7
     """Labels of the time axis at most."""
     categories: int = 10
@@ -62,8 +66,11 @@ class Canvas:
 
 def svg(chart: Chart, canvas: Canvas) -> Markup:
     """Return the chart as an `<svg>` of a page, with an accessible title and description."""
-    drawn = Markup("").join(parts(chart, canvas))
     height = len(chart.series) * canvas.row if chart.kind is ChartKind.HEAT else 176
+    if chart.kind is ChartKind.FLOW:
+        height = max(height, 22 * max(len(chart.series), len(chart.categories)))
+        canvas = replace(canvas, height=height)
+    drawn = Markup("").join(parts(chart, canvas))
     # What is pressed inside a picture, nobody who hears it finds.
     role = "group" if "<a " in drawn else "img"
     box = Markup(
@@ -82,6 +89,8 @@ def parts(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
             yield from _BarPlot(chart, canvas).parts()
         case ChartKind.HEAT if chart.times:
             yield from _heat_map(chart, canvas)
+        case ChartKind.FLOW if chart.categories:
+            yield from _flow(chart, canvas)
 
 
 def classes(chart: Chart) -> str:
@@ -358,6 +367,65 @@ def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
             kind, x = "tick odd" if hour % 8 else "tick", percent(i * width)
             yield element("text", _clock(instant), kind=kind, x=x, y="100%", dy=14, anchor="middle")
     yield element("text", "UTC", kind="tick", x="100%", y="100%", dx=10, dy=14)
+
+
+def _flow(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
+    """Yield bands from each category, left, to each series, right, as high as their values."""
+    flows = axis.flows(chart)
+    out, into = [sum(row) for row in flows], [sum(column) for column in zip(*flows, strict=True)]
+    whole = sum(out) or 1.0
+    scale = (100 - _FLOW_GAP * (max(len(into), len(out)) - 1)) / whole
+
+    # Each side is centred, its parts apart from one another.
+    starts, sides = [], ((out, chart.categories), (into, [x.name for x in chart.series]))
+    for side, (sums, names) in enumerate(sides):
+        top = (100 - whole * scale - _FLOW_GAP * (len(sums) - 1)) / 2
+        tops = [top + sum(sums[:i]) * scale + _FLOW_GAP * i for i in range(len(sums))]
+        starts.append(tops)
+        middles = [start + size * scale / 2 for start, size in zip(tops, sums, strict=True)]
+        places = _apart(middles, 1400 / canvas.height)
+        for i, (name, size) in enumerate(zip(names, sums, strict=True)):
+            kind = f"bar {hue(chart.series[i], i)}" if side else "trunk"
+            edges = {"y": percent(tops[i]), "height": percent(max(size * scale, 0.3))}
+            yield element("rect", kind=kind, x="99%" if side else 0, width="1%", **edges)
+            letters = canvas.row_name if side else canvas.name
+            words = f"{axis.shorten(name or 'none', letters)} {100 * size / whole:.0f} %"
+            x, away, anchor = ("100%", 8, "start") if side else ("0", -8, "end")
+            place = {"y": percent(places[i]), "dy": "4", "dx": number(away), "anchor": anchor}
+            yield element("text", words, kind="tick", x=x, **place)
+
+    (lefts, rights), width, height = starts, canvas.width / 100, canvas.height / 100
+    bands = []
+    for k, series in enumerate(chart.series):
+        for i, row in enumerate(flows):
+            value = row[k]
+            if not value:
+                continue
+            left, right, size = lefts[i], rights[k], value * scale
+            lefts[i], rights[k] = left + size, right + size
+            y = [number(part * height) for part in (left, right, right + size, left + size)]
+            start, middle, end = (number(part * width) for part in (1, 50, 99))
+            drawn = f"M{start} {y[0]}C{middle} {y[0]} {middle} {y[1]} {end} {y[1]}"
+            drawn += f"V{y[2]}C{middle} {y[2]} {middle} {y[3]} {start} {y[3]}Z"
+            words = f"{chart.categories[i] or 'none'} · {series.name}"
+            title = element("title", f"{words} {axis.figure(value, chart.unit)}")
+            bands.append(element("path", title, kind=f"stream {hue(series, k)}", d=drawn))
+    box = Markup(
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" width="100%" height="100%">{}</svg>'
+    )
+    yield box.format(number(canvas.width), number(canvas.height), Markup("").join(bands))
+
+
+def _apart(places: Sequence[float], least: float) -> list[float]:
+    """Return rising places moved as little down, then up, as keeps them so far apart."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + least) if moved else place)
+    ceiling = 100.0
+    for i in range(len(moved) - 1, -1, -1):
+        moved[i] = min(moved[i], ceiling)
+        ceiling = moved[i] - least
+    return moved
 
 
 def _hit(left: float, width: float, words: str) -> Markup:

@@ -144,7 +144,38 @@ def _bar_chart(chart: Chart, width: int) -> list[str]:
     return [*lines[:_MOST_BARS], f"and {hidden} more"]
 
 
-_CHARTS = {ChartKind.LINE: _line_chart, ChartKind.BAR: _bar_chart, ChartKind.HEAT: _heat_map}
+def _tree(chart: Chart, width: int) -> list[str]:
+    """Draw a flow as a tree: the whole, its categories, and the series of each, largest first."""
+    columns = axis.flows(chart)
+    whole = sum(map(sum, columns)) or 1.0
+    rows = [("all", whole)]
+    for i, (name, values) in enumerate(zip(chart.categories, columns, strict=True)):
+        is_last = i == len(columns) - 1
+        rows.append((f"{'└' if is_last else '├'} {clean(name) or '(none)'}", sum(values)))
+        parts = sorted(zip(values, chart.series, strict=True), key=lambda part: -part[0])
+        parts = [part for part in parts if part[0]]
+        for k, (value, series) in enumerate(parts):
+            stem = f"{' ' if is_last else '│'} {'└' if k == len(parts) - 1 else '├'}"
+            rows.append((f"{stem} {clean(series.name)}", value))
+
+    names = [axis.shorten(name, 30) for name, _ in rows]
+    ends = [f"{axis.figure(value, chart.unit)} {100 * value / whole:.0f} %" for _, value in rows]
+    margin = max(map(len, names))
+    room = max(4, min(width - margin - max(map(len, ends)) - 2, 40))
+    lines = []
+    for name, (_, value), end in zip(names, rows, ends, strict=True):
+        length = value / whole * room
+        bar = "█" * int(length) + _PARTS[int(length % 1 * 8)]
+        lines.append(f"{name:<{margin}} {bar.rstrip()} {end}")
+    return lines
+
+
+_CHARTS = {
+    ChartKind.LINE: _line_chart,
+    ChartKind.BAR: _bar_chart,
+    ChartKind.HEAT: _heat_map,
+    ChartKind.FLOW: _tree,
+}
 _COLOURS = {
     Tone.CRITICAL: "31",
     Tone.WARNING: "33",

@@ -130,12 +130,14 @@ class Table:
 class ChartKind(StrEnum):
     """Choose how a chart is drawn.
 
-    Lines over time, bars over categories (stacked when several series), or cells over time.
+    Lines over time, bars over categories (stacked when several series), cells over time, or bands
+    that flow from each category to each series.
     """
 
     LINE = "line"
     BAR = "bar"
     HEAT = "heat"
+    FLOW = "flow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,8 @@ class Series:
 class Chart:
     """Hold a chart's values; `unit` is `%`, `$`, `$/h`, `GB/s` ... and values are already in it.
 
-    Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar:
-    `categories`. Heat: a row each series, a cell each of `times`, which are starts, in percent.
+    Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar
+    and flow: `categories`. Heat: a row each series, a cell each of `times`, which are starts, in percent.
     `summary` says in one sentence what the picture shows, for surfaces and readers without
     pictures. `lines` open the categories, one each; `partial` are the places of those that hold a
     part of their time only. `timed` ones follow each other, the newest last: a surface without room

@@ -61,6 +61,19 @@ def counts(chart: Chart) -> bool:
     )
 
 
+def flows(chart: Chart) -> list[list[float]]:
+    """Return what flows from each category to each series, (n_categories, n_series), 0 or more."""
+    return [
+        [
+            max(0.0, value)
+            if i < len(series.values) and (value := series.values[i]) and math.isfinite(value)
+            else 0.0
+            for series in chart.series
+        ]
+        for i in range(len(chart.categories))
+    ]
+
+
 def named(chart: Chart) -> bool:
     """Return whether a chart's colours need their names beside it.
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bot.costs.training import reporting
+from bot.costs.training import Paid, RunCost, reporting
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.fleet import is_neuron
 from bot.model.frame import Doubles, Floats, Frame, Mask, runs_of
-from bot.model.money import MILLIONTH, summed_apart
+from bot.model.money import MILLIONTH, cents, summed_apart
 from bot.model.run import Compile, Ending
 from bot.model.spend import Spend
 from bot.model.window import HOUR, Window
@@ -84,11 +86,22 @@ LOST_TO: Mapping[Cause, GoodputClass] = {
 }
 """Where the time goes that an alert of a cause says was lost; no other cause loses time of nodes."""
 
+_PFLOPS = 1e15
+_EDGE = timedelta(minutes=15)
+"""How long before its onset, and after its newest sight, the fall of a fault is looked for."""
+_NO_LOSS = 0.1
+"""Share of its usual up to which a node loses nothing."""
+_PAUSED = 0.75
+"""Share of the level of work below which it pauses."""
+_SAME_WORK = 0.02
+"""How far the memory of one job's nodes differs from start to start at most."""
 Codes = npt.NDArray[np.int8]
 Rows = npt.NDArray[np.int32]
 NO_JOB, ANY_JOB = -1, -2
 _FAMILY = re.compile(r"[a-z]+\d")
 _COMPILES = (_CODE[GoodputClass.COMPILING_FIRST], _CODE[GoodputClass.COMPILING_AGAIN])
+_COLUMNS = len(CLASSES) + 4
+"""Of hours by class, and of `NodeTime.work_hours`."""
 DAY, RESOURCE, TYPE, USAGE, LINE = "day", "resource", "instance_type", "usage_type", "line"
 JOB = "job"
 KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE)
@@ -98,9 +111,16 @@ KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE)
 class NodeTime:
     """Classify each step of each node; `base` holds its class, `share` what an alert takes of it."""
 
-    def __init__(self, nodes: Frame, idle_below: Doubles) -> None:
-        """Begin with what utilization and runtimes say; `idle_below` is a ratio for each node."""
+    def __init__(
+        self, nodes: Frame, idle_below: Doubles, peak_flops: Doubles | None = None
+    ) -> None:
+        """Begin with what utilization and runtimes say; `idle_below` is a ratio for each node.
+
+        `peak_flops` are operations a second of each node, nan where they are not known.
+        """
         self.nodes = nodes
+        self.flops = nodes.of("neuroncore_effective_flops").astype(np.float64)
+        self.peak_flops = np.full(len(self.flops), np.nan) if peak_flops is None else peak_flops
         self.levels = nodes.of("neuroncore_utilization_ratio").astype(np.float64)
         self.seen: Mask = np.asarray(~np.isnan(nodes.values).all(axis=2))
         self.working: Mask = np.asarray(self.levels > idle_below[:, None])
@@ -111,6 +131,7 @@ class NodeTime:
         self.jobs: Rows = np.full(self.seen.shape, NO_JOB, dtype=np.int32)
         """The row of the run that each step worked for."""
         self.job_names: tuple[str, ...] = ()
+        self.compiles: list[Compile] = []
 
         # Either sign will do: not every source tells both.
         memory = nodes.of("neuron_runtime_memory_used_bytes")
@@ -129,7 +150,8 @@ class NodeTime:
     def compile(self, compiles: Iterable[Compile]) -> None:
         """Mark compiles where nothing executed; a node that had worked on its scope compiles again."""
         known: set[tuple[str, str]] = set()
-        for compilation in sorted(compiles, key=lambda x: x.window.start):
+        self.compiles = sorted(compiles, key=lambda x: x.window.start)
+        for compilation in self.compiles:
             # A compile that was cut off leaves nothing behind to be found again.
             place = (compilation.instance, str(compilation.scope))
             again = place in known
@@ -210,25 +232,82 @@ class NodeTime:
             if not rows.size or part.start >= part.stop:
                 continue
             block = np.ix_(rows, np.arange(part.start, part.stop))
-            if alert.cause is Cause.COLD_CACHE:
-                self._cold(anomaly.scope.cluster, part)
             hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
+            if alert.cause is Cause.COLD_CACHE:
+                hours -= self._cold(rows, whole, hours)
             # Of an alert that began before the frame, the hours within it are lost here.
             inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
-            steps = hours * min(1.0, inside) / (self.nodes.step / HOUR)
-            usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
-            lost = spread(self.levels[block], self.seen[block], sum(usual) / 2, steps)
+            steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
+            fallen = self._fallen(rows, part) if kind is GoodputClass.ERRORS_HARDWARE else None
+            # Errors that slow nothing lose nothing; broken hardware may hold nodes in a busy wait.
+            if fallen and (fallen[1].any() or alert.cause is not Cause.HARDWARE_FAULT):
+                part, lost = fallen
+                block = np.ix_(rows, np.arange(part.start, part.stop))
+            else:
+                block = np.ix_(rows, np.arange(part.start, part.stop))
+                usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
+                lost = spread(self.levels[block], self.seen[block], sum(usual) / 2, steps)
             # One fault may have several alerts: its dollars count once.
             more = lost > self.share[block]
             self.share[block] = np.where(more, lost, self.share[block])
             self.lost_to[block] = np.where(more, _CODE[kind], self.lost_to[block])
 
-    def _cold(self, cluster: str, part: slice) -> None:
-        """Call a cluster's compiles cold while its cache is: each start's nodes compile anew."""
-        rows = np.flatnonzero([thing.cluster == cluster for thing in self.nodes.things])
-        block = np.ix_(rows, np.arange(part.start, part.stop))
-        compiling = np.isin(self.base[block], _COMPILES)
-        self.base[block] = np.where(compiling, _CODE[GoodputClass.COLD_CACHE], self.base[block])
+    def _cold(self, rows: npt.NDArray[np.intp], whole: Window, hours: float) -> float:
+        """Call compiles of a cold cache cold, the newest first; return their hours.
+
+        An alert's hours are those of all starts of its work that it found, its nodes those of the
+        newest: the others are found again by the memory that the same work holds.
+        """
+        ended = [x for x in self.compiles if x.window.start < whole.end and x.instance in self.rows]
+        newest = [x for x in ended if self.rows[x.instance] in rows and x.window.end > whole.start]
+        clusters = {x.scope.cluster for x in newest}
+        held = float(np.median([self._held_after(x) for x in newest])) if newest else np.nan
+
+        found = 0.0
+        for compilation in reversed(ended):
+            # Of unknown memory is any work.
+            apart = abs(self._held_after(compilation) / held - 1) > _SAME_WORK
+            if found >= hours or compilation.scope.cluster not in clusters or apart:
+                continue
+            found += compilation.hours
+            row, part = self.rows[compilation.instance], self.steps(compilation.window)
+            compiling = np.isin(self.base[row, part], _COMPILES)
+            self.base[row, part][compiling] = _CODE[GoodputClass.COLD_CACHE]
+        return found
+
+    def _held_after(self, compilation: Compile) -> float:
+        """Return the device memory that a node held in the hour after a compile, nan if unknown."""
+        row = self.rows[compilation.instance]
+        part = self.steps(Window(compilation.window.end, compilation.window.end + HOUR))
+        held = self.nodes.of("neuron_runtime_memory_used_bytes")[row, part]
+        held = held[self.working[row, part] & (held > 0)]
+        return float(np.median(held)) if held.size else np.nan
+
+    def _fallen(self, rows: npt.NDArray[np.intp], part: slice) -> tuple[slice, Floats] | None:
+        """Return where nodes that go on working did less, and the share lost, (n_rows, n_steps).
+
+        A fault is seen by its events: it begins and ends with the fall of the work beside them. A
+        pause within, as for a checkpoint, loses nothing. None where nothing tells what was usual.
+        """
+        edge, hour = (self.nodes.steps(x) for x in (_EDGE, HOUR))
+        earlier = slice(max(0, part.start - edge - hour), max(0, part.start - edge))
+        working = self.working[rows].mean(axis=0) > 0.5
+        if not working[earlier].any() or working[part].mean() <= 0.5:
+            return None
+        mean = np.nan_to_num(self.levels[rows]).mean(axis=0)
+        before, within = (_usual_work(mean[x][working[x]]) for x in (earlier, part))
+
+        slow = working & (mean < (before + within) / 2)
+        start, stop = part.start, part.stop
+        while start > max(0, part.start - edge) and slow[start - 1]:
+            start -= 1
+        while stop < min(self.nodes.n_steps, part.stop + edge) and slow[stop]:
+            stop += 1
+        whole, share = slice(start, stop), 1 - within / before
+        # A step that is paused in part works for the other part.
+        worked = np.minimum(mean[whole] / within, 1.0)
+        lost = self.seen[rows, whole] * np.where(worked > _PAUSED, worked, 0.0)
+        return whole, (lost * (share if share > _NO_LOSS else 0.0)).astype(np.float32)
 
     def steps(self, window: Window) -> slice:
         """Return the steps of the frame that lie in a window."""
@@ -244,12 +323,40 @@ class NodeTime:
         """
         part = slice(None), steps
         of_job = (self.jobs[part] == job) | (job == ANY_JOB)
-        base, lost_to, share = self.base[part], self.lost_to[part], self.share[part]
-        hours = np.zeros((len(base), len(CLASSES)))
-        for code in range(len(CLASSES)):
-            of_class = (base == code) * (1.0 - share) + (lost_to == code) * share
-            hours[:, code] = (of_class * of_job).sum(axis=1)
+        sums = [(self.of_class(kind, part) * of_job).sum(axis=1) for kind in CLASSES]
+        hours: Doubles = np.stack(sums, axis=1).astype(np.float64)
         return hours * (self.nodes.step / HOUR)
+
+    def of_class(self, kind: GoodputClass, part: tuple[Any, slice]) -> Floats:
+        """Return the share of each step of some nodes that is in a class, (n_nodes, n_steps)."""
+        code, share = _CODE[kind], self.share[part]
+        shares = (self.base[part] == code) * (1 - share) + (self.lost_to[part] == code) * share
+        return np.asarray(shares, dtype=np.float32)
+
+    def work_hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
+        """Return productive hours whose FLOPs are known, (n_nodes, 4).
+
+        All of them, the busy ones, those at the peak that would have done the same operations, and
+        PFLOPs x hours.
+        """
+        part = slice(None), steps
+        flops, peak = self.flops[part], self.peak_flops[:, None]
+        known = (self.base[part] == _CODE[GoodputClass.PRODUCTIVE]) & (flops / peak >= 0)
+        known &= (self.jobs[part] == job) | (job == ANY_JOB)
+
+        # What an alert took of a step did no work: all that was done is in the part it left.
+        productive = np.where(known, 1.0 - self.share[part], 0.0)
+        busy = np.minimum(self.levels[part], productive)
+        at_peak = np.minimum(flops / peak, busy)
+        parts = (productive, busy, at_peak, flops / _PFLOPS)
+        hours = [np.where(known, x, 0.0).sum(axis=1) for x in parts]
+
+        return np.stack(hours, axis=1) * (self.nodes.step / HOUR)
+
+
+def _usual_work(levels: Doubles) -> float:
+    """Return the median of the levels of work, pauses apart."""
+    return float(np.median(levels[levels > _PAUSED * np.median(levels)]))
 
 
 def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:
@@ -322,11 +429,45 @@ Amounts = dict[GoodputClass, Decimal]
 
 
 @dataclass(frozen=True)
+class Work:
+    """Split productive USD by effective FLOPs, where nodes publish them and their peak is known."""
+
+    measured_usd: Decimal = Decimal(0)
+    busy_usd: Decimal = Decimal(0)
+    """Of the measured, by NeuronCore utilization."""
+    at_peak_usd: Decimal = Decimal(0)
+    """Of the measured, what the same operations would have taken at the BF16 peak."""
+    pflop_days: float = 0.0
+
+    def __add__(self, more: Work) -> Work:
+        """Return the sums of all parts."""
+        return Work(*(a + b for a, b in zip(astuple(self), astuple(more), strict=True)))
+
+    @property
+    def busy(self) -> float | None:
+        """Return the share of the measured time in which NeuronCores were busy."""
+        return float(self.busy_usd / self.measured_usd) if self.measured_usd else None
+
+    @property
+    def of_peak(self) -> float | None:
+        """Return the share of the peak that was reached in the measured time."""
+        return float(self.at_peak_usd / self.measured_usd) if self.measured_usd else None
+
+    @property
+    def usd_per_pflop_day(self) -> Decimal | None:
+        """Return the productive USD of 86,400 x 10^15 effective operations, None of none."""
+        if not self.pflop_days:
+            return None
+        return cents(self.measured_usd / Decimal(repr(self.pflop_days)))
+
+
+@dataclass(frozen=True)
 class GoodputRow:
     """State the amortised USD of one row by class; they sum to what the bill says of it."""
 
     key: Mapping[str, str]
     classes: Amounts
+    work: Work = Work()
 
     @property
     def usd(self) -> Decimal:
@@ -344,6 +485,14 @@ class GoodputRow:
         return (
             float(self.of(GoodputClass.PRODUCTIVE) / self.seen_usd) if self.seen_usd > 0 else None
         )
+
+    @property
+    def most_lost(self) -> tuple[str, Decimal | None]:
+        """Return the class that took most beside work, and its USD; nothing where all was work."""
+        no_losses = {GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN}
+        losses = [(usd, kind) for kind, usd in self.classes.items() if kind not in no_losses]
+        usd, kind = max(losses, default=(Decimal(0), GoodputClass.PRODUCTIVE))
+        return (kind.words, usd) if usd > 0 else ("", None)
 
     def of(self, kind: GoodputClass) -> Decimal:
         """Return the USD of a class."""
@@ -377,15 +526,16 @@ class Split:
         """Return jobs with the share of each class in a row of the bill; all shares sum to 1.
 
         Without jobs there is one part, of no name. What no node used is committed; hours that the
-        bill metered and no metric tells of are not seen.
+        bill metered and no metric tells of are not seen. Behind the classes stand the shares of
+        `NodeTime.work_hours`, which are parts of the productive one.
         """
-        only = np.zeros(len(CLASSES))
+        only = np.zeros(_COLUMNS)
         if row.key[LINE] == "commitment" or "Unused" in row.key[USAGE]:
             only[_CODE[GoodputClass.COMMITTED_UNUSED]] = 1
             return [("", only)]
 
         hours = self._hours(row.key)
-        seen = sum((float(part.sum()) for _, part in hours), 0.0)
+        seen = sum((float(part[: len(CLASSES)].sum()) for _, part in hours), 0.0)
         unseen = max(0.0, row.hours - seen)
         if not seen + unseen:
             unseen = 1.0
@@ -410,14 +560,20 @@ class Split:
         return [(job, hours[rows].sum(axis=0)) for job, hours in self._of_day(key[DAY])]
 
     def _of_day(self, day: str) -> list[tuple[str, Doubles]]:
-        """Return the hours of each class of each node on a UTC day, (n_nodes, n_classes), by job."""
+        """Return the hours of each class and of `work_hours` of each node on a UTC day, by job."""
         if day not in self._days:
             start = datetime.fromisoformat(f"{day[:10]}T00:00:00").replace(tzinfo=UTC)
             time = self.time
             steps = time.steps(self._billed.within(Window(start, start + 24 * HOUR)))
             jobs: list[int] = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [ANY_JOB]
             names = dict(enumerate(time.job_names))
-            found = [(names.get(job, ""), time.hours(steps, job)) for job in jobs]
+            found = [
+                (
+                    names.get(job, ""),
+                    np.hstack([time.hours(steps, job), time.work_hours(steps, job)]),
+                )
+                for job in jobs
+            ]
             for _, hours in found:
                 hours[:, _CODE[GoodputClass.NOT_SEEN]] = 0  # the bill knows whether it ran then
             self._days[day] = found
@@ -429,43 +585,93 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
 
     Every amount of the bill is kept whole: what rounding leaves goes to the last of its classes.
     """
-    sums: dict[tuple[str, ...], Amounts] = {}
+    pieces = []
     for row in rows:
         usd = row.money.amortised
         if not usd or not is_of_nodes(row.key):
             continue
-        parts = split.parts(row)
         left = usd
-        for job, shares in parts:
-            classes = sums.setdefault(
-                tuple(job if name == JOB else row.key[name] for name in by), {}
-            )
-            for code in np.flatnonzero(shares):
-                part = (usd * Decimal(repr(float(shares[code])))).quantize(MILLIONTH)
-                classes[CLASSES[code]] = classes.get(CLASSES[code], Decimal(0)) + part
-                left -= part
+        for job, shares in split.parts(row):
+            key = {name: job if name == JOB else row.key[name] for name in by}
+            amounts = [
+                (usd * Decimal(repr(share))).quantize(MILLIONTH) for share in shares[:-1].tolist()
+            ]
+            classes = {CLASSES[i]: amounts[i] for i in np.flatnonzero(shares[: len(CLASSES)])}
+            left -= sum(classes.values(), Decimal(0))
+            measured, busy, at_peak = amounts[len(CLASSES) :]
+            work = Work(measured, busy, at_peak, float(shares[-1]) * row.hours / 24)
+            pieces.append(GoodputRow(key, classes, work))
+
         # What rounding leaves goes to the last class that was given something.
-        classes[CLASSES[code]] += left
-    return _rows(sums, by)
+        classes[next(reversed(classes))] += left
+    return grouped(pieces, by)
 
 
 def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
     """Return rows summed by some of their dimensions, by none into one, the dearest first."""
-    amounts = (
-        (tuple(row.key[name] for name in by), kind, usd)
-        for row in rows
-        for kind, usd in row.classes.items()
-    )
-    return _rows(summed_apart(amounts), by)
+    keyed = [(tuple(row.key[name] for name in by), row) for row in rows]
+    sums = summed_apart((key, kind, usd) for key, row in keyed for kind, usd in row.classes.items())
+    work: defaultdict[tuple[str, ...], Work] = defaultdict(Work)
+    for key, row in keyed:
+        work[key] += row.work
 
-
-def _rows(sums: Mapping[tuple[str, ...], Amounts], by: Sequence[str]) -> list[GoodputRow]:
-    """Return rows with their classes in the order of `CLASSES`, the dearest first."""
-    rows = (
+    # Classes stand in the order of `CLASSES`.
+    found = (
         GoodputRow(
             dict(zip(by, key, strict=True)),
             {kind: classes[kind] for kind in CLASSES if kind in classes},
+            work[key],
         )
         for key, classes in sums.items()
     )
-    return sorted(rows, key=lambda row: (-row.usd, tuple(row.key.values())))
+    return sorted(found, key=lambda row: (-row.usd, tuple(row.key.values())))
+
+
+@dataclass(frozen=True)
+class RunGoodput:
+    """State by class what a run cost, and how much of its time it worked."""
+
+    row: GoodputRow
+    ettr: float | None
+    """Effective training time ratio: productive hours of the wall hours since it was first seen.
+
+    None where no metric of its nodes was read.
+    """
+
+
+def run_goodput(time: NodeTime, cost: RunCost, paid: Mapping[str, Paid]) -> RunGoodput:
+    """Split a run's USD by what its nodes did in each step; `paid` holds them by instance."""
+    seconds = time.nodes.step.total_seconds()
+    steps = time.steps(Window(cost.since, cost.until))
+    begins: Doubles = time.nodes.start.timestamp() + seconds * np.arange(steps.start, steps.stop)
+    ids = [x for x in paid if x in time.rows]
+    part = np.array([time.rows[x] for x in ids], dtype=np.intp), steps
+    up = np.array([paid[x].up(begins, begins + seconds) for x in ids]).reshape(
+        len(ids), begins.size
+    )
+    rates = np.array([paid[x].rates(begins)[0] for x in ids]).reshape(up.shape)
+
+    # Nodes that no metric knows are not seen; all are weighted by what they cost then.
+    unknown = [node for x, node in paid.items() if x not in time.rows]
+    weights = {kind: float((time.of_class(kind, part) * up * rates).sum()) for kind in CLASSES}
+    weights[GoodputClass.NOT_SEEN] += sum(
+        float((node.up(begins, begins + seconds) * node.rates(begins)[0]).sum()) for node in unknown
+    )
+    whole, classes, left = sum(weights.values()), Amounts(), cost.usd
+    for kind, weight in weights.items():
+        if weight:
+            share = Decimal(repr(weight / whole))
+            classes[kind] = (cost.usd * share).quantize(MILLIONTH)
+            left -= classes[kind]
+    if classes:
+        classes[next(reversed(classes))] += left
+
+    # Of each step the share of its nodes that worked; without a node it did not train.
+    seen = up * time.seen[part]
+    worked = (time.of_class(GoodputClass.PRODUCTIVE, part) * seen).sum(axis=0)
+    known, there = seen.sum(axis=0), up.sum(axis=0)
+    counted = (known > 0) | (there == 0)
+    ratios = np.divide(worked, known, out=np.zeros_like(known), where=known > 0)
+    ettr = float(ratios[counted].mean()) if known.any() else None
+
+    return RunGoodput(GoodputRow({JOB: cost.run.labels.job}, classes), ettr)

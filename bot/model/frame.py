@@ -137,6 +137,7 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     "seconds": {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6},
     "count": {"count": 1.0},
     "second": {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20},
+    "flops": {"flops": 1.0, "gflops": 1e9, "tflops": 1e12},
 }
 """Units that a metric may come in with their factors, by the last word of its name here."""
 

@@ -104,6 +104,9 @@ class Reading:
 NODE_METRICS: Mapping[str, str] = {
     "neuroncore_utilization_ratio": "mean over the node's cores, 0..1",
     "neuroncore_utilization_highest_ratio": "highest reading of any core within the step, 0..1",
+    "neuroncore_effective_flops": (
+        "floating-point operations of models a second, summed over the node's cores"
+    ),
     "neuroncore_memory_used_bytes": "device memory in use, summed over the node's cores",
     "neuroncore_memory_model_code_bytes": "of it model code, summed over cores",
     "neuroncore_memory_tensors_bytes": "of it tensors, summed over cores",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
-from bot.answers.cost.goodput import goodput_words
+from bot.answers.cost.goodput import Goodput, goodput_card, goodput_words
 from bot.app import App
-from bot.cards.card import Tone
-from bot.costs.goodput import GoodputClass, GoodputRow
+from bot.cards.card import Chart, ChartKind, Tone
+from bot.costs.goodput import GoodputClass, GoodputRow, Work, grouped
+from bot.model.notification import Coverage
+from bot.model.spend import Money, Tally
+from bot.model.window import Window
 from bot.wiring.serve import GoodputRounds
 from tests.answers.configuring import ask, end
 
@@ -38,6 +41,61 @@ async def test_the_classes_of_all_rows_sum_to_what_cost_says(bot: App, by: str) 
     for name, amount in card.data["classes_usd"].items():
         assert sum(row["classes_usd"][name] for row in rows) == amount
     assert 0 < card.data["goodput"] < 1
+
+
+async def test_a_flow_draws_the_same_dollars_by_row(bot: App) -> None:
+    at = end(bot) + timedelta(hours=36)
+    card = await ask(bot, "goodput 7d by team chart=flow", at=at)
+    (chart,) = [block for block in card.blocks if isinstance(block, Chart)]
+    assert chart.kind is ChartKind.FLOW
+    assert len(chart.categories) == len(card.data["rows"])
+    drawn = sum(value or 0.0 for series in chart.series for value in series.values)
+    assert drawn == pytest.approx(float(card.data["total_usd"]))
+    plain = await ask(bot, "goodput 7d by team", at=at)
+    assert plain.data == card.data
+
+
+def days_of(n: int) -> list[GoodputRow]:
+    first = datetime(2026, 11, 4, tzinfo=UTC)
+    return [
+        GoodputRow(
+            {"day": f"{first + timedelta(days=i):%Y-%m-%d}"}, {GoodputClass.PRODUCTIVE: Decimal(10)}
+        )
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("days", "bars", "partial"), [(21, 21, ()), (26, 4, (0,)), (25, 4, (0, 3))]
+)
+def test_a_long_window_is_stacked_by_week(days: int, bars: int, partial: tuple[int, ...]) -> None:
+    window = Window(
+        datetime(2026, 11, 4, tzinfo=UTC), datetime(2026, 11, 4, tzinfo=UTC) + timedelta(days=days)
+    )
+    rows = days_of(days)
+    (total,) = grouped(rows, ())
+    tally = Tally(window, (), (), Money())
+    answer = Goodput(window, ("cluster",), [], rows, total, tally, window, Coverage())
+    (chart,) = [x for x in goodput_card(answer).blocks if isinstance(x, Chart)]
+    assert len(chart.categories) == bars
+    assert chart.partial == partial
+    assert sum(chart.series[0].values) == 10 * days  # type: ignore[arg-type]
+
+
+def test_work_near_the_peak_is_said_where_effective_flops_are_published() -> None:
+    work = Work(Decimal(80), Decimal("63.2"), Decimal("24.8"), 0.4)
+    row = GoodputRow({"cluster": "llama"}, {GoodputClass.PRODUCTIVE: Decimal(100)}, work)
+    window = Window(datetime(2026, 11, 4, tzinfo=UTC), datetime(2026, 11, 11, tzinfo=UTC))
+    tally = Tally(window, (), (), Money())
+    card = goodput_card(Goodput(window, ("cluster",), [row], [], row, tally, window, Coverage()))
+    assert (
+        "$80.00 was on nodes that publish effective FLOPs: 79 % busy, 31 % of the BF16 peak:"
+        " an effective PFLOP-day costs $200" in str(card)
+    )
+    parts = card.data["work"]
+    split = ("at_peak_usd", "below_peak_usd", "between_usd", "unmeasured_usd")
+    assert sum(parts[name] for name in split) == card.data["classes_usd"]["productive"]
+    assert card.data["rows"][0]["work"] == parts
 
 
 async def test_a_filter_by_job_is_refused_with_what_to_write(bot: App) -> None:

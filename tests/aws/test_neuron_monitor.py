@@ -242,6 +242,7 @@ def test_a_real_report_of_a_trn1_2xlarge_is_read_exactly(trn1, at):
     assert recording.problems() == ()
     told = {
         RATIO: 0.70,
+        "neuroncore_effective_flops": 5.35e12,
         "neuron_execution_latency_seconds": 0.021,
         "neuron_executions_completed_count": 60 * 37,
         "neuron_execution_errors_count": 0,

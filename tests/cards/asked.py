@@ -23,6 +23,7 @@ from bot.answers.runs.card import compare_card, run_card, runs_card
 from bot.answers.runs.costed import Costed
 from bot.cards.card import Card
 from bot.cards.words import PriceAge
+from bot.costs.goodput import GoodputClass, GoodputRow, RunGoodput
 from bot.costs.training import Epoch, RunCost, Sample, compare
 from bot.costs.verdict import Verdict
 from bot.knowledge import load_knowledge
@@ -182,12 +183,23 @@ def _cost(name: str = "llama-8b") -> RunCost:
 
 
 def runs() -> Card:
-    return runs_card([("llama-8b", _cost()), ("<!channel> vit", _cost("<!channel> vit"))])
+    vit = _cost("<!channel> vit")
+    return runs_card([("llama-8b", _cost(), _goodput()), ("<!channel> vit", vit, None)])
 
 
 def run() -> Card:
     storage = {"FSx": Decimal("199.10"), "S3": Decimal("128.55"), "data-transfer": Decimal("27.40")}
-    return run_card(Costed(_cost(), (KIND,), "the project tag", (price(),), 1), storage)
+    costed = Costed(_cost(), (KIND,), "the project tag", (price(),), 1)
+    return run_card(costed, storage, _goodput())
+
+
+def _goodput() -> RunGoodput:
+    classes = {
+        GoodputClass.PRODUCTIVE: Decimal(10526),
+        GoodputClass.STARTING: Decimal(620),
+        GoodputClass.LOST: Decimal(1238),
+    }
+    return RunGoodput(GoodputRow({"job": "llama-8b"}, classes), 0.83)
 
 
 def compared() -> Card:

@@ -518,6 +518,14 @@ def every_part() -> Card:
         starts,
         summary="llama-70b 20 %, vision 50 %.",
     )
+    flow = Chart(
+        ChartKind.FLOW,
+        "Where $100 went, by cluster",
+        "$",
+        (Series("productive", (60.0, 20.0)), Series("idle", (5.0, 15.0))),
+        categories=("llama-70b", "vision"),
+        summary="80 % went into work.",
+    )
     remove = Button("Remove", "silences drop s1", ButtonStyle.DANGER)
     return Card(
         "Every part",
@@ -525,6 +533,7 @@ def every_part() -> Card:
         (
             text("Ask for more at ", Link("Service Quotas", "https://example.com/q?a=b&c=d"), "."),
             heat,
+            flow,
             detail("A quota counts vCPUs, not nodes."),
             Buttons((remove,)),
             FILE,

@@ -14,13 +14,15 @@ from bot.costs.goodput import (
     goodput_of,
     grouped,
     is_of_nodes,
+    run_goodput,
     spread,
 )
+from bot.costs.training import Paid, run_cost
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause
 from bot.model.frame import Frame, runs_of
 from bot.model.labels import Labels
-from bot.model.run import Compile, Ending
+from bot.model.run import Compile, Ending, Run
 from bot.model.spend import Money, Spend
 from bot.model.window import Window
 from tests.builders import FIVE, NOON, alert, anomaly, waste
@@ -193,3 +195,131 @@ def test_a_plan_for_another_family_is_not_of_neuron_nodes(line, usage, of_nodes)
 def test_days_are_those_of_the_bill():
     (row,) = goodput_of([paid(day="2026-11-25")], Split(time_of([0.9] * 12), HOUR), ["cluster"])
     assert row.classes == {GoodputClass.NOT_SEEN: Decimal("24.00")}
+
+
+def working(levels, flops):
+    """One node at these levels and effective TFLOPs; None is a step without a reading of them."""
+    plain = frame(levels)
+    rates = np.array([np.nan if x is None else x * 1e12 for x in flops], np.float32)
+    values = np.concatenate([plain.values, rates[None, :, None]], axis=-1)
+    names = (*METRICS, "neuroncore_effective_flops")
+    nodes = Frame("node", plain.things, START, FIVE, names, values)
+    return NodeTime(nodes, np.array([0.05]), np.array([3040e12]))
+
+
+def test_work_is_split_by_how_near_to_the_peak_it_came():
+    time = working([0.8] * 9 + [0.0] * 3, [760.0] * 6 + [None] * 3 + [0.0] * 3)
+    (row,) = goodput_of([paid()], Split(time, HOUR), ["cluster"])
+    work = row.work
+    assert row.classes[GoodputClass.PRODUCTIVE] == Decimal("18.000000")
+    assert (work.measured_usd, work.busy_usd, work.at_peak_usd) == (
+        Decimal("12.000000"),
+        Decimal("9.600000"),
+        Decimal("3.000000"),
+    )
+    assert (work.busy, work.of_peak) == (0.8, 0.25)
+    assert work.pflop_days == pytest.approx(0.760 * 0.5 / 24)
+    assert work.usd_per_pflop_day == Decimal("757.89")
+    assert sum(row.classes.values()) == Decimal("24.00")
+
+
+def test_a_day_of_two_charges_does_its_operations_once():
+    time = working([0.8] * 12, [760.0] * 12)
+    halves = [paid("12.00", hours=0.5), paid("6.00", hours=0.5, usage_type="SpotUsage:x")]
+    (row,) = goodput_of(halves, Split(time, HOUR), ["cluster"])
+    assert row.work.pflop_days == pytest.approx(0.760 / 24)
+    assert row.work.measured_usd == Decimal("18.000000")
+
+
+def test_without_effective_flops_no_work_is_measured():
+    (row,) = goodput_of([paid()], Split(time_of([0.9] * 12), HOUR), ["cluster"])
+    assert row.work.busy is row.work.of_peak is row.work.usd_per_pflop_day is None
+
+
+def test_every_start_that_a_cold_cache_alert_counts_is_cold_and_no_start_before_it():
+    time = time_of([0.0, 0.9, 0.0, 0.0, 0.9, 0.9, 0.0, 0.0, 0.9, 0.9, 0.9, 0.9])
+    cluster = Labels(cluster="llama")
+    time.compile(
+        Compile("i-llama000", cluster, Window(START + a * FIVE, START + b * FIVE), Ending.USED)
+        for a, b in ((0, 1), (2, 4), (6, 8))
+    )
+    found = replace(
+        anomaly(Cause.COLD_CACHE, n=1), window=Window(START + 6 * FIVE, START + 8 * FIVE)
+    )
+    hours = (WastedHours(Decimal(20), Decimal(4) / Decimal(12)),)
+    time.lose([alert(found, seen=START + 9 * FIVE, waste=replace(waste(), hours=hours))])
+    split = time.hours(slice(0, 12))[0] * 12
+    assert split[CLASSES.index(GoodputClass.COMPILING_FIRST)] == pytest.approx(1)
+    assert split[CLASSES.index(GoodputClass.COLD_CACHE)] == pytest.approx(4)
+    assert split[CLASSES.index(GoodputClass.PRODUCTIVE)] == pytest.approx(7)
+
+
+def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow():
+    levels = [0.8] * 20 + [0.4] * 8 + [0.0] * 2 + [0.8] * 6
+    time = time_of(levels)
+    found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
+    found = replace(found, window=Window(START + 21 * FIVE, START + 26 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal("2.5") / Decimal(12)),)
+    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    lost = time.hours(slice(0, 36))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
+    assert lost == pytest.approx(4.0)  # a half of all eight steps, the restart apart
+    assert not time.share[0, :20].any()
+    assert not time.share[0, 28:].any()
+
+
+def test_a_runs_dollars_are_split_as_its_nodes_time_and_its_hours_are_counted_without_a_node_too():
+    time = time_of([0.9] * 6 + [0.0] * 3 + [None] * 3)
+    launched = START - 12 * FIVE
+    node = Paid(launched, START + 9 * FIVE, Decimal("24.00"))
+    started = Run(Labels(cluster="llama", job="llama-8b"), START, START + 12 * FIVE)
+    cost = run_cost(started, runs(list(range(12))), [node])
+    found = run_goodput(time, cost, {"i-llama000": node})
+    assert sum(found.row.classes.values()) == cost.usd == Decimal("18.00")
+    assert found.row.goodput == pytest.approx(6 / 9)
+    assert found.ettr == pytest.approx(6 / 12)
+
+
+def test_of_a_run_whose_nodes_no_metric_knows_nothing_is_known():
+    node = Paid(START, None, Decimal("24.00"))
+    started = Run(Labels(cluster="llama", job="llama-8b"), START, START + 12 * FIVE)
+    cost = run_cost(started, runs(list(range(12))), [node])
+    found = run_goodput(time_of([0.9] * 12), cost, {"i-elsewhere": node})
+    assert found.row.classes == {GoodputClass.NOT_SEEN: cost.usd}
+    assert found.row.goodput is found.ettr is None
+
+
+def test_a_checkpoint_beside_a_fault_that_slows_nothing_is_not_lost_to_it():
+    time = time_of([0.9] * 20 + [0.3 if n % 4 == 0 else 0.9 for n in range(12)] + [0.9] * 4)
+    found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.6, 0.6), unit="ratio")
+    found = replace(found, window=Window(START + 20 * FIVE, START + 32 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal("2.0") / Decimal(12)),)
+    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    assert time.hours(slice(0, 36))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] == 0
+
+
+def test_nodes_that_stand_still_after_a_fault_lose_what_its_alert_says():
+    time = time_of([0.8] * 20 + [0.0] * 8)
+    found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
+    found = replace(found, window=Window(START + 20 * FIVE, START + 26 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal("0.5")),)
+    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    lost = time.hours(slice(0, 28))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)]
+    assert lost == pytest.approx(0.5)
+
+
+def test_a_start_of_another_job_between_cold_ones_stays_what_it_was():
+    time = time_of(([0.0] + [0.9] * 13) * 3, [1e9] * 14 + [4e9] * 14 + [1e9] * 14)
+    cluster = Labels(cluster="llama")
+    time.compile(
+        Compile(
+            "i-llama000", cluster, Window(START + n * FIVE, START + (n + 1) * FIVE), Ending.USED
+        )
+        for n in (0, 14, 28)
+    )
+    found = replace(
+        anomaly(Cause.COLD_CACHE, n=1), window=Window(START + 28 * FIVE, START + 29 * FIVE)
+    )
+    hours = (WastedHours(Decimal(20), Decimal(2) / Decimal(12)),)
+    time.lose([alert(found, seen=START + 29 * FIVE, waste=replace(waste(), hours=hours))])
+    found = [classes(time)[n] for n in (0, 14, 28)]
+    assert found == ["cold_cache", "compiling_again", "cold_cache"]

@@ -169,6 +169,23 @@ def test_of_more_bars_than_fit_times_keep_the_newest_and_ranks_the_first():
     assert "Oct 10 " not in timed
 
 
+def test_a_flow_is_a_tree_whose_branches_stand_by_their_size():
+    series = (Series("work", (60.0, 20.0)), Series("idle", (0.0, 20.25)))
+    chart = Chart(ChartKind.FLOW, "t", "$", series, categories=("llama", "vision"))
+    lines = render(Card("t", Tone.INFO, (chart,)), 80).splitlines()
+    ends = [
+        (line.split("█")[0].strip(" ▏▎▍▌▋▊▉"), line.split("$")[1]) for line in lines if "%" in line
+    ]
+    assert ends == [
+        ("all", "100 100 %"),
+        ("├ llama", "60 60 %"),
+        ("│ └ work", "60 60 %"),
+        ("└ vision", "40 40 %"),
+        ("├ idle", "20 20 %"),
+        ("└ work", "20 20 %"),
+    ]
+
+
 def test_markdown_for_a_pull_request_neither_formats_links_nor_mentions():
     hostile = "@dana `x` [a](http://b) | <b> *c* #1"
     table = Table(

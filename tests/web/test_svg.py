@@ -98,6 +98,25 @@ def test_what_is_below_zero_hangs_under_the_line_that_the_others_stand_on():
     assert refunds[1] > credits[1]
 
 
+FLOW = Chart(
+    ChartKind.FLOW,
+    "f",
+    "$",
+    (Series("work", (60.0, 20.0)), Series("idle", (0.0, 20.0))),
+    categories=("llama", "vision"),
+)
+
+
+def test_bands_of_a_flow_are_as_high_as_their_values_and_meet_both_sides():
+    bars = [e for e in read(FLOW).iter("rect") if e.get("class") != "paper"]
+    heights = [float(e.get("height")[:-1]) for e in bars]
+    assert heights == pytest.approx([x * heights[0] / 60 for x in (60, 40, 80, 20)], abs=0.05)
+    bands = [e.find("title").text for e in read(FLOW).iter("path")]
+    assert bands == ["llama · work $60", "vision · work $20", "vision · idle $20"]
+    words = [e.text for e in read(FLOW).iter("text")]
+    assert words == ["llama 60 %", "vision 40 %", "work 80 %", "idle 20 %"]
+
+
 def test_labels_of_many_lines_do_not_touch():
     chart = Chart(
         ChartKind.LINE,

@@ -174,6 +174,14 @@ def _cores(counters: _Groups, hardware: Mapping[str, Any]) -> _Values:
         for name in ("neuron_device_count", "neuroncore_per_device_count")
     )
     yield "neuroncore_utilization", _NODE, [sum(used.values()) / max(devices * cores, len(used), 1)]
+    # The guide calls it `flops`, the tool itself `effective_flops`; not every version tells it.
+    flops = [
+        counter.get("effective_flops", counter.get("flops"))
+        for x in counters
+        for counter in x["neuroncores_in_use"].values()
+    ]
+    if flops and None not in flops:
+        yield "effective_flops", _NODE, [sum(flops)]
 
 
 def _memory(memory: _Groups, _: Mapping[str, Any]) -> _Values:

@@ -91,6 +91,8 @@ _LENGTHS = (
 )
 """Hours or days whose quarter is easily read."""
 _USUAL = "neutral"
+_PICTURES = (ChartKind.HEAT, ChartKind.FLOW)
+"""Kinds that Teams cannot draw."""
 _LONG = timedelta(days=3)
 
 
@@ -99,7 +101,7 @@ def chart_elements(chart: Chart) -> list[Json]:
     summary = words(chart.summary or chart.title, Style.QUIET)
     # Teams reads a chart's own title to screen readers alone.
     title = words(_chart_title(chart), bold=True)
-    if chart.kind is ChartKind.HEAT:
+    if chart.kind in _PICTURES:
         return [title, summary]
     native = _line(chart) if chart.kind is ChartKind.LINE else _bars(chart)
     return [title, native | {"fallback": "drop"}, summary] if native["data"] else [summary]
@@ -108,7 +110,7 @@ def chart_elements(chart: Chart) -> list[Json]:
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
     """Return a chart's elements with the PNG for hosts without charts.
 
-    It stands in for heat maps, which Teams lacks, and for stacked bars: it ignores the ends of
+    It stands in for heat maps and flows, which Teams lacks, and for stacked bars: it ignores the ends of
     their axis, so that the labels are never round.
     """
     picture = {
@@ -117,7 +119,7 @@ def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Jso
         "altText": short(bare(chart.summary or chart.title), 500),
         "size": "stretch",
     }
-    if chart.kind is ChartKind.HEAT or any(element.get("stacked") for element in elements):
+    if chart.kind in _PICTURES or any(element.get("stacked") for element in elements):
         return [picture, elements[-1]]  # it shows its title itself
     return [
         element | {"fallback": picture} if "fallback" in element else element

@@ -89,16 +89,15 @@ def tried_card(
     conditions: str,
     heard: Sequence[str],
     escalated: Sequence[str],
-    owner: tuple[str, str],
+    owner: tuple[str, str, bool],
     *,
-    by_file: bool,
     money: bool,
 ) -> Card:
     """Tell where an alert would go.
 
-    The owner is a name and an address, found `by_file` where the mapping file names it.
+    The owner is a name and an address, and whether the mapping file names it.
     """
-    name, address = owner
+    name, address, by_file = owner
     who = "Without an owner it also goes to the default channel; test one with owner=NAME."
     if name and address:
         who = f"{name} is {address} and is mentioned."
@@ -207,8 +206,7 @@ async def routes_test(
         str(tried),
         distinct([*ports.site.channels, *route(alert, table)]),
         table.escalate if alert.severity is Severity.CRITICAL else (),
-        (name, table.owner(name)),
-        by_file=bool(mapped),
+        (name, table.owner(name), bool(mapped)),
         money=bool(table.finops_of(alert.cause)),
     )
 

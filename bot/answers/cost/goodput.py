@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -21,13 +21,14 @@ from bot.cards.card import (
     Chart,
     ChartKind,
     Series,
+    Text,
     Tone,
     compose,
     detail,
     quiet,
     text,
 )
-from bot.cards.columns import SHARE, USD, Column, Columns, datum
+from bot.cards.columns import SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import cost_line, window_line
 from bot.cards.words import day, grouped_words, period, unseen
 from bot.costs.allocation import Allocation
@@ -48,7 +49,7 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.fleet import is_neuron
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.money import usd
+from bot.model.money import cents, usd
 from bot.model.notification import Coverage
 from bot.model.reading import Reading, bill_coverage
 from bot.model.request import Request
@@ -57,7 +58,9 @@ from bot.model.window import Window
 from bot.ports import Ports
 
 _NODE, _DAY = "node", "day"
-_ROWS, _LOSSES = 12, 6
+_ROWS, _LOSSES, _FLOWS, _MOST_DAYS = 12, 6, 6, 21
+_WHOLE = 0.995
+"""Share of the work from which all of it publishes effective FLOPs, but for lost readings."""
 _NONE = Decimal(0)
 _LATE, _STEP = timedelta(hours=1), timedelta(minutes=5)
 
@@ -77,6 +80,8 @@ class Goodput:
     """The time of which metrics were read, None where none were."""
     seen: Coverage
     filters: tuple[Filter, ...] = ()
+    flows: bool = False
+    """Whether its picture lets rows flow into classes; else it stacks classes over time."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,38 @@ class ClassShare:
     share: float
 
 
+def _percent(ratio: float) -> str:
+    """Write a share of a peak, small ones to a digit."""
+    return f"{100 * ratio:.{0 if ratio >= 0.1 else 1}f} %"
+
+
+def _work_data(row: GoodputRow) -> dict[str, Any] | None:
+    """Return how near to the peak the work came, None where no node publishes effective FLOPs."""
+    work = row.work
+    if not work.measured_usd:
+        return None
+    return {
+        "measured_usd": work.measured_usd,
+        "at_peak_usd": work.at_peak_usd,
+        "below_peak_usd": work.busy_usd - work.at_peak_usd,
+        "between_usd": work.measured_usd - work.busy_usd,
+        "unmeasured_usd": max(_NONE, row.of(GoodputClass.PRODUCTIVE) - work.measured_usd),
+        "busy": work.busy,
+        "of_peak": work.of_peak,
+        "pflop_days": work.pflop_days,
+        "usd_per_pflop_day": work.usd_per_pflop_day,
+    }
+
+
 _CLASSES = Columns[ClassShare](
     Column("where it went", lambda x: x.kind.words),
     Column("amortised", lambda x: x.usd, USD),
     Column("share", lambda x: x.share, SHARE),
+)
+_WORK_PARTS = Columns[tuple[str, Decimal, float]](
+    Column("of the work", lambda x: x[0]),
+    Column("amortised", lambda x: x[1], USD),
+    Column("share", lambda x: x[2], Unit(_percent)),
 )
 _GOODPUT = "classes_usd/productive over total_usd less classes_usd/not_seen"
 _AMOUNTS: tuple[Column[GoodputRow], ...] = (
@@ -103,20 +136,34 @@ _AMOUNTS: tuple[Column[GoodputRow], ...] = (
         "goodput",
         _GOODPUT,
     ),
-    Column("most lost to", lambda x: _most_lost(x)[0]),
-    Column("lost", lambda x: _most_lost(x)[1], USD),
+    Column("most lost to", lambda x: x.most_lost[0]),
+    Column("lost", lambda x: x.most_lost[1], USD),
     datum("classes_usd", lambda x: _classes_data(x.classes)),
+    datum("work", _work_data),
 )
 _OF_CLASS = (
     "sum over nodes and days of the bill's amortised cost of the node's day x the class's hours"
     " of it / the hours billed"
 )
+_WORK = {
+    "measured_usd": "productive dollars of nodes that publish effective FLOPs and whose peak is"
+    " known",
+    "at_peak_usd": "of them x effective FLOPs / the BF16 peak of the instance type",
+    "below_peak_usd": "of them x NeuronCore utilization, less at_peak_usd",
+    "between_usd": "measured_usd less at_peak_usd and below_peak_usd",
+    "unmeasured_usd": "classes_usd/productive less measured_usd",
+    "busy": "(at_peak_usd + below_peak_usd) / measured_usd",
+    "of_peak": "at_peak_usd / measured_usd",
+    "pflop_days": "sum of effective FLOPs x the productive time of their nodes / (86,400 x 10^15)",
+    "usd_per_pflop_day": "measured_usd / pflop_days",
+}
 _FIGURES = {
     "total_usd": "sum of the rows; the bill's amortised cost of Neuron instance types, of their"
     " reserved capacity, and of commitments that nothing used",
     "goodput": _GOODPUT,
     **{f"classes_usd/{kind.value}": "sum of the rows" for kind in CLASSES},
     **{f"rows/classes_usd/{kind.value}": _OF_CLASS for kind in CLASSES},
+    **{f"{at}work/{name}": how for at in ("", "rows/") for name, how in _WORK.items()},
     **Columns(*_AMOUNTS).sources("rows"),
 }
 
@@ -139,12 +186,30 @@ def _classes_data(classes: Amounts) -> dict[str, Decimal]:
     return {kind.value: classes.get(kind, _NONE) for kind in CLASSES}
 
 
-def _most_lost(row: GoodputRow) -> tuple[str, Decimal | None]:
-    """Return the class that took most beside work, and its USD; nothing where all was work."""
-    no_losses = {GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN}
-    losses = [(amount, kind) for kind, amount in row.classes.items() if kind not in no_losses]
-    amount, kind = max(losses, default=(_NONE, GoodputClass.PRODUCTIVE))
-    return (kind.words, amount) if amount > 0 else ("", None)
+def _work_parts(row: GoodputRow) -> list[tuple[str, Decimal, float]]:
+    """Return the parts of the productive USD with their shares; they sum to it."""
+    work, whole = row.work, row.of(GoodputClass.PRODUCTIVE)
+    parts = (
+        ("effective FLOPs, at the peak's pace", work.at_peak_usd),
+        ("busy, below the peak", work.busy_usd - work.at_peak_usd),
+        ("between, not busy", work.measured_usd - work.busy_usd),
+        ("FLOPs not published", whole - work.measured_usd),
+    )
+    return [(name, amount, float(amount / whole)) for name, amount in parts if cents(amount) > 0]
+
+
+def _work_text(row: GoodputRow) -> Text | None:
+    """Say how busy the work was and how near to the peak, and what its operations cost."""
+    work = row.work
+    if work.busy is None or work.of_peak is None or work.usd_per_pflop_day is None:
+        return None
+    whose = "The work was"
+    if float(work.measured_usd) < _WHOLE * float(row.of(GoodputClass.PRODUCTIVE)):
+        whose = f"Of the work, {usd(work.measured_usd)} was on nodes that publish effective FLOPs:"
+    return text(
+        f"{whose} {100 * work.busy:.0f} % busy, {_percent(work.of_peak)} of the BF16 peak: an"
+        f" effective PFLOP-day costs {usd(work.usd_per_pflop_day)}."
+    )
 
 
 def _share(row: GoodputRow) -> str:
@@ -153,7 +218,7 @@ def _share(row: GoodputRow) -> str:
 
 def goodput_words(total: GoodputRow) -> str:
     """Say in a sentence what share of the dollars was work, and what took most of the others."""
-    kind, lost = _most_lost(total)
+    kind, lost = total.most_lost
     most = f", and most of the rest on {kind} ({usd(lost)})" if lost else ""
     unseen_usd = total.of(GoodputClass.NOT_SEEN)
     if not unseen_usd or total.goodput is None:
@@ -175,6 +240,7 @@ def goodput_card(answer: Goodput) -> Card:
         "billed_through": tally.billed_through,
         **answer.seen.data,
         **goodput_data(total),
+        "work": _work_data(total),
         "rows": [{"key": dict(row.key), **Columns(*_AMOUNTS).record(row)} for row in answer.rows],
     }
     span = period(answer.window)
@@ -197,21 +263,30 @@ def goodput_card(answer: Goodput) -> Card:
                 " kept the nodes from it"
                 + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
             ),
+            _work_text(total),
             _CLASSES.table(class_shares(total)),
+            _WORK_PARTS.table(_work_parts(total)) if total.work.measured_usd else None,
             rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
             _chart(answer),
             _notes(answer),
             unseen(answer.seen),
-            Buttons(
-                tuple(
-                    Button(f"By {name}", f"goodput {window_line(answer.window)} by {name}")
-                    for name in ("cluster", "team", "job", "node", "day")
-                    if (name,) != answer.by
-                )
-            ),
+            Buttons((*_other_groups(answer), _picture_button(answer))),
         ),
         data,
     )
+
+
+def _other_groups(answer: Goodput) -> Iterator[Button]:
+    """Yield buttons that group the same dollars by something else."""
+    for name in ("cluster", "team", "job", "node", "day"):
+        if (name,) != answer.by:
+            yield Button(f"By {name}", f"goodput {window_line(answer.window)} by {name}")
+
+
+def _picture_button(answer: Goodput) -> Button:
+    """Return the button that draws the same dollars the other way."""
+    line = f"goodput {window_line(answer.window)} by {','.join(answer.by)}"
+    return Button("Over time", line) if answer.flows else Button("As a flow", f"{line} chart=flow")
 
 
 def _key(name: str) -> Callable[[GoodputRow], str]:
@@ -219,33 +294,84 @@ def _key(name: str) -> Callable[[GoodputRow], str]:
 
 
 def _chart(answer: Goodput) -> Chart | None:
-    """Stack the dearest classes by day, the other ones in one."""
-    if len(answer.days) < 2:
+    """Stack the dearest classes by day, of a long window by week, or let each row flow to them."""
+    if answer.flows:
+        return _flow(answer) if answer.rows else None
+    days, span = answer.days, "day"
+    partial: tuple[int, ...] = ()
+    if len(days) > _MOST_DAYS:
+        days, span = _weeks(days), "week"
+        partial = tuple(
+            place
+            for place, edge in ((0, answer.window.start), (len(days) - 1, answer.window.end))
+            if edge.weekday() or edge.hour
+        )
+    if len(days) < 2:
         return None
-    # As many colours as can be told apart.
-    losses = sorted(
-        (kind for kind in answer.total.classes if kind is not GoodputClass.PRODUCTIVE),
-        key=lambda kind: -answer.total.classes[kind],
-    )
-    drawn = (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
-    series = [Series(kind.words, tuple(float(x.of(kind)) for x in answer.days)) for kind in drawn]
-    if losses[_LOSSES:]:
-        others = tuple(sum(float(x.of(kind)) for kind in losses[_LOSSES:]) for x in answer.days)
-        series.append(Series("all else", others))
-    percents = [100 * x.goodput for x in answer.days if x.goodput is not None]
-    between = (
-        f"between {min(percents):.0f} and {max(percents):.0f} % a day" if percents else "not known"
-    )
+    percents = [100 * x.goodput for x in days if x.goodput is not None]
+    between = "not known"
+    if percents:
+        between = f"between {min(percents):.0f} and {max(percents):.0f} % a {span}"
+    starts = [datetime.fromisoformat(x.key[_DAY]) for x in days]
 
     return Chart(
         ChartKind.BAR,
-        "Amortised cost of Neuron nodes by day",
+        f"Amortised cost of Neuron nodes by {span}",
         "$",
-        tuple(series),
-        categories=tuple(day(datetime.fromisoformat(x.key[_DAY])) for x in answer.days),
+        _series(answer.total, days),
+        categories=tuple(map(day, starts)),
         summary=f"Goodput was {between}.",
+        partial=partial,
         timed=True,
     )
+
+
+def _weeks(days: Sequence[GoodputRow]) -> list[GoodputRow]:
+    """Return the sums of weeks from Monday, each by its first day in the window."""
+    mondays: dict[date, str] = {}
+    dated = []
+    for row in days:
+        at = datetime.fromisoformat(row.key[_DAY]).date()
+        first = mondays.setdefault(at - timedelta(days=at.weekday()), row.key[_DAY])
+        dated.append(replace(row, key={_DAY: first}))
+    return sorted(grouped(dated, [_DAY]), key=lambda row: row.key[_DAY])
+
+
+def _flow(answer: Goodput) -> Chart:
+    """Draw where the dollars of each row went, the dearest apart."""
+    rows = list(answer.rows[:_FLOWS])
+    names = [" ".join(_key(name)(row) for name in answer.by) for row in rows]
+    if others := answer.rows[_FLOWS:]:
+        rows += grouped(others, ())
+        names.append(f"{len(others)} more")
+    most, lost = answer.total.most_lost
+    summary = f"Goodput {_share(answer.total)}"
+    if lost:
+        summary += f", most of all else went into {most} ({usd(lost)})"
+
+    return Chart(
+        ChartKind.FLOW,
+        f"Where {usd(answer.total.usd)} went, by {' and '.join(answer.by)}",
+        "$",
+        _series(answer.total, rows),
+        categories=tuple(names),
+        summary=f"{summary}.",
+    )
+
+
+def _series(total: GoodputRow, rows: Sequence[GoodputRow]) -> tuple[Series, ...]:
+    """Return the amounts of work and of the dearest other classes by row, all else in one."""
+    # As many colours as can be told apart.
+    losses = sorted(
+        (kind for kind in total.classes if kind is not GoodputClass.PRODUCTIVE),
+        key=lambda kind: -total.classes[kind],
+    )
+    drawn = (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
+    series = [Series(kind.words, tuple(float(x.of(kind)) for x in rows)) for kind in drawn]
+    if losses[_LOSSES:]:
+        others = tuple(sum(float(x.of(kind)) for kind in losses[_LOSSES:]) for x in rows)
+        series.append(Series("all else", others))
+    return tuple(series)
 
 
 def _notes(answer: Goodput) -> Iterator[Block]:
@@ -334,8 +460,13 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     neuron = [is_neuron(thing.instance_type) for thing in frame.things]
     nodes = frame.pick(np.array(neuron, dtype=bool)) if not all(neuron) else frame
     limits = [ports.policy.at(thing).number("idle.below") for thing in nodes.things]
+    kinds = ports.world.knowledge.types()
+    peaks = [
+        (thing.instance_type in kinds and kinds[thing.instance_type].bf16_tflops * 1e12) or np.nan
+        for thing in nodes.things
+    ]
 
-    time = NodeTime(nodes, np.array(limits, dtype=np.float64))
+    time = NodeTime(nodes, np.array(limits, dtype=np.float64), np.array(peaks, dtype=np.float64))
     time.compile(ports.world.compiles(reading, ports.policy, nodes.start))
     if runs := reading.frame("run"):
         instances = list(reading.inventory.instances.values())
@@ -356,7 +487,12 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     "Where each dollar spent on Neuron nodes went: into work, or into what kept them from it.",
     needs=Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     topic=Topic.COSTS,
-    examples=("goodput 7d", "goodput 7d by team", "goodput last-week by node cluster=llama"),
+    examples=(
+        "goodput 7d",
+        "goodput 7d by team",
+        "goodput last-week chart=flow",
+        "goodput last-week by node cluster=llama",
+    ),
     rows=("rows",),
     figures=_FIGURES,
 )
@@ -366,6 +502,12 @@ def goodput(
     window: Window = arg("7d", "which days"),
     by: tuple[str, ...] = arg(
         "cluster", "cluster, team, job, node, day, or any dimension of the bill", keyword=True
+    ),
+    chart: str = arg(
+        "days",
+        "over time, or as a flow of each row into classes",
+        choices=("days", "flow"),
+        keyword=True,
     ),
     where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
 ) -> Card:
@@ -377,4 +519,5 @@ def goodput(
         )
     reading = ports.world.source.read(request.at)
 
-    return goodput_card(goodput_within(ports, reading, window, by, where))
+    answer = goodput_within(ports, reading, window, by, where)
+    return goodput_card(replace(answer, flows=chart == "flow"))

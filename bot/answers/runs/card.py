@@ -19,15 +19,17 @@ from bot.cards.card import (
     Heading,
     Series,
     Table,
+    Text,
     Tone,
     compose,
     detail,
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
+from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
 from bot.cards.words import clock, growth
+from bot.costs.goodput import RunGoodput
 from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
 from bot.costs.verdict import Verdict
 from bot.model.money import cents, counted, usd
@@ -43,9 +45,11 @@ def _epochs(cost: RunCost) -> str:
     return f"{len(cost.epochs)}" + (f" + {part}" if part != "0 %" else "")
 
 
-RUNS = Columns[tuple[str, RunCost]](
+RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
     Column("run", lambda row: row[0]),
     Column("cost", lambda row: row[1].usd, USD),
+    Column("goodput", lambda row: row[2] and row[2].row.goodput, SHARE),
+    Column("ETTR", lambda row: row[2] and row[2].ettr, SHARE),
     Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
     Column(
         "epochs",
@@ -57,7 +61,7 @@ RUNS = Columns[tuple[str, RunCost]](
 )
 
 
-def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
+def runs_card(runs: Sequence[tuple[str, RunCost, RunGoodput | None]]) -> Card:
     """List runs, the dearest first."""
     if not runs:
         advice = text(
@@ -74,25 +78,28 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
         )
 
     # How much of the hours is billed is told of all runs together, each the same.
-    billed = sum(cost.billed for _, cost in runs) / len(runs)
-    total = usd(sum((cost.usd for _, cost in runs), Decimal(0)))
+    billed = sum(cost.billed for _, cost, _ in runs) / len(runs)
+    total = usd(sum((cost.usd for _, cost, _ in runs), Decimal(0)))
 
     return Card(
         f"{counted(len(runs), 'training run')}, {total} while they were observed",
         Tone.INFO,
-        (
+        compose(
             RUNS.table(runs, most=_MOST, noun="run"),
             quiet(
                 f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; "
                 "storage is separate."
             ),
+            any(goodput for _, _, goodput in runs) and detail(_GOODPUT),
             Buttons(tuple(buttons)),
         ),
-        {"runs": [{"run": name, **run_data(cost)} for name, cost in runs]},
+        {"runs": [{"run": name, **run_data(cost, goodput)} for name, cost, goodput in runs]},
     )
 
 
-def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
+def run_card(
+    costed: Costed, storage: Mapping[str, Decimal] | None, goodput: RunGoodput | None = None
+) -> Card:
     """Show one run with every unit, the costs in it, and those that are not."""
     name, cost = costed.name, costed.cost
     extra = sum((storage or {}).values(), Decimal(0))
@@ -140,6 +147,7 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
         compose(
             text(lead),
             _units(cost),
+            _worked(goodput),
             STORAGE.table(
                 sorted(storage.items(), key=lambda line: -line[1]),
                 total="total",
@@ -149,6 +157,7 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
             else None,
             chart,
             detail(basis),
+            detail(_GOODPUT) if goodput else None,
             map(detail, _price_texts(costed.prices)),
             Buttons(
                 (
@@ -158,7 +167,7 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
                 )
             ),
         ),
-        run_data(cost)
+        run_data(cost, goodput)
         | {
             "run": name,
             "counted_by": costed.by,
@@ -173,8 +182,9 @@ STORAGE = Columns[tuple[str, Decimal]](
 )
 
 
-def run_data(cost: RunCost) -> dict[str, Any]:
+def run_data(cost: RunCost, goodput: RunGoodput | None = None) -> dict[str, Any]:
     """Return a run's numbers for scripts."""
+    classes = goodput.row.classes if goodput else {}
     return {
         "cluster": cost.run.labels.cluster,
         "since": cost.since,
@@ -192,10 +202,31 @@ def run_data(cost: RunCost) -> dict[str, Any]:
         "usd_per_billion_parameters": cost.usd_per_billion_parameters,
         "usd_per_checkpoint": cost.usd_per_checkpoint,
         "checkpoints": cost.checkpoints,
+        "goodput": goodput and goodput.row.goodput,
+        "ettr": goodput and goodput.ettr,
+        "classes_usd": {kind.value: amount for kind, amount in classes.items()},
         "attempts": cost.run.attempts,
         "loss": cost.run.loss,
         "estimated": True,
     }
+
+
+_GOODPUT = (
+    "Goodput is the share of its dollars that went into work, ETTR (effective training time ratio)"
+    " that of its wall hours since it was first seen; estimates, as in 'goodput'."
+)
+
+
+def _worked(goodput: RunGoodput | None) -> Text | None:
+    """Say what share of a run's dollars and hours was work, and what took most of the others."""
+    if goodput is None or goodput.row.goodput is None or goodput.ettr is None:
+        return None
+    kind, lost = goodput.row.most_lost
+    most = f"; the largest loss is {kind} ({usd(lost)})" if lost else ""
+    return text(
+        f"{100 * goodput.row.goodput:.0f} % of its dollars went into work (goodput), and"
+        f" {100 * goodput.ettr:.0f} % of its hours (ETTR){most}."
+    )
 
 
 def _units(cost: RunCost) -> Facts:

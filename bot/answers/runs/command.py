@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from statistics import linear_regression
 from typing import Any
 
+from bot.answers.cost.goodput import node_time
 from bot.answers.runs.card import compare_card, run_card, runs_card, sentence
 from bot.answers.runs.costed import (
     BASELINES,
@@ -42,7 +44,8 @@ from bot.cards.columns import COUNT, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
 from bot.cards.words import as_read
 from bot.costs import training
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.costs.goodput import NodeTime, run_goodput
+from bot.errors import TrnbotError, Unavailable, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import cents, counted
 from bot.model.request import Request
@@ -58,7 +61,7 @@ _NODES = {"EC2", "commitment"}
     "runs",
     "The cost of training runs: per epoch, token, parameter and checkpoint.",
     needs=Needs.METRICS,
-    may=Needs.BILL,
+    may=Needs.BILL | Needs.DETECTOR | Needs.STATE,
     topic=Topic.COSTS,
     examples=("runs", "runs llama-8b", "runs llama-8b storage=off"),
     figures={
@@ -80,6 +83,12 @@ _NODES = {"EC2", "commitment"}
         "usd_per_billion_parameters": "cost / parameters x 10^9",
         "usd_per_checkpoint": "cost / checkpoints written",
         "checkpoints": "count of the checkpoints written, by the age of the newest",
+        "goodput": "classes_usd/productive over usd less classes_usd/not_seen",
+        "ettr": (
+            "effective training time ratio: productive hours of the wall hours since it was first"
+            " seen, a step by the share of its nodes that worked"
+        ),
+        "classes_usd/*": "usd x the class's share of what the run's nodes cost step by step",
         "attempts": "as the run reports it",
         "loss": "as the run reports it",
         "storage_usd": "amortised cost of storage of the run's cluster while it was seen",
@@ -93,15 +102,28 @@ def runs(
 ) -> Card:
     """List the runs that report, or one with every unit."""
     reporting = costed_runs(ports, request.at)
+    found = [find_run(reporting, name)] if name else list(reporting)
+    time = _time(ports, request.at, found)
+    goodputs = [run_goodput(time, run.cost, run.paid) if time else None for run in found]
     if not name:
         return as_read(
-            runs_card([(run.name, run.cost) for run in reporting]),
+            runs_card([(x.name, x.cost, y) for x, y in zip(found, goodputs, strict=True)]),
             "It is not known which runs report",
             ports.world.source.read(request.at),
         )
-    run = find_run(reporting, name)
+    (run,), (goodput,) = found, goodputs
 
-    return run_card(run, _beside(ports, run, reporting) if storage else None)
+    return run_card(run, _beside(ports, run, reporting) if storage else None, goodput)
+
+
+def _time(ports: Ports, at: datetime, runs: Sequence[Costed]) -> NodeTime | None:
+    """Return what nodes did since the first of the runs was seen, None where it is not known."""
+    if not runs:
+        return None
+    with suppress(TrnbotError):
+        since = min(run.cost.since for run in runs)
+        return node_time(ports, ports.world.source.read(at), Window(since, at))
+    return None
 
 
 @command(

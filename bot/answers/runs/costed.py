@@ -82,6 +82,8 @@ class Costed:
     """
     prices: tuple[Price, ...]
     unpriced: int = 0
+    paid: Mapping[str, Paid] = field(default_factory=dict)
+    """Its nodes with what they cost, by instance."""
 
     @property
     def name(self) -> str:
@@ -111,11 +113,13 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
             continue
         nodes, by, among = _nodes(run, reading, frame, cluster)
         priced = [(node, price) for node in nodes if (price := pricing.instance(node))]
-        paid = [
-            Paid(node.launched_at, node.ended_at, price.usd_per_hour, billed.get(node.id, {}))
+        paid = {
+            node.id: Paid(
+                node.launched_at, node.ended_at, price.usd_per_hour, billed.get(node.id, {})
+            )
             for node, price in priced
-        ]
-        cost = run_cost(run, frame.pick([row]), paid, among)
+        }
+        cost = run_cost(run, frame.pick([row]), list(paid.values()), among)
         if cost is not None:
             runs.append(
                 Costed(
@@ -124,6 +128,7 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
                     by,
                     tuple(dict.fromkeys(price for _, price in priced)),
                     len(nodes) - len(priced),
+                    paid,
                 )
             )
 

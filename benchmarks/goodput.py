@@ -1,0 +1,95 @@
+"""Hold goodput against the labelled dollars of another hand's recordings, class by class.
+
+Run: python -m benchmarks.goodput --seeds 3-8 [--scenarios mixed] [--world DIR] [--folder DIR].
+
+Each recording is made, replayed once for its alerts, and asked for the goodput of seven whole days
+that the bill knows; a label counts by the part of its time that lies in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scenarios import seeds
+from benchmarks.worlds import SCENARIOS, WORLD
+from bot.answers.cost.goodput import Goodput, goodput_within
+from bot.costs.goodput import CLASSES, LOST_TO, GoodputClass
+from bot.model.causes import Cause
+from bot.model.window import WEEK, Window
+from bot.wiring.build import terminal_app
+from bot.wiring.environment import settings_of
+
+LATE = timedelta(days=1)
+"""The bill of a recording lacks its newest hours."""
+
+
+def recorded(world: Path, folder: Path, scenario: str, seed: int, days: int = 10) -> Path:
+    """Return a recording of the world, made where it is not kept."""
+    recording = folder / f"{scenario}-{seed}"
+    if not (recording / "labels.json").exists():
+        chosen = ("--seed", str(seed), "--days", str(days), "--scenario", scenario)
+        made = [sys.executable, str(world / "make_recording.py"), *chosen, str(recording)]
+        subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    return recording
+
+
+def goodput_of_week(recording: Path) -> Goodput:
+    """Return the goodput of the newest seven days whose bill is whole; replays the recording."""
+    source = f"recording:{recording}"
+    app, _ = terminal_app(settings_of({"source": source}), source, None)
+    extent = app.ports.world.source.extent()
+    if extent is None:
+        raise ValueError(f"{recording} holds no metrics")
+    end = (extent.end - LATE).replace(hour=0, minute=0, second=0, microsecond=0)
+    week = Window(max(extent.start, end - WEEK), end)
+    return goodput_within(app.ports, app.ports.world.source.read(extent.end), week, ("cluster",))
+
+
+def labelled(labels: Sequence[Mapping[str, Any]], window: Window) -> dict[GoodputClass, Decimal]:
+    """Return the labelled USD of a window by class, of labels that have dollars."""
+    sums: defaultdict[GoodputClass, Decimal] = defaultdict(Decimal)
+    for label in labels:
+        kind = LOST_TO.get(Cause(label["cause"]))
+        span = Window(*(datetime.fromisoformat(label[end]) for end in ("start", "end")))
+        inside = min(span.end, window.end) - max(span.start, window.start)
+        if kind and label["usd"] and inside > timedelta(0):
+            sums[kind] += Decimal(str(label["usd"])) * Decimal(str(inside / span.length))
+    return dict(sums)
+
+
+def main() -> None:
+    """Print USD of goodput and of the labels by class, and their ratio, for each recording."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.goodput")
+    parser.add_argument("--seeds", type=seeds, default=seeds("3-3"), help="FIRST-LAST")
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=["mixed"])
+    parser.add_argument("--world", type=Path, default=WORLD)
+    parser.add_argument("--folder", type=Path, help="where recordings are kept")
+    arguments = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as passing:
+        for scenario in arguments.scenarios:
+            for seed in arguments.seeds:
+                folder = arguments.folder or Path(passing)
+                recording = recorded(arguments.world, folder, scenario, seed)
+                answer = goodput_of_week(recording)
+                labels = json.loads((recording / "labels.json").read_text())
+                truth = labelled(labels, answer.window)
+                print(f"{scenario}-{seed}: {answer.total.usd:,.2f} USD of {answer.window}")
+                for kind in CLASSES:
+                    told, true = answer.total.of(kind), truth.get(kind)
+                    ratio = f"{told / true:9.3f}" if true else ""
+                    print(f"  {kind.value:24}{told:12,.2f}{true or Decimal(0):12,.2f}{ratio}")
+
+
+if __name__ == "__main__":
+    main()
