@@ -43,6 +43,7 @@ from adapters.billing.questions import (
     TAG,
     BillExtent,
     KeptTallies,
+    TallyQuestion,
     ask,
     canonical,
     extent_of,
@@ -138,8 +139,14 @@ class Bill:
         self._copy = self._copy_of(options.cache) if options.cache else None
         self._db = self._open()
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows whose usage starts in the window.
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
+        """Sum the rows whose usage starts in the window, those beyond `most` in one.
 
         Raise `WrongInput` for an unknown dimension or mixed currencies.
         """
@@ -159,11 +166,12 @@ class Bill:
                     )
 
             span = whole_hours(window) if loading.extent.hourly else window
-            tally = loading.tallies.get(span, by, where)
+            question = TallyQuestion(span, tuple(by), tuple(where), most)
+            tally = loading.tallies.get(question)
             if tally is None:
                 with self._cursor() as db:
-                    tally = ask(db, loading.extent, span, by, where)
-                loading.tallies.keep(tally, by, where)
+                    tally = ask(db, loading.extent, question)
+                loading.tallies.keep(question, tally)
             return replace(tally, window=window)
 
     def _refuse_unread(self, loading: _Loading) -> None:
@@ -456,10 +464,16 @@ class ExplorerBill:
         self._bills: dict[str, Bill] = {}
         self._lock = Lock()
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,  # noqa: ARG002 the port's: no dimension here has so many values
+    ) -> Tally:
         """Sum the rows of a window.
 
-        Raise `WrongInput` for a dimension that Cost Explorer does not have.
+        Raise `WrongInput` for a dimension that it does not have.
         """
         dimensions = [canonical(name) for name in (*by, *(keep.dimension for keep in where))]
         tags = sorted({name for name in dimensions if name in TAGGED or name.startswith(TAG)})

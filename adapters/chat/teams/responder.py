@@ -214,7 +214,8 @@ class Responder:
     ) -> Request:
         user = User(f"{OURS}{activity.sender.id}", activity.sender.name[:100])
         at, channel = self._ports.clock(), f"{OURS}{place.id}"
-        return Request(line, user, at, "teams", belonging, channel, thread_of(activity))
+        thread = thread_of(activity)
+        return Request(line, user, at, "teams", belonging, channel, thread, whole=False)
 
     async def _safe_place(
         self, place: Conversation, belonging: Belonging, user: str
