@@ -161,14 +161,12 @@ NO_EXTENT = BillExtent(None, None, None, "USD", (), pods=False, hourly=False)
 
 def extent_of(db: duckdb.DuckDBPyConnection) -> BillExtent:
     """Read how far the loaded files reach."""
-    ((through, settled, month, currency),) = db.execute(
-        "SELECT billed_through, settled, newest_month, currency FROM extent"
+    ((through, settled, month, currency, hourly),) = db.execute(
+        "SELECT billed_through, settled, newest_month, currency, hourly FROM extent"
     ).fetchall()
     forms = db.execute("SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form")
     sources = tuple(form for (form,) in forms.fetchall())
     splits = db.execute("SELECT 1 FROM split LIMIT 1").fetchall()
-    between = "SELECT 1 FROM detail WHERE started <> date_trunc('hour', started) LIMIT 1"
-    hourly = not db.execute(between).fetchall()
     return BillExtent(through, settled, month, currency or "USD", sources, bool(splits), hourly)
 
 
