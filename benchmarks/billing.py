@@ -17,12 +17,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import duckdb
 
-from adapters.billing.bill import open_billing
+from adapters.billing.bill import BillOptions, open_billing
 from benchmarks.bill_rows import MONTHS, BillSize, write_bill, write_part
+from bot.model.spend import Filter
 from bot.model.window import Window
 
 OCTOBER = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC))
@@ -38,9 +40,10 @@ QUESTIONS = (
 )
 """Title, window, dimensions, and the same over the columns of the files."""
 ONE_BY_ONE = (("7 d by resource", WEEK, ("resource",), "line_item_resource_id"),)
-"""Asked by one alone: thousands of rows are the answer."""
-ASKERS, EACH = 8, 24
+"""Thousands of rows are the answer, of which ours is a page."""
+ASKERS, EACH, PAGE = 8, 24, 300
 
+Question = tuple[str, Window, tuple[str, ...], str]
 Ask = Callable[[Window, tuple[str, ...], str], object]
 
 
@@ -60,11 +63,23 @@ def main(size: BillSize) -> None:
 
 def ours(folder: Path) -> None:
     """Load the bill, answer, take a rewritten file in while others ask, and read as a tick does."""
-    bill = open_billing(folder)
-    began = time.perf_counter()
-    bill.tally(OCTOBER, ())
-    print(f"trnbot: loaded in {time.perf_counter() - began:.1f} s, {peak():,} MiB at most")
-    _answer("trnbot", lambda window, by, _: bill.tally(window, by))
+    options = BillOptions(cache=folder / "kept" / "bill")
+    for title in ("loaded", "started again"):
+        began, worked = time.perf_counter(), time.process_time()
+        bill = open_billing(folder, options)
+        bill.tally(OCTOBER, ())
+        passed, worked = time.perf_counter() - began, time.process_time() - worked
+        print(
+            f"trnbot: {title} in {passed:.1f} s ({worked:.1f} of processors), {peak():,} MiB at most"
+        )
+    numbers = count()
+
+    def ask(window: Window, by: tuple[str, ...], _: str) -> object:
+        # A condition that every charge fulfils: no answer may be one that was kept.
+        nowhere = Filter("region", (f"nowhere-{next(numbers)}",), negated=True)
+        return bill.tally(window, by, [nowhere], PAGE)
+
+    _answer("trnbot", ask)
     now = datetime(2026, 10, 30, tzinfo=UTC)
     began = time.perf_counter()
     bill.deltas(now, 35)
@@ -94,18 +109,24 @@ def theirs(folder: Path) -> None:
 
 def _answer(side: str, ask: Ask) -> None:
     """Print what each question takes when one asks, and all of them when eight do."""
-    for title, window, by, keys in (*QUESTIONS, *ONE_BY_ONE):
-        ask(window, by, keys)
-        taken = [_timed(ask, window, by, keys) for _ in range(7)]
-        print(f"{side}: {title:26} {statistics.median(taken):7.0f} ms")
-    with ThreadPoolExecutor(ASKERS) as askers:
-        asked = [QUESTIONS[n % len(QUESTIONS)] for n in range(ASKERS * EACH)]
-        taken = sorted(askers.map(lambda one: _timed(ask, one[1], one[2], one[3]), asked))
-    half, p99 = statistics.median(taken), taken[int(len(taken) * 0.99)]
-    print(
-        f"{side}: {ASKERS} askers, of the first {len(QUESTIONS)}   p50 {half:.0f} ms, p99 {p99:.0f} ms",
-        flush=True,
-    )
+
+    def asked(question: Question) -> float:
+        _, window, by, keys = question
+        return _timed(ask, window, by, keys)
+
+    for question in (*QUESTIONS, *ONE_BY_ONE):
+        asked(question)
+        taken = [asked(question) for _ in range(7)]
+        print(f"{side}: {question[0]:26} {statistics.median(taken):7.0f} ms")
+    for title, questions in (
+        ("of the first four", QUESTIONS),
+        ("of all five", (*QUESTIONS, *ONE_BY_ONE)),
+    ):
+        with ThreadPoolExecutor(ASKERS) as askers:
+            line = [questions[n % len(questions)] for n in range(ASKERS * EACH)]
+            taken = sorted(askers.map(asked, line))
+        half, p99 = statistics.median(taken), taken[int(len(taken) * 0.99)]
+        print(f"{side}: {ASKERS} askers, {title}   p50 {half:.0f} ms, p99 {p99:.0f} ms", flush=True)
 
 
 def _rewrite(folder: Path, ask: Callable[[], object]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -22,9 +23,10 @@ import duckdb
 from adapters.billing.attribution import DEFAULT_NAMES, BillTagNames
 from adapters.billing.database import (
     connect_locked,
-    copy_tables,
     cursor_of,
     is_private,
+    parts_of,
+    prune_copies,
     sql,
 )
 from adapters.billing.exports import ExportForm
@@ -43,6 +45,7 @@ from adapters.billing.questions import (
     TAG,
     BillExtent,
     KeptTallies,
+    TallyQuestion,
     ask,
     canonical,
     extent_of,
@@ -54,6 +57,7 @@ from adapters.billing.questions import (
 )
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Reservation
+from bot.model.frame import Frame
 from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
@@ -61,6 +65,8 @@ from bot.model.window import Window
 from bot.ports.work import interruptible
 
 V = TypeVar("V")
+_NO_DAMAGE = (duckdb.InterruptException, duckdb.ConnectionException, duckdb.OutOfMemoryException)
+"""Failures that say nothing of the file that is read."""
 _log = logging.getLogger("trnbot.billing")
 
 
@@ -136,14 +142,22 @@ class Bill:
         self._loading = _Loading()
         self._logged: set[str] = set()
         self._copy = self._copy_of(options.cache) if options.cache else None
+        self._is_copy = False
         self._db = self._open()
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows whose usage starts in the window.
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
+        """Sum the rows whose usage starts in the window, those beyond `most` in one.
 
         Raise `WrongInput` for an unknown dimension or mixed currencies.
         """
-        with self._caught_up() as loading:
+
+        def sum_up(loading: _Loading) -> Tally:
             if not loading.extent.sources:
                 self._refuse_unread(loading)
 
@@ -159,12 +173,15 @@ class Bill:
                     )
 
             span = whole_hours(window) if loading.extent.hourly else window
-            tally = loading.tallies.get(span, by, where)
+            question = TallyQuestion(span, tuple(by), tuple(where), most)
+            tally = loading.tallies.get(question)
             if tally is None:
                 with self._cursor() as db:
-                    tally = ask(db, loading.extent, span, by, where)
-                loading.tallies.keep(tally, by, where)
+                    tally = ask(db, loading.extent, question)
+                loading.tallies.keep(question, tally)
             return replace(tally, window=window)
+
+        return self._asked(sum_up)
 
     def _refuse_unread(self, loading: _Loading) -> None:
         """Raise `Unavailable`, as no file is there or could be read.
@@ -181,12 +198,9 @@ class Bill:
                 f"No billing export was found in '{self._folder}'; "
                 "put CUR or FOCUS files (parquet, csv) there."
             )
-        with self._cursor() as db:
-            unread = db.execute("SELECT problems FROM file ORDER BY path").fetchall()
-        others = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
-        raise Unavailable(
-            f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{others}"
-        )
+        first, *others = loading.unread
+        more = f" And {len(others)} more such files." if others else ""
+        raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {first}{more}")
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the `spend` frame of the last `days` whole days seen at `now`, and the hours.
@@ -196,12 +210,16 @@ class Bill:
         """
         midnight, until = self._seen(now), now.astimezone(UTC) - self._options.lag
         monday = hours_of_week(until)
-        with self._caught_up() as loading:
+
+        def read(loading: _Loading) -> tuple[Frame | None, Frame | None]:
             frame = hours = None
             if loading.files:
                 frame = self._once(loading, spend_frame, midnight, days)
             if loading.files and not self._options.by_day:
                 hours = self._once(loading, hours_frame, monday)
+            return frame, hours
+
+        frame, hours = self._asked(read)
         if not frame:
             return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
         frames = {"spend": frame}
@@ -215,15 +233,15 @@ class Bill:
         By type, by cluster and of each instance.
         """
         midnight = self._seen(now)
-        with self._caught_up() as loading:
-            if not loading.files:
-                return AccountRates()
-            return self._once(loading, rates, midnight)
+
+        def read(loading: _Loading) -> AccountRates:
+            return self._once(loading, rates, midnight) if loading.files else AccountRates()
+
+        return self._asked(read)
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
-        with self._caught_up() as loading:
-            return [*loading.unread, *loading.unspread]
+        return self._asked(lambda loading: [*loading.unread, *loading.unspread])
 
     def close(self) -> None:
         """Release the database."""
@@ -248,26 +266,40 @@ class Bill:
         with cursor_of(self._db) as cursor, interruptible(cursor.interrupt):
             yield cursor
 
-    @contextmanager
-    def _caught_up(self) -> Iterator[_Loading]:
-        """Let the tables match the folder, and yield what they hold.
+    def _asked(self, question: Callable[[_Loading], V]) -> V:
+        """Return the answer of tables that match the folder.
 
-        An answer kept from before needs no cursor, which costs as much as looking.
+        Where the copy on disk turns out to be damaged, the files themselves are read.
         """
         try:
-            # Somebody may bring the tables up to date, which may take minutes; until then they
-            # are whole as they were.
-            if self._lock.acquire(blocking=self._loading.files is None):
-                try:
-                    self._look_again()
-                finally:
-                    self._lock.release()
-            yield self._loading
+            loading = self._caught_up()
+            try:
+                return question(loading)
+            except duckdb.Error as problem:
+                if isinstance(problem, _NO_DAMAGE):
+                    raise
+                with self._lock:
+                    if loading is self._loading and not self._discard_copy(problem):
+                        raise
+            return question(self._caught_up())
         except duckdb.Error as problem:
             raise Unavailable(
                 f"The bill could not be asked ({type(problem).__name__}); "
                 "look at the export with 'doctor'."
             ) from problem
+
+    def _caught_up(self) -> _Loading:
+        """Let the tables match the folder, and return what they hold.
+
+        An answer kept from before needs no cursor, which costs as much as looking. Somebody may
+        bring the tables up to date, which may take minutes; until then they are whole as they were.
+        """
+        if self._lock.acquire(blocking=self._loading.files is None):
+            try:
+                self._look_again()
+            finally:
+                self._lock.release()
+        return self._loading
 
     def _look_again(self) -> None:
         """Load the files that are new or changed, and settle anew where other blocks are known."""
@@ -275,7 +307,10 @@ class Bill:
         if not self._options.due() and not is_first:
             return
         if is_first and self._is_copy:
-            before = self._copied()
+            try:
+                before = self._copied()
+            except (duckdb.Error, LookupError, ValueError) as problem:
+                self._discard_copy(problem)
 
         files = list_files(self._folder, self._answers)
         # A process asks again for blocks that it missed; the next one, for all that it used.
@@ -286,6 +321,72 @@ class Bill:
             self._loading = before
             return
 
+        loading = self._loaded(before, files)
+
+        # Each problem is logged once, so that an export nobody asks about does not break silently.
+        for sentence in (*loading.unread, *loading.unspread):
+            if sentence not in self._logged:
+                self._logged.add(sentence)
+                _log.warning(sentence)
+        self._loading = loading
+
+    def _loaded(self, before: _Loading, files: Mapping[str, File]) -> _Loading:
+        """Bring the tables up to date on disk, else in memory, and return what they hold."""
+        if self._copy is not None:
+            try:
+                return self._load_on_disk(self._copy, before, files)
+            except (duckdb.Error, OSError) as problem:
+                _log.warning(
+                    "The bill is not kept on disk, and read again at each start: %s", problem
+                )
+                self._copy = None
+
+        was_copy = self._is_copy
+        if was_copy:
+            self._db, self._is_copy = self._in_memory(), False
+        with cursor_of(self._db) as db:
+            return self._fill(db, _Loading() if was_copy else before, files)
+
+    def _load_on_disk(self, copy: Path, before: _Loading, files: Mapping[str, File]) -> _Loading:
+        """Bring a draft up to date, put it in the copy's place, and read it from there.
+
+        Whoever reads the copy of before finishes there. A file that could not be read is not in
+        it, so that the next start tries again. Raise `OSError` or a database's error.
+        """
+        draft = copy.with_name(f".{copy.name}-{uuid4().hex}")
+        folders = (self._folder, self._scratch)
+        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            # Another process may have put a newer copy in place, which refreshing minds.
+            if self._is_copy and copy.exists() and is_private(copy):
+                shutil.copyfile(copy, draft)
+            else:
+                before = _Loading()
+
+            with closing(connect_locked(draft, folders, writes=True)) as written:
+                draft.chmod(0o600)
+                with cursor_of(written) as db:
+                    db.execute(sql("schema"))
+                    loading = self._fill(db, before, files)
+                    settings = [json.dumps(list(loading.unspread)), loading.blocks]
+                    db.execute("DELETE FROM setting; DELETE FROM file WHERE form IS NULL")
+                    db.execute(
+                        "INSERT INTO setting VALUES ('unspread', $1), ('blocks', $2)", settings
+                    )
+                written.execute("USE memory; DETACH bill")
+
+            self._db, self._is_copy = connect_locked(draft, folders), True
+            draft.rename(copy)
+            prune_copies(copy)
+            return loading
+        finally:
+            for part in parts_of(draft):
+                part.unlink(missing_ok=True)
+
+    def _fill(
+        self, db: duckdb.DuckDBPyConnection, before: _Loading, files: Mapping[str, File]
+    ) -> _Loading:
+        """Load what changed in the files since, or spread the fees by other Capacity Blocks."""
         bought: list[str] = []
 
         def blocks() -> Sequence[Reservation]:
@@ -293,67 +394,47 @@ class Bill:
             bought[:] = [repr(reservations)]
             return reservations
 
-        # Another process may have put a newer copy in place, which refreshing minds.
-        was_copy = self._make_writable()
-        with cursor_of(self._db) as db:
-            if files == before.files and not was_copy:
-                unspread = settle_anew(db, blocks)
-            else:
-                place = ExportPlace(self._folder, self._scratch, self._names)
-                unspread = refresh(db, place, self._answers, files, blocks)
-            used = bought[0] if bought else None
-            loading = _Loading(files, extent_of(db), _unread(db), unspread, used)
-            if self._copy:
-                self._leave_copy(db, self._copy, loading)
-
-        # Each problem is logged once, so that an export nobody asks about does not break silently.
-        for sentence in (*loading.unread, *unspread):
-            if sentence not in self._logged:
-                self._logged.add(sentence)
-                _log.warning(sentence)
-        self._loading = loading
+        if files == before.files:
+            unspread = settle_anew(db, blocks)
+        else:
+            place = ExportPlace(self._folder, self._scratch, self._names)
+            unspread = refresh(db, place, self._answers, files, blocks)
+        used = bought[0] if bought else None
+        return _Loading(files, extent_of(db), _unread(db), unspread, used)
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         """Open the copy of an earlier start, which is only read, or else a database in memory."""
-        self._is_copy = False
         if self._copy is not None:
             try:
                 if not is_private(self._copy):
-                    raise PermissionError(self._copy)
+                    raise PermissionError("others may have written it")
                 db = connect_locked(self._copy, (self._folder, self._scratch))
                 os.utime(self._copy)
                 self._is_copy = True
                 return db
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 pass
             except (duckdb.Error, OSError) as problem:
-                _log.info("%s is made anew: %s", self._copy.name, type(problem).__name__)
+                self._warn_of_copy(problem)
 
         return self._in_memory()
 
-    def _in_memory(self, source: Path | None = None) -> duckdb.DuckDBPyConnection:
-        """Return a database with the tables of a copy, else with empty ones."""
-        copies = (self._copy, self._beside(self._copy)) if self._copy else ()
-        db = connect_locked(None, (self._folder, self._scratch), copies)
-        if source:
-            copy_tables(db, source=source)
-        else:
-            db.execute(sql("schema"))
-        return db
+    def _in_memory(self) -> duckdb.DuckDBPyConnection:
+        """Return a database of empty tables."""
+        return connect_locked(None, (self._folder, self._scratch)).execute(sql("schema"))
 
-    def _make_writable(self) -> bool:
-        """Go on in memory where a copy is open, and return whether it was.
-
-        Who still reads the copy finishes there. Where it has gone meanwhile, all is loaded anew.
-        """
-        if not self._is_copy:
+    def _discard_copy(self, problem: Exception) -> bool:
+        """Go on from the files themselves where a copy was read, and return whether it was."""
+        if not self._is_copy or self._copy is None:
             return False
-        try:
-            self._db = self._in_memory(self._copy)
-        except duckdb.Error:
-            self._db = self._in_memory()
-        self._is_copy = False
+        self._warn_of_copy(problem)
+        self._copy.unlink(missing_ok=True)
+        self._db, self._is_copy, self._loading = self._in_memory(), False, _Loading()
         return True
+
+    def _warn_of_copy(self, problem: Exception) -> None:
+        why = str(problem).splitlines()[0][:200]
+        _log.warning("The copy of the bill on disk is unreadable and made anew: %s", why)
 
     def _copy_of(self, cache: Path) -> Path:
         """Return the place of the copy of these tables."""
@@ -364,9 +445,6 @@ class Bill:
         digest = blake2b(json.dumps(depends_on).encode(), digest_size=12).hexdigest()
         return cache.with_name(f"{cache.name}-{digest}")
 
-    def _beside(self, copy: Path) -> Path:
-        return copy.with_name(f".{self._scratch.name}")
-
     def _copied(self) -> _Loading:
         """Return what the tables of the copy hold."""
         with cursor_of(self._db) as db:
@@ -375,27 +453,6 @@ class Bill:
             files = {path: File(path, stamp, modified) for path, stamp, modified in rows}
             unspread = json.loads(kept["unspread"])
             return _Loading(files, extent_of(db), _unread(db), unspread, kept["blocks"])
-
-    def _leave_copy(self, db: duckdb.DuckDBPyConnection, copy: Path, loading: _Loading) -> None:
-        """Write the tables beside the copy's place and rename them, for the next start.
-
-        A file that could not be read is tried again by it, so nothing is left then.
-        """
-        if db.execute("SELECT 1 FROM file WHERE form IS NULL LIMIT 1").fetchall():
-            return
-        db.execute("DELETE FROM setting")
-        settings = ["unspread", json.dumps(list(loading.unspread)), "blocks", loading.blocks]
-        db.execute("INSERT INTO setting VALUES ($1, $2), ($3, $4)", settings)
-
-        beside = self._beside(copy)
-        try:
-            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            copy_tables(db, beside)
-            beside.chmod(0o600)
-            beside.rename(copy)
-        except (duckdb.Error, OSError) as problem:
-            _log.info("%s is not kept: %s", copy.name, problem)
-            beside.unlink(missing_ok=True)
 
 
 def _unread(db: duckdb.DuckDBPyConnection) -> list[str]:
@@ -456,10 +513,16 @@ class ExplorerBill:
         self._bills: dict[str, Bill] = {}
         self._lock = Lock()
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,  # noqa: ARG002 the port's: no dimension here has so many values
+    ) -> Tally:
         """Sum the rows of a window.
 
-        Raise `WrongInput` for a dimension that Cost Explorer does not have.
+        Raise `WrongInput` for a dimension that it does not have.
         """
         dimensions = [canonical(name) for name in (*by, *(keep.dimension for keep in where))]
         tags = sorted({name for name in dimensions if name in TAGGED or name.startswith(TAG)})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from bot.model.limits import BILL_MEMORY, BILL_MEMORY_GIB, BILL_SPILL
+from bot.model.limits import BILL_COPIES_BYTES, BILL_MEMORY, BILL_MEMORY_GIB, BILL_SPILL
 
 
 @cache
@@ -51,24 +51,29 @@ def identifier(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
+_LEFT_SECONDS = 86_400
 _PARTS = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 """Files that the database makes of one that is written."""
 
 
-def connect_locked(
-    copy: Path | None, folders: Sequence[Path], copies: Sequence[Path] = ()
-) -> duckdb.DuckDBPyConnection:
-    """Return a connection to a copy that is only read, or (None) to a database in memory.
+def parts_of(path: Path) -> list[Path]:
+    """Return a database's file, and those that are made of it while it is written."""
+    return [path.with_name(f"{path.name}{part}") for part in _PARTS]
 
-    It reads `folders` only, and reads and writes `copies`. Extensions, the network, other files,
-    Python's own variables and every setting are closed to it and to its cursors; links are
-    followed before a file is compared with the folders. What memory does not hold is written
-    beside the last of them.
+
+def connect_locked(
+    copy: Path | None, folders: Sequence[Path], *, writes: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a copy that is only read, or written, or (None) to one in memory.
+
+    It reads `folders` only, and the copy. Extensions, the network, other files, Python's own
+    variables and every setting are closed to it and to its cursors; links are followed before a
+    file is compared with the folders. What memory does not hold is written beside the last of them.
     """
     db = duckdb.connect()
     place = "':memory:' AS bill (COMPRESS)"
     if copy is not None:
-        place = f"{literal(str(copy))} AS bill (READ_ONLY)"
+        place = f"{literal(str(copy))} AS bill{'' if writes else ' (READ_ONLY)'}"
     db.execute(f"ATTACH {place}; USE bill")
 
     # The lesser of a share of this machine and a fixed limit.
@@ -80,7 +85,7 @@ def connect_locked(
         memory = f"{BILL_MEMORY_GIB} GiB"
 
     allowed = ", ".join(literal(str(folder.resolve())) for folder in folders)
-    files = ", ".join(literal(f"{path}{part}") for path in copies for part in _PARTS)
+    files = ", ".join(literal(str(path)) for path in (parts_of(copy) if copy and writes else ()))
     for setting, value in (
         ("TimeZone", "'UTC'"),
         ("memory_limit", literal(memory)),
@@ -108,24 +113,31 @@ def cursor_of(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return db.cursor().execute("USE bill")
 
 
-def copy_tables(
-    db: duckdb.DuckDBPyConnection, target: Path | None = None, source: Path | None = None
-) -> None:
-    """Copy all tables of the bill into a file, or those of a file into an empty bill."""
-    if target:
-        db.execute(f"ATTACH {literal(str(target))} AS copy")
-    else:
-        db.execute(f"ATTACH {literal(str(source))} AS copy (READ_ONLY)")
-    try:
-        db.execute(f"COPY FROM DATABASE {'bill TO copy' if target else 'copy TO bill'}")
-    finally:
-        db.execute("USE bill; DETACH copy")
-
-
 def is_private(path: Path) -> bool:
     """Return whether a file is this user's, and nobody else may have written it."""
     status = path.stat()
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def prune_copies(copy: Path) -> None:
+    """Remove the copies that were used longest ago where all take more than `BILL_COPIES_BYTES`.
+
+    `copy` itself stays. Drafts that are a day old were left by a process that was killed.
+    """
+    prefix = copy.name.partition("-")[0]
+    with suppress(OSError):  # another process removes its own at the same time
+        drafts = [(path, path.stat()) for path in copy.parent.glob(f".{prefix}-*")]
+        copies = [(path, path.stat()) for path in copy.parent.glob(f"{prefix}-*") if path != copy]
+        room = BILL_COPIES_BYTES - copy.stat().st_size
+        now = copy.stat().st_mtime
+
+        for path, status in drafts:
+            if now - status.st_mtime > _LEFT_SECONDS:
+                path.unlink(missing_ok=True)
+        for path, status in sorted(copies, key=lambda known: -known[1].st_mtime):
+            room -= status.st_size
+            if room < 0:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 
 import duckdb
@@ -32,6 +34,7 @@ _NEW_TAGS = (
     "SELECT DISTINCT tagset, tags FROM label ANTI JOIN tagset ON tagset.id = label.tagset "
     "WHERE tags IS NOT NULL"
 )
+_UNWRITTEN = re.compile(r"[Cc]ould not (write|fsync|truncate)|[Nn]o space left|[Ff]ile too large")
 GATHERED = ("detail", "split", "sketch", "fee", "rebate", "held")
 """The tables that files fill."""
 
@@ -95,6 +98,9 @@ def load(run: FileLoad, place: ExportPlace) -> tuple[ExportForm | None, list[str
         with unpacked(path, place.scratch) as plain:
             return _load(run, plain)
     except (duckdb.Error, Unreadable) as problem:
+        # A full disk is no fault of the file.
+        if _UNWRITTEN.search(str(problem)):
+            raise duckdb.IOException(str(problem)) from problem
         why = _short(problem, path, run.shown)
         return None, [f"{run.shown} could not be read and is left out: {why}"]
 
@@ -319,6 +325,7 @@ def refresh(
         # The gathered rows take the place of those that are gone, all at once.
         db.execute(sql("sketch"))
         with _transaction(db):
+            months = _months_of(db, list(stale.values()))
             for table, column in (("file", "id"), *((table, "file") for table in GATHERED)):
                 if stale:
                     query = f"DELETE FROM {table} WHERE list_contains($1, {column})"  # noqa: S608
@@ -332,9 +339,25 @@ def refresh(
                     db.execute(f"ALTER TABLE {fresh(table)} RENAME TO {table}")
                 else:
                     db.execute(f"INSERT INTO {table} FROM {fresh(table)}")
-            unspread = _settle(db, blocks)
+            unspread = _settle(db, blocks, months)
         prepare(db)
         return unspread
+
+
+def _months_of(db: duckdb.DuckDBPyConnection, stale: list[int]) -> list[date] | None:
+    """Return the months whose rows change by files that are gone and new; None for any.
+
+    A fee or a discount that is billed apart is spread over rows of whatever month.
+    """
+    apart = (
+        "SELECT 1 WHERE EXISTS (FROM fee) OR EXISTS (FROM fresh_fee) OR EXISTS (FROM rebate) "
+        "OR EXISTS (FROM fresh_rebate) OR EXISTS (FROM fresh WHERE month IS NULL)"
+    )
+    if db.execute(apart).fetchall():
+        return None
+    query = "SELECT month FROM fresh UNION SELECT month FROM detail WHERE list_contains($1, file)"
+    months = [month for (month,) in db.execute(query, [stale]).fetchall()]
+    return None if None in months else months
 
 
 def settle_anew(
@@ -357,12 +380,14 @@ def _transaction(db: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _settle(
-    db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]
+    db: duckdb.DuckDBPyConnection,
+    blocks: Callable[[], Sequence[Reservation]],
+    months: Sequence[date] | None = None,
 ) -> list[str]:
     """Leave out the copies, then derive all that follows from the rows that count.
 
-    That is the discounts of their own, the rollup, the extent, the hours of what is prepaid and
-    the pods' shares.
+    That is the discounts of their own, the rollup (of the `months` whose rows changed, None for
+    all), the extent, the hours of what is prepaid and the pods' shares.
     """
     db.execute("DELETE FROM detail WHERE file = 0")
     rank = " ".join(f"WHEN {literal(form)} THEN {n}" for n, form in enumerate(ExportForm))
@@ -386,7 +411,10 @@ def _settle(
         )
     if db.execute("SELECT 1 FROM rebate LIMIT 1").fetchall():
         db.execute(sql("rebates"))
-    db.execute(sql("rollup"))
+    changed = "TRUE"
+    if months is not None:
+        changed = " OR ".join(["FALSE", *(f"month = DATE '{month}'" for month in months)])
+    db.execute(sql("rollup", changed=changed))
     unspread = amortise(db, blocks)
     if db.execute("SELECT 1 FROM split LIMIT 1").fetchall():
         db.execute(sql("pods"))

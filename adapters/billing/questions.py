@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from threading import Lock
@@ -22,7 +22,7 @@ from bot.model.labels import Labels
 from bot.model.money import cents
 from bot.model.price import AccountRates, Basis, Price
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
-from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.spend import Filter, Folded, Money, Spend, Tally
 from bot.model.window import Window
 from bot.ports.work import most_rows, refuse_rows
 
@@ -110,10 +110,11 @@ class QueryParts:
 
         A join each took seconds for some hundred.
         """
-        picks = [
-            sql("tag_value", names=f"[{', '.join(map(literal, candidates(tag)))}]", alias=alias)
-            for tag, alias in self._tags.items()
-        ]
+        picks = []
+        for tag, alias in self._tags.items():
+            names = f"[{', '.join(map(literal, candidates(tag)))}]"
+            first = f"arg_min(value, list_position({names}, plain))"
+            picks.append(f"{first} FILTER (WHERE list_contains({names}, plain)) AS {alias}")
         return sql("piece_tags", values=", ".join(picks)) if picks else ""
 
     def names_one(self) -> bool:
@@ -160,46 +161,55 @@ NO_EXTENT = BillExtent(None, None, None, "USD", (), pods=False, hourly=False)
 
 def extent_of(db: duckdb.DuckDBPyConnection) -> BillExtent:
     """Read how far the loaded files reach."""
-    ((through, settled, month, currency),) = db.execute(
-        "SELECT billed_through, settled, newest_month, currency FROM extent"
+    ((through, settled, month, currency, hourly),) = db.execute(
+        "SELECT billed_through, settled, newest_month, currency, hourly FROM extent"
     ).fetchall()
     forms = db.execute("SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form")
     sources = tuple(form for (form,) in forms.fetchall())
     splits = db.execute("SELECT 1 FROM split LIMIT 1").fetchall()
-    between = "SELECT 1 FROM detail WHERE started <> date_trunc('hour', started) LIMIT 1"
-    hourly = not db.execute(between).fetchall()
     return BillExtent(through, settled, month, currency or "USD", sources, bool(splits), hourly)
 
 
-def ask(
-    db: duckdb.DuckDBPyConnection,
-    extent: BillExtent,
-    window: Window,
-    by: Sequence[str],
-    where: Sequence[Filter],
-) -> Tally:
+@dataclass(frozen=True)
+class TallyQuestion:
+    """Ask for sums of a window; those beyond the first `most` in one, None for every row."""
+
+    window: Window
+    by: tuple[str, ...] = ()
+    where: tuple[Filter, ...] = ()
+    most: int | None = None
+
+
+def ask(db: duckdb.DuckDBPyConnection, extent: BillExtent, question: TallyQuestion) -> Tally:
     """Return the tally.
 
     Raise `WrongInput` for an unknown dimension or mixed currencies, and `OverBudget` where the line
     that asks may not have so many rows.
     """
     parts = QueryParts()
-    by = tuple(canonical(name) for name in by)
-    keys = "".join(f"{parts.key(name)}, " for name in by)
-    filters = parts.where(where)
+    window, by = question.window, tuple(canonical(name) for name in question.by)
+    keys = "".join(f"{parts.key(name)} AS key_{n}, " for n, name in enumerate(by))
+    filters = parts.where(question.where)
     broad = not parts.names_one() and not (extent.pods and parts.used & _BY_POD)
     pieces, values = _pieces(window, extent, parts, broad=broad)
     # Rows of one thing stay apart by time only where they must.
     rows = f"({pieces})" if parts.used & _TIMES.keys() else sql("piece_sums", pieces=pieces)
     things = "broad_thing" if broad else "thing"
     query = sql("tally", keys=keys, pieces=rows, things=things, tags=parts.tags(), filters=filters)
+
+    # The newest times first, then the dearest: the order of a page is that of its reader.
     most = most_rows()
-    if most is not None:
+    if question.most is not None:
+        times = [f"key_{n} DESC" for n, name in enumerate(by) if name in _TIMES]
+        plain = [f"key_{n}" for n, name in enumerate(by) if name not in _TIMES]
+        order = ", ".join([*times, "amortised DESC", "net DESC", *plain])
+        query = sql("page", tally=query, order=order, most=str(question.most))
+    elif most is not None:
         query += f"\nLIMIT {most + 1}"
     groups = db.execute(query, {**parts.values, **values}).fetchall()
     if most is not None and len(groups) > most:
         raise refuse_rows(most)
-    return _tally(extent, window, by, groups)
+    return _tally(extent, question, by, groups)
 
 
 def _pieces(
@@ -230,55 +240,64 @@ def _pieces(
     return "\nUNION ALL ".join(selects), values
 
 
-@dataclass(slots=True)
-class _Sum:
-    """Add up the amounts of one group by kind: gross, discounts, credits, tax."""
-
-    kinds: list[Decimal]
-    amortised: Decimal = _NO_USD
-    hours: float = 0.0
-    estimated: bool = False
+_AMOUNTS = len(fields(Money))
 
 
 def _tally(
-    extent: BillExtent, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]
+    extent: BillExtent,
+    question: TallyQuestion,
+    by: tuple[str, ...],
+    groups: list[tuple[Any, ...]],
 ) -> Tally:
+    """Return the tally of groups as `tally.sql` makes them, with totals behind where it is paged.
+
+    A group is its keys, currency, amounts, hours and whether it is an estimate.
+    """
     n = len(by)
 
-    # Amounts of two currencies have no sum.
+    # Amounts of two currencies have no sum; a page says itself how many there are.
     currencies = sorted({row[n] for row in groups})
+    if question.most is not None and groups:
+        currencies = sorted(groups[0][-1])
     if len(currencies) > 1:
         raise WrongInput(
             f"The bill holds {' and '.join(currencies)}, which cannot be added; "
             f"ask again with currency={currencies[-1]}."
         )
-    sums: dict[tuple[Any, ...], _Sum] = {}
-    for row in groups:
-        kind, net, amortised, hours, estimated = row[n + 1 :]
-        if (group := sums.get(row[:n])) is None:
-            group = sums[row[:n]] = _Sum([_NO_USD] * 4)
-        group.kinds[kind] += net
-        group.amortised += amortised
-        group.hours += hours or 0.0
-        group.estimated |= bool(estimated)
 
     # A value that comes again is written as text once.
     texts = [
-        {value: written(name, value) for value in {key[place] for key in sums}}
+        {value: written(name, value) for value in {row[place] for row in groups}}
         for place, name in enumerate(by)
     ]
     rows = []
-    for values, group in sums.items():
-        key = {name: texts[place][values[place]] for place, name in enumerate(by)}
-        money = _neat(*group.kinds, sum(group.kinds), group.amortised)
-        rows.append(Spend(key, money, group.estimated, hours=group.hours))
+    for row in groups:
+        key = {name: texts[place][row[place]] for place, name in enumerate(by)}
+        money = _neat(*row[n + 1 : n + 1 + _AMOUNTS])
+        hours, estimated = row[n + 1 + _AMOUNTS : n + 3 + _AMOUNTS]
+        rows.append(Spend(key, money, bool(estimated), hours=hours or 0.0))
     rows.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
 
     total = sum((row.money for row in rows), Money())
+    folded = None
+    if question.most is not None and groups:
+        count, *amounts, has_estimated, has_final = groups[0][n + 3 + _AMOUNTS : -1]
+        if count:
+            beyond = _neat(*amounts)
+            folded = Folded(count, beyond, has_estimated, has_final)
+            total += beyond
     through = extent.billed_through and extent.billed_through.replace(tzinfo=UTC)
     currency = (currencies or [extent.currency])[0]
-    money = _neat(*astuple(total))
-    return Tally(window, by, tuple(rows), money, currency, through, extent.sources)
+    return Tally(
+        question.window,
+        by,
+        tuple(rows),
+        _neat(*astuple(total)),
+        currency,
+        through,
+        extent.sources,
+        folded=folded,
+    )
 
 
 def _neat(*amounts: Decimal | int) -> Money:
@@ -431,8 +450,6 @@ def _labels(keys: Iterable[tuple[str, ...]]) -> tuple[Labels, ...]:
 MOST_ROWS = 20_000
 """Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
 
-Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
-
 
 class KeptTallies:
     """Keep the tallies of one loading of the tables; any thread may ask.
@@ -443,15 +460,14 @@ class KeptTallies:
     def __init__(self, most: int = MOST_ROWS) -> None:
         self._most = most
         self._rows = 0
-        self._kept: OrderedDict[Question, Tally] = OrderedDict()
+        self._kept: OrderedDict[TallyQuestion, Tally] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally | None:
+    def get(self, question: TallyQuestion) -> Tally | None:
         """Return the kept tally of a question, else None.
 
         Raise `OverBudget` where the line may not have so many rows.
         """
-        question = window, tuple(by), tuple(where)
         with self._lock:
             tally = self._kept.get(question)
             if tally is None:
@@ -462,9 +478,8 @@ class KeptTallies:
             raise refuse_rows(most)
         return tally
 
-    def keep(self, tally: Tally, by: Sequence[str], where: Sequence[Filter]) -> None:
+    def keep(self, question: TallyQuestion, tally: Tally) -> None:
         """Keep the tally of a question, unless it alone is too large."""
-        question = tally.window, tuple(by), tuple(where)
         size = len(tally.rows) + 1
         with self._lock:
             if size > self._most or question in self._kept:

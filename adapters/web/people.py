@@ -14,13 +14,12 @@ from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
-
 from bot.errors import NotAllowed, Unavailable, WrongInput
 from bot.model.request import GROUP, PROGRAM, UNNAMED, Role, RoleRule, User
 from bot.ports.stores import Documents, DocumentStore
 
 if TYPE_CHECKING:
+    from aiohttp import web
     from authlib.integrations.requests_client import OAuth2Session
 
 READER = User("web:local", UNNAMED)

@@ -375,7 +375,8 @@ class Views:
     ) -> Card:
         asker = ASKER.get()
         user = (asker and asker.user) or READER
-        request = Request(line, user, self._console.clock(), "web", LOCAL, channel, where, manner)
+        at = self._console.clock()
+        request = Request(line, user, at, "web", LOCAL, channel, where, manner, whole=False)
         try:
             return await self._console.answer(request)
         except TrnbotError as error:

@@ -343,15 +343,23 @@ class Allocation:
     def __init__(self, ports: Ports, at: datetime) -> None:
         self._ports, self._at = ports, at
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of a window.
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
+        """Sum the rows of a window, those beyond `most` in one where the bill alone answers.
 
         Nodes in parts by pod, and pods under a derived team where they carry none.
         """
-        tally = self._ports.world.billing.tally(window, by, where)
+        tally = self._ports.world.billing.tally(window, by, where, most)
         owners_asked = {*tally.by, *(condition.dimension for condition in where)} & set(OWNERS)
         if not owners_asked:
             return tally
+        if tally.folded:
+            tally = self._ports.world.billing.tally(window, by, where)
         bill_filters = [condition for condition in where if condition.dimension not in OWNERS]
         owner_filters = [condition for condition in where if condition.dimension in OWNERS]
 

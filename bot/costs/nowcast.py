@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from bot.costs.pricing import Pricing, listed_price
 from bot.costs.recurring import Daily, Due, fees_again, monthly_run
-from bot.costs.tally import settled_by
+from bot.costs.tally import Tallies, settled_by
 from bot.errors import WrongInput
 from bot.model.fleet import Instance, Market, Reservation
 from bot.model.frame import Doubles, Frame, Mask
@@ -27,15 +26,6 @@ from bot.model.reading import Reading
 from bot.model.spend import ZERO, Filter, Forecast, Money, Tally
 from bot.model.window import DAY, Window, midnight, month_of
 from bot.ports import Ports
-
-
-class Tallies(Protocol):
-    """Ask the bill for sums, pods split or not."""
-
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of a window by dimensions."""
-        ...
-
 
 Line = tuple[str, ...]
 _LINES: tuple[Line, ...] = (

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
+from typing import Protocol
 
 from bot.errors import TrnbotError
 from bot.model.codec import by_key
@@ -21,7 +22,7 @@ from bot.model.labels import Labels
 from bot.model.money import summed_apart
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
-from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.spend import Filter, Folded, Money, Spend, Tally
 from bot.model.window import DAY, EVER, NO_TIME, WEEK, Window, midnight, month_of
 from bot.ports import Billing, Ports
 
@@ -113,13 +114,16 @@ def comparable(window: Window, billed_through: datetime | None) -> tuple[Window,
     return Window(start, start + length), Window(before, before + length)
 
 
-def row_ratio(now: Tally, then: Tally, row: Spend) -> Decimal | None:
-    """Return the growth of a row between two spans of one length, None for no cost before."""
-    new, old = (
-        sum((x.money.amortised for x in tally.rows if x.key == row.key), Decimal(0))
+def row_ratios(now: Tally, then: Tally, rows: Iterable[Spend]) -> Iterator[Decimal | None]:
+    """Yield the growth of each row between two spans of one length, None for no cost before."""
+    current, previous = (
+        {tuple(row.key.values()): row.money.amortised for row in tally.rows}
         for tally in (now, then)
     )
-    return (new - old) / old if old > 0 else None
+    for row in rows:
+        key = tuple(row.key[name] for name in now.by)
+        new, old = current.get(key, Decimal(0)), previous.get(key, Decimal(0))
+        yield (new - old) / old if old > 0 else None
 
 
 def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
@@ -127,7 +131,12 @@ def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
 
     None where it cannot tell them.
     """
-    if days.by != ("day", *by) or part.start != days.window.start or part.end.time() != time(0):
+    if (
+        days.by != ("day", *by)
+        or days.folded
+        or part.start != days.window.start
+        or part.end.time() != time(0)
+    ):
         return None
     rows: dict[tuple[str, ...], Spend] = {}
     for row in days.rows:
@@ -140,14 +149,74 @@ def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
     return replace(days, window=part, by=tuple(by), rows=tuple(rows.values()), total=total)
 
 
-def top(rows: Sequence[Spend], most: int) -> tuple[tuple[Spend, ...], Money, int]:
+def top(
+    rows: Sequence[Spend], most: int, beyond: Folded | None = None
+) -> tuple[tuple[Spend, ...], Money, int]:
     """Return the first `most` rows, the sum of the others and how many those are.
 
-    One row over is never folded alone.
+    What lies `beyond` all of them is one of the others. One row over is never folded alone.
     """
-    if len(rows) <= most + 1:
+    if len(rows) <= most + 1 and not beyond:
         return tuple(rows), Money(), 0
-    return tuple(rows[:most]), sum((row.money for row in rows[most:]), Money()), len(rows) - most
+    money = sum((row.money for row in rows[most:]), beyond.money if beyond else Money())
+    return tuple(rows[:most]), money, len(rows) - most + (beyond.count if beyond else 0)
+
+
+def page_filters(tally: Tally) -> list[Filter]:
+    """Return a condition that keeps the rows of a page and few others, none where all are there."""
+    if not tally.folded:
+        return []
+    values = {name: tuple(dict.fromkeys(row.key[name] for row in tally.rows)) for name in tally.by}
+    widest = max(values, key=lambda name: len(values[name]))
+    return [Filter(widest, values[widest])]
+
+
+class Tallies(Protocol):
+    """Ask the bill for sums, pods split or not."""
+
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
+        """Sum the rows of a window by dimensions, those beyond `most` in one."""
+        ...
+
+
+BEYOND = "\0"
+"""The value that rows beyond a page share in the one dimension that was folded: no charge has it."""
+
+
+def over_steps(
+    bill: Tallies, tally: Tally, by: Sequence[str], where: Sequence[Filter], most: int
+) -> Tally:
+    """Return a tally by time, and by the dimension that follows it in `by`, if any.
+
+    Where `tally` of the same rows was folded, the `most` dearest values stand apart and all others
+    are one, `BEYOND`.
+    """
+    step, *groups = by
+    if not tally.folded or not groups:
+        return bill.tally(tally.window, by, where)
+
+    (group,) = groups
+    dearest = bill.tally(tally.window, groups, where, most)
+    if not dearest.folded:
+        return bill.tally(tally.window, by, where)
+    largest = Filter(group, tuple(row.key[group] for row in dearest.rows))
+    apart = bill.tally(tally.window, by, [*where, largest])
+    whole = bill.tally(tally.window, [step], where)
+
+    beyond = {row.key[step]: row.money for row in whole.rows}
+    for row in apart.rows:
+        beyond[row.key[step]] += -row.money
+    others = (
+        replace(row, key={**row.key, group: BEYOND}, money=beyond[row.key[step]])
+        for row in whole.rows
+    )
+    return replace(apart, rows=(*apart.rows, *others), total=whole.total, folded=tally.folded)
 
 
 def share(part: Decimal, whole: Decimal) -> Decimal | None:
@@ -234,31 +303,48 @@ class BilledBy:
     at: datetime
     lag: timedelta
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of the window that had been billed.
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
+        """Sum the rows of the window that had been billed, those beyond `most` in one.
 
         What was not final at the time is an estimate.
         """
         through = self._through
         if through is None:
-            return self.billing.tally(window, by, where)
+            return self.billing.tally(window, by, where, most)
         billed = Window(min(window.start, through), min(window.end, through))
-        tally = self.billing.tally(billed, by, where)
-        rows = tally.rows
+        tally = self.billing.tally(billed, by, where, most)
+        rows, folded = tally.rows, tally.folded
 
         # A row was an estimate where it has a charge in the days that AWS could still rewrite.
         rewritten = min(through - SETTLE, month_of(self.at - INVOICED).start)
         start, end = max(tally.window.start, rewritten), min(tally.window.end, through)
         if start < end:
             late = {tuple(row.key.values()) for row in rows}
+            late_beyond = folded.count if folded else 0
             if start > tally.window.start:
-                unsettled = self.billing.tally(Window(start, end), by, where)
-                late = {tuple(row.key.values()) for row in unsettled.rows}
+                span, page = Window(start, end), page_filters(tally)
+                unsettled = self.billing.tally(span, by, [*where, *page])
+                late &= {tuple(row.key.values()) for row in unsettled.rows}
+                if folded:
+                    first = self.billing.tally(span, by, where, 1)
+                    count = len(first.rows) + (first.folded.count if first.folded else 0)
+                    late_beyond = count - len(late)
             rows = tuple(
                 replace(row, estimated=True) if tuple(row.key.values()) in late else row
                 for row in rows
             )
-        return replace(tally, window=window, rows=rows, billed_through=through, seen=through)
+            if folded:
+                has_estimated = folded.has_estimated or late_beyond > 0
+                has_final = folded.has_final and late_beyond < folded.count
+                folded = replace(folded, has_estimated=has_estimated, has_final=has_final)
+        seen = replace(tally, window=window, rows=rows, folded=folded)
+        return replace(seen, billed_through=through, seen=through)
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`, which says itself what that is."""

@@ -64,6 +64,8 @@ BILL_MEMORY = "50%"
 """The share of the machine's (or container's) memory that the bill takes at most."""
 BILL_MEMORY_GIB = 2.0
 """The most on a machine that has more: a hundred million rows leave the rest on disk."""
+BILL_COPIES_BYTES = 16 << 30
+"""Of all copies of bills on disk: one of a hundred million rows takes some three."""
 LINE_BYTES = 16 << 20
 """Of one line of JSON."""
 RESPONSE_BYTES = 256 << 20

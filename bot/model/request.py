@@ -129,6 +129,8 @@ class Request:
     """`slack:C02FIN`, `teams:CONVERSATION`, `web:alerts`; "" in a personal chat or a terminal."""
     thread: str = ""
     manner: Manner = Manner.ASKED
+    whole: bool = True
+    """Every row is read, by a program or in a file; a person reads the first of them."""
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,18 @@ class Spend:
 
 
 @dataclass(frozen=True)
+class Folded:
+    """State the rows of an answer beyond its page: how many, and their sum."""
+
+    count: int
+    money: Money
+    has_estimated: bool
+    has_final: bool
+
+
+@dataclass(frozen=True)
 class Tally:
-    """Answer one question to the bill: every row, nothing folded away, and the total apart."""
+    """Answer one question to the bill: the rows that were asked for, and the total of all."""
 
     window: Window
     by: tuple[str, ...]
@@ -119,6 +129,8 @@ class Tally:
 
     None where the bill holds nothing later.
     """
+    folded: Folded | None = None
+    """The rows beyond the page that was asked for; None where every row is here."""
 
 
 @dataclass(frozen=True)

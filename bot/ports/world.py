@@ -55,10 +55,17 @@ class Source(Protocol):
 class Billing(Protocol):
     """Ask the bill."""
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
         """Sum the rows whose usage starts in the window, by dimensions.
 
-        Raise `WrongInput` for an unknown one.
+        Rows beyond `most` may be folded: the newest times and then the dearest come first. Raise
+        `WrongInput` for an unknown dimension.
         """
         ...
 

@@ -253,10 +253,16 @@ class FreshBilling:
     def __init__(self, bill: Billing, copy: LocalCopy) -> None:
         self._bill, self._copy = bill, copy
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of a window."""
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
+        """Sum the rows of a window, those beyond `most` in one."""
         self._copy.keep_fresh()
-        return self._bill.tally(window, by, where)
+        return self._bill.tally(window, by, where, most)
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`."""

@@ -212,7 +212,8 @@ def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card,
     bar = ProgressBar(sys.stderr)
     before = PROGRESS.set(bar)
     try:
-        request = Request(line, User(terminal_user(), ""), time, "terminal", LOCAL)
+        user, whole = User(terminal_user(), ""), bool(options.switches & _FORMS)
+        request = Request(line, user, time, "terminal", LOCAL, whole=whole)
         call, card = asyncio.run(opened.app.ask(request))
     finally:
         bar.close()

@@ -310,7 +310,7 @@ class Overstated:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
-    def tally(self, window: Any, by: Any, where: Any = ()) -> Any:
+    def tally(self, window: Any, by: Any, where: Any = (), most: Any = None) -> Any:
         tally = self.real.tally(window, by, where)
         if tuple(by) != ("service",):
             return tally

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 
+from adapters.billing import database
 from adapters.billing.bill import BillOptions, open_billing
 from bot.errors import Unavailable
 from bot.model.spend import Filter
@@ -296,3 +297,100 @@ def test_what_cannot_be_read_is_named_and_logged_once(exports, november, caplog)
         "torn.zip could not be read and is left out: the zip is broken: File is not a zip file.",
     ]
     assert [record.getMessage() for record in caplog.records] == bill.problems()
+
+
+def warned(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_copy_that_is_damaged_while_it_is_read_is_left_for_the_files_with_one_warning(
+    exports, tmp_path, loaded, caplog
+):
+    cache, many = tmp_path / "bill", hours(exports, 3_000)
+    exports.bill(*many, cache=cache).problems()
+    (copy,) = tmp_path.glob("bill-*")
+    second = exports.bill(cache=cache)
+    assert second.problems() == []
+
+    # What stands at the beginning is read already; what is summed up is not.
+    with copy.open("r+b") as file:
+        file.seek(4096 * 3)
+        file.write(b"\xff" * (copy.stat().st_size - 4096 * 3))
+    assert second.tally(EVER, ("resource", "hour")).total.net == 3_000
+    assert second.tally(EVER, ("team",)).total.net == 3_000
+    assert loaded == ["bill.csv"] * 2
+    (warning,) = warned(caplog)
+    assert warning.startswith("The copy of the bill on disk is unreadable and made anew: ")
+    # The copy that was made anew serves the next start.
+    assert exports.bill(cache=cache).tally(EVER, ()).total.net == 3_000
+    assert loaded == ["bill.csv"] * 2
+
+
+def test_a_bill_that_cannot_be_written_to_disk_is_answered_from_memory_with_one_warning(
+    exports, november, tmp_path, caplog
+):
+    (tmp_path / "full").write_text("a file where a folder should be")
+    bill = exports.bill(exports.line(cost="3"), cache=tmp_path / "full" / "bill")
+    assert bill.tally(november, ()).total.net == 3
+    later(exports.put("bill.csv", [exports.line(cost="4")]))
+    assert bill.tally(november, ()).total.net == 4
+    (warning,) = warned(caplog)
+    assert warning.startswith("The bill is not kept on disk, and read again at each start: ")
+
+
+def test_copies_make_room_for_each_other_and_what_a_killed_process_left_is_removed(
+    exports, tmp_path, monkeypatch
+):
+    made = tmp_path / "cache"
+    made.mkdir()
+    names = ("bill-of-older-code", "bill-used-lately", ".bill-killed", ".bill-under-way", "fleet-1")
+    for age, name in enumerate(reversed(names)):
+        (made / name).touch()
+        os.truncate(made / name, 64 << 20)
+        if name != ".bill-under-way":
+            os.utime(made / name, (1e9 + age, 1e9 + age))
+    os.utime(made / "bill-of-older-code", (1, 1))
+    exports.bill(exports.line(), cache=made / "bill").problems()
+    assert {path.name for path in made.iterdir()} >= {*names} - {".bill-killed"}
+
+    monkeypatch.setattr(database, "BILL_COPIES_BYTES", 100 << 20)
+    later(exports.put("bill.csv", [exports.line(cost="4")]))
+    exports.bill(cache=made / "bill").problems()
+    assert {path.name for path in made.iterdir()} & {*names} == {
+        "bill-used-lately",
+        ".bill-under-way",
+        "fleet-1",
+    }
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_month_that_is_delivered_again_gives_the_tables_of_a_first_reading(
+    exports, tmp_path, loaded, on_disk
+):
+    def month(n, cost, service):
+        return [
+            exports.line(
+                exports.day + timedelta(days=30 * n + k, hours=k),
+                f"{cost + k}",
+                bill_billing_period_start_date=f"2026-{11 + n}-01T00:00:00.000Z",
+                line_item_product_code=service,
+                line_item_resource_id=f"i-{k % 3}",
+            )
+            for k in range(6)
+        ]
+
+    for n in range(2):
+        exports.put(f"month-{n}.csv", month(n, 3, "AmazonEC2"))
+    bill = exports.bill(**({"cache": tmp_path / "bill"} if on_disk else {}))
+    assert bill.problems() == []
+    loaded.clear()
+    later(exports.put("month-1.csv", month(1, 5, "AmazonS3")))
+    first = exports.bill()
+    for by in (("service",), ("resource", "day"), ("month", "team"), ("hour", "usage_type")):
+        assert bill.tally(EVER, by) == first.tally(EVER, by)
+    assert bill.rates(exports.day + timedelta(days=9)) == first.rates(
+        exports.day + timedelta(days=9)
+    )
+    assert loaded == ["month-1.csv", "month-0.csv", "month-1.csv"]
+    (exports.folder / "billing" / "month-0.csv").unlink()
+    assert bill.tally(EVER, ("service",)) == first.tally(EVER, ("service",))

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing.questions import KeptTallies, whole_hours
-from bot.errors import OverBudget, Unavailable
-from bot.model.spend import Filter, Money, Spend, Tally
+from adapters.billing.questions import KeptTallies, TallyQuestion, whole_hours
+from bot.errors import OverBudget, Unavailable, WrongInput
+from bot.model.spend import Filter, Folded, Money, Spend, Tally
 from bot.model.window import Window
 from bot.ports.work import Lane, Work, within
 
@@ -67,34 +67,73 @@ def test_a_rewritten_file_is_asked_anew(exports, november):
     assert bill.tally(november, ()).total.net == Decimal("3.50")
 
 
+def asked(n):
+    return TallyQuestion(LATER, ("resource", str(n)))
+
+
 def test_what_is_kept_is_bounded_and_the_oldest_goes_first():
     kept = KeptTallies(most=100)
     for n in range(3):
-        kept.keep(tally_of(40), ("resource", str(n)), ())
-    assert [kept.get(LATER, ("resource", str(n)), ()) is not None for n in range(3)] == [
-        False,
-        True,
-        True,
-    ]
-    kept.get(LATER, ("resource", "1"), ())
-    kept.keep(tally_of(40), ("resource", "3"), ())
-    assert [kept.get(LATER, ("resource", str(n)), ()) is not None for n in range(4)] == [
-        False,
-        True,
-        False,
-        True,
-    ]
-    kept.keep(tally_of(100), ("resource",), ())
-    assert kept.get(LATER, ("resource",), ()) is None
+        kept.keep(asked(n), tally_of(40))
+    assert [kept.get(asked(n)) is not None for n in range(3)] == [False, True, True]
+    kept.get(asked(1))
+    kept.keep(asked(3), tally_of(40))
+    assert [kept.get(asked(n)) is not None for n in range(4)] == [False, True, False, True]
+    kept.keep(asked(4), tally_of(100))
+    assert kept.get(asked(4)) is None
 
 
 def test_a_kept_answer_is_refused_to_a_line_that_may_not_have_so_many_rows():
     kept = KeptTallies()
-    kept.keep(tally_of(40), ("resource",), ())
+    kept.keep(asked(1), tally_of(40))
     with within(Lane.QUICK, Work(rows=39)), pytest.raises(OverBudget, match="more than 39 rows"):
-        kept.get(LATER, ("resource",), ())
+        kept.get(asked(1))
     with within(Lane.QUICK, Work(rows=40)):
-        assert kept.get(LATER, ("resource",), ())
+        assert kept.get(asked(1))
+
+
+def dearest_first(rows):
+    return sorted(rows, key=lambda row: (row.key.get("day", ""), row.money.amortised), reverse=True)
+
+
+@pytest.mark.parametrize("by", [("resource",), ("resource", "day"), ("resource", "cluster")])
+@pytest.mark.parametrize("most", [1, 4, 50])
+def test_a_page_holds_the_first_rows_of_the_whole_and_the_sum_of_all_others(
+    exports, november, by, most
+):
+    kinds = ("Usage", "Credit", "Tax", "EdpDiscount")
+    bill = exports.bill(
+        *(
+            exports.line(
+                exports.day + n * 9 * HOUR,
+                f"{7 * n % 11 + 1}.125",
+                line_item_resource_id=f"i-{n % 7}",
+                line_item_line_item_type=kinds[n % 4],
+            )
+            for n in range(20)
+        )
+    )
+    whole, page = bill.tally(november, by), bill.tally(november, by, (), most)
+    ranked = dearest_first(whole.rows)
+    assert sorted(map(str, page.rows)) == sorted(map(str, ranked[:most]))
+    if most >= len(ranked):
+        assert page == whole
+    else:
+        others = ranked[most:]
+        assert page.total == whole.total
+        assert page.folded == Folded(
+            len(others),
+            sum((row.money for row in others), Money()),
+            any(row.estimated for row in others),
+            not all(row.estimated for row in others),
+        )
+
+
+def test_a_page_of_two_currencies_is_refused_whatever_it_shows(exports, november):
+    euros = exports.line(line_item_currency_code="EUR", cost="0.01")
+    bill = exports.bill(exports.line(cost="5"), euros)
+    with pytest.raises(WrongInput, match="EUR and USD"):
+        bill.tally(november, ("resource",), (), 1)
 
 
 def test_whole_hours_begin_where_the_same_charges_do():

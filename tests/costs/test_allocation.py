@@ -313,7 +313,7 @@ class Counted:
     def __init__(self, billing):
         self.billing, self.rows = billing, []
 
-    def tally(self, window, by, where=()):
+    def tally(self, window, by, where=(), most=None):
         tally = self.billing.tally(window, by, where)
         self.rows.append(len(tally.rows))
         return tally

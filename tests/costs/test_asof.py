@@ -105,7 +105,7 @@ class Counted:
     def __init__(self, through):
         self.through, self.asked = through, []
 
-    def tally(self, window, by, where=()):
+    def tally(self, window, by, where=(), most=None):
         self.asked.append(window)
         return Tally(
             window,
@@ -131,3 +131,59 @@ def test_the_bill_is_asked_once_where_all_of_a_window_was_an_estimate():
     ).rows
     assert not row.estimated
     assert len(counted.asked) == 3
+
+
+NAMES = ["line_item_resource_id", "line_item_usage_account_id", "product_region_code"]
+
+
+@pytest.fixture
+def ask_tail(tmp_path):
+    """Ask a bill of 320 volumes, each billed by the hour for some days of three weeks."""
+    with (tmp_path / "bill.csv").open("w", newline="") as file:
+        written = csv.writer(file)
+        written.writerow([*COLUMNS, *NAMES])
+        for n in range(320):
+            for day in range(n % 5, 21, 3 + n % 4):
+                at = MONTH + timedelta(days=day, hours=n % 24)
+                kind = "Credit" if (n + day) % 9 == 0 else "Usage"
+                cost = f"{'-' if kind == 'Credit' else ''}{(n * 37 + day) % 320 + 1}.03"
+                row = ["", kind, "AmazonEC2", at.isoformat(), (at + HOUR).isoformat(), cost]
+                written.writerow([*row, f"vol-{n:03}", f"{n % 3}", "us-west-2"])
+    ports = ports_over(
+        NoSource(), MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()
+    )
+    bot = App(ports, (), Access(), lambda: 0.0)
+
+    async def answer(line, at, whole):
+        request = Request(line, User("t:x", "x"), at, "terminal", MEMBER, whole=whole)
+        return await bot.answer(request)
+
+    return answer
+
+
+@pytest.mark.parametrize("days", [18, 21], ids=["amid the bill", "at its end"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cost 7d by resource",
+        "cost 14d by resource,account",
+        "cost 14d by day,resource",
+        "cost 14d by resource account!=1",
+    ],
+)
+async def test_a_page_draws_the_card_of_the_whole_and_sums_up_what_it_leaves_out(
+    ask_tail, line, days
+):
+    at = MONTH + timedelta(days=days)
+    whole, page = [await ask_tail(line, at, is_whole) for is_whole in (True, False)]
+    assert page.title == whole.title
+    assert page.blocks == whole.blocks
+    count = len(whole.data["rows"])
+    assert (count > 300) is ("!=" not in line)
+    if count > 300:
+        assert len(page.data["rows"]) == 300
+        assert page.data["rest"]["rows"] == count - 300
+    for name in ("net_usd", "amortised_usd", "credits_usd"):
+        shown = sum(row[name] for row in page.data["rows"])
+        beyond = page.data["rest"][name] if page.data["rest"] else 0
+        assert shown + beyond == whole.data["total"][name] == page.data["total"][name]

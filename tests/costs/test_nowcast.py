@@ -166,7 +166,7 @@ def test_what_covers_nodes_ends_on_a_known_day():
 class Fees:
     """A bill of the fee of one Capacity Block."""
 
-    def tally(self, window, by, where=()):
+    def tally(self, window, by, where=(), most=None):
         fee = Money(net=Decimal(96))
         return Tally(window, tuple(by), (Spend({"resource": "cr-1"}, fee),), fee)
 

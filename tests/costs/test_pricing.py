@@ -106,7 +106,13 @@ class Account(Fleet):
     def rates(self, now: datetime) -> AccountRates:
         return AccountRates((replace(price(str(now.day), basis=BILLED), hours=24.0),))
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+    def tally(
+        self,
+        window: Window,
+        by: Sequence[str],
+        where: Sequence[Filter] = (),
+        most: int | None = None,
+    ) -> Tally:
         self.asked += 1
         money = Money(net=Decimal(1), amortised=Decimal(168 * window.end.day))
         return Tally(

@@ -176,7 +176,7 @@ class Bill:
     def __init__(self, through, *, settled=False, first=FIRST, fees=False):
         self.through, self.settled, self.first, self.fees = through, settled, first, fees
 
-    def tally(self, window, by, where=()):
+    def tally(self, window, by, where=(), most=None):
         last = min(window.end, self.through)
         days = [
             day

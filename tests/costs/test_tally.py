@@ -110,7 +110,7 @@ def test_untagged_is_what_says_nothing():
 class Buckets:
     """A bill of what two clusters keep in S3."""
 
-    def tally(self, window, by, where=()):
+    def tally(self, window, by, where=(), most=None):
         keys = [
             {"resource": f"arn:aws:s3:::{name}", "cluster": cluster, "line": line}
             for name, cluster in (("corpus", "llama"), ("images", "vision"))

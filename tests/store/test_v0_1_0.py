@@ -168,7 +168,9 @@ class Slack:
 class Bill:
     """A bill of $100 a day, final up to midnight before the fixture's day."""
 
-    def tally(self, window: Window, by: Sequence[str], where: object = ()) -> Tally:
+    def tally(
+        self, window: Window, by: Sequence[str], where: object = (), most: int | None = None
+    ) -> Tally:
         days = (window.end - window.start).days if by else 0
         money = Money(Decimal(100), net=Decimal(100), amortised=Decimal(100))
         rows = tuple(

@@ -33,7 +33,12 @@ CREATE TABLE IF NOT EXISTS rebate (
     file INTEGER, month DATE, thing UBIGINT, started TIMESTAMP, ended TIMESTAMP, uninvoiced BOOLEAN, net DECIMAL(38, 15), itself BOOLEAN
 );
 CREATE TABLE IF NOT EXISTS held (file INTEGER, month DATE, thing UBIGINT, reservation VARCHAR);
-CREATE TABLE IF NOT EXISTS extent (billed_through TIMESTAMP, settled TIMESTAMP, newest_month DATE, currency VARCHAR);
+-- The detail by day.
+CREATE TABLE IF NOT EXISTS rollup (
+    day DATE, month DATE, thing UBIGINT, kind UTINYINT, net DECIMAL(38, 15), amortised DECIMAL(38, 15), hours DOUBLE, ended TIMESTAMP,
+    usage_ended TIMESTAMP, uninvoiced BOOLEAN
+);
+CREATE TABLE IF NOT EXISTS extent (billed_through TIMESTAMP, settled TIMESTAMP, newest_month DATE, currency VARCHAR, hourly BOOLEAN);
 CREATE OR REPLACE MACRO moment(t) AS coalesce(
     try_cast(t AS TIMESTAMPTZ) AT TIME ZONE 'UTC',
     try_strptime(t, ['%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M:%S %p', '%m/%d/%Y %H:%M', '%m/%d/%Y'])

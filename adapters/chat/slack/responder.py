@@ -122,6 +122,7 @@ class Responder:
                 channel,
                 requester.thread,
                 manner,
+                whole=False,
             )
         )
 

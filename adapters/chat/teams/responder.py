@@ -216,7 +216,8 @@ class Responder:
         email = self._belongings.email(sender.id)
         user = User(f"{OURS}{sender.id}", sender.name[:100], email=email)
         at, channel = self._ports.clock(), f"{OURS}{place.id}"
-        return Request(line, user, at, "teams", belonging, channel, thread_of(activity))
+        thread = thread_of(activity)
+        return Request(line, user, at, "teams", belonging, channel, thread, whole=False)
 
     async def _safe_place(
         self, place: Conversation, belonging: Belonging, user: str

@@ -286,7 +286,9 @@ async def csv_(
     )
 
     call = typed(wanted_line, request.at)
-    card: Card = await call.command.handler(ports, replace(request, line=target), **call.arguments)
+    card: Card = await call.command.handler(
+        ports, replace(request, line=target, whole=True), **call.arguments
+    )
     content, url = csv_text(target, card), ports.site.download(target)
     file = Attachment(file_name(target), content, target, url)
 

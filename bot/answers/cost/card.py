@@ -5,13 +5,14 @@ Total and change, gross to net apart, who spent it, and how old the figures are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from bot.answers.cost.title import (
+    COLOURS,
     DERIVED,
     DRILLS,
     FORECAST_FIGURES,
@@ -66,7 +67,18 @@ from bot.cards.words import (
 from bot.costs.allocation import Allocation
 from bot.costs.compiling import CompileBill, compiling_within, may_show_compiling
 from bot.costs.nowcast import Expected, Nowcast, expected, fleet_of, forecast_month
-from bot.costs.tally import Change, OwnerHint, comparable, row_ratio, share, top, untagged, until
+from bot.costs.tally import (
+    Change,
+    OwnerHint,
+    comparable,
+    over_steps,
+    page_filters,
+    row_ratios,
+    share,
+    top,
+    untagged,
+    until,
+)
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import usd
@@ -142,7 +154,7 @@ def _answer(
     """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
     billing, outlook = ports.world.billing, ports.world.outlook
     allocation = Allocation(ports, request.at)
-    tally = allocation.tally(window, by, where)
+    tally = allocation.tally(window, by, where, None if request.whole else _EVERY)
 
     # As many bars as can be told apart: hours of two days, days of two months, else months.
     usual = "month"
@@ -150,7 +162,7 @@ def _answer(
         usual = "day" if window.length > timedelta(days=2) else "hour"
     step = next((name for name in by if name in TIMES), usual)
     groups = [name for name in by if name not in TIMES][:1]
-    over_time = allocation.tally(window, [step, *groups], where)
+    over_time = over_steps(allocation, tally, [step, *groups], where, COLOURS)
 
     # A recording may hold rows that are later than the question.
     known_until = min(tally.billed_through, request.at) if tally.billed_through else None
@@ -158,12 +170,7 @@ def _answer(
     change = compared = None
     # Compare only where the bill reaches back to every day of the time before.
     if spans and len(allocation.tally(spans[1], ("day",)).rows) >= len(list(spans[1].days())):
-        rows_by = () if set(by) & TIMES else by
-        current = until(over_time, spans[0], rows_by)
-        current = current or allocation.tally(spans[0], rows_by, where)
-        previous = allocation.tally(spans[1], rows_by, where)
-        change = Change(*spans, current.total.amortised, previous.total.amortised)
-        compared = (current, previous) if rows_by else None
+        change, compared = _compare(allocation, tally, over_time, spans, where)
 
     commitments = tuple(outlook.commitments(request.at)) if "purchase" in by else ()
 
@@ -214,7 +221,48 @@ def _answer(
         compared=compared,
         compiling=compiling,
         seen=seen,
+        nameless=_nameless(allocation, tally, where),
     )
+
+
+def _compare(
+    allocation: Allocation,
+    tally: Tally,
+    over_time: Tally,
+    spans: tuple[Window, Window],
+    where: Sequence[Filter],
+) -> tuple[Change, tuple[Tally, Tally] | None]:
+    """Return the change of the total, and both sides by the same rows where those are not times."""
+    by = () if set(tally.by) & TIMES else tally.by
+    # Of a page its own rows are compared, and the total of all.
+    page = page_filters(tally) if by else []
+    current = until(over_time, spans[0], by)
+    current = current or allocation.tally(spans[0], by, [*where, *page])
+    previous = allocation.tally(spans[1], by, [*where, *page])
+
+    sums = [current.total, previous.total]
+    if page:
+        sums = [allocation.tally(span, (), where).total for span in spans]
+    change = Change(*spans, *(side.amortised for side in sums))
+    return change, (current, previous) if by else None
+
+
+def _nameless(
+    allocation: Allocation, tally: Tally, where: Sequence[Filter]
+) -> Mapping[str, Decimal]:
+    """Return the amortised cost without a value, by the dimensions that a tag or a pod gives."""
+    amounts = {}
+    for name in filter(_may_carry, tally.by):
+        money = untagged(tally, name)
+        if tally.folded:
+            money = allocation.tally(tally.window, (), [*where, Filter(name, ("",))]).total
+        amounts[name] = money.amortised
+    return amounts
+
+
+def _may_carry(dimension: str) -> bool:
+    """Return whether a charge without this dimension lacks a tag."""
+    return dimension in _OWNERS or dimension.startswith("tag:")
 
 
 _ROWS, _EVERY = 10, 300
@@ -253,10 +301,12 @@ class CostAnswer:
     """The whole bill of the window by day."""
     seen: Coverage = field(default_factory=Coverage)
     """How much of the window the bill tells."""
+    nameless: Mapping[str, Decimal] = field(default_factory=dict)
+    """The amortised cost of the charges that have no value in a dimension of the tally."""
 
 
 def cost_card(answer: CostAnswer) -> Card:
-    """Draw the card; `data` holds every row, the table the largest."""
+    """Draw the card; `data` holds the rows that were asked for, the table the largest."""
     tally, filters = answer.tally, answer.filters
     title = cost_title(tally, filters, answer.days)
     through = tally.billed_through
@@ -317,8 +367,8 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
     tally = answer.tally
     for name in tally.by:
         # No tag names what a commitment left unused: the sentence below does.
-        amount = untagged(tally, name).amortised - answer.unused
-        if amount <= 0 or not (name in _OWNERS or name.startswith("tag:")):
+        amount = answer.nameless.get(name, Decimal(0)) - answer.unused
+        if amount <= 0 or not _may_carry(name):
             continue
         tag = name.removeprefix("tag:")
         remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
@@ -339,8 +389,11 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
 
 
 def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
-    """Return the stable data of `cost --json`: every row, those of time oldest first."""
-    times = [name for name in tally.by if name in TIMES]
+    """Return the stable data of `cost --json`: its rows, those of time oldest first.
+
+    `rest` sums up the rows beyond a page.
+    """
+    times, folded = [name for name in tally.by if name in TIMES], tally.folded
     rows = sorted(tally.rows, key=lambda row: [row.key[name] for name in times])
 
     return {
@@ -358,7 +411,7 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
         ],
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
-        "rest": None,
+        "rest": folded and {"rows": folded.count, **money_data(folded.money)},
         "filters": [str(condition) for condition in filters],
         "groupings": list(DRILLS),
         **({"seen": tally.seen} if tally.seen else {}),
@@ -418,7 +471,11 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     """Draw the rows, the smaller or earlier ones folded into one, and their sum."""
     tally, total = answer.tally, answer.tally.total.amortised
     has_unused = any(row.derived and row.derived.unused for row in tally.rows)
-    is_mixed = len({row.estimated for row in tally.rows}) > 1
+    kinds = {row.estimated for row in tally.rows}
+    if beyond := tally.folded:
+        kinds |= {True} if beyond.has_estimated else set()
+        kinds |= {False} if beyond.has_final else set()
+    is_mixed = len(kinds) > 1
     columns = [
         Column[_Line]("net", lambda x: f"{x.mark}{amount_of(x.money.net, tally)}", NUMBER),
         Column[_Line]("amortised", lambda x: amount_of(x.money.amortised, tally), NUMBER),
@@ -436,6 +493,10 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     def label(words: str) -> list[str]:
         return [words, *[""] * (len(tally.by) - 1)] if tally.by else []
 
+    listed = ranked[:_EVERY]
+    changes = [""] * len(listed)
+    if answer.compared:
+        changes = list(map(_grown, row_ratios(*answer.compared, listed)))
     lines = [
         _Line(
             [
@@ -444,15 +505,15 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
             ],
             row.money,
             [row],
-            _grown(row_ratio(*answer.compared, row)) if answer.compared else "",
+            change,
             "~" if is_mixed and row.estimated else "",
         )
-        for row in ranked[:_EVERY]
+        for row, change in zip(listed, changes, strict=True)
     ]
 
     # All rows are drawn: what a chat folds away, a page has room for.
     drawn = tuple(map(cells, lines))
-    rows, folded, count = top(ranked, _ROWS)
+    rows, folded, count = top(ranked, _ROWS, tally.folded)
     first, note = drawn[: len(rows)], ""
     if count:
         word = which = "earlier"
@@ -472,9 +533,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         else "",
         note,
         drawn if count else (),
-        tuple(
-            part_line(tally, answer.filters, row.key) if tally.by else "" for row in ranked[:_EVERY]
-        ),
+        tuple(part_line(tally, answer.filters, row.key) if tally.by else "" for row in listed),
     )
 
 

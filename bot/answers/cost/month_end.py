@@ -35,12 +35,12 @@ from bot.costs.nowcast import (
     Expected,
     Fleet,
     Nowcast,
-    Tallies,
     expected,
     fleet_of,
     forecast_month,
 )
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
+from bot.costs.tally import Tallies
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.causes import CAUSES

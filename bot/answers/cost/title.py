@@ -17,7 +17,7 @@ from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, clock, day, few, grouped_words, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Expected, Nowcast
-from bot.costs.tally import OwnerHint, days_held, unknown_tag, unknown_value
+from bot.costs.tally import BEYOND, OwnerHint, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted
 from bot.model.spend import Commitment, CommitmentPlan, Filter, Spend, Tally
@@ -82,7 +82,8 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
     return buttons[:2]
 
 
-_COLOURS = 5
+COLOURS = 5
+"""Values that have a colour of their own in a chart."""
 
 
 def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list[Chart]:
@@ -101,17 +102,17 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
         sums: dict[str, Decimal] = defaultdict(Decimal)
         for row in over_time.rows:
             sums[row.key[groups[0]]] += row.money.amortised
-        ranked = sorted(sums, key=lambda name: (-sums[name], name))
+        ranked = sorted(sums.keys() - {BEYOND}, key=lambda name: (-sums[name], name))
         series = [
             Series(
                 named(name, groups[0]),
                 _values(over_time, times, {groups[0]: {name}}),
                 line=part_line(over_time, filters, {groups[0]: name}),
             )
-            for name in ranked[:_COLOURS]
+            for name in ranked[:COLOURS]
         ]
-        if ranked[_COLOURS:]:
-            values = _values(over_time, times, {groups[0]: set(ranked[_COLOURS:])})
+        if others := sums.keys() - set(ranked[:COLOURS]):
+            values = _values(over_time, times, {groups[0]: set(others)})
             series.append(Series("others", values))
 
     # A day or month cut by the window's edge is not compared with full ones.

@@ -255,7 +255,7 @@ async def answered(ports: Ports, request: Request, read: CommandLine) -> Watched
     """Answer a line, noting its questions to the ports."""
     call, witness = typed(read, request.at), Witness()
     card: Card = await call.command.handler(
-        witness.watched(ports), replace(request, line=read.text), **call.arguments
+        witness.watched(ports), replace(request, line=read.text, whole=True), **call.arguments
     )
     source = ports.site.facts.get("source", "")
     return WatchedAnswer(read.text, request.at, source, call.command.figures, card, witness)

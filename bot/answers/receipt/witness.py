@@ -143,6 +143,7 @@ class Witness:
         window: Window,
         by: Sequence[str],
         where: Sequence[Filter] = (),
+        *_: object,
     ) -> None:
         terms = TallyTerms(window, tuple(by), tuple(where))
         if str(terms) in self.tallies:

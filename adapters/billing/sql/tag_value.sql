@@ -1,1 +1,0 @@
-arg_min(value, list_position({names}, plain)) FILTER (WHERE list_contains({names}, plain)) AS {alias}
