@@ -25,6 +25,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_unconfigure():
+    """Let the interpreter take it down as it ends: bound libraries report what is left as a leak."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark as slow all but one in so many cases of the tests that take longest, or all of them."""
