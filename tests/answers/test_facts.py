@@ -27,6 +27,7 @@ from tests.answers.advice_world import (
     words,
 )
 from tests.builders import NOON
+from tests.cases import in_one_run
 
 ROOT = files("bot.knowledge")
 
@@ -101,6 +102,7 @@ def test_a_digest_suggests_the_moves_that_migrate_praises_and_no_others() -> Non
 # facts
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "name",
     sorted(x.name for x in ROOT.iterdir() if x.name.endswith(".csv") and x.name != "figures.csv"),

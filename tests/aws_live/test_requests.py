@@ -16,13 +16,11 @@ from adapters.aws.prices.poller import PricePoller
 from bot.errors import Unavailable
 from tests.aws_live.requests import Limit, Requests, faults, limits
 from tests.aws_live.serialize import model
+from tests.cases import in_one_run
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-OF_AWS = [
-    (service, name)
-    for service, name in operations()
-    if service in botocore.session.get_session().get_available_services()
-]
+SERVICES = set(botocore.session.get_session().get_available_services())
+OF_AWS = [(service, name) for service, name in operations() if service in SERVICES]
 """Prometheus's own API is none of botocore's services."""
 SIZES = ("MaxResults", "maxResults", "MaxItems", "MaxRecords")
 WITHOUT = {
@@ -44,6 +42,7 @@ def input_of(service: str, operation: str) -> Any:
     return model(service).operation_model(name)
 
 
+@in_one_run
 @pytest.mark.parametrize(("service", "operation"), OF_AWS, ids=[name for _, name in OF_AWS])
 def test_every_call_that_has_pages_names_their_size(service: str, operation: str) -> None:
     shape = input_of(service, operation).input_shape
@@ -69,6 +68,7 @@ def broken(limit: Limit) -> Any:
     }[limit.limit]
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "limit", limits(), ids=[f"{x.operation}-{x.parameter}-{x.limit}" for x in limits()]
 )

@@ -17,18 +17,20 @@ def gone() -> dict[str, str]:
         return {row["was"]: row["now"] for row in csv.DictReader(file)}
 
 
-def sentences() -> Iterator[tuple[str, str]]:
-    """Yield what people may read, with the file that it stands in."""
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield each file with all of it that people may read, a line for each literal."""
     for path in (path for place in PLACES for path in (ROOT / place).rglob("*.py")):
         nodes = nodes_of(path)
         written = [node.value for node in nodes if isinstance(node, ast.Expr)]
         documented = {id(value) for value in written if isinstance(value, ast.Constant)}
+        literals = []
         for node in nodes:
             if isinstance(node, ast.JoinedStr):
                 parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
-                yield str(path), "{}".join(map(str, parts))
+                literals.append("{}".join(map(str, parts)))
             elif isinstance(node, ast.Constant) and id(node) not in documented:
-                yield str(path), str(node.value)
+                literals.append(str(node.value))
+        yield path, "\n".join(literals)
     tables = [path for place in PLACES for path in (ROOT / place).rglob("*.csv")]
     pages = [
         ROOT / "README.md",
@@ -37,7 +39,7 @@ def sentences() -> Iterator[tuple[str, str]]:
     ]
     goldens = [*(ROOT / "tests" / "cards" / "goldens").glob("*.json")]
     for path in (*tables, *pages, *goldens):
-        yield str(path), " ".join(path.read_text(encoding="utf-8").split())
+        yield path, " ".join(path.read_text(encoding="utf-8").split())
 
 
 def test_no_phrase_that_an_editor_changed_is_back() -> None:
@@ -45,7 +47,7 @@ def test_no_phrase_that_an_editor_changed_is_back() -> None:
     assert len(phrases) > 400
     back = [
         f"{file}: '{was}'; write '{now}'"
-        for file, text in sentences()
+        for file, text in texts()
         for was, now in phrases.items()
         if was in text
     ]

@@ -19,6 +19,7 @@ from adapters.aws.api.outcomes import exposition
 from bot.model.price import SelfCost
 from bot.settings.settings import KEYS
 from docs.chart import FIXED
+from tests.cases import in_one_run
 from tests.deploy.rendered import CHART, PLAIN, ROOT, check_schema, plain, workload
 from tests.e2e.product import product
 from tests.e2e.slackserver import free_port
@@ -103,6 +104,7 @@ def test_every_object_selects_the_pods(store):
     assert all(selected.items() <= labels.items() for selected in chosen)
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "file",
     [str(x.relative_to(ROOT)) for x in sorted((ROOT / "deploy").rglob("*")) if x.is_file()],

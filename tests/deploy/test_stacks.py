@@ -20,6 +20,7 @@ from adapters.billing.exports import Columns, ExportForm
 from bot.settings.keys import KEYS
 from bot.settings.settings import read_settings
 from docs.stacks import columns
+from tests.cases import in_one_run
 
 hcl2 = pytest.importorskip("hcl2", reason="python-hcl2 comes with the extra of tests")
 
@@ -287,6 +288,7 @@ def test_without_an_image_no_bot_is_made():
     }
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "path",
     [path for path in sorted(DEPLOY.rglob("*")) if path.is_file()],

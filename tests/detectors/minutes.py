@@ -16,6 +16,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import AccountRates, Basis, Price
 from bot.model.reading import Reading
+from bot.model.window import Window
 from bot.watch.preview import replay
 from detectors import Detector
 from tests.builders import ports_over
@@ -31,6 +32,8 @@ class Fleet:
     gaps: tuple[tuple[int, int], ...] = ()
     """Minutes between which the source gives nothing."""
     lag: int = 1
+    watched_from: int = 0
+    """The minute of the first tick: what was before is read as history, as after a restart."""
 
     def __post_init__(self):
         columns = [crew.columns(self.period, self.lag) for crew in self.crews]
@@ -56,7 +59,8 @@ class Fleet:
         )
 
     def extent(self):
-        return self.frame.window
+        begin = START + timedelta(minutes=self.watched_from)
+        return Window(begin, self.frame.window.end)
 
     def read(self, now):
         frames = {"node": self.frame.until(now)}
@@ -96,7 +100,7 @@ class Fleet:
         return self.inventories[key]
 
     def replay(self):
-        """Run the watch from beginning to end; return what was seen."""
+        """Run the watch from its first tick to the end; return what was seen."""
         price = [
             Price(t, Decimal(20), Market.ON_DEMAND, Basis.LISTED, "", date(2026, 9, 1), "")
             for t in TYPES

@@ -10,6 +10,7 @@ from bot.model.causes import CAUSES, About, Cause, Family
 from bot.policy.schema import SETTINGS
 from detectors.diagnose import RULES
 from detectors.rule import SIGNS, believed
+from tests.cases import in_one_run
 
 TEXT = re.compile(r'"(\w+)"')
 
@@ -26,6 +27,7 @@ def those(column):
     return {cause for cause, facts in CAUSES.items() if getattr(facts, column)}
 
 
+@in_one_run
 @pytest.mark.parametrize("cause", list(Cause))
 def test_every_cause_has_a_row_a_switch_and_something_to_try(cause):
     facts = cause.facts

@@ -3,7 +3,6 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from builder import Fleet, World, hours
-from sklearn.ensemble import IsolationForest
 
 from bot.model.causes import Cause
 from bot.policy.schema import default_policy
@@ -30,6 +29,8 @@ def rows():
 
 
 def plain(rows):
+    from sklearn.ensemble import IsolationForest
+
     model = IsolationForest(n_estimators=TREES, max_samples=min(SAMPLE, len(rows)), random_state=0)
     return model.fit(with_background(rows))
 

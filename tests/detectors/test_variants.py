@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from crew import START
+from crew import DAY, START
 from minutes import Fleet, spoken
 from sentences import faults_of
 from variants import AT, CALM, INCIDENTS, steady
@@ -27,7 +27,7 @@ def test_a_fleet_that_is_well_is_silent(name):
 @pytest.mark.parametrize("name", sampled(INCIDENTS, ONE_OF_EACH_CAUSE))
 def test_what_goes_wrong_is_told_once_with_its_cause(name):
     cause, bend, within = INCIDENTS[name]
-    (alert,) = spoken(Fleet((bend(steady(21)),)).replay())
+    (alert,) = spoken(Fleet((bend(steady(21)),), watched_from=AT - DAY // 4).replay())
     assert alert.cause.value == cause
     assert faults_of(alert.anomaly) == []
     assert timedelta(0) <= alert.opened - START - timedelta(minutes=AT) <= timedelta(minutes=within)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -23,13 +24,16 @@ CACHE = Path(__file__).parents[2] / "var" / "recordings"
 
 
 def recording(scenario: str, seed: int = 7) -> Path:
-    """Return the folder of a simulated recording, made once; beside other workers, none of which sees half of it."""
+    """Return the folder of a simulated recording, made by one worker as the others wait; none sees half of it."""
     folder = CACHE / f"{scenario}-{seed}"
-    if not (folder / "labels.json").exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as made:
-            generate(Path(made) / "whole", seed, scenario)
-            with contextlib.suppress(OSError):  # another worker was first
+    if (folder / "labels.json").exists():
+        return folder
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "labels.json").exists():
+            with tempfile.TemporaryDirectory(dir=CACHE) as made:
+                generate(Path(made) / "whole", seed, scenario)
                 (Path(made) / "whole").rename(folder)
     return folder
 

@@ -66,6 +66,7 @@ def shell_lines(page: Path) -> Iterator[str]:
 TYPED = sorted({line for page in PAGES for line in shell_lines(page)})
 
 
+@in_one_run
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_generated_pages_are_fresh(name: str) -> None:
     assert read(name) == pages()[name], "stale: run 'make docs' and commit what changed"
@@ -99,6 +100,7 @@ def test_every_setting_is_documented_as_it_is(key: SettingKey) -> None:
     assert row in read("docs/operate.md")
 
 
+@in_one_run
 @pytest.mark.parametrize("cause", list(Cause))
 def test_every_cause_has_a_page(cause: Cause) -> None:
     """The prose is written by hand: what it means, what is looked at, and an alert as it reads."""
@@ -128,6 +130,7 @@ def test_settings_of_rules_exist_where_detection_names_them(page: str) -> None:
     assert not wrong
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "target", re.findall(r"^([a-z0-9]+):.*## ", read("Makefile"), re.MULTILINE)
 )
@@ -135,11 +138,13 @@ def test_every_make_target_is_documented(target: str) -> None:
     assert f"make {target}" in read("docs/contributing.md")
 
 
+@in_one_run
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_every_verb_is_documented(verb: str) -> None:
     assert f"trnbot {verb}" in read("docs/operate.md")
 
 
+@in_one_run
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page):
@@ -149,6 +154,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in headings(target), link
 
 
+@in_one_run
 @pytest.mark.parametrize("line", TYPED)
 def test_lines_of_the_pages_can_be_typed(line: str) -> None:
     options = read_options(line.split()[1:])
@@ -212,14 +218,14 @@ PATHS = re.compile(
 )
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if page.parent.name != "decisions"],  # those name files of their day
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    spans = re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8"))
-    named = {path for span in spans for path in PATHS.findall(span)}
+    named = set(PATHS.findall(page.read_text(encoding="utf-8")))
     assert not sorted(path for path in named if not (ROOT / path).is_file())
 
 

@@ -9,6 +9,7 @@ import pytest
 from bot.knowledge import _each, load_knowledge
 from bot.model.fleet import Market, hardware_of
 from bot.model.price import Basis
+from tests.cases import in_one_run
 
 OWN = {"figures.csv"}
 """How trnbot computes its own figures: no fact of others, so without source and date."""
@@ -24,6 +25,7 @@ captured = pytest.mark.skipif(
 )
 
 
+@in_one_run
 @pytest.mark.parametrize("name", DATA)
 def test_every_row_has_a_source_a_date_and_no_stray_comma(name):
     rows = list(csv.DictReader((files("bot.knowledge") / name).read_text().splitlines()))

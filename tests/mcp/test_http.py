@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from adapters.http import application
 from adapters.store.memory import MemoryStore
@@ -24,6 +22,9 @@ from bot.settings.settings import read_settings
 from bot.wiring.programs import Doors, program_listeners
 from tests.guarded import Guarded, guarded, later
 from tests.house.fakes import ask
+
+if TYPE_CHECKING:  # imported where it is used: each worker would pay for it
+    from mcp import Client
 
 TOKEN = "a-token-of-the-console"
 
@@ -57,6 +58,9 @@ async def programs_of(
     served: TestClient, token: str = "", mode: str = "auto"
 ) -> AsyncIterator[Client]:
     """Return the official client at /mcp."""
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
         transport = streamable_http_client(str(served.make_url("/mcp")), http_client=http)

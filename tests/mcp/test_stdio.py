@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from adapters.store.open import open_store
 from bot.answers.about.document import tools
@@ -15,6 +15,9 @@ from bot.model.request import Effect
 from bot.wiring import programs as wired
 from bot.wiring.verbs import VERBS
 from tests.house.fakes import Chat, Script, app, ask
+
+if TYPE_CHECKING:  # imported where it is used: each worker would pay for it
+    from mcp import Client
 
 NEEDED = {
     "capacity": {"instance_type": "trn1.32xlarge"},
@@ -27,6 +30,8 @@ NEEDED = {
 
 def started(folder: Path, *words: str) -> Client:
     """Return a client that starts `trnbot mcp` in a folder of its own."""
+    from mcp import Client, StdioServerParameters
+
     environment = {"TRNBOT_DATABASE_URL": address(folder), "USER": "dana"}
     arguments = ["-m", "bot", "mcp", *words]
     return Client(

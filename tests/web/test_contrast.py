@@ -8,6 +8,7 @@ import pytest
 
 import adapters.web
 from adapters.charts.svg import SHEET as CHARTS
+from tests.cases import in_one_run
 
 SHEET = (Path(adapters.web.__file__).parent / "static" / "console.css").read_text()
 SHEET += CHARTS.read_text()
@@ -51,12 +52,14 @@ def contrast(one, other):
     return (lighter + 0.05) / (darker + 0.05)
 
 
+@in_one_run
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize(("ink", "ground"), TEXTS)
 def test_words_are_legible(ink, ground, theme):
     assert contrast(COLOURS[ink][theme], COLOURS[ground][theme]) >= 4.5
 
 
+@in_one_run
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize(("shape", "ground"), SHAPES)
 def test_shapes_stand_out(shape, ground, theme):

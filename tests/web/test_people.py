@@ -16,7 +16,6 @@ from oidc_provider_mock import User as Account
 from oidc_provider_mock import run_server_in_thread
 
 from adapters.http import application
-from adapters.mcp.server import ToolListener
 from adapters.web.api import Api
 from adapters.web.people import (
     SCOPES,
@@ -57,6 +56,8 @@ class Console:
         self.shelf, self.asked, self._known, self._secret = MemoryShelf(), [], known, secret
 
     async def __aenter__(self):
+        from adapters.mcp.server import ToolListener
+
         self.bot = await guarded("chat:U1")
 
         async def answer(request):
