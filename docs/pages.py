@@ -36,7 +36,8 @@ def commands_page() -> str:
         "`kosten letzten monat nach team`. The answer says how they were read (*Read as* `cost last-week cluster=llama`), with",
         "buttons for the next nearest readings.",
         "Where that is not sure there are up to three buttons and no number; what would change something waits for a press. A",
-        "line of the grammar below is never read otherwise. Words are looked up in tables of the bot: none leaves the process.",
+        "line of the grammar below is never read otherwise. Words are looked up in tables of the bot: "
+        "none leaves the process, unless you name a model by `TRNBOT_WORDS`.",
         "",
         "In a terminal five options go with any line: `--source recording:DIR` (or `simulator:SEED`), `--at TIME`, `--json`, "
         "`--csv`, `--markdown` (for a comment on a pull request); with `cuda FILE.py` also `--sarif`.",

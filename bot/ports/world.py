@@ -273,6 +273,16 @@ class Replays(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """Choose among lines of the grammar where plain words are unclear: a model of the customer's."""
+
+    name: str
+
+    def choose(self, words: str, lines: Sequence[tuple[str, str]]) -> str:
+        """Return one of the lines, each given with what it answers; "" for none. May block."""
+        ...
+
+
 class Files(Protocol):
     """Find the files that a person names.
 
@@ -339,6 +349,8 @@ class World:
     inbox: Inbox = field(default_factory=NoInbox)
     actions: Actions | None = None
     """What may change the fleet, None where nobody lets the bot."""
+    reader: Reader | None = None
+    """What is asked about unclear plain words, None where nobody configured any."""
     billing_lag: timedelta = timedelta(hours=24)
     """How long after its usage a row of the bill is taken to have come."""
     compiles: Compiles = lambda *_: ()  # may block

@@ -121,6 +121,10 @@ _lines = whole(
     least=1,
 )
 _count = whole(100_000, "'{text}' is not a number of things; write one such as 60, or 0 for none.")
+_model = fitting(
+    r"bedrock:[\w.:/-]+",
+    "'{text}' is not a model; write bedrock:MODEL, by its id, ARN or inference profile.",
+)
 _external_id = fitting(
     r"[\w+=,.@:/-]{2,1224}",
     "An external id has 2 to 1224 letters, digits and + = , . @ : / - without a space.",
@@ -401,6 +405,9 @@ KEYS: tuple[SettingKey, ...] = (
     _key("lines",
         "lines that one person may ask in a minute; the seconds that they may work grow with it",
         _lines, str(LINES_A_MINUTE)),
+    _key("words",
+        "a model that is asked which line unclear plain words mean: bedrock:MODEL; none = they"
+        " never leave the process", _model),
     _key("retention",
         "how long the notification log is kept", parse_duration, "90d"),
     _key("audit",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from adapters.aws.live.acting import Actor
     from adapters.aws.live.source import Live
     from adapters.aws.recording.recording import Recording
+    from adapters.aws.words import BedrockReader
     from detectors import Detector
 
 
@@ -156,6 +157,14 @@ def open_actor(settings: Settings) -> Actor:
     return Actor(calls, settings["act.roles"])
 
 
+def open_reader(settings: Settings) -> BedrockReader:
+    """Return what is asked about unclear plain words; nothing is called yet."""
+    from adapters.aws.words import BedrockReader
+
+    region = next(iter(settings["aws.regions"]), "")
+    return BedrockReader(settings["words"].removeprefix("bedrock:"), region)
+
+
 _MANY_BYTES = 32 << 20
 """Bytes of metrics that take longer to read than the forest's library to load."""
 
@@ -212,6 +221,8 @@ class OpenedSource:
         else:
             world = replace(world, prepare=self._prepare)
 
+        if settings["words"]:
+            world = replace(world, reader=open_reader(settings))
         site = Site(
             base,
             settings["interval"],

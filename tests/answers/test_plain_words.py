@@ -6,6 +6,7 @@ import csv
 import re
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -17,6 +18,7 @@ from adapters.store.memory import MemoryStore
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Tone
 from bot.errors import WrongInput
+from bot.grammar.access import Access
 from bot.grammar.line import attempted, understand
 from bot.grammar.plain.ranker import Example, Ranker, load_counts, load_offers
 from bot.grammar.plain.readings import PlainReading, followed, mended, read_plain
@@ -26,7 +28,7 @@ from bot.grammar.registry import commands_by_name
 from bot.knowledge import load_knowledge
 from bot.model.request import Belonging, Request, Standing, User
 from bot.wiring.source import OpenedSource
-from tests.answers.configuring import app, ask, end, refused
+from tests.answers.configuring import ADMIN, app, ask, end, refused
 from tests.answers.test_plain_lines import ROWS
 from tests.builders import NOON
 from tests.cases import in_one_run
@@ -454,6 +456,46 @@ def test_a_line_without_its_argument_offers_the_command_with_what_it_has(
     reading = read(line)
     assert reading
     assert reading.line == offered
+
+
+class Chooses:
+    """Stand in for a customer's model: it chooses the line with a word in it, and keeps what it was asked."""
+
+    name = "a-model"
+
+    def __init__(self, word: str) -> None:
+        self.word, self.asked = word, [("", [""])]
+
+    def choose(self, words: str, lines: Sequence[tuple[str, str]]) -> str:
+        self.asked.append((words, [line for line, _ in lines]))
+        return next((line for line, _ in lines if self.word and self.word in line), "")
+
+
+async def reading_with(bot: App, reader: Chooses, line: str) -> Card:
+    ports = replace(bot.ports, world=replace(bot.ports.world, reader=reader))
+    return await ask(App(ports, ports.site.channels, Access((ADMIN,)), time.monotonic), line)
+
+
+async def test_a_model_of_the_customer_chooses_where_plain_words_are_unclear(bot: App) -> None:
+    reader = Chooses("about")
+    card = await reading_with(bot, reader, "nodes money")
+    assert card.data["read_as"] == "about"
+    assert "by a-model." in str(card.blocks[0])
+    words, lines = reader.asked[-1]
+    assert words == "nodes money"
+    assert {"about", "fleet", "cost 7d"} <= set(lines)
+
+    undecided = await reading_with(bot, Chooses(""), "nodes money")
+    assert undecided == await ask(bot, "nodes money")
+
+
+async def test_a_model_of_the_customer_changes_nothing_and_sees_no_clear_line(bot: App) -> None:
+    reader = Chooses("unsubscribe digest")
+    card = await reading_with(bot, reader, "nodes money")
+    assert card.title == "Shall this be done?"
+    for line in ("cost 7d", "cost 7d by=sausage", "what did we spend last week"):
+        await reading_with(bot, asked := Chooses("about"), line)
+        assert asked.asked[1:] == []
 
 
 async def test_two_questions_in_a_line_have_a_button_each(bot: App) -> None:

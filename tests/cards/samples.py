@@ -376,7 +376,11 @@ def cost() -> Card:
     )
     return cost_card(
         CostAnswer(
-            tally(window, ("team",), by_team), (), tally(window, ("day", "team"), each), change
+            tally(window, ("team",), by_team),
+            (),
+            tally(window, ("day", "team"), each),
+            change,
+            nameless={"team": by_team["",].amortised},
         )
     )
 

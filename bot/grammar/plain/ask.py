@@ -18,7 +18,14 @@ from bot.cards.words import grouped_words
 from bot.errors import NotAllowed, TrnbotError, Unavailable, WrongInput
 from bot.grammar.line import PREFIXES, Call, attempted, effect_of
 from bot.grammar.plain.ranker import Example, Ranker, load_counts, masked
-from bot.grammar.plain.readings import MOST, PlainReading, followed, mended, read_plain
+from bot.grammar.plain.readings import (
+    MOST,
+    PlainReading,
+    choices,
+    followed,
+    mended,
+    read_plain,
+)
 from bot.grammar.plain.senses import Names, is_filler, names_of, senses_of
 from bot.model.fleet import Inventory
 from bot.model.reading import Reading
@@ -112,9 +119,7 @@ class PlainWords:
                     f"'{line.strip()[:80]}' is not understood; "
                     "say it in other words, or type 'help'."
                 ) from error
-            # A line that begins with a command and goes on in its grammar has a mistake of its own.
-            precise = is_command and any(mark in line for mark in ("..", ":", ","))
-            if reading is None or (precise and not reading.sure):
+            if reading is None or (_is_precise(line) and not reading.sure):
                 raise
             if not reading.sure or effect_of(line) is Effect.CHANGES:
                 await self._note(request, reading.lines)
@@ -182,6 +187,13 @@ class PlainWords:
         if not sure and (right := mended(unprefixed, names, request.at)):
             offers = (right, *(reading.lines if reading else ()))
             reading = PlainReading(tuple(dict.fromkeys(offers))[:MOST], sure=False)
+        reader = self._ports.world.reader
+        if reader and not _is_precise(line) and not (reading and reading.sure):
+            ranker = self._ranker or Ranker(load_counts())
+            lines = choices(unprefixed, names, request.at, ranker)
+            if chosen := await asyncio.to_thread(reader.choose, unprefixed, lines):
+                offers = tuple(x for x in (reading.lines if reading else ()) if x != chosen)
+                reading = PlainReading((chosen,), True, offers[: MOST - 1], by=reader.name)
         if reading is None or reading.line == line.strip():
             return None
         return reading if reading.sure or effect is not Effect.CHANGES else None
@@ -262,8 +274,16 @@ def _unprefixed(line: str) -> str:
     return after if after and first.lower() in PREFIXES else line
 
 
+def _is_precise(line: str) -> bool:
+    """Return whether a line begins with a command and goes on in its grammar.
+
+    It has a mistake of its own.
+    """
+    return attempted(line) is not None and any(mark in line for mark in ("..", ":", ","))
+
+
 def _read_as(reading: PlainReading) -> Text:
-    return quiet("Read as ", Code(reading.line), ".")
+    return quiet("Read as ", Code(reading.line), f" by {reading.by}." if reading.by else ".")
 
 
 def with_reading(card: Card, reading: PlainReading) -> Card:

@@ -62,6 +62,8 @@ class PlainReading:
     sure: bool
     others: tuple[str, ...] = ()
     """The next nearest readings of a line that is read surely."""
+    by: str = ""
+    """The model that chose the line, "" where the tables did."""
     of_two: bool = False
     """The line asks two questions, and its first two lines answer one each."""
 
@@ -167,6 +169,14 @@ def read_plain(
     answered = [command.name for offer in offers[:2] if (command := attempted(offer))]
     of_two = len(halves) == 2 and set(answered) == set(halves)
     return PlainReading(offers[:MOST], sure=False, of_two=of_two) if offers else None
+
+
+def choices(line: str, names: Names, now: datetime, ranker: Ranker) -> Sequence[tuple[str, str]]:
+    """Return a line for every command that the words can fill one for, with what it answers."""
+    senses = senses_of(line, names, now)
+    shares = {entry.command: entry.share for entry in ranker.rank(masked(line, senses))}
+    lines = _Question(senses, names, now).offers((), shares or dict.fromkeys(load_offers(), 0.0))
+    return [(text, command.summary) for text in lines if (command := attempted(text))]
 
 
 def _questions(line: str, names: Names, now: datetime, ranker: Ranker) -> list[str]:
