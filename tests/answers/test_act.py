@@ -364,10 +364,10 @@ DANA = "dana@example.com"
 @pytest.mark.parametrize(
     ("first", "second", "sentence"),
     [
-        (("slack:U1", ""), ("slack:U1", ""), "You pressed already"),
+        (("slack:U1", ""), ("slack:U1", ""), "You have pressed already"),
         (("slack:U1", ""), ("slack:U2", ""), ""),
-        (("slack:U1", DANA), ("slack:U2", DANA), "You pressed already"),
-        (("slack:U1", DANA), ("web:dana@example.com", DANA), "You pressed already"),
+        (("slack:U1", DANA), ("slack:U2", DANA), "You have pressed already"),
+        (("slack:U1", DANA), ("web:dana@example.com", DANA), "You have pressed already"),
         (("slack:U1", DANA), ("web:mei@example.com", "mei@example.com"), ""),
         (("slack:U1", ""), ("web:mei@example.com", "mei@example.com"), "slack does not say"),
         (("web:mei@example.com", "mei@example.com"), ("slack:U1", ""), "slack does not say"),

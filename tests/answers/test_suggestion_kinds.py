@@ -155,7 +155,9 @@ class Fleet:
         )
         return Reading(now, frames, inventory, refusals=tuple(self.refusals))
 
-    def tally(self, window: Window, by: Sequence[str], where: Sequence[Any] = ()) -> Tally:
+    def tally(
+        self, window: Window, by: Sequence[str], where: Sequence[Any] = (), _: int | None = None
+    ) -> Tally:
         sums: dict[tuple[str, ...], Money] = defaultdict(Money)
         for row in self.bill:
             key = {name: str(row.get(name, "")) for name in row} | {

@@ -57,11 +57,11 @@ def test_gzip_reads_as_plain(build, at):
         ),
         (
             '{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":1,"value":{"count":1,"sum":null}}',
-            "is no number",
+            "is not a number",
         ),
         (
             '{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":-1,"value":{"count":1,"sum":1}}',
-            "is no number",
+            "is not a number",
         ),
         (
             '{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":"soon","value":{"count":1,"sum":1}}',

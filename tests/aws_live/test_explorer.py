@@ -102,7 +102,7 @@ def test_filters_days_and_rates_are_those_of_the_export(desk, export):
 def test_what_it_cannot_tell_is_one_sentence_that_names_what_can(desk, by):
     with pytest.raises(
         WrongInput,
-        match=r"Cost Explorer (does not tell|tells a tag alone).*TRNBOT_AWS_BILLING or TRNBOT_AWS_ATHENA",
+        match=r"Cost Explorer (does not give|gives a tag only).*TRNBOT_AWS_BILLING or TRNBOT_AWS_ATHENA",
     ):
         desk.bill.tally(NOVEMBER, by)
 

@@ -293,7 +293,7 @@ def test_who_worked_for_long_waits_for_more() -> None:
     shares = Shares(budgets.LIMITS, seconds)
     shares.begin("chat:U1", "chat", Lane.HEAVY)
     shares.end("chat:U1", Lane.HEAVY, 90)
-    with pytest.raises(OverBudget, match="worked for 60 s without a pause; ask again in 61 s"):
+    with pytest.raises(OverBudget, match="ran for 60 s without a pause; ask again in 61 s"):
         shares.begin("chat:U1", "chat", Lane.HEAVY)
     seconds.now = 61
     assert shares.begin("chat:U1", "chat", Lane.HEAVY) == pytest.approx(59.5)

@@ -37,7 +37,7 @@ def bot(chat: Chat, store: Any) -> App:
 
 
 def summaries(chat: Chat) -> list[str]:
-    return [name for name, card in chat.messages.items() if "no open alert" in card.title]
+    return [name for name, card in chat.messages.items() if "no open alert" in card.title.lower()]
 
 
 @pytest.mark.parametrize(

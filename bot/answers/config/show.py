@@ -456,7 +456,8 @@ def settings_of(rule: str) -> list[Setting]:
     Raise `WrongInput` with the nearest rule.
     """
     if rule not in FAMILIES and rule not in SETTINGS:
-        raise WrongInput(f"'{rule}' has no settings{nearest(rule, FAMILIES, most=len(FAMILIES))}.")
+        hint = nearest(rule, FAMILIES, otherwise="'config' lists the rules that have")
+        raise WrongInput(f"'{rule}' has no settings{hint}.")
     return [
         setting for key, setting in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")
     ]
