@@ -124,7 +124,10 @@ class App:
         from bot.answers.plan.suggestions import weigh_daily
 
         weighing = partial(asyncio.to_thread, weigh_daily, as_of(self.ports, now), now)
-        await self._aside.run("suggestions", weighing)
+        try:
+            await self._aside.run("suggestions", weighing)
+        except Exception:  # a tick is whole without them
+            log.exception("suggestions were not weighed")
 
     async def _read(self, now: datetime) -> Reading | None:
         """Read the world in a thread; None once the bot leaves, for nobody needs the end of it."""

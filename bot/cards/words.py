@@ -77,8 +77,7 @@ def committed_words(per_hour: Decimal, committed: Decimal, lapses: date | None =
 
     return (
         f"{usd(committed)} of the {usd(per_hour)} an hour is committed{until} and billed either"
-        f" way:"
-        f" {saves}, more if other work uses the commitment."
+        f" way: {saves}, more if other work uses the commitment."
     )
 
 

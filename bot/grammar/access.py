@@ -68,8 +68,7 @@ class Access:
             # Ids help only where nobody is an admin yet.
             raise NotAllowed(
                 f"'{name}' is for admins, and nobody is an admin yet: set TRNBOT_ADMINS, for"
-                " example to"
-                f" {user}, which is you."
+                f" example to {user}, which is you."
             )
         platform = f"{user.partition(':')[0]}:"
         admins = [address for address in self.admins if address.startswith(platform)]

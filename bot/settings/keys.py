@@ -374,8 +374,8 @@ KEYS: tuple[SettingKey, ...] = (
         "channels notified by label: cluster=llama -> slack:C1; cause=idle -> slack:C2",
         read_routes),
     _key("finops",
-        "channels also notified of spending and of what is paid for and unused (a comma list)"
-        "", _addresses),
+        "channels also notified of spending and of what is paid for and unused (a comma"
+        " list)", _addresses),
     _key("finops_causes",
         "the causes that those channels are notified of (a comma list); none = money, idle and"
         " unused nodes, unused capacity, orphaned storage", causes),

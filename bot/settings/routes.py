@@ -189,8 +189,7 @@ def read_mapping(text: str, file: str) -> OwnerMap:
     place = placed(text, file)
     mistakes = [
         f"{place(f'{name}[1]' if isinstance(raw, list) else name)}'{name}' is not a table of this"
-        f" file"
-        f"{nearest(name, ('owner',), most=0)}; write [[owner]]."
+        f" file{nearest(name, ('owner',), most=0)}; write [[owner]]."
         for name, raw in document.items()
         if name != "owner"
     ]

@@ -17,8 +17,7 @@ from detectors.view import GAP, LOOKBACK, View
 _STILL_COMPILING = count("idle.STILL_COMPILING")
 LOOK_FIRST = (
     "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a"
-    " compile"
-    " looks the same."
+    " compile looks the same."
 )
 PINNED = number("idle.PINNED")
 _BARE = count("idle.BARE")

@@ -313,8 +313,7 @@ class EventPoller:
             if strange:
                 missing.append(
                     f"{strange} messages of the queue {queue.name} in {queue.place} are not"
-                    " EventBridge events and are left there:"
-                    " is it another program's queue?"
+                    " EventBridge events and are left there: is it another program's queue?"
                 )
         self.missing = tuple(missing)
 

@@ -69,8 +69,7 @@ class Refused:
         points = "a point" if self.times == 1 else f"{self.times:,} points"
         return (
             f"{points} of {self.name} beyond {low:g} to {high:g} (the first is {self.value:g}, of"
-            f" {self.thing});"
-            " left out, as no real value can be that."
+            f" {self.thing}); left out, as no real value can be that."
         )
 
 

@@ -214,8 +214,7 @@ def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
         _STOPPED.table(saved, most=_MOST, noun="alert"),
         quiet(
             f"About {about(so_far)} saved since (estimated; waste that would have ended by itself"
-            " is"
-            " included)."
+            " is included)."
         ),
     ]
 

@@ -70,8 +70,7 @@ ANSWER: Schema = {
             "type": "object",
             "description": (
                 "The answer as people see it: a title, a tone, and blocks of text, facts, tables,"
-                " charts,"
-                " buttons and forms."
+                " charts, buttons and forms."
             ),
             "properties": {
                 "title": {"type": "string"},

@@ -61,8 +61,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         example = f", for example {ids[0]}" if ids else ""
         raise WrongInput(
             f"Which alert? Name its id, its cluster, its run or a node{example}; in an alert's"
-            " thread"
-            " nothing needs to be named."
+            " thread nothing needs to be named."
         )
 
     history = lately(ports, request.at)

@@ -83,8 +83,7 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
 
     method = (
         f"Measured by running the watch twice over {period(seen.window)}"
-        f" ({counted(seen.ticks, 'tick')}"
-        " each)."
+        f" ({counted(seen.ticks, 'tick')} each)."
     )
 
     blocks = compose(

@@ -430,8 +430,7 @@ def runway_card(runway: Runway, today: date) -> Card:
         ),
         text(
             f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste, it"
-            " would last"
-            f" {runway.without_waste:.1f} months"
+            f" would last {runway.without_waste:.1f} months"
             f" ({runway.without_waste - about_months:.1f} more)."
         )
         if runway.without_waste

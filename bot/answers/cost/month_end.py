@@ -381,10 +381,9 @@ _SO_FAR = Columns[SameHours](
 )
 _HOW = (
     "The estimate is of the whole month's amortised cost, made around mid-month from what was"
-    " billed before the day shown"
-    "; net is what the invoice says. Difference: final less"
-    " estimated. “again”: no estimate was stored then, so it is recomputed from what the bill now"
-    " says of the days before."
+    " billed before the day shown; net is what the invoice says. Difference: final less estimated."
+    " “again”: no estimate was stored then, so it is recomputed from what the bill now says of the"
+    " days before."
 )
 
 

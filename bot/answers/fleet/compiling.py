@@ -48,14 +48,13 @@ from bot.ports import Ports
 
 _RETRY = (
     "Neuron caches an interrupted compile as failed and later skips it, unless"
-    " --retry_failed_compilation is in NEURON_CC_FLAGS"
-    " (Neuron's documentation of its"
-    " persistent cache)."
+    " --retry_failed_compilation is in NEURON_CC_FLAGS (Neuron's documentation of its persistent"
+    " cache)."
 )
 _AGAIN = (
     "These nodes compiled before and then worked: the cache missed, probably because the batch"
-    " size, optimizer, compiler flags or compiler version changed, or because the cache is not kept"
-    "."
+    " size, optimizer, compiler flags or compiler version changed, or because the cache is not"
+    " kept."
 )
 _CACHE = (
     "a cache that all nodes share (NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS"
@@ -122,9 +121,8 @@ def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> It
     if waiting and not any(note.batch.ending is Ending.GOING for note in notes):
         yield text(
             f"{_nodes(waiting, 'wait')} for another process to compile, according to the log, and"
-            f" none is"
-            " compiling: a killed one may have left its lock. If so, remove the .lock files in"
-            " the compile cache."
+            " none is compiling: a killed one may have left its lock. If so, remove the .lock"
+            " files in the compile cache."
         )
 
 
@@ -227,7 +225,7 @@ def _going(note: CompileNote, now: datetime) -> list[Block]:
     if note.sharing:
         sentences.append(
             f"According to the log, {note.sharing} of them compile a graph that another compiles"
-            f" too."
+            " too."
         )
 
     return [*lines, quiet(" ".join((*sentences, f"Next time {advice}{spared}.")))]

@@ -108,8 +108,7 @@ class Planner:
                 way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
                 raise WrongInput(
                     f"{node.id} was launched by {node.launched_by or group}, which would start a"
-                    " replacement;"
-                    f" {way}."
+                    f" replacement; {way}."
                 )
             if node.market is Market.SPOT:
                 raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")

@@ -393,8 +393,8 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
     if len(points) < 2:
         alone = text(
             f"Every run of {of} that was measured used {counted(fewest.nodes, 'node')}: how it"
-            " scales"
-            " is not known. A run on another number of nodes, or a kept baseline, would show it."
+            " scales is not known. A run on another number of nodes, or a kept baseline, would"
+            " show it."
         )
         blocks = compose(alone, POINTS.table(points), buttons)
         return Card(f"Scaling of {of}: one number of nodes only", Tone.INFO, blocks, data)
