@@ -32,7 +32,10 @@ def pytest_unconfigure():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark as slow all but one in so many cases of the tests that take longest, or all of them."""
+    """Mark as slow all but one in so many cases of the tests that take longest, or all of them.
+
+    Whatever would keep one worker long after the others begins first.
+    """
     with SAMPLES.open() as file:
         one_in = {row["test"]: int(row["one_in"]) for row in csv.DictReader(file)}
     seen = Counter()
@@ -42,6 +45,7 @@ def pytest_collection_modifyitems(items):
             if not one_in[name] or seen[name] % one_in[name]:
                 item.add_marker("slow")
             seen[name] += 1
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
 
 
 @pytest.fixture(scope="session")

@@ -197,7 +197,7 @@ async def test_they_are_stopped_by_two_presses_in_the_console(tmp_path: Path) ->
             await looked_at(console, "pressed")
             await console.press("Do it")
             await surely(console)
-            await console.sees("You pressed already")
+            await console.sees("You have pressed already")
         async with tab(browser, bot.url, 1000, "light") as second:
             await second.page.set_extra_http_headers({"X-Forwarded-User": "dana@example.com"})
             console = Screen(second.page, "console-act")

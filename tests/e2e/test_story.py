@@ -20,7 +20,7 @@ from tests.e2e.product import Product, product
 from tests.e2e.slackserver import free_port
 from tests.e2e.test_teams import CHROMIUM, FLAGS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.first]
 TOUR = Path(__file__).parents[2] / "docs" / "tour.md"
 SLOW = float(os.environ.get("TRNBOT_TEST_PATIENCE", "1"))
 """How many times longer than promised a loaded machine may take."""
