@@ -121,6 +121,7 @@ def figure(value: float, unit: str) -> str:
     """Write a value with its unit as people say it: `20 %`, `$1,083`, `$1,083/h`, `3.2 GB/s`."""
     sign, size = ("-" if value < 0 else ""), abs(value)
     if unit.startswith("$"):
+        size = round(size, 2)  # as money is: of $2.499 both are $2.50
         return f"{sign}${size:,.{2 if size < 10 and size != int(size) else 0}f}{unit[1:]}"
     digits = 0 if size >= 100 or size == int(size) else (1 if size >= 1 else 2)
     return f"{sign}{size:,.{digits}f} {unit}".rstrip()

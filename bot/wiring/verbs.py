@@ -117,8 +117,10 @@ def read_options(arguments: Sequence[str]) -> Options:
 def typed_line(words: Sequence[str]) -> str:
     """Return the words of a terminal as one line.
 
-    An argument that the shell kept together stays together.
+    An argument that the shell kept together stays together; one alone is the line.
     """
+    if len(words) == 1 and " " in words[0]:
+        return words[0]
     quoted = []
     for word in words:
         name, equals, value = word.partition("=")

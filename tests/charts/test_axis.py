@@ -30,6 +30,7 @@ def test_time_ticks_lie_within_and_are_few(minutes):
 @pytest.mark.parametrize(
     ("value", "unit", "words"),
     [
+        (223_401.4990368, "$", "$223,402"),
         (20.0, "%", "20 %"),
         (1083.4, "$", "$1,083"),
         (1083.4, "$/h", "$1,083/h"),

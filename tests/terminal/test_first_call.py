@@ -13,7 +13,7 @@ import pytest
 from adapters.simulator.generate import generate
 from bot.grammar.registry import commands_by_name
 from bot.wiring.surfaces import SHELLS, words
-from bot.wiring.verbs import VERBS
+from bot.wiring.verbs import VERBS, typed_line
 from tests.e2e.product import recording
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +43,18 @@ def test_version_exits_0(typed, tmp_path):
     done = trnbot(typed, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("trnbot ")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["root cause?"], "root cause?"),
+        (["cost", "7d", "cluster=a b"], 'cost 7d cluster="a b"'),
+        (["ack", "big run"], 'ack "big run"'),
+    ],
+)
+def test_one_argument_is_the_line_and_of_several_each_stays_whole(words, line):
+    assert typed_line(words) == line
 
 
 @pytest.mark.parametrize(("line", "code"), [("doctor", 1), ("about", 0)])
