@@ -358,6 +358,23 @@ async def test_what_is_tagged_to_be_kept_or_stands_where_acting_is_off_is_left_a
     )
 
 
+class Reserved(Tagged):
+    """Read a source whose nodes all stand in a reservation."""
+
+    def read(self, *when: Any) -> Any:
+        reading = self.source.read(*when)
+        nodes = reading.inventory.instances
+        held = {name: replace(node, reservation="cr-1") for name, node in nodes.items()}
+        return replace(reading, inventory=replace(reading.inventory, instances=held))
+
+
+async def test_to_stop_what_stands_in_a_reservation_saves_nothing(watched: OpenedSource) -> None:
+    bot, alerts = await bot_at(watched, IDLE_AT, Provider())
+    bot.ports = with_parts(bot.ports, source=Reserved(bot.ports.world.source))
+    made = (await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)).data["action"]
+    assert (made["usd_per_hour"] > 0, made["saved_usd_per_hour"]) == (True, 0)
+
+
 DANA = "dana@example.com"
 
 
