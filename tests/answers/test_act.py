@@ -27,6 +27,8 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.request import Belonging, Request, Role, Standing, User
+from bot.model.spend import Money, Spend, Tally
+from bot.model.window import Window
 from bot.ports import Ports
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
@@ -373,6 +375,35 @@ async def test_to_stop_what_stands_in_a_reservation_saves_nothing(watched: Opene
     bot.ports = with_parts(bot.ports, source=Reserved(bot.ports.world.source))
     made = (await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)).data["action"]
     assert (made["usd_per_hour"] > 0, made["saved_usd_per_hour"]) == (True, 0)
+
+
+class Notebooks:
+    """Bill a notebook of one name in each of two regions for a week."""
+
+    def __init__(self, billing: Any) -> None:
+        self.billing = billing
+
+    def tally(self, window: Window, by: Sequence[str], *more: Any) -> Tally:
+        if tuple(by) != ("resource",):
+            return self.billing.tally(window, by, *more)
+        rows = [
+            Spend({"resource": arn}, Money(amortised=168 * Decimal(price)), hours=168.0)
+            for region, price in (("us-west-2", "1.34"), ("eu-west-1", "2.00"))
+            for arn in (f"arn:aws:sagemaker:{region}:111122223333:notebook-instance/trial",)
+        ]
+        return Tally(window, tuple(by), tuple(rows), Money())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.billing, name)
+
+
+async def test_of_two_notebooks_of_one_name_the_region_tells_which(watched: OpenedSource) -> None:
+    bot = app(watched, MemoryStore(), actions=Provider())
+    bot.ports = with_parts(bot.ports, billing=Notebooks(bot.ports.world.billing))
+    assert "names 2 such notebooks" in refused(await ask(bot, "act notebook trial", at=IDLE_AT))
+    card = await ask(bot, "act notebook Trial region=us-west-2", at=IDLE_AT)
+    made = card.data["action"]
+    assert (made["kind"], made["usd_per_hour"]) == ("notebook", Decimal("1.34"))
 
 
 DANA = "dana@example.com"

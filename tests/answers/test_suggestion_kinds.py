@@ -661,6 +661,27 @@ def test_growth_that_fits_or_does_not_last_needs_no_room(change: Callable[[Fleet
     assert weighed(fleet) == []
 
 
+def test_nodes_beyond_what_their_groups_want_make_no_room_for_another_cluster() -> None:
+    fleet = well_run()
+    planned(fleet)
+    for n in range(2):
+        fleet.launch(f"i-more{n}", "other")
+    group = NodeGroup("trn", "ACTIVE", "1.33", (TRN,), 0)
+    labels = Labels(cluster="other", region=REGION)
+    fleet.eks.append(Cluster(labels, "1.33", "ACTIVE", START, node_groups=(group,)))
+    (found,) = weighed(fleet)
+    assert found.usd_per_month == (8 - 2) * USD * MONTH
+
+
+def test_nodes_of_an_open_alert_wait_for_no_launch() -> None:
+    fleet = well_run()
+    refused(fleet)
+    assert [x.kind for x in weighed(fleet)] == [K.ELSEWHERE]
+    found = anomaly(Cause.IDLE, things=("i-gang0", "i-gang1"), window=Window(NOON - HOUR, NOON))
+    fleet.store.save(StateUpdate(alerts=[alert(found, opened=NOON - HOUR, seen=NOON)]))
+    assert weighed(fleet) == []
+
+
 def test_credits_are_not_weighed_before_an_admin_sets_their_balance() -> None:
     fleet = well_run()
     ending_credits(fleet)
