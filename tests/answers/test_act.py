@@ -99,6 +99,10 @@ async def test_idle_nodes_are_prepared_rehearsed_and_stopped_by_one_press(
     confirm = buttons(card)["Do it"].line
     done = await ask(bot, confirm, at=IDLE_AT + timedelta(minutes=1))
     assert done.data["action"]["state"] == "under way"
+    # Pressed in no channel, it is answered to who pressed.
+    pressed = ACTIONS.get(bot.ports.stores.documents, made["id"])
+    assert pressed
+    assert pressed.channel == ADMIN
     assert await advance_due(bot.ports, IDLE_AT + timedelta(minutes=5)) == ()
     listed = (await ask(bot, "act list", ANYONE, at=IDLE_AT)).data["actions"]
     assert [(x["state"], x["words"]) for x in listed] == [("worked", "All of it stopped.")]
@@ -472,6 +476,7 @@ async def test_a_tick_reads_the_actions_that_are_open_and_no_other() -> None:
     assert store.newest("actions_followed", 10) == []
     # A name that a kill left behind, between the two writes of a press, is dropped.
     store.put("actions_followed", "x9", {})
+    follow(ports, replace(begun(), id="x8", state=ActionState.PREPARED))
     assert await advance_due(ports, NOON + timedelta(minutes=10)) == ()
     assert store.newest("actions_followed", 10) == []
 

@@ -102,9 +102,7 @@ def test_a_long_window_is_stacked_by_week(days: int, bars: int, partial: tuple[i
 
 @pytest.mark.parametrize(("hour", "partial"), [(0, ()), (6, (0,))])
 def test_a_week_from_within_its_monday_is_partial(hour: int, partial: tuple[int, ...]) -> None:
-    window = Window(
-        datetime(2026, 11, 2, hour, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC)
-    )
+    window = Window(datetime(2026, 11, 2, hour, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))
     assert drawn(window, days_of(26)).partial == partial
 
 

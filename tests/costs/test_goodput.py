@@ -229,7 +229,7 @@ def test_the_operations_of_a_day_are_those_of_the_job_that_did_them():
     steps = np.array([[1, 2, 3, 4, 5, 6] + [np.nan] * 6, [np.nan] * 6 + [1, 2, 3, 4, 5, 6]])
     both = (thing, replace(thing, job="vision"))
     values = steps.astype(np.float32)[:, :, None]
-    nodes = dict.fromkeys((0, 1), ["i-llama000"])
+    nodes = {row: ["i-llama000"] for row in (0, 1)}
     time.run(Frame("run", both, START, FIVE, ("run_step_count",), values), nodes)
     found = goodput_of([paid()], Split(time, HOUR, by_job=True), ["job"])
     of_job = {row.key["job"]: row.work for row in found}
