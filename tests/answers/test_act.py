@@ -27,6 +27,8 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.request import Belonging, Request, Role, Standing, User
+from bot.model.spend import Money, Spend, Tally
+from bot.model.window import Window
 from bot.ports import Ports
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
@@ -97,6 +99,10 @@ async def test_idle_nodes_are_prepared_rehearsed_and_stopped_by_one_press(
     confirm = buttons(card)["Do it"].line
     done = await ask(bot, confirm, at=IDLE_AT + timedelta(minutes=1))
     assert done.data["action"]["state"] == "under way"
+    # Pressed in no channel, it is answered to who pressed.
+    pressed = ACTIONS.get(bot.ports.stores.documents, made["id"])
+    assert pressed
+    assert pressed.channel == ADMIN
     assert await advance_due(bot.ports, IDLE_AT + timedelta(minutes=5)) == ()
     listed = (await ask(bot, "act list", ANYONE, at=IDLE_AT)).data["actions"]
     assert [(x["state"], x["words"]) for x in listed] == [("worked", "All of it stopped.")]
@@ -358,6 +364,52 @@ async def test_what_is_tagged_to_be_kept_or_stands_where_acting_is_off_is_left_a
     )
 
 
+class Reserved(Tagged):
+    """Read a source whose nodes all stand in a reservation."""
+
+    def read(self, *when: Any) -> Any:
+        reading = self.source.read(*when)
+        nodes = reading.inventory.instances
+        held = {name: replace(node, reservation="cr-1") for name, node in nodes.items()}
+        return replace(reading, inventory=replace(reading.inventory, instances=held))
+
+
+async def test_to_stop_what_stands_in_a_reservation_saves_nothing(watched: OpenedSource) -> None:
+    bot, alerts = await bot_at(watched, IDLE_AT, Provider())
+    bot.ports = with_parts(bot.ports, source=Reserved(bot.ports.world.source))
+    made = (await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)).data["action"]
+    assert (made["usd_per_hour"] > 0, made["saved_usd_per_hour"]) == (True, 0)
+
+
+class Notebooks:
+    """Bill a notebook of one name in each of two regions for a week."""
+
+    def __init__(self, billing: Any) -> None:
+        self.billing = billing
+
+    def tally(self, window: Window, by: Sequence[str], *more: Any) -> Tally:
+        if tuple(by) != ("resource",):
+            return self.billing.tally(window, by, *more)
+        rows = [
+            Spend({"resource": arn}, Money(amortised=168 * Decimal(price)), hours=168.0)
+            for region, price in (("us-west-2", "1.34"), ("eu-west-1", "2.00"))
+            for arn in (f"arn:aws:sagemaker:{region}:111122223333:notebook-instance/trial",)
+        ]
+        return Tally(window, tuple(by), tuple(rows), Money())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.billing, name)
+
+
+async def test_of_two_notebooks_of_one_name_the_region_tells_which(watched: OpenedSource) -> None:
+    bot = app(watched, MemoryStore(), actions=Provider())
+    bot.ports = with_parts(bot.ports, billing=Notebooks(bot.ports.world.billing))
+    assert "names 2 such notebooks" in refused(await ask(bot, "act notebook trial", at=IDLE_AT))
+    card = await ask(bot, "act notebook Trial region=us-west-2", at=IDLE_AT)
+    made = card.data["action"]
+    assert (made["kind"], made["usd_per_hour"]) == ("notebook", Decimal("1.34"))
+
+
 DANA = "dana@example.com"
 
 
@@ -424,6 +476,7 @@ async def test_a_tick_reads_the_actions_that_are_open_and_no_other() -> None:
     assert store.newest("actions_followed", 10) == []
     # A name that a kill left behind, between the two writes of a press, is dropped.
     store.put("actions_followed", "x9", {})
+    follow(ports, replace(begun(), id="x8", state=ActionState.PREPARED))
     assert await advance_due(ports, NOON + timedelta(minutes=10)) == ()
     assert store.newest("actions_followed", 10) == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -16,7 +18,7 @@ from bot.model.notification import Coverage
 from bot.model.spend import Money, Tally
 from bot.model.window import Window
 from bot.wiring.serve import GoodputRounds
-from tests.answers.configuring import ask, end
+from tests.answers.configuring import ask, buttons, end
 
 
 @pytest.mark.parametrize("by", ["cluster", "team", "job", "node", "day", "instance_type,purchase"])
@@ -55,6 +57,18 @@ async def test_a_flow_draws_the_same_dollars_by_row(bot: App) -> None:
     assert plain.data == card.data
 
 
+async def test_every_button_asks_about_the_same_dollars(bot: App) -> None:
+    at = end(bot) + timedelta(hours=36)
+    whole = await ask(bot, "goodput 7d by node", at=at)
+    node = whole.data["rows"][0]["key"]["node"]
+    card = await ask(bot, f"goodput 7d by team resource={node}", at=at)
+    assert 0 < card.data["total_usd"] < whole.data["total_usd"]
+    lines = [x.line for x in buttons(card).values() if x.line.startswith("goodput")]
+    assert len(lines) == 5
+    for line in lines:
+        assert (await ask(bot, line, at=at)).data["total_usd"] == card.data["total_usd"]
+
+
 def days_of(n: int) -> list[GoodputRow]:
     first = datetime(2026, 11, 4, tzinfo=UTC)
     return [
@@ -65,21 +79,38 @@ def days_of(n: int) -> list[GoodputRow]:
     ]
 
 
+def drawn(window: Window, days: list[GoodputRow], rows: Sequence[GoodputRow] = ()) -> Chart:
+    """Return the chart of an answer; by rows it is their flow."""
+    (total,) = grouped(rows or days, ())
+    tally = Tally(window, (), (), Money())
+    answer = Goodput(window, ("cluster",), [*rows], days, total, tally, window, Coverage())
+    card = goodput_card(replace(answer, flows=bool(rows)))
+    (chart,) = [block for block in card.blocks if isinstance(block, Chart)]
+    return chart
+
+
 @pytest.mark.parametrize(
     ("days", "bars", "partial"), [(21, 21, ()), (26, 4, (0,)), (25, 4, (0, 3))]
 )
 def test_a_long_window_is_stacked_by_week(days: int, bars: int, partial: tuple[int, ...]) -> None:
-    window = Window(
-        datetime(2026, 11, 4, tzinfo=UTC), datetime(2026, 11, 4, tzinfo=UTC) + timedelta(days=days)
-    )
-    rows = days_of(days)
-    (total,) = grouped(rows, ())
-    tally = Tally(window, (), (), Money())
-    answer = Goodput(window, ("cluster",), [], rows, total, tally, window, Coverage())
-    (chart,) = [x for x in goodput_card(answer).blocks if isinstance(x, Chart)]
+    first = datetime(2026, 11, 4, tzinfo=UTC)
+    chart = drawn(Window(first, first + timedelta(days=days)), days_of(days))
     assert len(chart.categories) == bars
     assert chart.partial == partial
     assert sum(chart.series[0].values) == 10 * days  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("hour", "partial"), [(0, ()), (6, (0,))])
+def test_a_week_from_within_its_monday_is_partial(hour: int, partial: tuple[int, ...]) -> None:
+    window = Window(datetime(2026, 11, 2, hour, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))
+    assert drawn(window, days_of(26)).partial == partial
+
+
+def test_a_flow_of_a_single_row_draws_all_its_dollars() -> None:
+    window = Window(datetime(2026, 11, 4, tzinfo=UTC), datetime(2026, 11, 5, tzinfo=UTC))
+    row = GoodputRow({"cluster": "llama"}, {kind: Decimal(3) for kind in GoodputClass})
+    values = [series.values[0] for series in drawn(window, [], [row]).series]
+    assert sum(filter(None, values)) == 3 * len(GoodputClass)
 
 
 def test_work_near_the_peak_is_said_where_effective_flops_are_published() -> None:

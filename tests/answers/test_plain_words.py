@@ -493,7 +493,8 @@ async def test_a_model_of_the_customer_changes_nothing_and_sees_no_clear_line(bo
     reader = Chooses("unsubscribe digest")
     card = await reading_with(bot, reader, "nodes money")
     assert card.title == "Shall this be done?"
-    for line in ("cost 7d", "cost 7d by=sausage", "what did we spend last week"):
+    precise = ("cost 7d", "cost 7d by=sausage", "cost 7d by team,sausage")
+    for line in (*precise, "what did we spend last week"):
         await reading_with(bot, asked := Chooses("about"), line)
         assert asked.asked[1:] == []
 

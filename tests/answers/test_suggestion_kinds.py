@@ -55,7 +55,7 @@ from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window
 from bot.ports import Ports
 from tests.belonging import MEMBER
-from tests.builders import FIVE, NOON, alert, anomaly, ports_over, waste
+from tests.builders import FIVE, NOON, alert, anomaly, ports_over, waste, with_parts
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 START = NOON - 14 * DAY
@@ -659,6 +659,59 @@ def test_growth_that_fits_or_does_not_last_needs_no_room(change: Callable[[Fleet
         del fleet.nodes[name]
     fleet.levels = {name: fleet.levels[name] for name in fleet.nodes}
     assert weighed(fleet) == []
+
+
+def test_nodes_beyond_what_their_groups_want_make_no_room_for_another_cluster() -> None:
+    fleet = well_run()
+    planned(fleet)
+    for n in range(2):
+        fleet.launch(f"i-more{n}", "other")
+    group = NodeGroup("trn", "ACTIVE", "1.33", (TRN,), 0)
+    labels = Labels(cluster="other", region=REGION)
+    fleet.eks.append(Cluster(labels, "1.33", "ACTIVE", START, node_groups=(group,)))
+    (found,) = weighed(fleet)
+    assert found.usd_per_month == (8 - 2) * USD * MONTH
+
+
+def test_nodes_of_an_open_alert_wait_for_no_launch() -> None:
+    fleet = well_run()
+    refused(fleet)
+    assert [x.kind for x in weighed(fleet)] == [K.ELSEWHERE]
+    found = anomaly(Cause.IDLE, things=("i-gang0", "i-gang1"), window=Window(NOON - HOUR, NOON))
+    fleet.store.save(StateUpdate(alerts=[alert(found, opened=NOON - HOUR, seen=NOON)]))
+    assert weighed(fleet) == []
+
+
+def test_what_an_open_alert_tells_of_a_file_system_is_not_suggested_as_well() -> None:
+    fleet = well_run()
+    idle_throughput(fleet)
+    found = anomaly(Cause.STARVED, things=("fs-1",), window=Window(NOON - HOUR, NOON))
+    fleet.store.save(StateUpdate(alerts=[alert(found, opened=NOON - HOUR, seen=NOON)]))
+    assert weighed(fleet) == []
+
+
+def test_a_zone_that_refuses_on_demand_may_be_a_better_pool() -> None:
+    fleet = well_run()
+    dear_pool(fleet)
+    fleet.refusals = [replace(refusal, spot=False) for refusal in fleet.refusals]
+    (found,) = weighed(fleet)
+    assert "from us-west-2a" in found.todo
+
+
+def test_a_training_job_has_no_auto_scaling_group_to_keep_nodes_warm() -> None:
+    fleet = well_run()
+    slow_starts(fleet)
+    for name, node in fleet.nodes.items():
+        fleet.nodes[name] = replace(node, labels=replace(node.labels, job=node.labels.cluster))
+    assert weighed(fleet) == []
+
+
+@pytest.mark.parametrize(("actions", "act"), [(None, ""), (object(), "act delete vol-2")])
+def test_a_button_that_acts_is_offered_where_a_role_allows_it(actions: Any, act: str) -> None:
+    fleet = well_run()
+    left_over(fleet)
+    (found,) = suggestions_of(with_parts(ports_of(fleet), actions=actions), NOON).open
+    assert found.act == act
 
 
 def test_credits_are_not_weighed_before_an_admin_sets_their_balance() -> None:

@@ -129,6 +129,16 @@ def test_a_page_holds_the_first_rows_of_the_whole_and_the_sum_of_all_others(
         )
 
 
+@pytest.mark.parametrize("dearest", ["lately", "long ago"])
+def test_beyond_a_page_is_estimated_by_its_own_charges(exports, november, dearest):
+    lately = exports.line(exports.day + 300 * HOUR, "9" if dearest == "lately" else "1")
+    settled = exports.line(cost="5", bill_invoice_id="42", line_item_resource_id="i-2")
+    page = exports.bill(lately, settled).tally(november, ("resource",), (), 1)
+    estimated = [row.estimated for row in page.rows]
+    assert estimated == [dearest == "lately"]
+    assert (page.folded.has_estimated, page.folded.has_final) == (dearest != "lately", *estimated)
+
+
 def test_a_page_of_two_currencies_is_refused_whatever_it_shows(exports, november):
     euros = exports.line(line_item_currency_code="EUR", cost="0.01")
     bill = exports.bill(exports.line(cost="5"), euros)

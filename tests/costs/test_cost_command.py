@@ -301,6 +301,25 @@ async def test_unused_commitment_is_said_apart(tmp_path):
     assert "nothing used" not in str(card.blocks)
 
 
+async def test_what_lies_beyond_a_page_counts_to_its_notes(tmp_path):
+    (tmp_path / "billing").mkdir()
+    lately = NOW - timedelta(days=1)
+    rows = [line(lately, "10", f"team-{n}") for n in range(300)]
+    rows += [line(NOW - timedelta(days=5), "1", f"old-{n}") for n in range(3)]
+    rows += [line(lately, "3", ""), line(lately, "5", "", "AmazonS3")]
+    rows = [[*row[:-1], row[-1].replace("user_team", "user_batch")] for row in rows]
+    with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
+    ports = ports_over(NoSource(), None, billing=open_billing(tmp_path), knowledge=load_knowledge())
+    words = "cost 7d by tag:batch service=AmazonEC2"
+    request = Request(words, User("u"), NOW, "web", MEMBER, whole=False)
+    card = await cost(ports, request, **understand(words, NOW).arguments)
+    assert card.data["rest"]["rows"] == 4
+    assert "$3.00 (amortised) has no batch" in str(card.blocks)
+    # All that is shown is estimated, and of the others a part is final.
+    assert "~ is an estimate" in str(only(card, Table)[0])
+
+
 async def test_share_after_a_cost_answer_reads_no_bill_again(tmp_path):
     (tmp_path / "billing").mkdir()
     rows = [line(NOW - timedelta(hours=h), "10") for h in range(1, 400)]

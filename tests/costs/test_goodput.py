@@ -223,6 +223,20 @@ def test_work_is_split_by_how_near_to_the_peak_it_came():
     assert sum(row.classes.values()) == Decimal("24.00")
 
 
+def test_the_operations_of_a_day_are_those_of_the_job_that_did_them():
+    time = working([0.8] * 12, [760.0] * 6 + [1520.0] * 6)
+    thing = Labels(cluster="llama", job="llama-8b")
+    steps = np.array([[1, 2, 3, 4, 5, 6] + [np.nan] * 6, [np.nan] * 6 + [1, 2, 3, 4, 5, 6]])
+    both = (thing, replace(thing, job="vision"))
+    values = steps.astype(np.float32)[:, :, None]
+    nodes = {row: ["i-llama000"] for row in (0, 1)}
+    time.run(Frame("run", both, START, FIVE, ("run_step_count",), values), nodes)
+    found = goodput_of([paid()], Split(time, HOUR, by_job=True), ["job"])
+    of_job = {row.key["job"]: row.work for row in found}
+    assert {job: work.of_peak for job, work in of_job.items()} == {"llama-8b": 0.25, "vision": 0.5}
+    assert of_job["llama-8b"].pflop_days == pytest.approx(0.760 * 0.5 / 24)
+
+
 def test_a_day_of_two_charges_does_its_operations_once():
     time = working([0.8] * 12, [760.0] * 12)
     halves = [paid("12.00", hours=0.5), paid("6.00", hours=0.5, usage_type="SpotUsage:x")]
@@ -295,6 +309,15 @@ def test_a_checkpoint_beside_a_fault_that_slows_nothing_is_not_lost_to_it():
     hours = (WastedHours(Decimal(20), Decimal("2.0") / Decimal(12)),)
     time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
     assert time.hours(slice(0, 36))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] == 0
+
+
+def test_a_fall_of_less_than_a_tenth_is_no_loss():
+    time = time_of([0.8] * 20 + [0.76] * 8 + [0.8] * 8)
+    found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.8, 0.8), unit="ratio")
+    found = replace(found, window=Window(START + 20 * FIVE, START + 28 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal("0.5")),)
+    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    assert not time.share.any()
 
 
 def test_nodes_that_stand_still_after_a_fault_lose_what_its_alert_says():

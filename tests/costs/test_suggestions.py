@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bot.costs import suggestions as weigh
 from bot.costs.commitments import Commitments, OnDemandUse
-from bot.model.fleet import Market
+from bot.model.fleet import Market, Refusal
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Basis, CommitmentOffer, Payment, Price
@@ -237,6 +237,56 @@ def test_only_what_grows_in_every_week_is_suggested_by_its_growth(weeks: list[in
 def test_growth_of_less_than_a_tenth_is_worth_no_rule(last: int, suggested: bool) -> None:
     weeks = [Decimal(x) for x in (100, 101, 102, 103, last)]
     assert (weigh.only_grows("EBS:SnapshotUsage", weeks, MONDAY) is not None) is suggested
+
+
+TYPE = "trn1.32xlarge"
+
+
+def refusals(zone: str, *hours: float) -> list[Refusal]:
+    place = Labels(instance_type=TYPE, region="us-west-2", zone=zone)
+    return [Refusal(f"{zone}{hour}", MONDAY + hour * HOUR, place) for hour in hours]
+
+
+def test_idle_nodes_wait_until_the_next_launch_and_surely_for_the_hour_of_the_refusal() -> None:
+    launches = [("us-west-2c", MONDAY + hours * HOUR) for hours in (0.5, 4)]
+    idle = frame(np.zeros((1, 6)))
+    found = weigh.elsewhere(refusals("us-west-2b", 0.5), launches, idle, 0.05, [PRICE])
+    assert found
+    assert float(found.usd_per_month) == pytest.approx(3.5 / 6 * 730 * 21.5, abs=0.01)
+    assert float(found.low_usd) == pytest.approx(0.5 / 6 * 730 * 21.5, abs=0.01)
+
+
+def test_a_zone_that_refuses_more_than_it_gives_is_not_asked_first() -> None:
+    launches = [(zone, MONDAY + 3 * HOUR) for zone in ("us-west-2b", "us-west-2b", "us-west-2c")]
+    refused = refusals("us-west-2b", 0, 1, 2)
+    found = weigh.elsewhere(refused, launches, frame(np.zeros((1, 6))), 0.05, [PRICE])
+    assert found
+    assert f"Ask for {TYPE} in us-west-2c first" in found.todo
+
+
+@pytest.mark.parametrize(("days", "suggested"), [(30, True), (31, False)])
+def test_credits_that_last_for_more_than_a_month_are_no_news(days: int, suggested: bool) -> None:
+    daily = {date(2026, 10, 31): Decimal(40), date(2026, 11, 1): Decimal(44)}
+    found = weigh.credits_end(daily, MONDAY.date() + timedelta(days=days), MONDAY)
+    assert (found is not None) is suggested
+
+
+@pytest.mark.parametrize(("dear", "low"), [("80", "20"), ("100", None), ("130", None)])
+def test_another_pool_has_to_cost_less_at_its_dear_times(dear: str, low: str | None) -> None:
+    stay = weigh.PoolCost("us-west-2a", Decimal(100), Decimal(150), 0)
+    move = weigh.PoolCost("us-west-2b", Decimal(70), Decimal(dear), 0)
+    found = weigh.pool(("batch", TYPE), (stay, move), WEEK)
+    assert (found and (found.low_usd, found.usd_per_month)) == (low and (Decimal(low), 30))
+
+
+def test_a_warm_pool_surely_spares_what_is_longer_than_a_step_beyond_the_fastest_start() -> None:
+    starts = [(timedelta(minutes=10 if n else 40), Decimal(12)) for n in range(9)]
+    starts.append((timedelta(minutes=13), Decimal(12)))
+    found = weigh.warm_pool("auto", starts, FIVE, WEEK)
+    assert found
+    assert float(found.usd_per_month) == pytest.approx(12 * 33 / 60 / 168 * 730, abs=0.01)
+    assert float(found.low_usd) == pytest.approx(12 * 25 / 60 / 168 * 730, abs=0.01)
+    assert weigh.warm_pool("auto", starts[1:], FIVE, WEEK) is None
 
 
 def test_the_same_suggestion_has_the_same_id() -> None:

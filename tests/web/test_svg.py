@@ -117,6 +117,16 @@ def test_bands_of_a_flow_are_as_high_as_their_values_and_meet_both_sides():
     assert words == ["llama 60 %", "vision 40 %", "work 80 %", "idle 20 %"]
 
 
+def test_names_of_small_parts_of_a_flow_stand_apart_within_the_picture():
+    small = tuple(Series(f"s{i}", (1.0,)) for i in range(6))
+    drawn = read(replace(FLOW, series=(Series("work", (900.0,)), *small), categories=("all",)))
+    height = float(drawn.get("height"))
+    places = [float(e.get("y")[:-1]) for e in drawn.iter("text") if e.get("text-anchor") == "start"]
+    assert len(places) == 7
+    assert max(places) <= 100
+    assert min(b - a for a, b in itertools.pairwise(places)) * height / 100 >= 13
+
+
 def test_labels_of_many_lines_do_not_touch():
     chart = Chart(
         ChartKind.LINE,

@@ -29,7 +29,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import SHARE, USD, Column, Columns, Unit, datum
-from bot.cards.lines import cost_line, window_line
+from bot.cards.lines import cost_line, filter_line, window_line
 from bot.cards.words import day, grouped_words, period, unseen
 from bot.costs.allocation import Allocation
 from bot.costs.goodput import (
@@ -280,13 +280,19 @@ def _other_groups(answer: Goodput) -> Iterator[Button]:
     """Yield buttons that group the same dollars by something else."""
     for name in ("cluster", "team", "job", "node", "day"):
         if (name,) != answer.by:
-            yield Button(f"By {name}", f"goodput {window_line(answer.window)} by {name}")
+            yield Button(f"By {name}", _line(answer, [name]))
 
 
 def _picture_button(answer: Goodput) -> Button:
     """Return the button that draws the same dollars the other way."""
-    line = f"goodput {window_line(answer.window)} by {','.join(answer.by)}"
+    line = _line(answer, answer.by)
     return Button("Over time", line) if answer.flows else Button("As a flow", f"{line} chart=flow")
+
+
+def _line(answer: Goodput, by: Sequence[str]) -> str:
+    """Return the line that groups the same dollars by these dimensions."""
+    filters = map(filter_line, answer.filters)
+    return " ".join(["goodput", window_line(answer.window), "by", ",".join(by), *filters])
 
 
 def _key(name: str) -> Callable[[GoodputRow], str]:
