@@ -272,6 +272,9 @@ its figures. [Accuracy](accuracy.md) says more of the first section, [scoring](s
 """
 
 
+UNMEASURED = "Not measured yet;"
+
+
 def commit() -> str:
     """Return the commit that is measured, and whether files were changed since."""
     described = ("git", "describe", "--always", "--dirty", "--exclude", "*")
@@ -308,8 +311,12 @@ def put(page: Path, title: str, measured: str) -> None:
     parts = page.read_text("utf-8").split("\n## ")[1:] if page.exists() else []
     sections = {name: text for name, _, text in (part.partition("\n\n") for part in parts)}
     sections[title] = measured
-    kept = [f"## {name}\n\n{sections[name].strip()}\n" for name in SECTIONS if name in sections]
-    page.write_text("\n".join([HEAD, *kept]), encoding="utf-8")
+    for name in SECTIONS:
+        sections.setdefault(
+            name, f'{UNMEASURED} `python -m benchmarks.card --only "{name}"` does so.'
+        )
+    texts = [f"## {name}\n\n{sections[name].strip()}\n" for name in SECTIONS]
+    page.write_text("\n".join([HEAD, *texts]), encoding="utf-8")
 
 
 def main() -> None:

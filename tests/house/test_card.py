@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.card import PAGE, SECTIONS, put
+from benchmarks.card import PAGE, SECTIONS, UNMEASURED, put
 from bot.wiring.verbs import VERBS
 from tests.cases import in_one_run
 
@@ -18,10 +18,11 @@ MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
 
 
 def test_every_section_says_when_of_what_and_where_it_was_measured() -> None:
-    named = (
-        r"^## (.+)\n\nMeasured 20\d\d-\d\d-\d\d at commit [0-9a-f]+.*; machine: \d+ cores, .+\.$"
-    )
-    assert re.findall(named, TEXT, re.MULTILINE) == list(SECTIONS)
+    measured = r"Measured 20\d\d-\d\d-\d\d at commit [0-9a-f]+.*; machine: \d+ cores, .+\."
+    parts = [part.split("\n\n") for part in TEXT.split("\n## ")[1:]]
+    assert [title for title, *_ in parts] == list(SECTIONS)
+    for title, first, *_ in parts:
+        assert first.startswith(UNMEASURED) or re.fullmatch(measured, first), title
 
 
 def test_a_section_measured_anew_leaves_the_others(tmp_path: Path) -> None:
@@ -29,7 +30,8 @@ def test_a_section_measured_anew_leaves_the_others(tmp_path: Path) -> None:
     put(page, second, "old\n")
     put(page, first, "old\n")
     put(page, second, "new\n")
-    assert page.read_text().partition("## ")[2] == f"{first}\n\nold\n\n## {second}\n\nnew\n"
+    assert f"## {first}\n\nold\n\n## {second}\n\nnew\n\n## " in page.read_text()
+    assert page.read_text().count(UNMEASURED) == len(SECTIONS) - 2
 
 
 @in_one_run
