@@ -8,7 +8,7 @@ SOURCE ?= simulator:7/story
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run aws test test-all e2e helm check format docs goldens manifests lock sbom audit release sign clean
+.PHONY: help run aws test test-all e2e helm check format docs goldens manifests lock sbom audit release sign clean soak card
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -53,6 +53,13 @@ docs: $(VENV)/dev.ready  ## write the generated pages and manifests again
 goldens: $(VENV)/dev.ready  ## write anew what cards say and how surfaces draw them; look at the diff
 	rm -rf tests/cards/goldens
 	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py -k "it_says or it_looks"
+
+MINUTES ?= 60
+soak: $(VENV)/dev.ready  ## a simulated quarter with restarts, deaths, redelivered bills and retention (MINUTES=60)
+	$(BIN)/python -m benchmarks.quarter --minutes $(MINUTES)
+
+card: $(VENV)/dev.ready  ## measure docs/card.md anew: an hour or more; QUICK=1 measures small sizes
+	$(BIN)/python -m benchmarks.card $(if $(QUICK),--quick)
 
 manifests: $(VENV)/helm.ready  ## render the chart anew as plain manifests
 	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/deploy/test_helm.py -k plain_manifests

@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.worlds import WORLD, _run
+from benchmarks.worlds import WORLD, run_python
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
@@ -242,7 +242,7 @@ def main() -> None:
         folders.append(folder)
         if not (folder / "labels.json").exists():
             options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
-            _run(WORLD / "make_recording.py", *options, folder)
+            run_python(WORLD / "make_recording.py", *options, folder)
     found = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for some in pool.map(promises, folders):

@@ -50,12 +50,10 @@ def table(
     return total(grades)
 
 
-def nab(every: Sequence[Labelled]) -> None:
-    """Print the NAB score of the detector on all of them."""
+def nab(every: Sequence[Labelled]) -> float:
+    """Return the NAB score of the detector on all of them, standard profile."""
     gains = [nab_gain(series, score_series(series.times, series.values)[1]) for series in every]
-    print(
-        f"NAB score, standard profile: {nab_score(gains, sum(len(series.windows) for series in every)):.1f}\n"
-    )
+    return nab_score(gains, sum(len(series.windows) for series in every))
 
 
 def ranking(every: Sequence[Labelled]) -> None:
@@ -149,7 +147,7 @@ def main() -> None:
     if DATA.is_dir():
         print("one metric, labelled by others")
         table(labelled_series())
-        nab(labelled_series())
+        print(f"NAB score, standard profile: {nab(labelled_series()):.1f}\n")
         print(
             "many metrics, labelled by others: one file a service, judged on its second part; then that part alone"
         )

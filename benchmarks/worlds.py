@@ -57,7 +57,7 @@ def grade(world: Path, folder: Path, scenario: str, seed: int, days: int = 10) -
     """Make a recording, replay the watch over it, and return the world's grade of what it told."""
     recording = folder / f"{scenario}-{seed}"
     if not (recording / "labels.json").exists():
-        _run(
+        run_python(
             world / "make_recording.py",
             "--seed",
             seed,
@@ -67,14 +67,21 @@ def grade(world: Path, folder: Path, scenario: str, seed: int, days: int = 10) -
             scenario,
             recording,
         )
-    told = folder / f"{scenario}-{seed}.backtest.json"
-    told.write_text(_run("-m", "bot", "backtest", recording, "--json"))
+    replay = backtested(recording)
     return Graded(
-        scenario, seed, json.loads(_run(world / "grade.py", recording, told, "--details"))
+        scenario, seed, json.loads(run_python(world / "grade.py", recording, replay, "--details"))
     )
 
 
-def _run(*arguments: object) -> str:
+def backtested(recording: Path) -> Path:
+    """Replay the watch over a recording, and return the file beside it that says what was told."""
+    replay = recording.with_name(f"{recording.name}.backtest.json")
+    replay.write_text(run_python("-m", "bot", "backtest", recording, "--json"))
+    return replay
+
+
+def run_python(*arguments: object) -> str:
+    """Return what a program prints."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
     )

@@ -97,6 +97,7 @@ def test_strangers_fare_no_worse_than_when_they_were_first_read(
 
 
 if __name__ == "__main__":
+    print(Counter(fate(row["line"], row["wanted"]) for row in ROWS))
     print(Counter(map(reception, STRANGERS)))
     print(Counter(fate(row["line"], row["wanted"]) for row in ROWS))
     for row in ROWS:

@@ -122,13 +122,17 @@ def clusters_of(recording: Path) -> int:
     return sum(1 for _ in (recording / "metrics").rglob("*.jsonl.gz"))
 
 
-def main() -> None:
-    """Print the grade of a replay."""
-    recording, replayed = map(Path, sys.argv[1:])
+def graded(recording: Path, replayed: Path) -> dict:
+    """Return the figures of a recording, by the file that says what a backtest told of it."""
     replay = json.loads(replayed.read_text())
     replay = replay.get("data", replay) if "alerts" not in replay else replay
     labels = json.loads((recording / "labels.json").read_text())
-    print(json.dumps(grade(labels, replay, clusters_of(recording)), indent=1))
+    return grade(labels, replay, clusters_of(recording))
+
+
+def main() -> None:
+    """Print the grade of a replay."""
+    print(json.dumps(graded(*map(Path, sys.argv[1:])), indent=1))
 
 
 if __name__ == "__main__":
