@@ -39,6 +39,7 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.lines import quote
 from bot.cards.words import about, period
+from bot.costs import capacity, storage
 from bot.costs import suggestions as weigh
 from bot.costs.goodput import GoodputClass
 from bot.costs.nowcast import lapsing_of
@@ -201,7 +202,7 @@ def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[S
     for name in running:
         with suppress(TrnbotError):
             offered = commitments_of(ports, (name, 1), Offers(pricing), reading.now, "")
-            if suggestion := weigh.commitment(offered):
+            if suggestion := capacity.commitment(offered):
                 yield suggestion
 
 
@@ -247,7 +248,7 @@ def _storage(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
     ]
     if unused:
         amounts = [(x.thing.labels.resource, x.usd_per_month) for x in unused]
-        yield weigh.storage(amounts, min(x.since for x in unused), reading.now)
+        yield storage.unused_storage(amounts, min(x.since for x in unused), reading.now)
 
 
 def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
@@ -273,7 +274,7 @@ def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
 
 
 def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
-    yield from weigh.renewals(lapsing_of(pricing).items(), reading.now)
+    yield from capacity.renewals(lapsing_of(pricing).items(), reading.now)
 
 
 def _room(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
@@ -293,7 +294,7 @@ def _room(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggesti
         )[::-1][: reservation.available]
         if prices:
             total = sum(prices, Decimal(0))
-            yield weigh.reserved_room(
+            yield capacity.reserved_room(
                 place.instance_type, place.zone, len(prices), total, reading.now
             )
 
@@ -315,7 +316,7 @@ def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
         )
         for kind in ("ebs:gp2", "ebs:gp3")
     )
-    if newer and (x := weigh.newer_volumes(sizes.total(), older, newer, reading.now)):
+    if newer and (x := storage.newer_volumes(sizes.total(), older, newer, reading.now)):
         yield x
 
 
@@ -328,7 +329,7 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
     end = _settled(reading)
     weeks: dict[str, list[Decimal]] = {}
     # Whole weeks alone: a day more or less would look like growth.
-    for n in range(weigh.GROWTH_WEEKS, 0, -1):
+    for n in range(storage.GROWTH_WEEKS, 0, -1):
         start = end - n * timedelta(days=7)
         window = Window(start, start + timedelta(days=7))
         for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
@@ -337,7 +338,7 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
             if logs or _COPIES.search(usage):
                 weeks.setdefault(usage, []).append(row.money.amortised)
     for usage, amounts in weeks.items():
-        if suggestion := weigh.only_grows(usage, amounts, end):
+        if suggestion := storage.only_grows(usage, amounts, end):
             yield suggestion
 
 
@@ -377,9 +378,9 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
                 desired = sum(x.desired for x in cluster.node_groups if name in x.instance_types)
                 planned += max(0, desired - len(members))
         place = limit.labels.region or "one region"
-        demand = weigh.Demand(limit.name, name, place, free, planned, (then, before, now))
+        demand = capacity.Demand(limit.name, name, place, free, planned, (then, before, now))
         price = pricing.mean(node for node in nodes if node.running)
-        if price and (x := weigh.quota(demand, price.usd_per_hour, reading.now)):
+        if price and (x := capacity.quota(demand, price.usd_per_hour, reading.now)):
             yield x
 
 
@@ -412,7 +413,7 @@ def _refused(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
             rows, prices = zip(*waiting, strict=True)
             limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
             nodes = frame.pick(np.array(rows))
-            if x := weigh.elsewhere(refusals, launches, nodes, limit, prices):
+            if x := capacity.elsewhere(refusals, launches, nodes, limit, prices):
                 yield x
 
 
@@ -427,7 +428,7 @@ def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]
     burn = burn_down(daily, end.date(), left)
     if burn and burn.gone_on:
         paid = {day: -amount for day, amount in daily.items()}
-        if x := weigh.credits_end(paid, burn.gone_on, reading.now):
+        if x := capacity.credits_end(paid, burn.gone_on, reading.now):
             yield x
 
 
@@ -466,7 +467,7 @@ def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
         if stay and candidates:
             move = min(candidates, key=lambda x: (x.expected, x.zone.zone))
             costs = [
-                weigh.PoolCost(
+                capacity.PoolCost(
                     x.zone.zone,
                     x.expected,
                     replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
@@ -474,7 +475,7 @@ def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion]:
                 )
                 for x in (stay, move)
             ]
-            if suggestion := weigh.pool((cluster, name), costs, window):
+            if suggestion := capacity.pool((cluster, name), costs, window):
                 yield suggestion
 
 
@@ -546,9 +547,11 @@ def _file_systems(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[
                 ),
                 Decimal(0),
             )
-            found = weigh.more_throughput(load, tiers, starved, window)
+            found = storage.more_throughput(load, tiers, starved, window)
         else:
-            found = weigh.less_throughput(load, tiers, Window(window.end - load.looked, window.end))
+            found = storage.less_throughput(
+                load, tiers, Window(window.end - load.looked, window.end)
+            )
         if found:
             yield found
 
