@@ -16,7 +16,14 @@ from itertools import pairwise
 import numpy as np
 
 from bot.costs.pricing import HOURS_A_MONTH
-from bot.costs.suggestions import Suggestion, SuggestionKind, a_month, months
+from bot.costs.suggestions import (
+    Suggestion,
+    SuggestionKind,
+    a_month,
+    monthly_range,
+    months,
+    months_seen,
+)
 from bot.costs.tally import settled_by
 from bot.errors import TrnbotError
 from bot.model.fleet import Market, Refusal, scarcities
@@ -363,7 +370,7 @@ def elsewhere(
             *((f"had in {zone}", f"{n}") for zone, n in zones.most_common()),
             ("idle from a refusal to the next launch", usd(usd_waiting, digits=2)),
             ("of it in hours with a refusal", usd(usd_sure, digits=2)),
-            ("months seen", f"{months(window):.4f}"),
+            months_seen(window),
         ),
     )
 
@@ -427,10 +434,7 @@ def credits_end(daily: Mapping[date, Decimal], gone_on: date, now: datetime) -> 
     paid = np.array([float(daily[day]) for day in days])
     if not paid.sum() > 0 or gone_on - now.date() > _SOON:
         return None
-    low, middle, high = (
-        cents(Decimal(str(rate)) * HOURS_A_MONTH / 24)
-        for rate in np.sort([paid.mean(), *(half.mean() for half in np.array_split(paid, 2))])
-    )
+    low, middle, high = monthly_range(paid, 24)
     start = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
     return Suggestion(
         SuggestionKind.CREDITS,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from bot.cards.lines import quote
 from bot.costs.pricing import HOURS_A_MONTH
-from bot.costs.suggestions import WEEK_HOURS, Suggestion, SuggestionKind, a_month, months
+from bot.costs.suggestions import WEEK_HOURS, Suggestion, SuggestionKind, a_month, months_seen
 from bot.model.money import cents, counted, usd
 from bot.model.reading import AT_LIMIT, Throughput
 from bot.model.window import Window
@@ -166,7 +166,7 @@ def more_throughput(
         "storage",
         (
             ("starved", usd(starved, digits=2)),
-            ("months seen", f"{months(window):.4f}"),
+            months_seen(window),
             ("at its limit", f"{limited:.1%} of the time"),
             ("time that the same data need", f"{current} / {larger}"),
             (f"a month at {current}", usd(tiers[current], digits=2)),

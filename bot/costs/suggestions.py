@@ -17,7 +17,7 @@ import numpy as np
 
 from bot.cards.lines import quote
 from bot.costs.pricing import HOURS_A_MONTH
-from bot.model.frame import Frame, Mask
+from bot.model.frame import Doubles, Frame, Mask
 from bot.model.money import cents, counted, usd
 from bot.model.window import Window
 
@@ -102,6 +102,21 @@ def months(window: Window) -> Decimal:
     return Decimal(str(window.hours)) / HOURS_A_MONTH
 
 
+def months_seen(window: Window) -> tuple[str, str]:
+    """Return the step that tells how long a window is."""
+    return "months seen", f"{months(window):.4f}"
+
+
+def monthly_range(paid: Doubles, hours: int = 1) -> tuple[Decimal, Decimal, Decimal]:
+    """Return the least, middle and greatest USD a month, by all of `paid` and by either half.
+
+    `paid` are the USD of so many `hours` each, (n,).
+    """
+    means = np.sort([paid.mean(), *(half.mean() for half in np.array_split(paid, 2))])
+    low, middle, high = (cents(Decimal(str(mean)) * HOURS_A_MONTH / hours) for mean in means)
+    return low, middle, high
+
+
 def schedule(
     cluster: str, nodes: Frame, limit: float, prices: Sequence[Decimal]
 ) -> Suggestion | None:
@@ -134,10 +149,7 @@ def schedule(
     # What they cost in those hours, each node at its own price; either half tells how it varies.
     rates = np.array([float(price) for price in prices])
     spent = (running.mean(axis=2) * rates[:, None]).sum(axis=0) * free[slots]
-    low, middle, high = (
-        cents(Decimal(str(rate)) * HOURS_A_MONTH)
-        for rate in np.sort([spent.mean(), *(half.mean() for half in np.array_split(spent, 2))])
-    )
+    low, middle, high = monthly_range(spent)
     free_hours = int(free.sum())
     return Suggestion(
         SuggestionKind.SCHEDULE,
@@ -205,7 +217,7 @@ def cache(again_usd: Decimal, window: Window) -> Suggestion | None:
         "compiles 14d",
         (
             ("compiling again what had been compiled", usd(again_usd, digits=2)),
-            ("months seen", f"{months(window):.4f}"),
+            months_seen(window),
         ),
     )
 
@@ -237,7 +249,7 @@ def checkpoints(job: str, lost: Decimal, saving: Decimal, window: Window) -> Sug
             ("lost to restarts", usd(lost, digits=2)),
             ("checkpoints and evaluations", usd(saving, digits=2)),
             ("both, where they are equal", usd(2 * (lost * saving).sqrt(), digits=2)),
-            ("months seen", f"{months(window):.4f}"),
+            months_seen(window),
         ),
     )
 
@@ -280,7 +292,7 @@ def warm_pool(
             ("from launch to first reading, in all", f"{waited / timedelta(hours=1):.2f} hours"),
             ("the fastest", f"{fastest / timedelta(minutes=1):.1f} minutes"),
             ("paid for what was longer", usd(saved, digits=2)),
-            ("months seen", f"{months(window):.4f}"),
+            months_seen(window),
         ),
     )
 
@@ -311,7 +323,7 @@ def kept_warm(pools: Sequence[tuple[str, timedelta, Decimal]], window: Window) -
         (
             *((job, counted(nodes, "node")) for job, nodes in by_job.most_common(8)),
             ("paid after the jobs ended", usd(paid, digits=2)),
-            ("months seen", f"{months(window):.4f}"),
+            months_seen(window),
         ),
     )
 
