@@ -41,7 +41,7 @@ from bot.cards.lines import quote
 from bot.cards.words import about, period
 from bot.costs import capacity, storage
 from bot.costs import suggestions as weigh
-from bot.costs.goodput import GoodputClass
+from bot.costs.node_time import GoodputClass
 from bot.costs.nowcast import lapsing_of
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.costs.suggestions import Suggestion, SuggestionKind
