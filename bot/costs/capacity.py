@@ -6,7 +6,7 @@ A commitment is held against on-demand hours: when it breaks even, and its savin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
@@ -197,33 +197,28 @@ def commitment(commitments: Commitments) -> Suggestion | None:
     )
 
 
-def renewals(lapsing: Iterable[tuple[date, Decimal]], now: datetime) -> list[Suggestion]:
+def renewals(lapsing: Iterable[tuple[date, Decimal]], now: datetime) -> Iterator[Suggestion]:
     """Suggest to renew commitments that end within 30 days; `lapsing` are its day and USD a day after it."""
-    ending = []
     for day, usd_per_day in lapsing:
         ahead = day - now.date()
         if not timedelta(0) <= ahead <= _SOON or usd_per_day <= 0:
             continue
         saved = cents(usd_per_day * HOURS_A_MONTH / 24)
-        ending.append(
-            Suggestion(
-                SuggestionKind.RENEWAL,
-                f"{day}",
-                f"Renew what ends on {day:%B} {day.day}: the nodes that it covers cost more on"
-                " demand",
-                saved,
-                saved,
-                saved,
-                Window(now - timedelta(days=7), now),
-                "the nodes that it covers keep running as in the last week",
-                "forecast",
-                (
-                    ("more a day, on demand", usd(usd_per_day, digits=2)),
-                    ("days in a month", f"{HOURS_A_MONTH / 24:.2f}"),
-                ),
-            )
+        yield Suggestion(
+            SuggestionKind.RENEWAL,
+            f"{day}",
+            f"Renew what ends on {day:%B} {day.day}: the nodes that it covers cost more on demand",
+            saved,
+            saved,
+            saved,
+            Window(now - _WEEK, now),
+            "the nodes that it covers keep running as in the last week",
+            "forecast",
+            (
+                ("more a day, on demand", usd(usd_per_day, digits=2)),
+                ("days in a month", f"{HOURS_A_MONTH / 24:.2f}"),
+            ),
         )
-    return ending
 
 
 def reserved_room(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -15,7 +15,6 @@ import numpy as np
 from bot.answers.cost.commitments import burn_down, commitments_of, credits_left
 from bot.answers.cost.goodput import goodput_within
 from bot.answers.cost.storage import MOST_OF_A_WEEK, unused_of
-from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.answers.fleet.compiling import ledger_within
 from bot.answers.plan.capacity import room, use_of
@@ -54,22 +53,18 @@ def candidates(ports: Ports, now: datetime) -> list[Suggestion]:
         rows, reading = look_over(ports, now)
         pricing = Pricing(ports).at(now)
         with suppress(TrnbotError):
-            weighed += _moves(ports, rows, reading)
+            weighed += (_move(move, reading) for move in moves_of(ports, rows, reading))
         for weigh_kind in _KINDS:
             with suppress(TrnbotError):
                 weighed += weigh_kind(ports, reading, pricing)
     return [suggestion for suggestion in weighed if suggestion]
 
 
-def _moves(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Iterator[Suggestion]:
-    for move in moves_of(ports, rows, reading):
-        suggestion = _move(move, reading)
-        if suggestion and suggestion.low_usd > 0:
-            yield suggestion
-
-
 def _move(move: Migration, reading: Reading) -> Suggestion | None:
-    """Weigh a move to another type, bought as today's nodes are where it is sold so."""
+    """Weigh a move to another type, bought as today's nodes are where it is sold so.
+
+    None where it would save nothing by its slowest source.
+    """
     standing, moves = move.standing, move.moves()
     market = standing.price.market if standing.price else None
     option = next((x for x in moves if x.price.market is market), next(iter(moves), None))
@@ -80,6 +75,8 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
         cents(today * (1 - Decimal(str(share))))
         for share in (option.worst, option.middle, option.best)
     )
+    if worst <= 0:
+        return None
     return Suggestion(
         SuggestionKind.MOVE,
         standing.cluster,
