@@ -27,10 +27,10 @@ from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from detectors import Detector
 from detectors.arrays import trailing
+from detectors.jobs import roles_of
 from detectors.nodes.drop import troubled, under
 from detectors.nodes.idle import standing_still
 from detectors.numbers import WEEK
-from detectors.rarity import roles_of
 from detectors.usual import MEMORY
 from detectors.view import State, View
 

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.scenarios import seeds
 from benchmarks.worlds import SCENARIOS, WORLD
 from bot.answers.cost.goodput import Goodput, goodput_within
-from bot.costs.goodput import CLASSES, LOST_TO, GoodputClass
+from bot.costs.node_time import CLASSES, LOST_TO, GoodputClass
 from bot.model.causes import Cause
 from bot.model.window import WEEK, Window
 from bot.wiring.build import terminal_app

@@ -23,8 +23,8 @@ from detectors.arrays import (
     sustained,
     trailing,
 )
+from detectors.jobs import stretches_of
 from detectors.numbers import DAY, HOUR, count, duration, number
-from detectors.rarity import stretches_of
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
 from detectors.view import View

@@ -29,9 +29,8 @@ from detectors.arrays import (
     sustained,
     trailing,
 )
-from detectors.jobs import AS_QUICK, FIRST, fellows, incidents
+from detectors.jobs import AS_QUICK, FIRST, Stretches, fellows, incidents, roles_of, stretches_of
 from detectors.numbers import duration, lasted, number
-from detectors.rarity import Stretches, roles_of, stretches_of
 from detectors.readings import (
     LogStates,
     Readings,

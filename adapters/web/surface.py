@@ -1,10 +1,12 @@
-"""Join the parts of the console, and answer while the bot starts."""
+"""Set the console up, join its parts, and answer while the bot starts."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -19,15 +21,47 @@ from adapters.web.auth import (
     LoginPage,
     RequestHandler,
 )
-from adapters.web.config import Console, WebConfig
 from adapters.web.html import PageRenderer, static_routes
 from adapters.web.links import DOWNLOAD
 from adapters.web.live import Hub
 from adapters.web.messages import Messages, PageMessage
-from adapters.web.views import CHANNEL, Views
+from adapters.web.people import Known
+from adapters.web.views import CHANNEL, Console, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
 from bot.ports.chat import ANY_PAGE
+
+
+@dataclass(frozen=True)
+class WebConfig:
+    """Hold the console's name, its addresses and its token.
+
+    Without `hosts` and `public_url`, a loopback address answers to loopback names alone.
+    """
+
+    title: str = "trnbot"
+    hosts: tuple[str, ...] = ()
+    """Names under which a proxy on this machine offers the console."""
+    secret: str = ""
+    """The token that every page but `/healthz` asks for, "" for none."""
+    public_url: str = ""
+    known: Known = field(default_factory=Known)
+    """How people are known, beside that token."""
+
+    def __repr__(self) -> str:
+        """Show no secret."""
+        return f"WebConfig({self.title}, {self.public_url})"
+
+    @property
+    def secure(self) -> bool:
+        """Return whether browsers reach the console by TLS alone."""
+        return self.public_url.startswith("https://")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return every name under which a proxy offers the console."""
+        public = urlsplit(self.public_url).hostname
+        return (*self.hosts, *((public,) if public else ()))
 
 
 class WebSurface:

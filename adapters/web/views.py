@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
 
 from adapters.web.api import CSV
 from adapters.web.auth import OWN_HEADER, Sender, sender_of
-from adapters.web.config import Console
 from adapters.web.html import FOR_EVER, PageRenderer, digest, plain_json
 from adapters.web.links import (
     ALERTS,
@@ -31,8 +32,9 @@ from adapters.web.people import READER
 from bot.cards.card import Card, Form, Table, Tone, text
 from bot.cards.lines import file_name, form_line, quote, spreadsheet
 from bot.errors import TrnbotError, WrongInput
-from bot.model.request import LOCAL, Effect, Manner, Request
+from bot.model.request import LOCAL, CommandHint, Effect, LineWindow, Manner, Request
 from bot.ports import Surface
+from bot.ports.chat import Answer, Clock, Story
 from bot.ports.work import ASKER
 
 T = TypeVar("T")
@@ -58,6 +60,46 @@ WOULD = {
     Effect.NOTHING: "means no command",
 }
 """Says of a line that waits for a press how far it reaches."""
+
+
+class StoryTeller(Protocol):
+    """Tell a demonstration, and begin it again."""
+
+    def told(self) -> Story:
+        """Return it as it stands."""
+        ...
+
+    @property
+    def again(self) -> Callable[[], None] | None:
+        """Stop the process when called, which then begins anew; None where it cannot."""
+        ...
+
+
+def _no_table(_: str, __: Card) -> str:
+    raise WrongInput("Tables are not written here.")
+
+
+@dataclass(frozen=True)
+class Console:
+    """Hold the parts of the bot that the pages ask.
+
+    `health()` may hold `ok`, `problem`, `now`, `live`, `ended`, `speed`, `ticked_at`,
+    `open_alerts`, `usd_per_hour`, `source`; the status strip leaves out the facts that are missing.
+    `metrics()` returns Prometheus text.
+    """
+
+    answer: Answer
+    clock: Clock
+    health: Callable[[], Mapping[str, Any]]
+    metrics: Callable[[], str]
+    effect: Callable[[str], Effect]
+    """Tells how far a line reaches: the console reads no line itself."""
+    window: Callable[[str, datetime], LineWindow | None]
+    """Tells the window of a line at a time, None where it has none."""
+    csv: Callable[[str, Card], str] = _no_table
+    """Writes the table of a line's answer; raises `WrongInput` where it has none."""
+    hints: Sequence[CommandHint] = ()
+    story: StoryTeller | None = None
 
 
 class Views:

@@ -6,425 +6,26 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
-from enum import StrEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bot.costs.training import Paid, RunCost, reporting
-from bot.model.alert import Alert
-from bot.model.causes import Cause
+from bot.costs.node_time import ANY_JOB, CLASSES, CODE_OF, GoodputClass, NodeTime
+from bot.costs.training import Paid, RunCost
 from bot.model.fleet import is_neuron
-from bot.model.frame import Doubles, Floats, Frame, Mask, runs_of
+from bot.model.frame import Doubles
 from bot.model.money import MILLIONTH, cents, summed_apart
-from bot.model.run import Compile, Ending
 from bot.model.spend import Spend
 from bot.model.window import HOUR, Window
 
-
-class GoodputClass(StrEnum):
-    """Name what a node's time went into; each step of a node is in one class, or in two by share."""
-
-    PRODUCTIVE = "productive"
-    COMPILING_FIRST = "compiling_first"
-    COMPILING_AGAIN = "compiling_again"
-    COLD_CACHE = "cold_cache"
-    STARTING = "starting"
-    CHECKPOINT_EVALUATION = "checkpoint_evaluation"
-    """Wanted, yet without a step: a pause amid a job that goes on as before."""
-    STARVED = "starved"
-    NETWORK = "network"
-    STRAGGLER = "straggler"
-    HUNG = "hung"
-    ERRORS_HARDWARE = "errors_hardware"
-    LOST = "lost"
-    """Work that a restart threw away: what was done since the newest checkpoint."""
-    ALLOCATED_UNUSED = "allocated_unused"
-    IDLE = "idle"
-    COMMITTED_UNUSED = "committed_unused"
-    """Plans, reserved instances and reserved capacity that no node used."""
-    NOT_SEEN = "not_seen"
-    """Billed, and no metric tells what the node did."""
-
-    @property
-    def words(self) -> str:
-        """Return the name of the class in plain words."""
-        return _WORDS.get(self, self.value.replace("_", " "))
-
-
-_WORDS: Mapping[GoodputClass, str] = {
-    GoodputClass.COMPILING_FIRST: "compiling, first time",
-    GoodputClass.COMPILING_AGAIN: "compiling again",
-    GoodputClass.COLD_CACHE: "compiling, cold cache",
-    GoodputClass.CHECKPOINT_EVALUATION: "checkpoint, evaluation",
-    GoodputClass.ERRORS_HARDWARE: "errors, hardware",
-    GoodputClass.LOST: "lost to restarts",
-    GoodputClass.ALLOCATED_UNUSED: "allocated, unused",
-    GoodputClass.COMMITTED_UNUSED: "committed, unused",
-    GoodputClass.NOT_SEEN: "not seen",
-}
-CLASSES = tuple(GoodputClass)
-_CODE = {kind: code for code, kind in enumerate(CLASSES)}
-
-LOST_TO: Mapping[Cause, GoodputClass] = {
-    Cause.IDLE: GoodputClass.IDLE,
-    Cause.ALLOCATED_UNUSED: GoodputClass.ALLOCATED_UNUSED,
-    Cause.HUNG: GoodputClass.HUNG,
-    Cause.LONG_COMPILE: GoodputClass.COMPILING_FIRST,
-    Cause.COLD_CACHE: GoodputClass.COLD_CACHE,
-    Cause.KILLED_COMPILE: GoodputClass.COMPILING_AGAIN,
-    Cause.STARVED: GoodputClass.STARVED,
-    Cause.NETWORK_BOUND: GoodputClass.NETWORK,
-    Cause.COLLECTIVE_PATH: GoodputClass.NETWORK,
-    Cause.STRAGGLER: GoodputClass.STRAGGLER,
-    Cause.MEMORY_PRESSURE: GoodputClass.ERRORS_HARDWARE,
-    Cause.EXECUTION_ERRORS: GoodputClass.ERRORS_HARDWARE,
-    Cause.HARDWARE_FAULT: GoodputClass.ERRORS_HARDWARE,
-}
-"""Where the time goes that an alert of a cause says was lost; no other cause loses time of nodes."""
-
-_PFLOPS = 1e15
-_EDGE = timedelta(minutes=15)
-"""How long before its onset, and after its newest sight, the fall of a fault is looked for."""
-_NO_LOSS = 0.1
-"""Share of its usual up to which a node loses nothing."""
-_PAUSED = 0.75
-"""Share of the level of work below which it pauses."""
-_SAME_WORK = 0.02
-"""How far the memory of one job's nodes differs from start to start at most."""
-Codes = npt.NDArray[np.int8]
-Rows = npt.NDArray[np.int32]
-NO_JOB, ANY_JOB = -1, -2
 _FAMILY = re.compile(r"[a-z]+\d")
-_COMPILES = (_CODE[GoodputClass.COMPILING_FIRST], _CODE[GoodputClass.COMPILING_AGAIN])
 _COLUMNS = len(CLASSES) + 4
 """Of hours by class, and of `NodeTime.work_hours`."""
 DAY, RESOURCE, TYPE, USAGE, LINE = "day", "resource", "instance_type", "usage_type", "line"
 JOB = "job"
 KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE)
 """Dimensions by which the bill is asked, beside those that the answer is grouped by."""
-
-
-class NodeTime:
-    """Classify each step of each node; `base` holds its class, `share` what an alert takes of it."""
-
-    def __init__(
-        self, nodes: Frame, idle_below: Doubles, peak_flops: Doubles | None = None
-    ) -> None:
-        """Begin with what utilization and runtimes say; `idle_below` is a ratio for each node.
-
-        `peak_flops` are operations a second of each node, nan where they are not known.
-        """
-        self.nodes = nodes
-        self.flops = nodes.of("neuroncore_effective_flops").astype(np.float64)
-        self.peak_flops = np.full(len(self.flops), np.nan) if peak_flops is None else peak_flops
-        self.levels = nodes.of("neuroncore_utilization_ratio").astype(np.float64)
-        self.seen: Mask = np.asarray(~np.isnan(nodes.values).all(axis=2))
-        self.working: Mask = np.asarray(self.levels > idle_below[:, None])
-        self.base: Codes = np.full(self.seen.shape, _CODE[GoodputClass.PRODUCTIVE], dtype=np.int8)
-        self.lost_to: Codes = self.base.copy()
-        self.share: Floats = np.zeros(self.seen.shape, dtype=np.float32)
-        self.rows = {thing.instance: row for row, thing in enumerate(nodes.things)}
-        self.jobs: Rows = np.full(self.seen.shape, NO_JOB, dtype=np.int32)
-        """The row of the run that each step worked for."""
-        self.job_names: tuple[str, ...] = ()
-        self.compiles: list[Compile] = []
-
-        # Either sign will do: not every source tells both.
-        memory = nodes.of("neuron_runtime_memory_used_bytes")
-        loaded = (memory > 0) | (nodes.of("neuron_runtime_loaded_ratio") > 0)
-        still = self.seen & ~self.working
-        for row, begin, end in zip(*runs_of(still), strict=True):
-            works = self.working[row]
-            self.base[row, begin:end] = _standing(
-                loaded[row, begin:end],
-                before=bool(works[:begin].any()),
-                after=bool(works[end:].any()),
-                launched=begin == self.seen[row].argmax() > 0,
-            )
-        self.base[~self.seen] = _CODE[GoodputClass.NOT_SEEN]
-
-    def compile(self, compiles: Iterable[Compile]) -> None:
-        """Mark compiles where nothing executed; a node that had worked on its scope compiles again."""
-        known: set[tuple[str, str]] = set()
-        self.compiles = sorted(compiles, key=lambda x: x.window.start)
-        for compilation in self.compiles:
-            # A compile that was cut off leaves nothing behind to be found again.
-            place = (compilation.instance, str(compilation.scope))
-            again = place in known
-            kind = GoodputClass.COMPILING_AGAIN if again else GoodputClass.COMPILING_FIRST
-            if compilation.ending is not Ending.CUT:
-                known.add(place)
-            row = self.rows.get(compilation.instance)
-            if row is None:
-                continue
-            part = self.steps(compilation.window)
-            # A compile beside work that goes on costs no step.
-            free = self.seen[row, part] & ~self.working[row, part]
-            self.base[row, part][free] = _CODE[kind]
-
-    def run(self, runs: Frame, claimed: Mapping[int, Sequence[str]]) -> None:
-        """Give steps to runs, and mark where a run's work stood though its nodes were busy, or was lost.
-
-        `claimed` names a run's nodes by the run's row. A run without any has the nodes of its
-        cluster that nobody claims, while no other such run reports.
-        """
-        self.job_names = tuple(thing.job for thing in runs.things)
-        reported = np.zeros((len(runs.things), self.nodes.n_steps), dtype=bool)
-        grid = _on_grid(runs, self.nodes)
-        for row in range(len(runs.things)):
-            if span := reporting(runs, row):
-                reported[row] = (grid >= span.start) & (grid < span.stop)
-
-        # What somebody claims is never shared out by the second rule.
-        clusters = np.array([thing.cluster for thing in self.nodes.things])
-        free = np.ones(len(clusters), dtype=bool)
-        rows_of = {
-            row: np.array([self.rows[name] for name in names if name in self.rows], dtype=np.intp)
-            for row, names in claimed.items()
-        }
-        for row, rows in rows_of.items():
-            free[rows] = False
-            self.jobs[np.ix_(rows, np.flatnonzero(reported[row]))] = row
-        for cluster in {thing.cluster for thing in runs.things}:
-            alike = [
-                row
-                for row, thing in enumerate(runs.things)
-                if thing.cluster == cluster and not len(rows_of.get(row, ()))
-            ]
-            alone = reported[alike].sum(axis=0) == 1
-            rows = np.flatnonzero(free & (clusters == cluster))
-            for row in alike:
-                rows_of[row] = rows
-                self.jobs[np.ix_(rows, np.flatnonzero(alone & reported[row]))] = row
-
-        for row, rows in rows_of.items():
-            for kind, marked in zip(
-                (GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.LOST),
-                _stood_and_lost(runs.of("run_step_count")[row].astype(np.float64)),
-                strict=True,
-            ):
-                block = np.ix_(rows, np.flatnonzero(_moved(marked, grid)))
-                theirs = (self.jobs[block] == row) & (
-                    self.base[block] == _CODE[GoodputClass.PRODUCTIVE]
-                )
-                self.base[block] = np.where(theirs, _CODE[kind], self.base[block])
-
-    def lose(self, alerts: Iterable[Alert]) -> None:
-        """Give the hours that alerts say were lost to their causes' classes.
-
-        An alert's own hours are spread over its nodes and steps by how far each lay below its
-        usual: so `goodput` and the alert tell the same dollars. Where two claim a step, the greater
-        share has it.
-        """
-        for alert in alerts:
-            kind = LOST_TO.get(alert.cause)
-            if kind is None or alert.waste is None:
-                continue
-            # The newest sight may name fewer nodes than lost hours before.
-            anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
-            rows = np.array([self.rows[x] for x in alert.things if x in self.rows], dtype=np.intp)
-            whole = Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
-            part = self.steps(whole)
-            if not rows.size or part.start >= part.stop:
-                continue
-            block = np.ix_(rows, np.arange(part.start, part.stop))
-            hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
-            if alert.cause is Cause.COLD_CACHE:
-                hours -= self._cold(rows, whole, hours)
-            # Of an alert that began before the frame, the hours within it are lost here.
-            inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
-            steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
-            fallen = self._fallen(rows, part) if kind is GoodputClass.ERRORS_HARDWARE else None
-            # Errors that slow nothing lose nothing; broken hardware may hold nodes in a busy wait.
-            if fallen and (fallen[1].any() or alert.cause is not Cause.HARDWARE_FAULT):
-                part, lost = fallen
-                block = np.ix_(rows, np.arange(part.start, part.stop))
-            else:
-                block = np.ix_(rows, np.arange(part.start, part.stop))
-                usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
-                lost = spread(self.levels[block], self.seen[block], sum(usual) / 2, steps)
-            # One fault may have several alerts: its dollars count once.
-            more = lost > self.share[block]
-            self.share[block] = np.where(more, lost, self.share[block])
-            self.lost_to[block] = np.where(more, _CODE[kind], self.lost_to[block])
-
-    def _cold(self, rows: npt.NDArray[np.intp], whole: Window, hours: float) -> float:
-        """Call compiles of a cold cache cold, the newest first; return their hours.
-
-        An alert's hours are those of all starts of its work that it found, its nodes those of the
-        newest: the others are found again by the memory that the same work holds.
-        """
-        ended = [x for x in self.compiles if x.window.start < whole.end and x.instance in self.rows]
-        newest = [x for x in ended if self.rows[x.instance] in rows and x.window.end > whole.start]
-        clusters = {x.scope.cluster for x in newest}
-        held = float(np.median([self._held_after(x) for x in newest])) if newest else np.nan
-
-        found = 0.0
-        for compilation in reversed(ended):
-            # Of unknown memory is any work.
-            apart = abs(self._held_after(compilation) / held - 1) > _SAME_WORK
-            if found >= hours or compilation.scope.cluster not in clusters or apart:
-                continue
-            found += compilation.hours
-            row, part = self.rows[compilation.instance], self.steps(compilation.window)
-            compiling = np.isin(self.base[row, part], _COMPILES)
-            self.base[row, part][compiling] = _CODE[GoodputClass.COLD_CACHE]
-        return found
-
-    def _held_after(self, compilation: Compile) -> float:
-        """Return the device memory that a node held in the hour after a compile, nan if unknown."""
-        row = self.rows[compilation.instance]
-        part = self.steps(Window(compilation.window.end, compilation.window.end + HOUR))
-        held = self.nodes.of("neuron_runtime_memory_used_bytes")[row, part]
-        held = held[self.working[row, part] & (held > 0)]
-        return float(np.median(held)) if held.size else np.nan
-
-    def _fallen(self, rows: npt.NDArray[np.intp], part: slice) -> tuple[slice, Floats] | None:
-        """Return where nodes that go on working did less, and the share lost, (n_rows, n_steps).
-
-        A fault is seen by its events: it begins and ends with the fall of the work beside them. A
-        pause within, as for a checkpoint, loses nothing. None where nothing tells what was usual.
-        """
-        edge, hour = (self.nodes.steps(x) for x in (_EDGE, HOUR))
-        earlier = slice(max(0, part.start - edge - hour), max(0, part.start - edge))
-        working = self.working[rows].mean(axis=0) > 0.5
-        if not working[earlier].any() or working[part].mean() <= 0.5:
-            return None
-        mean = np.nan_to_num(self.levels[rows]).mean(axis=0)
-        before, within = (_usual_work(mean[x][working[x]]) for x in (earlier, part))
-
-        slow = working & (mean < (before + within) / 2)
-        start, stop = part.start, part.stop
-        while start > max(0, part.start - edge) and slow[start - 1]:
-            start -= 1
-        while stop < min(self.nodes.n_steps, part.stop + edge) and slow[stop]:
-            stop += 1
-        whole, share = slice(start, stop), 1 - within / before
-        # A step that is paused in part works for the other part.
-        worked = np.minimum(mean[whole] / within, 1.0)
-        lost = self.seen[rows, whole] * np.where(worked > _PAUSED, worked, 0.0)
-        return whole, (lost * (share if share > _NO_LOSS else 0.0)).astype(np.float32)
-
-    def steps(self, window: Window) -> slice:
-        """Return the steps of the frame that lie in a window."""
-        first = round((window.start - self.nodes.start) / self.nodes.step)
-        last = round((window.end - self.nodes.start) / self.nodes.step)
-        n = self.nodes.n_steps
-        return slice(min(max(first, 0), n), min(max(last, 0), n))
-
-    def hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
-        """Return the hours of each class in some steps, (n_nodes, n_classes).
-
-        Of one job alone where its row is given; `NO_JOB` is what nobody worked for.
-        """
-        part = slice(None), steps
-        of_job = (self.jobs[part] == job) | (job == ANY_JOB)
-        sums = [(self.of_class(kind, part) * of_job).sum(axis=1) for kind in CLASSES]
-        hours: Doubles = np.stack(sums, axis=1).astype(np.float64)
-        return hours * (self.nodes.step / HOUR)
-
-    def of_class(self, kind: GoodputClass, part: tuple[Any, slice]) -> Floats:
-        """Return the share of each step of some nodes that is in a class, (n_nodes, n_steps)."""
-        code, share = _CODE[kind], self.share[part]
-        shares = (self.base[part] == code) * (1 - share) + (self.lost_to[part] == code) * share
-        return np.asarray(shares, dtype=np.float32)
-
-    def work_hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
-        """Return productive hours whose FLOPs are known, (n_nodes, 4).
-
-        All of them, the busy ones, those at the peak that would have done the same operations, and
-        PFLOPs x hours.
-        """
-        part = slice(None), steps
-        flops, peak = self.flops[part], self.peak_flops[:, None]
-        known = (self.base[part] == _CODE[GoodputClass.PRODUCTIVE]) & (flops / peak >= 0)
-        known &= (self.jobs[part] == job) | (job == ANY_JOB)
-
-        # What an alert took of a step did no work: all that was done is in the part it left.
-        productive = np.where(known, 1.0 - self.share[part], 0.0)
-        busy = np.minimum(self.levels[part], productive)
-        at_peak = np.minimum(flops / peak, busy)
-        parts = (productive, busy, at_peak, flops / _PFLOPS)
-        hours = [np.where(known, x, 0.0).sum(axis=1) for x in parts]
-
-        return np.stack(hours, axis=1) * (self.nodes.step / HOUR)
-
-
-def _usual_work(levels: Doubles) -> float:
-    """Return the median of the levels of work, pauses apart."""
-    return float(np.median(levels[levels > _PAUSED * np.median(levels)]))
-
-
-def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:
-    """Return the class of each step of a stretch without work; `held`: a runtime was loaded.
-
-    How long a job may pause is for alerts to say: what none was raised for is usual.
-    """
-    kinds = np.where(held, _CODE[GoodputClass.ALLOCATED_UNUSED], _CODE[GoodputClass.IDLE])
-    if held.all() and before and after:
-        kinds[:] = _CODE[GoodputClass.CHECKPOINT_EVALUATION]
-    elif after:
-        # It starts from its launch, or from when its runtime was loaded, until it works.
-        empty = np.flatnonzero(~held)
-        kinds[0 if launched or not empty.size else int(empty[-1]) + 1 :] = _CODE[
-            GoodputClass.STARTING
-        ]
-    return kinds.astype(np.int8)
-
-
-def spread(levels: Doubles, seen: Mask, usual: float, steps: float) -> Floats:
-    """Return the share of each step that is lost, so that the shares sum to `steps`.
-
-    In proportion to how far the levels lie below the usual, evenly where none does (a busy wait);
-    no step loses more than itself.
-    """
-    below = np.clip(1 - np.nan_to_num(levels) / max(usual, 1e-6), 0, 1) * seen
-    if below.sum() <= 0.05 * seen.sum():
-        below = seen.astype(np.float64)
-    lost = np.zeros_like(below)
-    # What a step cannot hold goes to those that have room.
-    for _ in range(8):
-        room = np.minimum(below, 1) * (lost < 1)
-        left = min(steps, seen.sum()) - lost.sum()
-        if left <= 1e-9:
-            break
-        if not room.any():
-            room = seen * (lost < 1.0)
-        lost = np.minimum(1.0, lost + room * (left / room.sum()))
-    return lost.astype(np.float32)
-
-
-def _stood_and_lost(counts: Doubles) -> tuple[Mask, Mask]:
-    """Return where a run's count of steps stood still, and what it fell back behind, (n_steps,).
-
-    A count that falls back throws away what was done since it last passed there.
-    """
-    stood, lost = np.zeros(counts.size, dtype=bool), np.zeros(counts.size, dtype=bool)
-    reported = np.flatnonzero(~np.isnan(counts))
-    known = counts[reported]
-    stood[reported[1:]] = np.diff(known) == 0
-    for fall in np.flatnonzero(np.diff(known) < 0):
-        kept = np.flatnonzero(known[: fall + 1] <= known[fall + 1])
-        lost[reported[(kept[-1] + 1 if kept.size else 0) : fall + 1]] = True
-    return stood, lost
-
-
-def _on_grid(runs: Frame, nodes: Frame) -> npt.NDArray[np.intp]:
-    """Return for each step of the nodes the step of the runs that it lies in, out of range too."""
-    offset = (nodes.start - runs.start) / runs.step
-    places = offset + (np.arange(nodes.n_steps) + 0.5) * (nodes.step / runs.step)
-    return np.asarray(np.floor(places), dtype=np.intp)
-
-
-def _moved(marked: Mask, grid: npt.NDArray[np.intp]) -> Mask:
-    inside = (grid >= 0) & (grid < marked.size)
-    return np.asarray(inside & marked[np.clip(grid, 0, marked.size - 1)])
-
-
 Amounts = dict[GoodputClass, Decimal]
 
 
@@ -531,7 +132,7 @@ class Split:
         """
         only = np.zeros(_COLUMNS)
         if row.key[LINE] == "commitment" or "Unused" in row.key[USAGE]:
-            only[_CODE[GoodputClass.COMMITTED_UNUSED]] = 1
+            only[CODE_OF[GoodputClass.COMMITTED_UNUSED]] = 1
             return [("", only)]
 
         hours = self._hours(row.key)
@@ -539,7 +140,7 @@ class Split:
         unseen = max(0.0, row.hours - seen)
         if not seen + unseen:
             unseen = 1.0
-        only[_CODE[GoodputClass.NOT_SEEN]] = unseen
+        only[CODE_OF[GoodputClass.NOT_SEEN]] = unseen
         return [(job, part / (seen + unseen)) for job, part in (*hours, ("", only)) if part.any()]
 
     def _hours(self, key: Mapping[str, str]) -> list[tuple[str, Doubles]]:
@@ -575,7 +176,7 @@ class Split:
                 for job in jobs
             ]
             for _, hours in found:
-                hours[:, _CODE[GoodputClass.NOT_SEEN]] = 0  # the bill knows whether it ran then
+                hours[:, CODE_OF[GoodputClass.NOT_SEEN]] = 0  # the bill knows whether it ran then
             self._days[day] = found
         return self._days[day]
 

@@ -182,8 +182,8 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     filled afterwards.
     """
     from adapters.charts.png import draw
-    from adapters.web.config import Console, WebConfig
-    from adapters.web.surface import WebSurface
+    from adapters.web.surface import WebConfig, WebSurface
+    from adapters.web.views import Console
     from bot.wiring.programs import Doors, program_listeners
     from bot.wiring.surfaces import chats, command_hints
 

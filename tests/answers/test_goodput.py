@@ -13,7 +13,8 @@ import pytest
 from bot.answers.cost.goodput import Goodput, goodput_card, goodput_words
 from bot.app import App
 from bot.cards.card import Chart, ChartKind, Tone
-from bot.costs.goodput import GoodputClass, GoodputRow, Work, grouped
+from bot.costs.goodput import GoodputRow, Work, grouped
+from bot.costs.node_time import GoodputClass
 from bot.model.notification import Coverage
 from bot.model.spend import Money, Tally
 from bot.model.window import Window

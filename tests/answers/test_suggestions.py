@@ -13,7 +13,8 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.about.digest import post_due
-from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict, _room, _volumes
+from bot.answers.plan.candidates import _room, _volumes
+from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict
 from bot.app import App
 from bot.cards.card import Card
 from bot.costs.pricing import Pricing

@@ -23,7 +23,8 @@ from bot.answers.runs.card import compare_card, run_card, runs_card
 from bot.answers.runs.costed import Costed
 from bot.cards.card import Card
 from bot.cards.words import PriceAge
-from bot.costs.goodput import GoodputClass, GoodputRow, RunGoodput
+from bot.costs.goodput import GoodputRow, RunGoodput
+from bot.costs.node_time import GoodputClass
 from bot.costs.training import Epoch, RunCost, Sample, compare
 from bot.costs.verdict import Verdict
 from bot.knowledge import load_knowledge

@@ -21,9 +21,11 @@ from bot.answers.plan.suggestions import (
 )
 from bot.cards.card import Card
 from bot.cards.words import PriceAge
+from bot.costs.capacity import credits_end
 from bot.costs.drivers import Driver, DriverKind
 from bot.costs.nowcast import Nowcast
-from bot.costs.suggestions import Suggestion, checkpoints, credits_end, storage
+from bot.costs.storage import unused_storage
+from bot.costs.suggestions import Suggestion, checkpoints
 from bot.grammar.plain.ask import with_reading
 from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge
@@ -179,7 +181,7 @@ def weighed() -> list[Suggestion]:
     daily = {NOON.date() - timedelta(days=n): Decimal(40 + n) for n in range(14)}
     ending = credits_end(daily, NOON.date() + timedelta(days=9), NOON)
     assert ending
-    return [saving, ending, storage(volumes, WEEK.start, WEEK.end)]
+    return [saving, ending, unused_storage(volumes, WEEK.start, WEEK.end)]
 
 
 def suggested() -> Card:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bot.answers.fleet.faults import by_node, dossier_card, faults_card, faults_of, rates_of
-from bot.costs.goodput import CLASSES, GoodputClass, NodeTime
+from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause
 from bot.model.frame import Frame

@@ -6,17 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.costs.goodput import (
-    CLASSES,
-    GoodputClass,
-    NodeTime,
-    Split,
-    goodput_of,
-    grouped,
-    is_of_nodes,
-    run_goodput,
-    spread,
-)
+from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, run_goodput
+from bot.costs.node_time import CLASSES, GoodputClass, NodeTime, spread
 from bot.costs.training import Paid, run_cost
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause

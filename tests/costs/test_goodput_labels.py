@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.goodput import WORLD, goodput_of_week, labelled, recorded
-from bot.costs.goodput import GoodputClass
+from bot.costs.node_time import GoodputClass
 
 NEAR = Decimal("0.1")
 SLIGHT = 100

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.costs import capacity, storage
 from bot.costs import suggestions as weigh
-from bot.costs.commitments import Commitments, OnDemandUse
+from bot.costs.capacity import Commitments, OnDemandUse
 from bot.model.fleet import Market, Refusal
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -145,7 +146,7 @@ def offered(hours: list[float], *offers: CommitmentOffer) -> Commitments:
 @given(st.lists(st.integers(0, 12), min_size=48, max_size=200))
 @settings(max_examples=60, deadline=None)
 def test_every_commitment_is_derived_again(hours: list[int]) -> None:
-    found = weigh.commitment(offered([float(hour) for hour in hours]))
+    found = capacity.commitment(offered([float(hour) for hour in hours]))
     tried = {
         n: (sum(min(n, hour) for hour in hours) * PRICE - n * len(hours) * OFFER.usd_per_hour)
         for n in range(1, max(hours) + 1)
@@ -165,10 +166,10 @@ def test_every_commitment_is_derived_again(hours: list[int]) -> None:
 def test_a_commitment_that_a_third_less_use_would_spoil_is_not_suggested() -> None:
     steady = offered([8.0] * 200)
     dear = CommitmentOffer(**{**vars(OFFER), "usd_per_hour": Decimal("19")})
-    assert weigh.commitment(steady)
-    assert weigh.commitment(offered([8.0] * 200, dear)) is None
+    assert capacity.commitment(steady)
+    assert capacity.commitment(offered([8.0] * 200, dear)) is None
     paid_upfront = CommitmentOffer(**{**vars(OFFER), "payment": Payment.ALL})
-    assert weigh.commitment(offered([8.0] * 200, paid_upfront)) is None
+    assert capacity.commitment(offered([8.0] * 200, paid_upfront)) is None
 
 
 WEEK = Window(MONDAY, MONDAY + timedelta(days=7))
@@ -203,27 +204,27 @@ def test_checkpoints_that_cost_more_than_restarts_are_left_alone(lost: int, savi
 def test_what_ends_within_a_month_is_to_be_renewed() -> None:
     now = MONDAY + 9 * HOUR
     lapsing = [(date(2026, 11, 30), Decimal(240)), (date(2026, 12, 20), Decimal(500)), (date(2026, 10, 1), Decimal(9))]  # fmt: skip
-    (found,) = weigh.renewals(lapsing, now)
+    (found,) = capacity.renewals(lapsing, now)
     assert float(found.usd_per_month) == pytest.approx(240 * 730 / 24)
     assert "Renew what ends on November 30" in found.todo
 
 
 def test_nodes_beside_an_empty_reservation_cost_their_price() -> None:
-    found = weigh.reserved_room("trn1.32xlarge", "us-west-2b", 3, 3 * PRICE, MONDAY)
+    found = capacity.reserved_room("trn1.32xlarge", "us-west-2b", 3, 3 * PRICE, MONDAY)
     assert found.usd_per_month == 3 * PRICE * 730
     assert "3 trn1.32xlarge nodes of us-west-2b" in found.todo
 
 
 def test_volumes_are_worth_the_difference_and_no_dearer_kind_is_suggested() -> None:
-    found = weigh.newer_volumes(1000, Decimal("100.00"), Decimal("80.00"), MONDAY)
+    found = storage.newer_volumes(1000, Decimal("100.00"), Decimal("80.00"), MONDAY)
     assert found is not None
     assert found.usd_per_month == Decimal("20.00")
-    assert weigh.newer_volumes(1000, Decimal("80"), Decimal("80"), MONDAY) is None
+    assert storage.newer_volumes(1000, Decimal("80"), Decimal("80"), MONDAY) is None
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=5, max_size=5))
 def test_only_what_grows_in_every_week_is_suggested_by_its_growth(weeks: list[int]) -> None:
-    found = weigh.only_grows("EBS:SnapshotUsage", [Decimal(x) for x in weeks], MONDAY)
+    found = storage.only_grows("EBS:SnapshotUsage", [Decimal(x) for x in weeks], MONDAY)
     grows = sorted(set(weeks)) == weeks and weeks[-1] * 10 >= weeks[0] * 11
     assert (found is not None) is grows
     if found:
@@ -236,7 +237,7 @@ def test_only_what_grows_in_every_week_is_suggested_by_its_growth(weeks: list[in
 @pytest.mark.parametrize(("last", "suggested"), [(109, False), (110, True)])
 def test_growth_of_less_than_a_tenth_is_worth_no_rule(last: int, suggested: bool) -> None:
     weeks = [Decimal(x) for x in (100, 101, 102, 103, last)]
-    assert (weigh.only_grows("EBS:SnapshotUsage", weeks, MONDAY) is not None) is suggested
+    assert (storage.only_grows("EBS:SnapshotUsage", weeks, MONDAY) is not None) is suggested
 
 
 TYPE = "trn1.32xlarge"
@@ -250,7 +251,7 @@ def refusals(zone: str, *hours: float) -> list[Refusal]:
 def test_idle_nodes_wait_until_the_next_launch_and_surely_for_the_hour_of_the_refusal() -> None:
     launches = [("us-west-2c", MONDAY + hours * HOUR) for hours in (0.5, 4)]
     idle = frame(np.zeros((1, 6)))
-    found = weigh.elsewhere(refusals("us-west-2b", 0.5), launches, idle, 0.05, [PRICE])
+    found = capacity.elsewhere(refusals("us-west-2b", 0.5), launches, idle, 0.05, [PRICE])
     assert found
     assert float(found.usd_per_month) == pytest.approx(3.5 / 6 * 730 * 21.5, abs=0.01)
     assert float(found.low_usd) == pytest.approx(0.5 / 6 * 730 * 21.5, abs=0.01)
@@ -259,7 +260,7 @@ def test_idle_nodes_wait_until_the_next_launch_and_surely_for_the_hour_of_the_re
 def test_a_zone_that_refuses_more_than_it_gives_is_not_asked_first() -> None:
     launches = [(zone, MONDAY + 3 * HOUR) for zone in ("us-west-2b", "us-west-2b", "us-west-2c")]
     refused = refusals("us-west-2b", 0, 1, 2)
-    found = weigh.elsewhere(refused, launches, frame(np.zeros((1, 6))), 0.05, [PRICE])
+    found = capacity.elsewhere(refused, launches, frame(np.zeros((1, 6))), 0.05, [PRICE])
     assert found
     assert f"Ask for {TYPE} in us-west-2c first" in found.todo
 
@@ -267,15 +268,15 @@ def test_a_zone_that_refuses_more_than_it_gives_is_not_asked_first() -> None:
 @pytest.mark.parametrize(("days", "suggested"), [(30, True), (31, False)])
 def test_credits_that_last_for_more_than_a_month_are_no_news(days: int, suggested: bool) -> None:
     daily = {date(2026, 10, 31): Decimal(40), date(2026, 11, 1): Decimal(44)}
-    found = weigh.credits_end(daily, MONDAY.date() + timedelta(days=days), MONDAY)
+    found = capacity.credits_end(daily, MONDAY.date() + timedelta(days=days), MONDAY)
     assert (found is not None) is suggested
 
 
 @pytest.mark.parametrize(("dear", "low"), [("80", "20"), ("100", None), ("130", None)])
 def test_another_pool_has_to_cost_less_at_its_dear_times(dear: str, low: str | None) -> None:
-    stay = weigh.PoolCost("us-west-2a", Decimal(100), Decimal(150), 0)
-    move = weigh.PoolCost("us-west-2b", Decimal(70), Decimal(dear), 0)
-    found = weigh.pool(("batch", TYPE), (stay, move), WEEK)
+    stay = capacity.PoolCost("us-west-2a", Decimal(100), Decimal(150), 0)
+    move = capacity.PoolCost("us-west-2b", Decimal(70), Decimal(dear), 0)
+    found = capacity.pool(("batch", TYPE), (stay, move), WEEK)
     assert (found and (found.low_usd, found.usd_per_month)) == (low and (Decimal(low), 30))
 
 
@@ -290,7 +291,9 @@ def test_a_warm_pool_surely_spares_what_is_longer_than_a_step_beyond_the_fastest
 
 
 def test_the_same_suggestion_has_the_same_id() -> None:
-    first = weigh.storage([("vol-1", Decimal(30))], MONDAY, MONDAY)
-    later = weigh.storage([("vol-1", Decimal(30)), ("vol-2", Decimal(12))], MONDAY, MONDAY + HOUR)
+    first = storage.unused_storage([("vol-1", Decimal(30))], MONDAY, MONDAY)
+    later = storage.unused_storage(
+        [("vol-1", Decimal(30)), ("vol-2", Decimal(12))], MONDAY, MONDAY + HOUR
+    )
     assert first.id == later.id
     assert later.usd_per_month == 42

@@ -9,7 +9,7 @@ from builder import START, Fleet, World, hours
 
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from detectors.rarity import return_level, stretches_of
+from detectors.jobs import return_level, stretches_of
 
 MINUTE = timedelta(minutes=1)
 

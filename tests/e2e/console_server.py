@@ -14,8 +14,8 @@ from typing import Any
 from aiohttp import web
 
 from adapters.http import application
-from adapters.web.config import Console, WebConfig
-from adapters.web.surface import WebSurface
+from adapters.web.surface import WebConfig, WebSurface
+from adapters.web.views import Console
 from bot.answers.all import ANSWERS
 from bot.cards.card import Card, Code, Facts, Heading, Strong, Table, Tone, text
 from bot.errors import WrongInput

@@ -16,8 +16,8 @@ from aiohttp import ClientSession, ClientTimeout, web
 
 from adapters.http import application
 from adapters.store.memory import MemoryStore
-from adapters.web.config import Console, WebConfig
-from adapters.web.surface import WebSurface
+from adapters.web.surface import WebConfig, WebSurface
+from adapters.web.views import Console
 from bot.cards.card import Card
 from bot.errors import OutOfTime, OverBudget, WrongInput
 from bot.grammar import turns as budgets

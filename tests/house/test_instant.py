@@ -25,9 +25,9 @@ from adapters.chat.teams.render import render as teams
 from adapters.http import application
 from adapters.store.memory import MemoryStore
 from adapters.terminal.render import render as terminal
-from adapters.web.config import Console, WebConfig
 from adapters.web.html import PageRenderer
-from adapters.web.surface import WebSurface
+from adapters.web.surface import WebConfig, WebSurface
+from adapters.web.views import Console
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.cards.card import Card, Chart, Table

@@ -15,8 +15,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from adapters.http import application
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
-from adapters.web.config import Console, WebConfig
-from adapters.web.surface import WebSurface
+from adapters.web.surface import WebConfig, WebSurface
+from adapters.web.views import Console
 from bot.app import App
 from bot.cards.card import Buttons, Card, Form
 from bot.errors import NotAllowed, WrongInput

@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from adapters.http import application
 from adapters.store.memory import MemoryStore
-from adapters.web.config import Console, WebConfig
-from adapters.web.surface import WebSurface
+from adapters.web.surface import WebConfig, WebSurface
+from adapters.web.views import Console
 from bot.cards.card import Tone
 from bot.grammar.line import effect_of, window_of
 from bot.ports.work import ASKER

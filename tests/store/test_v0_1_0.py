@@ -24,9 +24,9 @@ from adapters.chat.teams.belonging import Tenants
 from adapters.chat.teams.conversations import Conversations, Person
 from adapters.store.open import HEAD, open_store
 from adapters.store.sql import SqlStore
-from adapters.web.config import Console, WebConfig
 from adapters.web.messages import Messages
-from adapters.web.surface import WebSurface
+from adapters.web.surface import WebConfig, WebSurface
+from adapters.web.views import Console
 from bot.answers.about.digest import DIGEST, due, wanted
 from bot.answers.runs.costed import parities, side
 from bot.app import App

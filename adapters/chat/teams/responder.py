@@ -1,13 +1,16 @@
-"""Answer people in their conversations: messages in threads, presses in place."""
+"""Take what people do in Teams, and answer it there: messages in threads, presses in place."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from adapters.chat.config import TeamsSdk
+from adapters.chat.manifest import by_worth
 from adapters.chat.teams.activity import (
     CARD,
     MESSAGE,
@@ -16,20 +19,22 @@ from adapters.chat.teams.activity import (
     Handle,
     InvokeAnswer,
     Message,
+    action_of,
+    parse_line,
     thread_of,
 )
 from adapters.chat.teams.belonging import Belongings
 from adapters.chat.teams.client import ConnectorClient
 from adapters.chat.teams.conversations import Conversation, conversation_of
-from adapters.chat.teams.elements import OURS, bare
+from adapters.chat.teams.elements import OURS, bare, pressed_line, stands
 from adapters.chat.teams.render import ANSWER_BYTES, render
 from adapters.chat.work import Refusals, Tasks, answered
-from bot.cards.card import Card, Text, Tone, plain
+from bot.cards.card import Button, Buttons, Card, Code, Text, Tone, plain, quiet, text
 from bot.cards.lines import without_share
 from bot.cards.words import short
 from bot.errors import NotAllowed, TrnbotError, Unavailable
-from bot.model.request import Belonging, Effect, Request, User
-from bot.ports import WORKING, ChatPorts, Draw
+from bot.model.request import NOT_SERVED, Belonging, Effect, Request, User
+from bot.ports import WORKING, ChatPorts, CommandHint, Deduplicator, Draw
 
 
 class Sdk(Protocol):
@@ -290,3 +295,126 @@ def _report(error: BaseException) -> None:
 def invoke_answer(kind: str, value: Any) -> dict[str, Any]:
     """Return the body that answers an `Action.Execute`."""
     return {"statusCode": 200, "type": kind, "value": value}
+
+
+PRESS = "adaptiveCard/action"
+HOME = "home"
+"""The line that a person's own chat begins with."""
+
+
+class ActivityListener:
+    """Handle activities.
+
+    A message is acknowledged at once and answered after, a press in place while Teams waits.
+    """
+
+    def __init__(
+        self,
+        belongings: Belongings,
+        responder: Responder,
+        hints: Sequence[CommandHint],
+        seen: Deduplicator,
+    ) -> None:
+        self._belongings, self._conversations = belongings, belongings.conversations
+        self._responder, self._hints, self._seen = responder, by_worth(hints), seen
+        self._greeted: set[str] = set()
+
+    async def handle(self, activity: Activity) -> InvokeAnswer | None:
+        """Obey an activity, and return the answer to a press."""
+        match activity.type, activity.action:
+            case "message", _:
+                if not await self._again(activity):
+                    self._responder.respond_later(activity, parse_line(activity))
+            case "invoke", _:
+                return await self._press(activity)
+            case "conversationUpdate", _:
+                # Where the bot itself is neither added nor removed, a member tells of the place.
+                bot = activity.recipient.id
+                if bot in activity.members_removed:
+                    await self._leave(activity)
+                elif bot in activity.members_added:
+                    await self._greet(activity)
+                else:
+                    await self._learn(activity)
+            case "installationUpdate", "add" | "add-upgrade":
+                await self._greet(activity)
+            case "installationUpdate", "remove" | "remove-upgrade":
+                await self._leave(activity)
+        return None
+
+    async def _press(self, activity: Activity) -> InvokeAnswer:
+        """Answer a press in place."""
+        data = action_of(activity.value)
+        line = pressed_line(data)
+        if activity.name != PRESS:
+            return InvokeAnswer(HTTPStatus.NOT_IMPLEMENTED)
+        if not line:
+            answer = invoke_answer(
+                MESSAGE, "This button is from an older message; type 'help' instead."
+            )
+        elif await self._again(activity):
+            answer = invoke_answer(MESSAGE, "This press was answered already.")
+        else:
+            answer = await self._responder.respond_in_place(activity, line, keeps=stands(data))
+        return InvokeAnswer(HTTPStatus.OK, answer)
+
+    def refuse(self, activity: Activity) -> dict[str, Any] | None:
+        """Tell a person of a tenant that is not served that it is not.
+
+        Where they wrote, or by the answer to a press.
+        """
+        if activity.type == "message":
+            self._responder.refuse_later(activity, NotAllowed(NOT_SERVED))
+        pressed = activity.type == "invoke" and activity.name == PRESS
+        return invoke_answer(MESSAGE, NOT_SERVED) if pressed else None
+
+    async def _again(self, activity: Activity) -> bool:
+        """Return whether this very message or press came before.
+
+        Sent again by Teams, or by who recorded it.
+        """
+        return await self._seen.again(
+            f"{conversation_of(activity).id}|{activity.id}" if activity.id else ""
+        )
+
+    async def _leave(self, activity: Activity) -> None:
+        """Forget a place that the bot was removed from."""
+        gone = conversation_of(activity).id
+        self._greeted.discard(gone)
+        await self._conversations.forget(gone)
+
+    async def _learn(self, activity: Activity) -> Conversation | None:
+        """Remember a place, and return it, where a member tells of it; None for anybody else."""
+        try:
+            return (await self._belongings.admit(activity))[0]
+        except (NotAllowed, Unavailable) as error:
+            log.info("teams: a place was not remembered: %s", error)
+            return None
+
+    async def _greet(self, activity: Activity) -> None:
+        """Remember and greet the place that a member added the bot to."""
+        place = await self._learn(activity)
+        if place is None or place.id in self._greeted or place.greeted:
+            return
+        self._greeted.add(place.id)  # installation and conversation update arrive together
+        await self._conversations.remember(replace(place, greeted=True))
+
+        # Lines to type, and how alerts come here.
+        lines = [hint.example or hint.name for hint in self._hints[:4]]
+        buttons = Buttons(tuple(Button(line, line) for line in lines))
+        blocks = (
+            text(
+                "It reports within minutes what is wasted, why, how many dollars, and what to do."
+                " You can also ask:"
+            ),
+            *((buttons,) if lines else ()),
+            quiet(
+                "To have alerts sent here, an admin sets TRNBOT_ROUTE to ",
+                Code(f"teams:{place.id}"),
+            ),
+        )
+        self._responder.send_later(
+            place, Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
+        )
+        if place.personal:
+            self._responder.respond_later(activity, HOME)

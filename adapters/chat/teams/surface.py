@@ -25,9 +25,16 @@ from adapters.chat.teams.activity import Activity, Message, parse_activity
 from adapters.chat.teams.belonging import Belongings, Tenants
 from adapters.chat.teams.client import Anonymous, AppSecret, ConnectorClient, Gone
 from adapters.chat.teams.conversations import Conversations, Owners
-from adapters.chat.teams.listener import ActivityListener
 from adapters.chat.teams.render import ALERT_BYTES, dumps
-from adapters.chat.teams.responder import Responder, Sdk, log, message_of, open_sdk, send
+from adapters.chat.teams.responder import (
+    ActivityListener,
+    Responder,
+    Sdk,
+    log,
+    message_of,
+    open_sdk,
+    send,
+)
 from adapters.chat.work import Refusal, body_of
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput

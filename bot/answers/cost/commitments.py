@@ -25,7 +25,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.words import MONEY_FIGURES, amount_of, cited, money_data, period
-from bot.costs.commitments import Commitments, Weighed, on_demand_use
+from bot.costs.capacity import Commitments, Weighed, on_demand_use
 from bot.costs.nowcast import Nowcast
 from bot.costs.pricing import HOURS_A_MONTH, Offers
 from bot.costs.tally import settled_until

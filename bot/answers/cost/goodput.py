@@ -32,18 +32,8 @@ from bot.cards.columns import SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import cost_line, filter_line, window_line
 from bot.cards.words import day, grouped_words, period, unseen
 from bot.costs.allocation import Allocation
-from bot.costs.goodput import (
-    CLASSES,
-    JOB,
-    KEYS,
-    Amounts,
-    GoodputClass,
-    GoodputRow,
-    NodeTime,
-    Split,
-    goodput_of,
-    grouped,
-)
+from bot.costs.goodput import JOB, KEYS, Amounts, GoodputRow, Split, goodput_of, grouped
+from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.fleet import is_neuron

@@ -16,7 +16,7 @@ from bot.cards.columns import COUNT, DURATION, HOURS, USD_CENTS, Column, Columns
 from bot.cards.lines import window_line
 from bot.cards.words import as_read, clock, period
 from bot.costs.compiling import HourOf
-from bot.costs.goodput import CLASSES, GoodputClass, NodeTime
+from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.costs.pricing import Pricing, hours_of
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command

@@ -31,7 +31,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, as_read, day, few, note_lines
-from bot.costs.commitments import Commitments
+from bot.costs.capacity import Commitments
 from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import known_region, known_type

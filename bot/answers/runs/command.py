@@ -44,7 +44,8 @@ from bot.cards.columns import COUNT, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
 from bot.cards.words import as_read
 from bot.costs import training
-from bot.costs.goodput import NodeTime, run_goodput
+from bot.costs.goodput import run_goodput
+from bot.costs.node_time import NodeTime
 from bot.errors import TrnbotError, Unavailable, WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import cents, counted

@@ -1,0 +1,466 @@
+"""Read the fleet, the market and the bill for changes that would save money, kind by kind."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+
+from bot.answers.cost.commitments import burn_down, commitments_of, credits_left
+from bot.answers.cost.goodput import goodput_within
+from bot.answers.cost.storage import MOST_OF_A_WEEK, unused_of
+from bot.answers.fleet.command import look_over
+from bot.answers.fleet.compiling import ledger_within
+from bot.answers.plan.capacity import room, use_of
+from bot.answers.plan.comparison import Migration
+from bot.answers.plan.migrate import suggested as moves_of
+from bot.answers.plan.spot import SpotJob, offer, zones
+from bot.cards.lines import quote
+from bot.costs import capacity, storage
+from bot.costs import suggestions as weigh
+from bot.costs.node_time import GoodputClass
+from bot.costs.nowcast import lapsing_of
+from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
+from bot.costs.suggestions import Suggestion, SuggestionKind
+from bot.errors import TrnbotError
+from bot.model.codec import by_key
+from bot.model.fleet import Instance, Market, is_neuron
+from bot.model.money import cents, usd
+from bot.model.reading import AT_LIMIT, BEYOND, Reading, throughput_of
+from bot.model.spend import Filter
+from bot.model.window import Window, midnight
+from bot.ports import Ports
+
+_LOOKED = timedelta(days=14)
+_START = timedelta(hours=1)
+"""What takes longer until its first reading was no start, but a node without an agent."""
+_NOTEBOOK = re.compile(r":(notebook-instance|app)/")
+"""ARNs of notebook instances, and of apps of SageMaker Studio."""
+_COPIES = re.compile(r"SnapshotUsage|BackupUsage")
+"""Usage types of copies: nothing works on them, so growth alone says that none expires."""
+
+
+def candidates(ports: Ports, now: datetime) -> list[Suggestion]:
+    """Weigh every kind of change; an unreadable source suggests nothing. May block."""
+    weighed: list[Suggestion | None] = []
+    with suppress(TrnbotError):
+        rows, reading = look_over(ports, now)
+        pricing = Pricing(ports).at(now)
+        with suppress(TrnbotError):
+            weighed += (_move(move, reading) for move in moves_of(ports, rows, reading))
+        for weigh_kind in _KINDS:
+            with suppress(TrnbotError):
+                weighed += weigh_kind(ports, reading, pricing)
+    return [suggestion for suggestion in weighed if suggestion]
+
+
+def _move(move: Migration, reading: Reading) -> Suggestion | None:
+    """Weigh a move to another type, bought as today's nodes are where it is sold so.
+
+    None where it would save nothing by its slowest source.
+    """
+    standing, moves = move.standing, move.moves()
+    market = standing.price.market if standing.price else None
+    option = next((x for x in moves if x.price.market is market), next(iter(moves), None))
+    if option is None:
+        return None
+    today = standing.usd_per_hour * HOURS_A_MONTH
+    worst, middle, best = (
+        cents(today * (1 - Decimal(str(share))))
+        for share in (option.worst, option.middle, option.best)
+    )
+    if worst <= 0:
+        return None
+    return Suggestion(
+        SuggestionKind.MOVE,
+        standing.cluster,
+        f"Move {standing.cluster} to {move.to.name}: {move.verdict.headline}",
+        middle,
+        worst,
+        best,
+        Window(reading.now - timedelta(days=1), reading.now),
+        f"the speed-up is as its sources state it, and hours are bought as {option.price.market}",
+        f"migrate {quote(standing.cluster)}",
+        (
+            ("today's nodes, a month", usd(today, digits=2)),
+            ("cost of the same work there, middle", f"{option.middle:.1%}"),
+            ("slowest and fastest source", f"{option.worst:.1%} to {option.best:.1%}"),
+        ),
+    )
+
+
+def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+    running = {
+        node.labels.instance_type
+        for node in reading.inventory.instances.values()
+        if node.running and node.market is Market.ON_DEMAND and is_neuron(node.labels.instance_type)
+    }
+    for name in running:
+        with suppress(TrnbotError):
+            offered = commitments_of(ports, (name, 1), Offers(pricing), reading.now, "")
+            yield capacity.commitment(offered)
+
+
+def _priced(reading: Reading, pricing: Pricing) -> Iterator[tuple[int, Instance, Decimal]]:
+    """Return the row of each node whose metrics are read, the node, and the USD of its hour."""
+    frame = reading.frame("node")
+    for row, thing in enumerate(frame.things if frame else ()):
+        node = reading.inventory.instances.get(thing.instance)
+        price = pricing.instance(node) if node else None
+        if node and price:
+            yield row, node, price.usd_per_hour
+
+
+def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+    frame = reading.frame("node")
+    paid = by_key(
+        (frame.things[row].cluster, (row, price))
+        for row, node, price in _priced(reading, pricing)
+        if frame and node.market is Market.ON_DEMAND and frame.things[row].cluster
+    )
+    for cluster, nodes in paid.items():
+        assert frame
+        rows, prices = zip(*nodes, strict=True)
+        limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
+        yield weigh.schedule(cluster, frame.pick(np.array(rows)), limit, prices)
+
+
+def _alerted(ports: Ports, reading: Reading) -> set[str]:
+    """Return the things of open alerts: of what an alert tells nothing is suggested."""
+    alerts = ports.stores.alerts.load(reading.now).alerts
+    return {thing for alert in alerts if alert.speaking for thing in alert.anomaly.things}
+
+
+def _storage(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Suggest to delete storage too small for an alert, once it has lain for days."""
+    alerted = _alerted(ports, reading)
+    unused = [
+        x
+        for x in unused_of(reading, pricing)
+        if x.thing.labels.resource not in alerted
+        and x.since <= reading.now - ports.policy.duration("orphaned_storage.for")
+    ]
+    if unused:
+        amounts = [(x.thing.labels.resource, x.usd_per_month) for x in unused]
+        yield storage.unused_storage(amounts, min(x.since for x in unused), reading.now)
+
+
+def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+    """Weigh compiles of known work, by the ledger, and by goodput each job's restarts."""
+    window = Window(reading.now - _LOOKED, reading.now)
+    goodput = goodput_within(ports, reading, window, ("job",))
+    reach = goodput.read
+    if reach is None:
+        return
+    jobs = [
+        weigh.checkpoints(
+            row.key["job"],
+            row.of(GoodputClass.LOST),
+            row.of(GoodputClass.CHECKPOINT_EVALUATION),
+            reach,
+        )
+        for row in goodput.rows
+        if row.key["job"]
+    ]
+    again = sum((x.again_usd for x in ledger_within(ports, reading, window)), Decimal(0))
+    yield from (weigh.cache(again, reach), *jobs)
+
+
+def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    yield from capacity.renewals(lapsing_of(pricing).items(), reading.now)
+
+
+def _room(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Suggest to fill empty places of a reservation with nodes of its type and zone."""
+    alerted = _alerted(ports, reading)
+    nodes = list(reading.inventory.instances.values())
+    for reservation in reading.inventory.reservations:
+        place = reservation.labels
+        if not (reservation.active and reservation.available) or place.resource in alerted:
+            continue
+        prices = sorted(
+            price.usd_per_hour
+            for node in nodes
+            if node.running and not node.reservation and node.market is Market.ON_DEMAND
+            if (node.labels.instance_type, node.labels.zone) == (place.instance_type, place.zone)
+            if (price := pricing.instance(node))
+        )[::-1][: reservation.available]
+        if prices:
+            total = sum(prices, Decimal(0))
+            yield capacity.reserved_room(
+                place.instance_type, place.zone, len(prices), total, reading.now
+            )
+
+
+def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+    """Suggest gp3 for volumes of gp2, at the list prices of both."""
+    sizes = Counter[str]()
+    for volume in reading.inventory.volumes:
+        if volume.volume_type == "gp2":
+            sizes[volume.labels.region] += volume.size_gib
+    older, newer = (
+        sum(
+            (
+                price.usd_per_hour * HOURS_A_MONTH
+                for region, gib in sizes.items()
+                if (price := pricing.listed_storage(kind, gib, region))
+            ),
+            Decimal(0),
+        )
+        for kind in ("ebs:gp2", "ebs:gp3")
+    )
+    if newer and (x := storage.newer_volumes(sizes.total(), older, newer, reading.now)):
+        yield x
+
+
+def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+    """Suggest to let copies and logs expire that cost more each week."""
+    end = _settled(reading)
+    weeks: dict[str, list[Decimal]] = {}
+    # Whole weeks alone: a day more or less would look like growth.
+    for n in range(storage.GROWTH_WEEKS, 0, -1):
+        start = end - n * timedelta(days=7)
+        window = Window(start, start + timedelta(days=7))
+        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
+            usage = row.key["usage_type"]
+            logs = row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage
+            if logs or _COPIES.search(usage):
+                weeks.setdefault(usage, []).append(row.money.amortised)
+    for usage, amounts in weeks.items():
+        yield storage.only_grows(usage, amounts, end)
+
+
+def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+    """Hold the room of each quota against what node groups want and how nodes grew."""
+    inventory, ages = reading.inventory, (_LOOKED, _LOOKED / 2, timedelta())
+    for limit in inventory.quotas:
+        fits = room(use_of(limit, inventory), inventory.types, "")
+        if fits is None:
+            continue
+        name, free = fits
+        nodes = [
+            node
+            for node in inventory.instances.values()
+            if node.labels.instance_type == name and node.market is limit.market
+            if limit.labels.selects(node.labels) and (node.running or node.ended_at)
+        ]
+        then, before, now = (
+            sum(
+                node.launched_at <= at and (node.ended_at is None or node.ended_at > at)
+                for node in nodes
+            )
+            for at in (reading.now - age for age in ages)
+        )
+
+        # Not every node tells its group, so a cluster's groups are held against its nodes.
+        planned = 0
+        for cluster in inventory.eks:
+            members = [
+                node
+                for node in inventory.instances.values()
+                if node.labels.cluster == cluster.name and node.labels.instance_type == name
+                if limit.labels.selects(node.labels) and not node.ended_at
+            ]
+            markets = {node.market for node in members} or {Market.ON_DEMAND}
+            if markets == {limit.market} and limit.labels.selects(cluster.labels):
+                desired = sum(x.desired for x in cluster.node_groups if name in x.instance_types)
+                planned += max(0, desired - len(members))
+        place = limit.labels.region or "one region"
+        demand = capacity.Demand(limit.name, name, place, free, planned, (then, before, now))
+        price = pricing.mean(node for node in nodes if node.running)
+        if price:
+            yield capacity.quota(demand, price.usd_per_hour, reading.now)
+
+
+def _refused(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+    """Set launches that were refused beside those that were had, and nodes that waited."""
+    frame, since, alerted = reading.frame("node"), reading.now - _LOOKED, _alerted(ports, reading)
+    if frame is None:
+        return
+    frame = frame.since(since)
+    priced = list(_priced(reading, pricing))
+    asked = by_key(
+        ((x.labels.instance_type, x.labels.region), x)
+        for x in reading.refusals or ()
+        if x.at >= since and x.labels.instance_type
+    )
+    for (name, region), refusals in asked.items():
+        launches = [
+            (node.labels.zone or region, node.launched_at)
+            for node in reading.inventory.instances.values()
+            if (node.labels.instance_type, node.labels.region) == (name, region)
+            if node.launched_at >= since
+        ]
+        waiting = [
+            (row, price)
+            for row, node, price in priced
+            if (node.labels.instance_type, node.labels.region) == (name, region)
+            if node.id not in alerted
+        ]
+        if waiting:
+            rows, prices = zip(*waiting, strict=True)
+            limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
+            nodes = frame.pick(np.array(rows))
+            yield capacity.elsewhere(refusals, launches, nodes, limit, prices)
+
+
+def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+    """Say when credits end whose balance an admin has set: AWS tells it to no program."""
+    left = credits_left(ports, reading.now)
+    if left is None:
+        return
+    end = _settled(reading)
+    rows = ports.world.billing.tally(Window(end - _LOOKED, end), ("day",)).rows
+    daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in rows}
+    burn = burn_down(daily, end.date(), left)
+    if burn and burn.gone_on:
+        paid = {day: -amount for day, amount in daily.items()}
+        yield capacity.credits_end(paid, burn.gone_on, reading.now)
+
+
+def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+    """Weigh the zones of each cluster's spot nodes: price, reclaims, and requests refused.
+
+    Another region alone where fewer are reclaimed, by its band of the Spot Advisor.
+    """
+    window, market = Window(reading.now - _LOOKED, reading.now), ports.world.prices
+    refused = Counter(
+        (x.labels.instance_type, x.labels.zone)
+        for x in reading.refusals or ()
+        if x.spot and x.at in window
+    )
+    places = Counter(
+        (node.labels.cluster, node.labels.instance_type, node.labels.zone)
+        for node in reading.inventory.instances.values()
+        if node.running and node.market is Market.SPOT and node.labels.zone
+    )
+    for (cluster, name, zone), nodes in places.items():
+        job = SpotJob(nodes, Decimal(HOURS_A_MONTH))
+        bands = market.interruptions(name, reading.now)
+        offers = [
+            offer(x, job, bands, (), None, Decimal(0))
+            for x in zones(market.spot_history(name, reading.now), window)
+        ]
+        stay = next((x for x in offers if x.zone.zone == zone), None)
+        lost = stay.lost_share if stay else None
+        candidates = [
+            x
+            for x in offers
+            if stay and x is not stay and not refused[name, x.zone.zone]
+            if x.zone.region == stay.zone.region
+            or (lost and x.lost_share is not None and x.lost_share < lost)
+        ]
+        if stay and candidates:
+            move = min(candidates, key=lambda x: (x.expected, x.zone.zone))
+            costs = [
+                capacity.PoolCost(
+                    x.zone.zone,
+                    x.expected,
+                    replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
+                    refused[name, x.zone.zone],
+                )
+                for x in (stay, move)
+            ]
+            yield capacity.pool((cluster, name), costs, window)
+
+
+def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+    """Time each launch until its node's first reading of cores, and each warm pool that was kept."""
+    frame, window = reading.frame("node"), Window(reading.now - _LOOKED, reading.now)
+    if frame is not None:
+        read = ~np.isnan(frame.of("neuroncore_utilization_ratio"))
+        starts = by_key(
+            (node.labels.cluster, (max(seen - node.launched_at, timedelta()), price))
+            for row, node, price in _priced(reading, pricing)
+            if node.launched_at in window and node.launched_at >= frame.start and read[row].any()
+            if (seen := frame.start + int(read[row].argmax()) * frame.step)
+            if seen - node.launched_at <= _START and node.labels.cluster != node.labels.job
+        )
+        for cluster, timed in starts.items():
+            yield weigh.warm_pool(cluster, timed, frame.step, window)
+
+    pools = [
+        (node.labels.job, node.kept_warm, price.usd_per_hour)
+        for node in reading.inventory.instances.values()
+        if node.kept_warm and node.ended_at and node.ended_at in window
+        if (price := pricing.instance(node))
+    ]
+    yield weigh.kept_warm(pools, window)
+
+
+def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+    """Look for notebooks of SageMaker that the bill names in every hour."""
+    end = _settled(reading)
+    window = Window(end - _LOOKED, end)
+    of_sagemaker = [Filter("service", ("AmazonSageMaker",))]
+    rows = ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
+    billed = by_key(
+        (row.key["resource"], row.money.amortised)
+        for row in rows
+        if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
+    )
+    for resource, hours in billed.items():
+        yield weigh.notebook(resource, hours, window)
+
+
+def _file_systems(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+    """Hold the throughput of file systems against their use, and against nodes that starve."""
+    frame, alerted = reading.frame("file_system"), _alerted(ports, reading)
+    for system in reading.inventory.file_systems:
+        load = throughput_of(system, frame, _LOOKED / 2)
+        # What nobody uses is to go, not to get less.
+        if load is None or not load.peak or load.looked < MOST_OF_A_WEEK:
+            continue
+        if system.labels.resource in alerted:
+            continue
+        window, region = Window(reading.now - _LOOKED, reading.now), system.labels.region
+        tiers = {
+            tier: cents(price.usd_per_hour * HOURS_A_MONTH)
+            for tier in system.tiers
+            if (price := pricing.listed_storage(f"fsx:{tier}", system.storage_gib, region))
+        }
+        if AT_LIMIT <= load.peak_share < BEYOND:
+            rows = goodput_within(ports, reading, window, ("cluster",)).rows
+            starved = sum(
+                (
+                    row.of(GoodputClass.STARVED)
+                    for row in rows
+                    if row.key["cluster"] == system.labels.cluster
+                ),
+                Decimal(0),
+            )
+            yield storage.more_throughput(load, tiers, starved, window)
+        else:
+            looked = Window(window.end - load.looked, window.end)
+            yield storage.less_throughput(load, tiers, looked)
+
+
+def _settled(reading: Reading) -> datetime:
+    """Return the end of the days whose bill does not change any more."""
+    return midnight(reading.now) - timedelta(days=2)
+
+
+_KINDS = (
+    _commitments,
+    _schedules,
+    _storage,
+    _losses,
+    _renewals,
+    _room,
+    _volumes,
+    _growth,
+    _quotas,
+    _refused,
+    _credits,
+    _pools,
+    _starts,
+    _notebooks,
+    _file_systems,
+)
+"""Each weighs one kind of change, or two that rest on the same readings."""
