@@ -45,7 +45,7 @@ class BedrockReader:
         return self._made
 
     def choose(self, words: str, lines: Sequence[tuple[str, str]]) -> str:
-        """Return the line that a message means, of (line, what it answers); "" where none is chosen.
+        """Return the line that a message means, of (line, its answer); "" where none is chosen.
 
         May block.
         """

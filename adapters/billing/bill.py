@@ -289,7 +289,7 @@ class Bill:
             ) from problem
 
     def _caught_up(self) -> _Loading:
-        """Let the tables match the folder, and return what they hold.
+        """Let the tables match the folder, and return their state.
 
         An answer kept from before needs no cursor, which costs as much as looking. Somebody may
         bring the tables up to date, which may take minutes; until then they are whole as they were.
@@ -331,7 +331,7 @@ class Bill:
         self._loading = loading
 
     def _loaded(self, before: _Loading, files: Mapping[str, File]) -> _Loading:
-        """Bring the tables up to date on disk, else in memory, and return what they hold."""
+        """Bring the tables up to date on disk, else in memory, and return their state."""
         if self._copy is not None:
             try:
                 return self._load_on_disk(self._copy, before, files)
@@ -386,7 +386,7 @@ class Bill:
     def _fill(
         self, db: duckdb.DuckDBPyConnection, before: _Loading, files: Mapping[str, File]
     ) -> _Loading:
-        """Load what changed in the files since, or spread the fees by other Capacity Blocks."""
+        """Load the changes of the files since, or spread the fees by other Capacity Blocks."""
         bought: list[str] = []
 
         def blocks() -> Sequence[Reservation]:

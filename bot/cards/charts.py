@@ -62,7 +62,7 @@ def counts(chart: Chart) -> bool:
 
 
 def flows(chart: Chart) -> list[list[float]]:
-    """Return what flows from each category to each series, (n_categories, n_series), 0 or more."""
+    """Return the amounts that flow from each category to each series, (n_categories, n_series), 0 or more."""
     return [
         [
             max(0.0, value)

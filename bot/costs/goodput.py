@@ -191,20 +191,20 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
         usd = row.money.amortised
         if not usd or not is_of_nodes(row.key):
             continue
-        left = usd
+        remainder = usd
         for job, shares in split.parts(row):
             key = {name: job if name == JOB else row.key[name] for name in by}
             amounts = [
                 (usd * Decimal(repr(share))).quantize(MILLIONTH) for share in shares[:-1].tolist()
             ]
             classes = {CLASSES[i]: amounts[i] for i in np.flatnonzero(shares[: len(CLASSES)])}
-            left -= sum(classes.values(), Decimal(0))
+            remainder -= sum(classes.values(), Decimal(0))
             measured, busy, at_peak = amounts[len(CLASSES) :]
             work = Work(measured, busy, at_peak, float(shares[-1]) * row.hours / 24)
             pieces.append(GoodputRow(key, classes, work))
 
         # What rounding leaves goes to the last class that was given something.
-        classes[next(reversed(classes))] += left
+        classes[next(reversed(classes))] += remainder
     return grouped(pieces, by)
 
 
@@ -230,7 +230,7 @@ def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
 
 @dataclass(frozen=True)
 class RunGoodput:
-    """State by class what a run cost, and how much of its time it worked."""
+    """State the cost of a run by class, and how much of its time it worked."""
 
     row: GoodputRow
     ettr: float | None
@@ -241,7 +241,7 @@ class RunGoodput:
 
 
 def run_goodput(time: NodeTime, cost: RunCost, paid: Mapping[str, Paid]) -> RunGoodput:
-    """Split a run's USD by what its nodes did in each step; `paid` holds them by instance."""
+    """Split a run's USD by the class of its nodes in each step; `paid` holds them by instance."""
     seconds = time.nodes.step.total_seconds()
     steps = time.steps(Window(cost.since, cost.until))
     begins: Doubles = time.nodes.start.timestamp() + seconds * np.arange(steps.start, steps.stop)
@@ -258,21 +258,21 @@ def run_goodput(time: NodeTime, cost: RunCost, paid: Mapping[str, Paid]) -> RunG
     weights[GoodputClass.NOT_SEEN] += sum(
         float((node.up(begins, begins + seconds) * node.rates(begins)[0]).sum()) for node in unknown
     )
-    whole, classes, left = sum(weights.values()), Amounts(), cost.usd
+    whole, classes, remainder = sum(weights.values()), Amounts(), cost.usd
     for kind, weight in weights.items():
         if weight:
             share = Decimal(repr(weight / whole))
             classes[kind] = (cost.usd * share).quantize(MILLIONTH)
-            left -= classes[kind]
+            remainder -= classes[kind]
     if classes:
-        classes[next(reversed(classes))] += left
+        classes[next(reversed(classes))] += remainder
 
     # Of each step the share of its nodes that worked; without a node it did not train.
-    seen = up * time.seen[part]
-    worked = (time.of_class(GoodputClass.PRODUCTIVE, part) * seen).sum(axis=0)
-    known, there = seen.sum(axis=0), up.sum(axis=0)
-    counted = (known > 0) | (there == 0)
-    ratios = np.divide(worked, known, out=np.zeros_like(known), where=known > 0)
-    ettr = float(ratios[counted].mean()) if known.any() else None
+    up_and_seen = up * time.seen[part]
+    worked = (time.of_class(GoodputClass.PRODUCTIVE, part) * up_and_seen).sum(axis=0)
+    n_seen, n_up = up_and_seen.sum(axis=0), up.sum(axis=0)
+    counted = (n_seen > 0) | (n_up == 0)
+    ratios = np.divide(worked, n_seen, out=np.zeros_like(n_seen), where=n_seen > 0)
+    ettr = float(ratios[counted].mean()) if n_seen.any() else None
 
     return RunGoodput(GoodputRow({JOB: cost.run.labels.job}, classes), ettr)

@@ -218,7 +218,6 @@ class NodeTime:
             part = self.steps(whole)
             if not rows.size or part.start >= part.stop:
                 continue
-            block = np.ix_(rows, np.arange(part.start, part.stop))
             hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
             if alert.cause is Cause.COLD_CACHE:
                 hours -= self._cold(rows, whole, hours)
@@ -229,15 +228,15 @@ class NodeTime:
             # Errors that slow nothing lose nothing; broken hardware may hold nodes in a busy wait.
             if fallen and (fallen[1].any() or alert.cause is not Cause.HARDWARE_FAULT):
                 part, lost = fallen
-                block = np.ix_(rows, np.arange(part.start, part.stop))
             else:
-                block = np.ix_(rows, np.arange(part.start, part.stop))
                 usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
-                lost = spread(self.levels[block], self.seen[block], sum(usual) / 2, steps)
+                levels, seen = self.levels[rows, part], self.seen[rows, part]
+                lost = spread(levels, seen, sum(usual) / 2, steps)
             # One fault may have several alerts: its dollars count once.
-            more = lost > self.share[block]
-            self.share[block] = np.where(more, lost, self.share[block])
-            self.lost_to[block] = np.where(more, CODE_OF[kind], self.lost_to[block])
+            block = rows, part
+            is_greater = lost > self.share[block]
+            self.share[block] = np.where(is_greater, lost, self.share[block])
+            self.lost_to[block] = np.where(is_greater, CODE_OF[kind], self.lost_to[block])
 
     def _cold(self, rows: npt.NDArray[np.intp], whole: Window, hours: float) -> float:
         """Call compiles of a cold cache cold, the newest first; return their hours.

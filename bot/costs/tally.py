@@ -343,8 +343,9 @@ class BilledBy:
                 has_estimated = folded.has_estimated or late_beyond > 0
                 has_final = folded.has_final and late_beyond < folded.count
                 folded = replace(folded, has_estimated=has_estimated, has_final=has_final)
-        seen = replace(tally, window=window, rows=rows, folded=folded)
-        return replace(seen, billed_through=through, seen=through)
+        return replace(
+            tally, window=window, rows=rows, billed_through=through, seen=through, folded=folded
+        )
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`, which says itself what that is."""

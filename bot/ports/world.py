@@ -279,7 +279,7 @@ class Reader(Protocol):
     name: str
 
     def choose(self, words: str, lines: Sequence[tuple[str, str]]) -> str:
-        """Return one of the lines, each given with what it answers; "" for none. May block."""
+        """Return one of the lines, each given with its answer; "" for none. May block."""
         ...
 
 

@@ -158,7 +158,7 @@ def open_actor(settings: Settings) -> Actor:
 
 
 def open_reader(settings: Settings) -> BedrockReader:
-    """Return what is asked about unclear plain words; nothing is called yet."""
+    """Return the model that is asked about unclear plain words; nothing is called yet."""
     from adapters.aws.words import BedrockReader
 
     region = next(iter(settings["aws.regions"]), "")

@@ -189,7 +189,7 @@ def _work_parts(row: GoodputRow) -> list[tuple[str, Decimal, float]]:
 
 
 def _work_text(row: GoodputRow) -> Text | None:
-    """Say how busy the work was and how near to the peak, and what its operations cost."""
+    """Say how busy the work was and how near to the peak, and the cost of its operations."""
     work = row.work
     if work.busy is None or work.of_peak is None or work.usd_per_pflop_day is None:
         return None

@@ -329,7 +329,7 @@ def _close(ports: Ports, action: Action) -> None:
 
 
 def person_of(action: Action, user: User) -> str:
-    """Return what tells a person apart in one action, "" where their e-mail address is not known."""
+    """Return a stamp that tells a person apart in one action, "" where their e-mail address is not known."""
     stamp = f"{action.id} {user.email}"
     return hashlib.sha256(stamp.encode()).hexdigest()[:16] if user.email else ""
 

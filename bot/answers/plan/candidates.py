@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -132,7 +132,7 @@ def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sug
 
 
 def _alerted(ports: Ports, reading: Reading) -> set[str]:
-    """Return the things of open alerts: of what an alert tells nothing is suggested."""
+    """Return the things of open alerts, about which nothing is suggested beside them."""
     alerts = ports.stores.alerts.load(reading.now).alerts
     return {thing for alert in alerts if alert.speaking for thing in alert.anomaly.things}
 
@@ -237,7 +237,7 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
 
 
 def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
-    """Hold the room of each quota against what node groups want and how nodes grew."""
+    """Compare the room of each quota with the wishes of node groups and the growth of nodes."""
     inventory, ages = reading.inventory, (_LOOKED, _LOOKED / 2, timedelta())
     for limit in inventory.quotas:
         fits = room(use_of(limit, inventory), inventory.types, "")
@@ -250,7 +250,7 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
             if node.labels.instance_type == name and node.market is limit.market
             if limit.labels.selects(node.labels) and (node.running or node.ended_at)
         ]
-        then, before, now = (
+        two_weeks_ago, week_ago, today = (
             sum(
                 node.launched_at <= at and (node.ended_at is None or node.ended_at > at)
                 for node in nodes
@@ -272,7 +272,8 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
                 desired = sum(x.desired for x in cluster.node_groups if name in x.instance_types)
                 planned += max(0, desired - len(members))
         place = limit.labels.region or "one region"
-        demand = capacity.Demand(limit.name, name, place, free, planned, (then, before, now))
+        counts = (two_weeks_ago, week_ago, today)
+        demand = capacity.Demand(limit.name, name, place, free, planned, counts)
         price = pricing.mean(node for node in nodes if node.running)
         if price:
             yield capacity.quota(demand, price.usd_per_hour, reading.now)
@@ -285,12 +286,12 @@ def _refused(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
         return
     frame = frame.since(since)
     priced = list(_priced(reading, pricing))
-    asked = by_key(
+    refusals_of = by_key(
         ((x.labels.instance_type, x.labels.region), x)
         for x in reading.refusals or ()
         if x.at >= since and x.labels.instance_type
     )
-    for (name, region), refusals in asked.items():
+    for (name, region), refusals in refusals_of.items():
         launches = [
             (node.labels.zone or region, node.launched_at)
             for node in reading.inventory.instances.values()
@@ -312,13 +313,13 @@ def _refused(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
 
 def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
     """Say when credits end whose balance an admin has set: AWS tells it to no program."""
-    left = credits_left(ports, reading.now)
-    if left is None:
+    balance = credits_left(ports, reading.now)
+    if balance is None:
         return
     end = _settled(reading)
     rows = ports.world.billing.tally(Window(end - _LOOKED, end), ("day",)).rows
     daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in rows}
-    burn = burn_down(daily, end.date(), left)
+    burn = burn_down(daily, end.date(), balance)
     if burn and burn.gone_on:
         paid = {day: -amount for day, amount in daily.items()}
         yield capacity.credits_end(paid, burn.gone_on, reading.now)
@@ -374,13 +375,14 @@ def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
     """Time each launch until its node's first reading of cores, and each warm pool that was kept."""
     frame, window = reading.frame("node"), Window(reading.now - _LOOKED, reading.now)
     if frame is not None:
-        read = ~np.isnan(frame.of("neuroncore_utilization_ratio"))
+        has_reading = ~np.isnan(frame.of("neuroncore_utilization_ratio"))
         starts = by_key(
-            (node.labels.cluster, (max(seen - node.launched_at, timedelta()), price))
+            (node.labels.cluster, (max(first - node.launched_at, timedelta()), price))
             for row, node, price in _priced(reading, pricing)
-            if node.launched_at in window and node.launched_at >= frame.start and read[row].any()
-            if (seen := frame.start + int(read[row].argmax()) * frame.step)
-            if seen - node.launched_at <= _START and node.labels.cluster != node.labels.job
+            if node.launched_at in window and node.launched_at >= frame.start
+            if has_reading[row].any()
+            if (first := frame.start + int(has_reading[row].argmax()) * frame.step)
+            if first - node.launched_at <= _START and node.labels.cluster != node.labels.job
         )
         for cluster, timed in starts.items():
             yield weigh.warm_pool(cluster, timed, frame.step, window)
@@ -412,6 +414,8 @@ def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestio
 def _file_systems(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
     """Hold the throughput of file systems against their use, and against nodes that starve."""
     frame, alerted = reading.frame("file_system"), _alerted(ports, reading)
+    window = Window(reading.now - _LOOKED, reading.now)
+    starved: Mapping[str, Decimal] | None = None
     for system in reading.inventory.file_systems:
         load = throughput_of(system, frame, _LOOKED / 2)
         # What nobody uses is to go, not to get less.
@@ -419,23 +423,18 @@ def _file_systems(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[
             continue
         if system.labels.resource in alerted:
             continue
-        window, region = Window(reading.now - _LOOKED, reading.now), system.labels.region
+        region = system.labels.region
         tiers = {
             tier: cents(price.usd_per_hour * HOURS_A_MONTH)
             for tier in system.tiers
             if (price := pricing.listed_storage(f"fsx:{tier}", system.storage_gib, region))
         }
         if AT_LIMIT <= load.peak_share < BEYOND:
-            rows = goodput_within(ports, reading, window, ("cluster",)).rows
-            starved = sum(
-                (
-                    row.of(GoodputClass.STARVED)
-                    for row in rows
-                    if row.key["cluster"] == system.labels.cluster
-                ),
-                Decimal(0),
-            )
-            yield storage.more_throughput(load, tiers, starved, window)
+            if starved is None:  # once for all file systems: it looks through two weeks
+                rows = goodput_within(ports, reading, window, ("cluster",)).rows
+                starved = {row.key["cluster"]: row.of(GoodputClass.STARVED) for row in rows}
+            lost = starved.get(system.labels.cluster, Decimal(0))
+            yield storage.more_throughput(load, tiers, lost, window)
         else:
             looked = Window(window.end - load.looked, window.end)
             yield storage.less_throughput(load, tiers, looked)

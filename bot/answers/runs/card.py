@@ -218,7 +218,7 @@ _GOODPUT = (
 
 
 def _worked(goodput: RunGoodput | None) -> Text | None:
-    """Say what share of a run's dollars and hours was work, and what took most of the others."""
+    """Say what share of a run's dollars and hours was work, and the class that took most of the others."""
     if goodput is None or goodput.row.goodput is None or goodput.ettr is None:
         return None
     kind, lost = goodput.row.most_lost

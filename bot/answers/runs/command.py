@@ -118,7 +118,7 @@ def runs(
 
 
 def _time(ports: Ports, at: datetime, runs: Sequence[Costed]) -> NodeTime | None:
-    """Return what nodes did since the first of the runs was seen, None where it is not known."""
+    """Return the time of nodes since the first of the runs was seen, None where it is not known."""
     if not runs:
         return None
     with suppress(TrnbotError):

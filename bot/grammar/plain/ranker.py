@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -140,16 +141,17 @@ class Ranker:
         weights = _weighted(blocks, rarity)
         scores = sum(weights.values()) * counts.unseen
         for feature, weight in weights.items():
-            seen = slice(counts.starts[places[feature]], counts.starts[places[feature] + 1])
-            scores[counts.places[seen]] += weight * _STEP * counts.gains[seen]
+            span = slice(counts.starts[places[feature]], counts.starts[places[feature] + 1])
+            scores[counts.places[span]] += weight * _STEP * counts.gains[span]
 
         # Of texts whose first command has a share of .8 or more, nine in ten mean it.
         odds = np.exp(scores - scores.max())
         shares = dict(zip(counts.commands.tolist(), (odds / odds.sum()).tolist(), strict=True))
-        nearest = max(self.learnt, key=lambda example: _alike(text, example.text), default=None)
-        if nearest and (alike := _alike(text, nearest.text)) >= _ALIKE:
+        compared = ((_alike(text, example.text), example.command) for example in self.learnt)
+        alike, likeliest = max(compared, key=itemgetter(0), default=(0.0, ""))
+        if alike >= _ALIKE:
             shares = {command: share * (1 - alike) for command, share in shares.items()}
-            shares[nearest.command] = shares.get(nearest.command, 0.0) + alike
+            shares[likeliest] = shares.get(likeliest, 0.0) + alike
         ranked = (Ranked(command, share) for command, share in shares.items())
         return sorted(ranked, key=lambda entry: (-entry.share, entry.command))
 
@@ -157,13 +159,13 @@ class Ranker:
         """Return where the features stand that are known."""
         hashes = {feature: _hashed(feature) for feature in features}
         places = np.searchsorted(self.counts.features, np.array([*hashes.values()], np.uint32))
-        known = self.counts.features[np.minimum(places, len(self.counts.features) - 1)].tolist()
+        nearest = self.counts.features[np.minimum(places, len(self.counts.features) - 1)].tolist()
         return {
             feature: place
-            for (feature, hashed), place, found in zip(
-                hashes.items(), places.tolist(), known, strict=True
+            for (feature, hashed), place, near in zip(
+                hashes.items(), places.tolist(), nearest, strict=True
             )
-            if hashed == found
+            if hashed == near
         }
 
 
@@ -227,6 +229,6 @@ def load_offers() -> Mapping[str, Sequence[str]]:
 
 @cache
 def load_counts() -> Counts:
-    """Read what was counted when the product was built."""
+    """Read the counts that were made when the product was built."""
     with (files("bot.grammar.plain") / "ranker.npz").open("rb") as file:
         return Counts(**np.load(file))

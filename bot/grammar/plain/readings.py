@@ -172,7 +172,7 @@ def read_plain(
 
 
 def choices(line: str, names: Names, now: datetime, ranker: Ranker) -> Sequence[tuple[str, str]]:
-    """Return a line for every command that the words can fill one for, with what it answers."""
+    """Return a line for every command that the words can fill one for, with its answer."""
     senses = senses_of(line, names, now)
     shares = {entry.command: entry.share for entry in ranker.rank(masked(line, senses))}
     lines = _Question(senses, names, now).offers((), shares or dict.fromkeys(load_offers(), 0.0))
