@@ -66,11 +66,13 @@ manifests: $(VENV)/helm.ready  ## render the chart anew as plain manifests
 
 lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for development, for running (with each extra, too), for building
 	$(PIP) uv
-	$(LOCK) --extra agents --extra mcp --extra oidc --extra test --extra e2e --group build pyproject.toml -o requirements-dev.lock
+	$(LOCK) --extra agents --extra dask --extra mcp --extra oidc --extra spark --extra test --extra e2e --group build pyproject.toml -o requirements-dev.lock
 	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements-dev.lock --extra agents pyproject.toml -o requirements-agents.lock
+	$(LOCK) -c requirements-dev.lock --extra dask pyproject.toml -o requirements-dask.lock
 	$(LOCK) -c requirements-dev.lock --extra mcp pyproject.toml -o requirements-mcp.lock
 	$(LOCK) -c requirements-dev.lock --extra oidc pyproject.toml -o requirements-oidc.lock
+	$(LOCK) -c requirements-dev.lock --extra spark pyproject.toml -o requirements-spark.lock
 	$(LOCK) -c requirements-dev.lock --group build -o requirements-build.lock
 	$(LOCK) -c requirements-dev.lock --group helm -o requirements-helm.lock
 

@@ -213,12 +213,24 @@ def test_the_extra_of_programs_is_locked_beside_the_bot_only_where_it_is_asked_f
 
 
 @pytest.mark.parametrize(
+    ("extra", "package"), [("dask", "distributed"), ("spark", "pyspark-client")]
+)
+def test_an_engine_s_packages_are_locked_beside_the_bot_only_where_it_is_asked_for(extra, package):
+    lock = f"requirements-{extra}.lock"
+    assert package in locked(lock) - locked("requirements.lock")
+    assert locked("requirements.lock") < locked(lock) < locked("requirements-dev.lock")
+    assert lock in IMAGE.read_text()
+
+
+@pytest.mark.parametrize(
     "lock",
     [
         "requirements.lock",
         "requirements-agents.lock",
+        "requirements-dask.lock",
         "requirements-mcp.lock",
         "requirements-oidc.lock",
+        "requirements-spark.lock",
         "requirements-build.lock",
         "requirements-dev.lock",
         "requirements-helm.lock",
