@@ -215,7 +215,7 @@ def drivers_of(
                 pair = usage[_thing(row), _Place(*(row.key[name] for name in PLACE))]
                 span, way = (pair.then, pair.now)[side], row.key["purchase"]
                 span.usd[way] += used
-                span.hours[way] += _decimal(row.hours)
+                span.hours[way] += Decimal(str(round(row.hours, 6)))
             if not all(condition.keeps(row.key) for condition in where):
                 continue
 
@@ -544,7 +544,3 @@ def _of(kind: Kind, *clusters: str) -> tuple[Filter, ...]:
         Filter("region", kind[1:]),
         Filter("cluster", clusters),
     )
-
-
-def _decimal(hours: float) -> Decimal:
-    return Decimal(str(round(hours, 6)))

@@ -26,10 +26,6 @@ WORKING = Card("Working on it …", Tone.OVER)
 Draw = Callable[[Chart], bytes]  # as PNG
 
 
-def _unknown(_: str) -> Effect:
-    return Effect.NOTHING
-
-
 @dataclass(frozen=True)
 class ChatPorts:
     """Hold the parts of the bot that every chat surface is given."""
@@ -41,7 +37,7 @@ class ChatPorts:
     keys: IdempotencyKeys
     """Keys of events that came once, whichever process took them."""
     hints: Sequence[CommandHint] = ()
-    effect: Callable[[str], Effect] = _unknown
+    effect: Callable[[str], Effect] = lambda _: Effect.NOTHING
     """Tells how far a line reaches: no surface reads a line itself."""
     outbox: Outbox | None = None
     """Lets one process answer what was pressed; without it, a press that a kill cuts off is lost."""

@@ -65,7 +65,9 @@ class _Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships n
 
     async def create(self, service_url: str, audience: str = "") -> Connector:  # noqa: ARG002
         """Return a connector."""
-        return Connector(self._client, service_url, body=_body, made=_made)
+        return Connector(
+            self._client, service_url, body=_body, made=lambda message: ResourceResponse(id=message)
+        )
 
 
 class _Verified(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder ships no types
@@ -116,10 +118,6 @@ def _outgoing(delivery: ours.Delivery) -> Activity:
         for item in attachments
     ] or None
     return activity
-
-
-def _made(message: str) -> ResourceResponse:
-    return ResourceResponse(id=message)
 
 
 def _body(activity: Activity) -> dict[str, Any]:
