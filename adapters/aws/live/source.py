@@ -33,7 +33,7 @@ from adapters.aws.live.discovery import (
     unheard,
     worth_reading,
 )
-from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import DetailPoller, MetricPoller
 from adapters.aws.live.promql import PromqlLister
@@ -225,6 +225,7 @@ class Live(PriceSource):
             *troubles,
             *self.metrics.backfill.unread(),
             *self._buffer.refused(),
+            *self.streams.late(),
             *self._problems.sentences(),
         )
 
@@ -320,7 +321,7 @@ class Live(PriceSource):
             self.calls.until = by["discover"]
             unlisted = list(self._discover(now))
             self.calls.until = by["stream"]
-            streamed = self.streams.read(now, by["stream"], self._wanted)
+            streamed = self._streamed(now, by["stream"])
             self.calls.until = by["poll"]
             new = streamed.joined(
                 self.metrics.read((seconds - self.grid.lag) // 60 * 60, by["poll"])
@@ -377,21 +378,22 @@ class Live(PriceSource):
             self.responses, self._reading.tags, self._reading.types, self._reading.history
         )
 
-    def _wanted(self, listed: Iterable[MetricSeries]) -> set[MetricSeries]:
-        """Keep the series of a stream that would be polled.
+    def _streamed(self, now: datetime, deadline: float) -> NewPoints:
+        """Read the series of the streams that would be polled.
 
-        The cores and devices of suspicious nodes.
+        The cores and devices of suspicious nodes too.
         """
         # A stream may bring regions that are not read here.
-        local = [
-            x
-            for x in listed
-            if x.region in {place.region for place in (*self._unknown, *self._places)}
-        ]
-        whole, closer = PlaceFleet.joined(map(self.fleet, self._places)), self.details.instances()
-        return worth_reading(local, whole, self._catalogue) | details_of(
-            local, closer, self._catalogue
-        )
+        regions = frozenset(place.region for place in (*self._unknown, *self._places))
+        whole = PlaceFleet.joined(map(self.fleet, self._places))
+        closer = frozenset(self.details.instances())
+
+        def wanted(listed: Iterable[MetricSeries]) -> set[MetricSeries]:
+            local = [x for x in listed if x.region in regions]
+            near = details_of(local, closer, self._catalogue)
+            return worth_reading(local, whole, self._catalogue) | near
+
+        return self.streams.read(now, deadline, wanted, (regions, whole, closer))
 
     def _identify(self) -> Iterator[Gap]:
         """Ask whose account each place is.
