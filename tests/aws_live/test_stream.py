@@ -194,12 +194,24 @@ def test_a_series_is_held_against_the_fleet_once_until_that_is_another(world, ho
         asked.append(len(list(listed)))
         return set()
 
-    for scope, wanted, hours in ((1, none, 0.25), (1, none, 0.35), (2, set, 0.45)):
+    # What was met is forgotten after a day.
+    reads = (1, none, 0.25), (1, none, 0.35), (2, set, 0.45), (2, none, 24.5)
+    for scope, wanted, hours in reads:
         (now,) = world.ticks(hours, hours)
         hose.write(now - timedelta(minutes=1))
         new = live.streams.read(now, live.streams.stopwatch() + 60, wanted, scope)
-        assert bool(new.points) == (scope == 2)
-    assert len(asked) == 1
+        assert bool(new.points) == (wanted is set)
+    assert len(asked) == 2
+
+
+def test_a_stream_in_another_form_is_said_with_the_remedy(world, hose):
+    live = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
+    (now,) = world.ticks(0.25, 0.25)
+    key = hose.write(now - timedelta(minutes=1))
+    # OpenTelemetry's: the length of a message, then the message.
+    world.standin.objects[key] = b"\x8a\x01\x0a\x87\x01\x0a\x12", now - timedelta(minutes=1)
+    live.read(now)
+    assert "choose JSON as the output format of the stream" in " ".join(live.problems())
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ FIRST = timedelta(hours=1)
 """How much of a stream is read at a start; older history comes by GetMetricData at five minutes."""
 _LATE_SECONDS = 900
 """What a stream brings is at most so old when it is written."""
+_OTHER_FORM = "neither JSON nor Parquet; choose JSON as the output format of the stream; skipped."
 _TRIES = 3
 """An object that cannot be read whole is fetched so often."""
 _RELEARNED = timedelta(days=1)
@@ -263,8 +264,11 @@ class Streams:
             path, name = Path(folder) / "object", item.key.rpartition("/")[2]
             broken = "An object of the metric stream broke off while it was read"
             self.calls.download(lister.place, lister.bucket, item.key, path, broken, optional=0)
-            if form_of(path) is MetricForm.PARQUET:
+            form = form_of(path)
+            if form is MetricForm.PARQUET:
                 read_parquet([(path, name)], gatherer, problems)
-            else:
+            elif form is MetricForm.LINES:
                 read_jsonl(path, name, gatherer, problems)
+            else:
+                problems.add(name, _OTHER_FORM)
         return gatherer, problems
