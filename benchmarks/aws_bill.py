@@ -1,7 +1,8 @@
-"""Print the cost of polling a fleet's metrics, from the requests that the live source really makes.
+"""Print the cost of a fleet's metrics, from the requests that the live source really makes.
 
 `python -m benchmarks.aws_bill [NODES]`: 16 node series each, one hour of ticks planned, compared
-with polling every minute at the same one-minute resolution.
+with polling every minute at the same one-minute resolution, and with a metric stream. Of more than
+2,000 nodes the requests of 2,000 are counted and multiplied.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 
@@ -65,21 +67,42 @@ def month_of(series: list[MetricSeries], every_minutes: int) -> tuple[int, int, 
     return asked, calls * HOURS_A_MONTH, usd, seconds
 
 
+MOST_PLANNED = 2_000
+STREAMED = (SERIES_A_NODE, 30, 30 + 7 * 64)
+"""Series a node of a stream: those that are read, some more, all of 64 cores by seven names."""
+LINE_BYTES = 360
+"""Of a point as a line of a stream (`benchmarks.stream`)."""
+
+
+def streamed_usd(series: int) -> Decimal:
+    """Return USD a month of a metric stream that brings so many series a minute, to S3."""
+    updates = series * 60 * HOURS_A_MONTH
+    gigabytes = Decimal(updates) * LINE_BYTES / 10**9
+    return price_of("cloudwatch", "metric_stream", updates) + price_of(
+        "firehose", "put_record_batch", round(gigabytes)
+    )
+
+
 def main() -> None:
     """Print the comparison."""
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    series = fleet(nodes)
+    planned = min(nodes, MOST_PLANNED)
+    series, times = fleet(planned), Fraction(nodes, planned)
     print(
         f"{nodes} nodes x {SERIES_A_NODE} series, one-minute points, a month of {HOURS_A_MONTH} hours"
     )
     month: dict[int, int] = {}
     for every in (1, 5):
-        month[every], calls, usd, seconds = month_of(series, every)
+        asked, calls, _, seconds = month_of(series, every)
+        month[every] = round(asked * times)
+        usd = price_of("cloudwatch", "get_metric_data", month[every])
         print(
-            f"every {every} min: {month[every]:>15,} metrics requested, {calls:>11,} calls, ${usd:>9,.0f};"
-            f" {seconds:.2f} s to plan a tick"
+            f"every {every} min: {month[every]:>15,} metrics requested, {round(calls * times):>11,} calls,"
+            f" ${usd:>9,.0f}; {seconds:.2f} s to plan a tick of {planned}"
         )
     print(f"{month[1] / month[5]:.2f} times fewer")
+    for each in STREAMED:
+        print(f"a metric stream of {each:>3} series a node: ${streamed_usd(nodes * each):>11,.0f}")
 
 
 if __name__ == "__main__":

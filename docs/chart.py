@@ -59,7 +59,11 @@ def values_schema() -> str:
         networkPolicy=_part(enabled=_SWITCH, **{"from": _OBJECTS}, egress=_OBJECTS),
         podDisruptionBudget=_part(maxUnavailable={"type": ["integer", "string"]}),
         monitoring=_part(
-            serviceMonitor=_SWITCH, prometheusRule=_SWITCH, dashboard=_SWITCH, labels=_TEXTS
+            serviceMonitor=_SWITCH,
+            prometheusRule=_SWITCH,
+            recordingRules=_SWITCH,
+            dashboard=_SWITCH,
+            labels=_TEXTS,
         ),
         resources=_ANY,
         nodeSelector=_TEXTS,

@@ -54,7 +54,7 @@ def pages() -> Mapping[str, str]:
 
 
 def stack_files() -> Mapping[str, str]:
-    """Return the files for AWS that name what the code asks for: permissions, columns."""
+    """Return the files that name what the code asks for: permissions, columns, recorded series."""
     bot, member, module = (
         f"deploy/{name}"
         for name in (
@@ -70,6 +70,8 @@ def stack_files() -> Mapping[str, str]:
         bot: stacks.with_columns(stacks.with_permissions(made[bot], stacks.BOT), "- {}"),
         member: stacks.with_permissions(made[member], stacks.MEMBER),
         module: stacks.with_columns(made[module], '"{}",'),
+        "deploy/prometheus/rules.yaml": stacks.recording_rules(),
+        "deploy/helm/trnbot/files/recording.yaml": stacks.recording_rules(),
     }
 
 

@@ -1,4 +1,7 @@
-"""Write what the stacks for AWS share with the code: the permissions, and the columns of the bill."""
+"""Write what deployments share with the code.
+
+The permissions and the columns of the bill in the stacks for AWS, the rules of Prometheus.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import yaml
 
 from adapters.aws.api.operations import statements
+from adapters.aws.metrics.promql import RECORDED_SECONDS, node_queries
 from adapters.billing.exports import CUR_NAMES
 
 _BESIDE = (
@@ -100,6 +104,19 @@ def _with_part(text: str, part: str, lines: Iterable[str]) -> str:
     _, _, after = rest.partition(end)
     inset = " " * (len(before) - before.rfind("\n") - 1)
     return before + f"\n{inset}".join([mark, *lines, end]) + after
+
+
+_RULES = """\
+# Recording rules: what trnbot asks of each node, kept as one series a node in place of one a core.
+# Made by `make docs` from adapters/aws/metrics/promql.csv, do not edit.
+"""
+
+
+def recording_rules() -> str:
+    """Return the rules file by which a Prometheus server keeps what is asked of it about nodes."""
+    rules = [{"record": name, "expr": query.rule()} for name, query in node_queries().items()]
+    group = {"name": "trnbot-nodes", "interval": f"{RECORDED_SECONDS}s", "rules": rules}
+    return _RULES + yaml.dump({"groups": [group]}, Dumper=_Plain, sort_keys=False, width=1000)
 
 
 class _Plain(yaml.SafeDumper):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -160,6 +160,8 @@ class _Evaluation:
             inner = self._either()
             self._take(")")
             return inner
+        if self._peek() == "{":
+            return self._selected("")
         name = self._take()
         following = self._peek()
         if following == "by":
@@ -211,9 +213,13 @@ class _Evaluation:
         if self._peek() == "offset":
             self._take()
             offset = float(self._take())
-        return {frozenset(x.labels.items()): self._newest(x, offset) for x in chosen}
+        named = {x.name: {} if name else {"__name__": x.name} for x in chosen}
+        return {
+            frozenset((named[x.name] | {**x.labels}).items()): self._newest(x, offset)
+            for x in chosen
+        }
 
-    def _matching(self, name: str) -> Iterable[Sampled]:
+    def _matching(self, name: str) -> list[Sampled]:
         matchers: list[tuple[str, str, str]] = []
         if self._peek() == "{":
             self._take()
@@ -230,8 +236,11 @@ class _Evaluation:
             self._take("}")
         return [
             x
-            for x in self.store.by_name[name]
-            if all(_matches(x.labels.get(k, ""), how, v) for k, how, v in matchers)
+            for x in (self.store.by_name[name] if name else self.store.series)
+            if all(
+                _matches(x.labels.get(k, x.name if k == "__name__" else ""), how, v)
+                for k, how, v in matchers
+            )
         ]
 
     def _newest(self, one: Sampled, offset: float) -> np.ndarray:

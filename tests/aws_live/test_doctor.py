@@ -79,6 +79,25 @@ def test_a_prometheus_server_is_said_by_its_address(world):
     assert f"Prometheus at {server.url} (PromQL): 3 nodes, read" in check.found
 
 
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [(0, "they tell of 0 of 3 nodes"), (2, "they tell of 2 of 3 nodes"), (3, "they tell of 3 of")],
+)
+def test_recording_rules_are_said_with_the_points_that_they_spare(world, recorded, told):
+    world.standin.publish("prometheus")
+    next(world.ticks(2, 2))
+    store = world.standin.store("prometheus", "us-west-2")
+    probes = [x for x in store.series if x.name == "neuron_hardware_info"][:recorded]
+    store.series += [replace(x, name="trnbot:neuroncore_utilization_ratio:avg") for x in probes]
+    server = PrometheusServer(f"{world.endpoint}/prometheus")
+    check = found(world.live(server=server), "recording rules for us-west-2")
+    assert check.ok
+    assert told in check.found
+    assert "270 points a tick, 1,245 without them" in check.found
+    assert ("install deploy/prometheus/rules.yaml" in check.found) == (recorded < 3)
+    assert ("TRNBOT_METRICS_LAG=2m" in check.found) == (recorded == 3)
+
+
 def test_a_store_that_refuses_is_said_and_costs_the_classic_one_nothing(world):
     world.standin.faults.denied = {"cloudwatch:GetLabels"}
     next(world.ticks(2, 2))

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from adapters.aws.api.calls import DatapointPace, limit_of
-from adapters.aws.api.operations import Place
+from adapters.aws.api.operations import Place, price_of
 from adapters.aws.live.frame_buffer import PastGrids
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.metrics.points import Points
-from benchmarks.aws_bill import fleet
+from benchmarks.aws_bill import HOURS_A_MONTH, fleet, streamed_usd
 
 HOME = Place("us-west-2", account="111122223333")
 NOON = 1_795_176_000
@@ -101,3 +101,11 @@ def test_a_call_whose_turn_comes_after_the_tick_is_not_made():
     pace = DatapointPace(lambda: 0.0, lambda _: None)
     assert pace.wait(HOME, 300_000, DAY, 1.0)
     assert not pace.wait(HOME, 1, DAY, 1.0)
+
+
+def test_a_stream_pays_for_ticks_under_three_minutes_alone():
+    polled = {
+        minutes: price_of("cloudwatch", "get_metric_data", 60 // minutes * HOURS_A_MONTH)
+        for minutes in (1, 3, 4, 5)
+    }
+    assert polled[4] < streamed_usd(1_000) / 1_000 < polled[3]

@@ -138,6 +138,101 @@ def test_a_late_object_is_read(world, tiny, hose):
     assert differences(reading, recorded.read(now)) == []
 
 
+def test_an_object_that_comes_twice_counts_once(world, tiny, hose):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    for now, reading in watch(world, hose, live, 0.25, 0.6):
+        newest = max(world.standin.objects)
+        world.standin.objects[f"{newest}-again"] = world.standin.objects[newest]
+        assert differences(reading, recorded.read(now)) == []
+    assert live.problems() == ()
+
+
+def test_points_in_any_order_are_placed_in_their_minutes(world, tiny, hose):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    *_, (now, _) = watch(world, hose, live, 0.25, 0.5)
+    # Half of the lines of each later object come in the next one, the newest first.
+    held = []
+    for now in world.ticks(0.6, 1):
+        key = hose.write(now - timedelta(minutes=1))
+        body, at = world.standin.objects[key]
+        lines = body.splitlines(keepends=True)[::-1]
+        world.standin.objects[key] = b"".join(held + lines[::2]), at
+        held = lines[1::2]
+        live.read(now)
+    now = world.now = now + timedelta(minutes=2)
+    world.standin.objects[f"{key}-rest"] = b"".join(held), now
+    (later,) = world.ticks(1.1, 1.1)
+    hose.write(later - timedelta(minutes=1))
+    assert differences(live.read(later), recorded.read(later)) == []
+    assert live.problems() == ()
+
+
+def test_points_that_come_when_their_steps_are_settled_are_counted_and_said(world, tiny, hose):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    *_, _ = watch(world, hose, live, 0.25, 0.5)
+    old = min(world.standin.objects)
+    body = b"".join(
+        line.replace(b'"max": ', b'"max": 9')
+        for line in world.standin.objects[old][0].splitlines(keepends=True)
+    )
+    *_, _ = watch(world, hose, live, 0.6, 1.6)
+    world.standin.objects[f"{max(world.standin.objects)}-late"] = body, world.now
+    *_, (now, reading) = watch(world, hose, live, 1.7, 1.7)
+    assert differences(reading, recorded.read(now)) == []
+    (sentence,) = live.problems()
+    assert sentence.endswith(
+        "over an hour late since the start: they fill only steps of which nothing else told."
+    )
+    assert int(sentence.split()[0].replace(",", "")) > 100
+
+
+def test_a_series_is_held_against_the_fleet_once_until_that_is_another(world, hose):
+    live = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
+    asked = []
+
+    def none(listed):
+        asked.append(len(list(listed)))
+        return set()
+
+    # What was met is forgotten after a day.
+    reads = (1, none, 0.25), (1, none, 0.35), (2, set, 0.45), (2, none, 24.5)
+    for scope, wanted, hours in reads:
+        (now,) = world.ticks(hours, hours)
+        hose.write(now - timedelta(minutes=1))
+        new = live.streams.read(now, live.streams.stopwatch() + 60, wanted, scope)
+        assert bool(new.points) == (wanted is set)
+    assert len(asked) == 2
+
+
+def test_a_stream_in_another_form_is_said_with_the_remedy(world, hose):
+    live = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
+    (now,) = world.ticks(0.25, 0.25)
+    key = hose.write(now - timedelta(minutes=1))
+    # OpenTelemetry's: the length of a message, then the message.
+    world.standin.objects[key] = b"\x8a\x01\x0a\x87\x01\x0a\x12", now - timedelta(minutes=1)
+    live.read(now)
+    assert "choose JSON as the output format of the stream" in " ".join(live.problems())
+
+
+@pytest.mark.parametrize(
+    ("hose", "told"),
+    [(("gzip",), "mid-line"), (("parquet",), "not Parquet that can be read")],
+    indirect=["hose"],
+)
+def test_a_truncated_object_is_told_and_read_when_it_is_whole(world, tiny, hose, told):
+    live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
+    *_, _ = watch(world, hose, live, 0.25, 0.5)
+    key = hose.write(world.now + timedelta(minutes=4))
+    body, at = world.standin.objects[key]
+    world.standin.objects[key] = body[: len(body) // 2], at
+    (now,) = world.ticks(0.6, 0.6)
+    live.read(now)
+    assert any(key.rpartition("/")[2] in x and told in x for x in live.problems())
+    world.standin.objects[key] = body, at
+    *_, (now, reading) = watch(world, hose, live, 0.7, 0.7)
+    assert differences(reading, recorded.read(now)) == []
+
+
 def test_a_broken_object_gives_its_sound_part_and_is_told_once(world, tiny, hose):
     live = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
     *_, _ = watch(world, hose, live, 0.25, 0.5)

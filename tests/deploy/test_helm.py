@@ -44,7 +44,7 @@ EVERYTHING = {
     "podLabels": {"c": "d"},
 }
 SEVERAL = PLAIN["postgresql"]
-OPERATORS = {"monitoring": {"serviceMonitor": True, "prometheusRule": True}}
+OPERATORS = {"monitoring": {"serviceMonitor": True, "prometheusRule": True, "recordingRules": True}}
 
 
 def test_the_chart_is_linted():
@@ -134,6 +134,8 @@ def test_prometheus_shows_the_console_s_token():
     assert endpoint["authorization"]["credentials"] == {"name": "trnbot", "key": "TRNBOT_WEB_TOKEN"}
     rules = yaml.safe_load((CHART / "files/rules.yaml").read_text())
     assert found["PrometheusRule trnbot"]["spec"] == rules
+    recording = yaml.safe_load((ROOT / "deploy/prometheus/rules.yaml").read_text())
+    assert found["PrometheusRule trnbot-recording"]["spec"] == recording
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from botocore.config import Config
 from adapters.aws.api.operations import Place, declared_as, statement
 from adapters.aws.api.outcomes import FAILURES, CallState, Standing, credentials_remedy
 from adapters.aws.live.discovery import CLASSIC, heard, worth_reading
-from adapters.aws.live.promql import fetch, unqueried
+from adapters.aws.live.promql import fetch, recorded, unqueried
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.metrics.points import labels_of
+from adapters.aws.metrics.promql import RECORDED_SECONDS, Aggregate, record_of
 from bot.errors import Unavailable
 from bot.model.fleet import is_neuron
 from bot.model.frame import MetricsSurface, OwnNames
@@ -176,6 +177,9 @@ def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
         surfaces_of = surfaces(live, place)
         if own:
             yield _own(live, place, own, now)
+        queried = surfaces_of[1]
+        if live.calls.server.url and queried.nodes and queried.remark == "read":
+            yield _rules(live, place, queried.nodes)
     except Unavailable as error:
         yield Check(name, False, f"{count}; {error}")
         return
@@ -187,6 +191,23 @@ def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
         yield Check(name, False, sentence)
     else:
         yield Check(name, False, sentence, _IN_EKS if live.resources.in_eks(place) else _PLAIN)
+
+
+def _rules(live: Live, place: Place, nodes: int) -> Check:
+    """Say how many nodes recording rules tell of, and the points that they spare or would spare."""
+    probe = record_of("neuroncore_utilization_ratio", Aggregate.MEAN)
+    told = round(recorded(live.calls, place).get(probe, 0))
+    by_series, by_rules = live.lister.promql.points_a_minute(place, nodes)
+    minutes, times = live.grid.step / 60, by_series / by_rules
+    points = f"{by_rules * minutes:,.0f} points a tick, {by_series * minutes:,.0f} without them"
+    coverage = f"they tell of {told} of {counted(nodes, 'node')}"
+    found = f"{coverage}; {points} ({times:.0f} times as many)"
+    if told < nodes:
+        found += "; install deploy/prometheus/rules.yaml where the nodes are scraped"
+    elif live.grid.lag < 2 * RECORDED_SECONDS:
+        # The last minute's may still be in the making: it is asked for by series.
+        found += "; TRNBOT_METRICS_LAG=2m lets the newest minute come by them too"
+    return Check(f"recording rules for {place}", True, found)
 
 
 def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:

@@ -134,7 +134,8 @@ KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "devi
 Cores = Callable[[Sequence[SeriesBatch]], Mapping[str, int]]
 _HEAD = 13
 """Points of a series from which its rhythm is inferred."""
-_ANEW_SECONDS = 3600
+ANEW_SECONDS = 3600
+"""Bins so new are built again from their points: a point that comes later fills holes alone."""
 _UNSETTLED_SECONDS = 6 * 3600
 """How long a part may stay unread before what is older only fills holes."""
 MARGIN_SECONDS = 1800
@@ -200,7 +201,7 @@ class FrameBuffer:
 
     def _absorb(self, read: NewPoints, end: int, cores: Cores, past: Sequence[PastGrids]) -> None:
         horizon = min(
-            end - max(2, _ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1
+            end - max(2, ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1
         )
         # Never back behind the last one: points from before are no longer at hand, and what a new
         # series says of then fills.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,14 +28,17 @@ from adapters.aws.metrics.promql import (
     COARSE_SECONDS,
     KEYS,
     NAMESPACE,
+    RECORDS,
     Aggregate,
     Naming,
     Query,
     SampleCounts,
     aggregates,
     naming,
+    node_queries,
     one_of,
     present,
+    record_of,
 )
 from bot.errors import Unavailable
 from bot.model.frame import Doubles
@@ -94,8 +97,14 @@ class PromqlLister:
         """
         if not instances:
             return set()
-        if call_price(self.calls.server.service, "query_range"):
-            self._count(place, instances)
+        if self.calls.server.url:
+            self.book.recorded[place] = recorded(self.calls, place)
+        seconds = self.calls.clock().timestamp()
+        counted_ago = seconds - self._counted_at.get(place, 0.0)
+        priced = call_price(self.calls.server.service, "query_range")
+        if priced and counted_ago >= _COUNTED_EVERY.total_seconds():
+            self.book.samples[place] = self._count(place, len(instances))
+            self._counted_at[place] = seconds
         return self._series_of(place, filter(self.naming.tells, _WHOLE_KINDS), instances)
 
     def reads(self, place: Place, instance: str) -> bool:
@@ -160,22 +169,34 @@ class PromqlLister:
                 pairs = tuple((name, dimensions[name]) for name in names)
                 yield MetricSeries(NAMESPACE, metric, names, pairs, *where)
 
-    def _count(self, place: Place, instances: Collection[str]) -> None:
+    def points_a_minute(self, place: Place, nodes: int) -> tuple[float, float]:
+        """Return the samples behind a minute of some nodes, by their series and by recording rules.
+
+        Raise `Unavailable`.
+        """
+        counted, queries = self._count(place, nodes), node_queries()
+        each = dict.fromkeys(queries, float(nodes))
+        of_rules = sum(replace(x, record=name).samples(each, 60.0) for name, x in queries.items())
+        of_series = sum(x.samples(counted.series, counted.spacing) for x in queries.values())
+        return of_series, of_rules
+
+    def _count(self, place: Place, nodes: int) -> SampleCounts:
         """Count the series behind each selector and how often they are scraped.
 
-        What a query costs follows from it.
+        The price of a query follows from it.
         """
-        seconds = self.calls.clock().timestamp()
-        if seconds - self._counted_at.get(place, 0.0) < _COUNTED_EVERY.total_seconds():
-            return
         probe, expressions = self.naming.probe.selectors()[0], self.naming.expressions.values()
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
         selectors = sorted({x for expression in expressions for x in expression.selectors()})
         series = {x: _number(self.calls, place, f"count({x})") for x in selectors}
-        self.book.samples[place] = SampleCounts(
-            series, 300 / often if often else 60.0, len(instances)
-        )
-        self._counted_at[place] = seconds
+        series |= self.book.recorded.get(place, {})
+        return SampleCounts(series, 300 / often if often else 60.0, nodes)
+
+
+def recorded(calls: Calls, place: Place) -> Mapping[str, float]:
+    """Return how many nodes each recorded series tells of now; raise `Unavailable`."""
+    found = _now(calls, place, f'count by (__name__) ({{__name__=~"{RECORDS}.+"}})')
+    return {str(x["metric"]["__name__"]): float(x["value"][1]) for x in found}
 
 
 def _number(calls: Calls, place: Place, text: str) -> float:
@@ -231,23 +252,35 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
     dimension = "FullPodName" if kind == "pod" else "InstanceId"
     by = [label for name in KEYS[kind] for label in names.labels[name]]
     dimensions = {n: dict(book.series[n].dimensions) for n in request.numbers}
-    where = one_of(names.labels[dimension][0], {x[dimension] for x in dimensions.values()})
+    keys = {n: tuple(each[name] for name in KEYS[kind]) for n, each in dimensions.items()}
 
     # Each statistic of each thing by the begin of its period, in the bot's unit.
     columns: dict[str, _Values] = {}
     for statistic, aggregate in aggregates(targets).items():
         column = columns[statistic] = defaultdict(dict)
         scale = 1.0 if aggregate is Aggregate.COUNT else expression.scale
-        query = Query(expression, aggregate, by, where, request.period)
-        for result in _results(calls, book, request, query):
-            key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
-            for time, value in result["values"]:
-                column[key][round(float(time)) - query.period] = float(value) * scale
+        record = record_of(first.metric, aggregate)
+        is_recorded = kind == "node" and record in book.recorded.get(request.place, ())
+
+        # A node or a time that recording rules do not tell of is asked for by its series.
+        for source in (record, "") if is_recorded else ("",):
+            begins = {n: _first_missing(column[keys[n]], request) for n in request.numbers}
+            lacking = tuple(n for n, begin in begins.items() if begin < request.end)
+            if not lacking:
+                break
+            where = one_of(names.labels[dimension][0], {dimensions[n][dimension] for n in lacking})
+            query = Query(expression, aggregate, by, where, request.period, source)
+            asked = replace(request, numbers=lacking, start=min(begins.values()))
+            for result in _results(calls, book, asked, query):
+                key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
+                for time, value in result["values"]:
+                    begin = round(float(time) - query.delay) - query.period
+                    column[key].setdefault(begin, float(value) * scale)
 
     # The values of a series stand at the times that every statistic has.
     answers = []
     for number in request.numbers:
-        key = tuple(dimensions[number][name] for name in KEYS[kind])
+        key = keys[number]
         column_of = {statistic: column.get(key, {}) for statistic, column in columns.items()}
         times = sorted(set.intersection(*(set(values) for values in column_of.values())))
         sets: dict[str, Doubles] = {
@@ -256,6 +289,12 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
         }
         answers.append(SeriesValues(number, np.array(times, dtype=np.int64), sets, whole=True))
     return answers
+
+
+def _first_missing(known: Mapping[int, float], request: MetricRequest) -> int:
+    """Return the begin of the first period that has no value, the request's end where all have."""
+    begins = range(request.start, request.end - request.period + 1, request.period)
+    return next((begin for begin in begins if begin not in known), request.end)
 
 
 def _results(
@@ -270,7 +309,8 @@ def _results(
         steps = (min(start + MOST_SECONDS, request.end) - start) // period
         if not steps:
             continue
-        times = {"start": start + period, "end": start + steps * period, "step": period}
+        first, last = (start + n * period + query.delay for n in (1, steps))
+        times: dict[str, Any] = {"start": first, "end": last, "step": period}
         answer = calls.call(place, service, "query_range", units=0, query=query.text(), **times)
         results = _whole(answer["data"]["result"], place)
 

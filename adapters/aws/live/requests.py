@@ -102,6 +102,8 @@ class SeriesBook:
     catalogue: Catalogue = field(default_factory=standard)
     samples: dict[Place, SampleCounts] = field(default_factory=dict)
     """What queries by PromQL about each place look at."""
+    recorded: dict[Place, Mapping[str, float]] = field(default_factory=dict)
+    """How many nodes each recorded series of a place's server tells of."""
     numbers: dict[MetricSeries, int] = field(default_factory=dict)
     """The place of each series among them."""
 

@@ -33,7 +33,7 @@ from adapters.aws.live.discovery import (
     unheard,
     worth_reading,
 )
-from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import DetailPoller, MetricPoller
 from adapters.aws.live.promql import PromqlLister
@@ -120,7 +120,7 @@ class Live(PriceSource):
 
     def __init__(self, config: LiveConfig) -> None:
         reading, timing, catalogue = config.reading, config.timing, config.reading.catalogue()
-        self._reading, self._timing, self._grid, self._catalogue = (
+        self._reading, self._timing, self.grid, self._catalogue = (
             reading,
             timing,
             reading.grid,
@@ -159,7 +159,7 @@ class Live(PriceSource):
         self.metrics = MetricPoller(
             calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause
         )
-        self._buffer = FrameBuffer(self._grid, history, self.metrics.book.series, catalogue)
+        self._buffer = FrameBuffer(self.grid, history, self.metrics.book.series, catalogue)
         self.cache = GridCache(
             self._buffer, self.metrics, self._problems, config.journal and config.journal / "grids"
         )
@@ -176,7 +176,7 @@ class Live(PriceSource):
         return self._last.read(now, self._read)
 
     def _read(self, now: datetime) -> Reading:
-        end = int(now.timestamp()) // self._grid.step
+        end = int(now.timestamp()) // self.grid.step
         if self._tick_result is None or end > self._tick_result.end:
             self._tick_result = self._tick(now, end)
         tick = self._tick_result
@@ -192,7 +192,7 @@ class Live(PriceSource):
             now,
             frames,
             inventory,
-            self._buffer.runs.at(end * self._grid.step),
+            self._buffer.runs.at(end * self.grid.step),
             tick.gaps,
             unread=tick.unread,
             marks=self.logs.book.at(now, self._reading.history),
@@ -225,6 +225,7 @@ class Live(PriceSource):
             *troubles,
             *self.metrics.backfill.unread(),
             *self._buffer.refused(),
+            *self.streams.late(),
             *self._problems.sentences(),
         )
 
@@ -279,7 +280,7 @@ class Live(PriceSource):
             # Points of the last minutes are not out yet: from there on, so that the first step is
             # whole.
             self.details.watch(
-                [(of[x], x) for x in instances if x in of], now - timedelta(seconds=self._grid.lag)
+                [(of[x], x) for x in instances if x in of], now - timedelta(seconds=self.grid.lag)
             )
 
     def receive(self, now: datetime) -> None:
@@ -320,10 +321,10 @@ class Live(PriceSource):
             self.calls.until = by["discover"]
             unlisted = list(self._discover(now))
             self.calls.until = by["stream"]
-            streamed = self.streams.read(now, by["stream"], self._wanted)
+            streamed = self._streamed(now, by["stream"])
             self.calls.until = by["poll"]
             new = streamed.joined(
-                self.metrics.read((seconds - self._grid.lag) // 60 * 60, by["poll"])
+                self.metrics.read((seconds - self.grid.lag) // 60 * 60, by["poll"])
             )
             snapshots = self._account.surround(self._places, now, by["poll"], self._snapshots)
             self.calls.until = by["logs"]
@@ -361,7 +362,7 @@ class Live(PriceSource):
 
     def _by(self, share: float) -> float:
         """Return when, by the stopwatch, so much of an interval is over."""
-        return self._timing.stopwatch() + share * self._grid.step / self._timing.haste
+        return self._timing.stopwatch() + share * self.grid.step / self._timing.haste
 
     def _within(self, share: float, ask: Callable[[], None]) -> None:
         """Ask AWS for so much of an interval at most."""
@@ -377,21 +378,22 @@ class Live(PriceSource):
             self.responses, self._reading.tags, self._reading.types, self._reading.history
         )
 
-    def _wanted(self, listed: Iterable[MetricSeries]) -> set[MetricSeries]:
-        """Keep the series of a stream that would be polled.
+    def _streamed(self, now: datetime, deadline: float) -> NewPoints:
+        """Read the series of the streams that would be polled.
 
-        The cores and devices of suspicious nodes.
+        The cores and devices of suspicious nodes too.
         """
         # A stream may bring regions that are not read here.
-        local = [
-            x
-            for x in listed
-            if x.region in {place.region for place in (*self._unknown, *self._places)}
-        ]
-        whole, closer = PlaceFleet.joined(map(self.fleet, self._places)), self.details.instances()
-        return worth_reading(local, whole, self._catalogue) | details_of(
-            local, closer, self._catalogue
-        )
+        regions = frozenset(place.region for place in (*self._unknown, *self._places))
+        whole = PlaceFleet.joined(map(self.fleet, self._places))
+        closer = frozenset(self.details.instances())
+
+        def wanted(listed: Iterable[MetricSeries]) -> set[MetricSeries]:
+            local = [x for x in listed if x.region in regions]
+            near = details_of(local, closer, self._catalogue)
+            return worth_reading(local, whole, self._catalogue) | near
+
+        return self.streams.read(now, deadline, wanted, (regions, whole, closer))
 
     def _identify(self) -> Iterator[Gap]:
         """Ask whose account each place is.

@@ -17,11 +17,11 @@ import numpy as np
 from adapters.aws.api.calls import Calls, bucket_and_prefix, in_time
 from adapters.aws.api.operations import Place
 from adapters.aws.files import MetricForm, Problems, form_of
-from adapters.aws.live.frame_buffer import NewPoints
+from adapters.aws.live.frame_buffer import ANEW_SECONDS, NewPoints
 from adapters.aws.live.requests import SeriesBook
 from adapters.aws.metrics.lines import read_jsonl
 from adapters.aws.metrics.parquet import read_parquet
-from adapters.aws.metrics.points import Gatherer, MetricSeries, Points
+from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points
 from bot.errors import Unavailable
 from bot.model.reading import Gap
 
@@ -113,8 +113,12 @@ FIRST = timedelta(hours=1)
 """How much of a stream is read at a start; older history comes by GetMetricData at five minutes."""
 _LATE_SECONDS = 900
 """What a stream brings is at most so old when it is written."""
+_OTHER_FORM = "neither JSON nor Parquet; choose JSON as the output format of the stream; skipped."
 _TRIES = 3
 """An object that cannot be read whole is fetched so often."""
+_RELEARNED = timedelta(days=1)
+"""How long the series of a stream are remembered."""
+_UNWANTED, _UNDECIDED = -1, -2
 StreamFilter = Callable[[Iterable[MetricSeries]], set[MetricSeries]]
 _StreamFamily = tuple[str, str, str, str]
 """Namespace, metric, region and account."""
@@ -131,10 +135,17 @@ class Streams:
     stopwatch: Callable[[], float]
     folder: Path | None = None
     """Where objects are put while they are read; the system's own place where nothing is kept."""
+    _met: Gatherer = field(default_factory=Gatherer)
+    """Numbers every series that was met lately, wanted or not."""
+    _numbers: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """The book's number of each of these, or `_UNWANTED`, or `_UNDECIDED`."""
+    _since: datetime | None = None
+    _scope: object = None
     _brings: set[_StreamFamily] = field(default_factory=set)
     _tried: Counter[str] = field(default_factory=Counter)
     _listed: bool = False
     _settled: int = 0
+    _late: int = 0
 
     def brings(self, series: MetricSeries) -> bool:
         """Return whether a stream brings the metric of a series.
@@ -148,13 +159,22 @@ class Streams:
             or (series.namespace, series.metric, series.region, series.account) in self._brings
         )
 
-    def read(self, now: datetime, deadline: float, wanted: StreamFilter) -> NewPoints:
+    def read(
+        self, now: datetime, deadline: float, wanted: StreamFilter, scope: object = None
+    ) -> NewPoints:
         """Return the points of new objects, the newest first, as far as the time reaches.
 
-        The next tick reads the rest.
+        The next tick reads the rest. A series is held against `wanted` once, until `scope` is
+        another.
         """
+        if self._since is None or now - self._since >= _RELEARNED:
+            # Most pods of a day do not come again.
+            self._since, self._met = now, Gatherer(catalogue=self.book.catalogue)
+            self._numbers = np.empty(0, dtype=np.int64)
+        if scope != self._scope:
+            self._numbers[:], self._scope = _UNDECIDED, scope
         new = NewPoints(settled=self._settled or int((now - FIRST).timestamp()))
-        unread = 0
+        unread, settled = 0, min(self._settled, int(now.timestamp()) - ANEW_SECONDS)
         for lister in self.listers:
             try:
                 fresh = lister.fresh(now)
@@ -167,6 +187,7 @@ class Streams:
                     unread += 1
                     continue
                 points = self._numbered(parsed[0], wanted)
+                self._late += int((points.seconds < settled).sum())
                 if len(points.series):
                     new.points.append(points)
                 # A broken object gives its sound part, and is tried again.
@@ -190,6 +211,13 @@ class Streams:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
         return new
 
+    def late(self) -> tuple[str, ...]:
+        """Return a sentence on the points that came when their steps were settled, none for none."""
+        if not self._late:
+            return ()
+        came = f"{self._late:,} points of the metric stream came over an hour late since the start"
+        return (f"{came}: they fill only steps of which nothing else told.",)
+
     def examined(self, now: datetime) -> Iterator[tuple[str, bool, str]]:
         """Yield for each stream whether it has objects of the last hour, and the newest's age."""
         for lister in self.listers:
@@ -207,15 +235,20 @@ class Streams:
 
     def _numbered(self, gatherer: Gatherer, wanted: StreamFilter) -> Points:
         """Return the points of wanted series under the book's numbers."""
-        self._brings |= {(x.namespace, x.metric, x.region, x.account) for x in gatherer.numbers}
+        points, numbers = Points.joined(gatherer.parts), self._numbers
+        if len(points.series) and (most := int(points.series.max())) >= len(numbers):
+            room = np.full(2 * (most + 1) - len(numbers), _UNDECIDED, dtype=np.int64)
+            numbers = self._numbers = np.concatenate([numbers, room])
 
         # A stream brings all that an account has, and most of it means nothing here.
-        keep = wanted(gatherer.numbers)
-        points = Points.joined(gatherer.parts)
-        self.book.enter(keep, int(points.seconds.min()) if len(points.seconds) else 0)
-        numbers = np.full(len(gatherer.numbers) + 1, -1, dtype=np.int64)
-        for series in keep:
-            numbers[gatherer.numbers[series]] = self.book.numbers[series]
+        places = np.unique(points.series[numbers[points.series] == _UNDECIDED])
+        if len(places):
+            every, known = list(gatherer.numbers), self.book.numbers
+            met = [every[place] for place in places.tolist()]
+            self._brings |= {(x.namespace, x.metric, x.region, x.account) for x in met}
+            keep = wanted(met)
+            self.book.enter((x for x in keep if x not in known), int(points.seconds.min()))
+            numbers[places] = [known[x] if x in keep else _UNWANTED for x in met]
         points = replace(points, series=numbers[points.series])
         return points.take(points.series >= 0)
 
@@ -224,15 +257,18 @@ class Streams:
 
         Raise `Unavailable` where it breaks off on the way.
         """
-        gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
+        gatherer, problems = self._met.fresh(), Problems()
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="trnbot-", dir=self.folder) as folder:
             path, name = Path(folder) / "object", item.key.rpartition("/")[2]
             broken = "An object of the metric stream broke off while it was read"
             self.calls.download(lister.place, lister.bucket, item.key, path, broken, optional=0)
-            if form_of(path) is MetricForm.PARQUET:
+            form = form_of(path)
+            if form is MetricForm.PARQUET:
                 read_parquet([(path, name)], gatherer, problems)
-            else:
+            elif form is MetricForm.LINES:
                 read_jsonl(path, name, gatherer, problems)
+            else:
+                problems.add(name, _OTHER_FORM)
         return gatherer, problems

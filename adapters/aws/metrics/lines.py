@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,13 @@ import numpy as np
 from adapters.aws.files import MALFORMED, Problems, blocks, lack, objects, objects_in, records, why
 from adapters.aws.metrics.points import IGNORED, Gatherer, Points, sound
 
-_SeriesMemo = dict[tuple[str, ...], int]
-
 
 def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) -> None:
     """Gather the file's points; name the broken lines and skip them."""
-    memo: _SeriesMemo = {}  # a series is looked up once
 
     def checked(record: Any) -> Any:
         try:
-            _points([record], Gatherer(catalogue=gatherer.catalogue), {})
+            _points([record], Gatherer(catalogue=gatherer.catalogue))
         except KeyError as error:
             raise ValueError(lack(error)) from None
         return record
@@ -34,15 +32,15 @@ def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) ->
         try:
             if parsed is None:
                 raise ValueError("not every line is one JSON object")
-            gatherer.add(_points(parsed, gatherer, memo))
+            gatherer.add(_points(parsed, gatherer))
         except MALFORMED:
             # Line by line where one of them is broken.
             numbered = enumerate(lines, first)
             sound_records = objects_in(numbered, name, problems, checked, "metric record")
-            gatherer.add(_points([record for record, _ in sound_records], gatherer, memo))
+            gatherer.add(_points([record for record, _ in sound_records], gatherer))
 
 
-def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo) -> Points:
+def _points(parsed: list[dict[str, Any]], gatherer: Gatherer) -> Points:
     values = [record["value"] for record in parsed]
     seconds = np.array([record["timestamp"] for record in parsed], dtype=np.float64) / 1000
     count = np.array([value["count"] for value in values], dtype=np.float64)
@@ -65,9 +63,10 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo)
 
         # Dimensions are not sorted here: another order is only looked up once more.
         key = (namespace, metric, *where, *dimensions, *dimensions.values())
-        number = memo.get(key)
+        number = gatherer.known.get(key)
         if number is None:
-            number = memo[key] = gatherer.number(namespace, metric, dimensions, *where)
+            number = gatherer.number(namespace, metric, dimensions, *where)
+            gatherer.known[tuple(map(intern, key))] = number
         if number == IGNORED:
             ignored[namespace, metric] += 1
         numbers[i] = number

@@ -240,7 +240,6 @@ class _ParquetReader:
     """Brings some files to one layout, for a query."""
     gatherer: Gatherer
     problems: Problems
-    sets: Sets = field(default_factory=dict)
     stored: dict[bytes, RowRuns[int]] = field(default_factory=dict)
     """The sets of a file's rows, by how it stores them."""
 
@@ -266,9 +265,9 @@ class _ParquetReader:
         with self.connection.cursor() as db:
             if group[0].names is None:
                 return rows_mixed(
-                    db, self.source, group, self.gatherer.catalogue.metrics, self.sets
+                    db, self.source, group, self.gatherer.catalogue.metrics, self.gatherer.sets
                 )
-            return rows_alone(db, self.source, group, tellers, self.sets)
+            return rows_alone(db, self.source, group, tellers, self.gatherer.sets)
 
     def _gather(self, group: Sequence[ParquetFile], rows: Callable[[], ParquetRows]) -> None:
         """Gather the points of some files; where one cannot be read, only that one is left out."""
@@ -285,9 +284,7 @@ class _ParquetReader:
         self.stored |= rows.stored
         if rows.mixed:
             names = {row[0]: row[1:5] for row in rows.named}
-            numbers = [
-                self._number(names[name], self.sets[hashed]) for hashed, name in rows.mixed.distinct
-            ]
+            numbers = [self._number(names[name], hashed) for hashed, name in rows.mixed.distinct]
             parts = [(rows.mixed.spread(numbers), slice(None))]
         else:
             parts = self._alone(group)
@@ -317,20 +314,22 @@ class _ParquetReader:
 
             parts.append(
                 (
-                    runs.spread(
-                        [self._number(names, self.sets[hashed]) for hashed in runs.distinct]
-                    ),
+                    runs.spread([self._number(names, hashed) for hashed in runs.distinct]),
                     slice(first, first + file.rows),
                 )
             )
             first += file.rows
         return parts
 
-    def _number(self, names: Names, pairs: Mapping[str, str] | None) -> int:
-        namespace, metric, region, account = names
-        if pairs is not None:
-            with suppress(TypeError):
-                return self.gatherer.number(
-                    str(namespace), str(metric), pairs, region or "", account or ""
-                )
-        return IGNORED
+    def _number(self, names: Names, hashed: int) -> int:
+        """Return the number of a series by its names and the hash of its dimension set."""
+        known, key = self.gatherer.known, (*names, hashed)
+        if key not in known:
+            namespace, metric, region, account = names
+            pairs, known[key] = self.gatherer.sets[hashed], IGNORED
+            if pairs is not None:
+                with suppress(TypeError):
+                    known[key] = self.gatherer.number(
+                        str(namespace), str(metric), pairs, region or "", account or ""
+                    )
+        return known[key]

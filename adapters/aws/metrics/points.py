@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from itertools import pairwise
+from sys import intern
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -265,6 +268,15 @@ class Gatherer:
     ignored: Counter[str] = field(default_factory=Counter)
     """Points of metric names that mean nothing here, by `namespace metric`."""
     catalogue: Catalogue = field(default_factory=standard)
+    known: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    """The number of each series, or `IGNORED`, by what stands for it in a file."""
+    sets: dict[int, Mapping[str, str] | None] = field(default_factory=dict)
+    """Dimension sets by DuckDB's hash, None for what is none."""
+    lock: Lock = field(default_factory=Lock)
+
+    def fresh(self) -> Gatherer:
+        """Return one without points that numbers series together with this, in any thread."""
+        return replace(self, parts=[], ignored=Counter())
 
     def number(
         self, namespace: str, metric: str, dimensions: Mapping[str, str], region: str, account: str
@@ -274,10 +286,12 @@ class Gatherer:
             return IGNORED
         if not all(isinstance(value, str) for value in dimensions.values()):
             raise TypeError("a dimension's value is not text")
-        pairs = tuple(sorted(dimensions.items()))
+        # The metrics of a node repeat its names: each is held once.
+        pairs = tuple(sorted((name, intern(value)) for name, value in dimensions.items()))
         names = tuple(name for name, _ in pairs)
         series = MetricSeries(namespace, metric, names, pairs, region, account)
-        return self.numbers.setdefault(series, len(self.numbers))
+        with self.lock:
+            return self.numbers.setdefault(series, len(self.numbers))
 
     def add(self, points: Points) -> None:
         """Keep the points whose series is not `IGNORED`."""

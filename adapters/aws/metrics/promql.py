@@ -15,12 +15,16 @@ from enum import StrEnum
 from functools import cache
 
 from adapters.aws.files import table
-from adapters.aws.metrics.points import Statistic, Target
+from adapters.aws.metrics.points import Statistic, Target, standard
 
 NAMESPACE = "PromQL"
 """Stands for a namespace of CloudWatch in series that were read by PromQL."""
 COARSE_SECONDS = 300
 """From this period on one sample speaks for a step, where each sample that is looked at costs."""
+RECORDED_SECONDS = 60
+"""How often a recording rule is evaluated, and how far back its query looks."""
+RECORDS = "trnbot:"
+"""What the names of recorded series begin with."""
 
 
 class Aggregate(StrEnum):
@@ -135,35 +139,67 @@ class Query:
     where: str = ""
     """A matcher of labels."""
     period: int = 60
+    record: str = ""
+    """The recorded series that is read instead, "" for those that the expression selects."""
 
     def text(self) -> str:
         """Return the query as PromQL."""
-        return _SELECTOR.sub(self._part, self.expression.text)
+        if not self.record:
+            return _SELECTOR.sub(self._part, self.expression.text)
+        selector = f"{self.record}{{{self.where}}}"
+        together, values = self.aggregate, f"last_over_time({selector}[{RECORDED_SECONDS}s])"
+        if self.aggregate is Aggregate.INCREASE:
+            minutes = self.period // RECORDED_SECONDS
+            together, values = (
+                Aggregate.SUM,
+                f"avg_over_time({selector}[{self.period}s]) * {minutes}",
+            )
+        return f"{together} by ({self._by()}) ({values})"
+
+    def rule(self) -> str:
+        """Return the expression that records it.
+
+        A rule is evaluated at any second of a minute; steps of a subquery stand at whole minutes.
+        """
+        return f"last_over_time(({self.text()})[{RECORDED_SECONDS}s:{RECORDED_SECONDS}s])"
+
+    @property
+    def delay(self) -> float:
+        """Return how many seconds behind a time its recorded value stands at the latest."""
+        return RECORDED_SECONDS - 0.001 if self.record else 0.0
 
     def samples(self, counted: Mapping[str, float], spacing: float) -> float:
         """Return how many samples a step looks at.
 
         By the series behind each selector and the seconds between two samples.
         """
+        is_increase = self.aggregate is Aggregate.INCREASE
+        if self.record:
+            a_step = self.period / RECORDED_SECONDS if is_increase else 1.0
+            return a_step * counted.get(self.record, 0.0)
+
         # Over a coarse step one sample speaks for all; an increase compares two.
         a_step = 1.0 if self.period >= COARSE_SECONDS else max(1.0, self.period / spacing)
-        a_step = 2.0 if self.aggregate is Aggregate.INCREASE else a_step
+        a_step = 2.0 if is_increase else a_step
         return a_step * sum(counted.get(x, 0.0) for x in self.expression.selectors())
 
     def _part(self, found: re.Match[str]) -> str:
-        """Return one selector's part: its samples within the period, aggregated for each thing."""
+        """Return one selector's part of the query."""
         name = found["name"]
         within = ", ".join(part for part in ((found["matchers"] or "")[1:-1], self.where) if part)
         selector = f"{name}{{{within}}}" if within else name
 
-        by = ", ".join(map(quoted, self.by))
         aggregate = Aggregate.COUNT if found["count"] else self.aggregate
         if aggregate is Aggregate.INCREASE:
             # Not increase(): it needs two samples within the period, and stretches what it sees.
-            return f"sum by ({by}) (clamp_min({selector} - ({selector} offset {self.period}s), 0))"
+            rose = f"{selector} - ({selector} offset {self.period}s)"
+            return f"sum by ({self._by()}) (clamp_min({rose}, 0))"
         if self.period < COARSE_SECONDS:
             selector = f"{_OVER_TIME.get(aggregate, 'avg_over_time')}({selector}[{self.period}s])"
-        return f"{aggregate} by ({by}) ({selector})"
+        return f"{aggregate} by ({self._by()}) ({selector})"
+
+    def _by(self) -> str:
+        return ", ".join(map(quoted, self.by))
 
 
 _OVER_TIME = {Aggregate.LARGEST: "max_over_time", Aggregate.COUNT: "count_over_time"}
@@ -171,6 +207,28 @@ _SELECTOR = re.compile(
     r"(?P<count>count\()?\b(?!(?:or|and|unless|on)\b)(?P<name>[A-Za-z_:][\w:]*)"
     r"(?P<matchers>\{[^}]*\})?(?(count)\))"
 )
+
+
+def record_of(metric: str, aggregate: Aggregate) -> str:
+    """Return the name under which recording rules keep a metric of nodes."""
+    return f"{RECORDS}{metric}:{aggregate}"
+
+
+def node_queries() -> Mapping[str, Query]:
+    """Return each query about nodes to a Prometheus server, by the name under which it is recorded.
+
+    What is recorded is the answer to the very query: one series a node in place of one a core.
+    """
+    names = naming("prometheus")
+    return {
+        record_of(metric, aggregate): Query(
+            names.expressions["node", metric], aggregate, names.labels["InstanceId"]
+        )
+        for (space, metric, _), targets in standard().shapes.items()
+        if space == NAMESPACE and targets[0].kind == "node"
+        if ("node", metric) in names.expressions
+        for aggregate in aggregates(targets).values()
+    }
 
 
 def one_of(label: str, values: Iterable[str]) -> str:
