@@ -106,7 +106,8 @@ class Frame:
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Frame:
         """Return only the things at `rows`: indices or a mask, or a slice, which is a view."""
         if isinstance(rows, slice):
-            return replace(self, things=self.things[rows], values=self.values[rows])
+            things, values = self.things[rows], self.values[rows]
+            return Frame(self.kind, things, self.start, self.step, self.metrics, values)
         indices = np.asarray(rows)
         if indices.dtype == bool:
             indices = np.flatnonzero(indices)
