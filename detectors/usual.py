@@ -328,7 +328,7 @@ def same_memory(held: Floats | None, other: Floats, apart: float | Floats = SAME
 
 def medians_where(values: Floats, chosen: Mask) -> Floats:
     """Return the median of each row's chosen readings, nan where there is none, (n,)."""
-    return median(np.where(chosen, values, np.nan).astype(np.float32))
+    return median(np.where(chosen, values, np.nan).astype(np.float32, copy=False))
 
 
 def utilization_of(frame: Frame) -> Floats:
