@@ -173,13 +173,14 @@ def _levels_around(values: Floats, row: Rows, step: Rows, steps: int) -> tuple[F
 
     Each (2, len(row)).
     """
-    padded = np.pad(values, ((0, 0), (steps, steps)), constant_values=np.nan)
-    near = step[:, None] + np.arange(steps)
-    before, after = (
-        np.stack(percentiles(padded[row[:, None], part], (0.5, 1.0)))
-        for part in (near, near + steps + 1)
-    )
-    return before, after
+    sides = []
+    for first in (-steps, 1):
+        near = step[:, None] + np.arange(first, first + steps)
+        inside = (near >= 0) & (near < values.shape[1])
+        readings = values[row[:, None], np.where(inside, near, 0)]
+        readings[~inside] = np.nan
+        sides.append(np.stack(percentiles(readings, (0.5, 1.0))))
+    return sides[0], sides[1]
 
 
 def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:

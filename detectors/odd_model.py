@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
 
 from bot.model.frame import Frame
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Floats, Mask, Numbers, summed, sustained
+from detectors.arrays import Floats, Mask, Numbers, Rows, summed, sustained
 from detectors.bill.growth import type_in
 from detectors.forest import (
     COMBINED,
@@ -221,31 +222,40 @@ class _Block:
         """Return which samples are of full work in a job that has a usual, (n, n_samples)."""
         return np.asarray(self.values[:, :, 0] >= self.usual.full[:, None])
 
+    def lasting(self) -> tuple[Rows, Floats]:
+        """Return the nodes that show a combination that lasts, (k,), and how far, (k, n_features).
+
+        As in a tick, what the job had shown before counts for nothing, however strange.
+        """
+        node, sample = sustained(self.judged & combined(self.far), LASTING).nonzero()
+        fresh = ~self.usual.showed(self.values[node, sample], node, self.usual.end)
+        return node[fresh], self.far[node[fresh], sample[fresh]]
+
 
 def learn(
     whole: Frame, spend: Frame | None, nodes: Nodes, past: Past, grow: Grow = fit
 ) -> OddModel | None:
     """Learn from the past; None while there is too little of it."""
     costs = CostHistory.of(spend, whole, nodes.roster, past.anchor - LATE)
-    blocks = list(_blocks(whole, costs, nodes, past))
-    rows = [block.far[block.judged] for block in blocks]
-    if sum(map(len, rows)) < LEAST_ROWS:
+
+    # Of each block the rows to learn from and the new combinations: all of it would not fit.
+    rows, lasting = [], []
+    for block in _blocks(whole, costs, nodes, past):
+        rows.append(block.far[block.judged])
+        lasting.append(block.lasting())
+    n_rows = sum(map(len, rows))
+    if n_rows < LEAST_ROWS:
         return None
-    far = np.concatenate(rows)
-    live = np.abs(far).max(axis=0) > 0
-    forest = grow(np.ascontiguousarray(far[:: -(-len(far) // MOST_ROWS), live]))
+    live = np.logical_or.reduce([(far != 0).any(axis=0) for far in rows])
+    stride, before = -(-n_rows // MOST_ROWS), accumulate(map(len, rows), initial=0)
+    sample = [far[-n % stride :: stride, live] for n, far in zip(before, rows, strict=False)]
+    forest = grow(np.concatenate(sample))
 
     # Each scope's highest score in each block, of combinations that last, (n_scopes, n_blocks).
-    maxima = np.zeros((len(nodes.roster.scopes), len(blocks)))
-    for highest, block in zip(maxima.T, blocks, strict=True):
-        lasting = sustained(block.judged & combined(block.far), LASTING)
-        if lasting.any():
-            # As in a tick, what the job had shown before counts for nothing, however strange.
-            node, sample = lasting.nonzero()
-            fresh = ~block.usual.showed(block.values[node, sample], node, block.usual.end)
-            node, sample = node[fresh], sample[fresh]
-            scores = forest.score(block.far[node, sample][:, live])
-            np.maximum.at(highest, nodes.roster.scope[node], scores)
+    maxima = np.zeros((len(nodes.roster.scopes), len(lasting)))
+    for highest, (node, far) in zip(maxima.T, lasting, strict=True):
+        if len(node):
+            np.maximum.at(highest, nodes.roster.scope[node], forest.score(far[:, live]))
 
     base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
     above = maxima > base[:, None]
@@ -257,7 +267,7 @@ def learn(
         costs.usual,
         base=base,
         excess=over / count,
-        weekly=count / (len(blocks) * (BLOCK / WEEK)),
+        weekly=count / (len(lasting) * (BLOCK / WEEK)),
         highest=np.maximum(base, maxima.max(axis=1, initial=0)),
     )
 

@@ -108,6 +108,7 @@ def _read_runs(view: View, pace: Pace) -> None:
     frame = view.frame("run").last(USUAL_PACE)
     smoothing = frame.steps(SMOOTH)
     rate, tokens = _rates(frame)
+    newest = _rolling(rate[:, -smoothing:], smoothing)[:, -1:]
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
     reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
     runs = Counter(frame.things[i].cluster for i in np.flatnonzero(reporting))
@@ -120,7 +121,7 @@ def _read_runs(view: View, pace: Pace) -> None:
             continue
         below = float(view.number("starved.below")[rows[0]])
         pace.by_tokens[rows], pace.counted[rows] = tokens[run], True
-        lately = _rolling(rate[run, -smoothing:], smoothing)[-1]
+        lately = newest[run, 0]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], lately
         if lately >= below:
             continue
@@ -201,22 +202,27 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     growth = np.diff(counts, axis=1)
     growth[growth < 0] = np.nan
     settled = growth[:, : -frame.steps(HOUR)]
-    for run in np.flatnonzero(np.isfinite(settled).sum(axis=1) >= frame.steps(LEAST)):
-        moved = settled[run][settled[run] > 0]
-        usual = float(np.median(moved)) if len(moved) else 0.0
-        if usual >= RESOLVED:
-            rates[run, 1:] = growth[run] / usual
+    enough = np.isfinite(settled).sum(axis=1) >= frame.steps(LEAST)
+    if not enough.any():
+        return rates, tokens
+
+    # The median of the steps in which a run moved, of all runs at once: nan is sorted last.
+    moved = np.sort(np.where(settled > 0, settled, np.nan), axis=1)
+    count, run = (~np.isnan(moved)).sum(axis=1), np.arange(len(moved))
+    usual = (moved[run, np.maximum(count - 1, 0) // 2] + moved[run, count // 2]) / 2
+    told = enough & (usual >= RESOLVED)
+    rates[told, 1:] = growth[told] / usual[told, None]
     return rates, tokens
 
 
 def _rolling(values: Floats, steps: int) -> Floats:
-    """Return the mean of the readings in each step and those before it, (n_steps,)."""
+    """Return the mean of the readings in each step and those before it, (..., n_steps)."""
     finite = np.isfinite(values)
-    total, count = (
-        np.pad(np.cumsum(x), (steps, 0)) for x in (np.where(finite, values, 0.0), finite)
-    )
-    number = count[steps:] - count[:-steps]
-    mean = (total[steps:] - total[:-steps]) / np.maximum(number, 1)
+    sums = (np.cumsum(x, axis=-1) for x in (np.where(finite, values, 0.0), finite))
+    none = (*values.shape[:-1], steps)
+    total, count = (np.concatenate([np.zeros_like(x, shape=none), x], axis=-1) for x in sums)
+    number = count[..., steps:] - count[..., :-steps]
+    mean = (total[..., steps:] - total[..., :-steps]) / np.maximum(number, 1)
     return np.where(number > 0, mean, np.nan).astype(np.float32)
 
 

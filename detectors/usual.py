@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class Memo(Generic[T]):
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BLOCK = 1_024
+"""Nodes that are learnt of at a time."""
 SAMPLE = duration("usual.SAMPLE")
 LEAST = duration("usual.LEAST")
 YOUNG = duration("usual.YOUNG")
@@ -111,6 +113,18 @@ class Usual:
 
     The time that a job's checkpoints take is no loss, and hours of another level make up for none.
     """
+
+    @staticmethod
+    def joined(parts: Sequence[Usual]) -> Usual:
+        """Return the levels of the nodes of all parts, in their order."""
+        levels: dict[str, Any] = {
+            x.name: np.concatenate([getattr(part, x.name) for part in parts], axis=-1)
+            for x in fields(Usual)
+            if x.name != "medians"
+        }
+        names = parts[0].medians
+        medians = {name: np.concatenate([part.medians[name] for part in parts]) for name in names}
+        return Usual(**levels, medians=medians)
 
     def pick(self, rows: Rows) -> Usual:
         """Return the levels of the nodes at `rows` only."""
@@ -226,6 +240,37 @@ def learn(
     Strange spans are left out. Of the jobs that a node ran only the newest is learnt from, known by
     the device memory that it holds.
     """
+
+    def learnt(rows: slice) -> Usual:
+        cut = whole.pick(rows) if whole else None
+        nodes = _Nodes(rows, roster, floor[rows], roster.inference[rows])
+        return _learn(part.pick(rows), cut, nodes, strange, least)
+
+    # By blocks: beside their history, all that is worked out of it on the way is large.
+    starts = range(0, max(1, len(part.things)), BLOCK)
+    usual = Usual.joined([learnt(slice(start, start + BLOCK)) for start in starts])
+    _borrow((usual.low, usual.middle, usual.high), roster)
+    return usual
+
+
+class _Nodes(NamedTuple):
+    """Name the nodes of a block: their place among all, and their floors and use, each (n,)."""
+
+    rows: slice
+    roster: Roster
+    floor: Numbers
+    inference: Mask
+
+
+def _learn(
+    part: Frame,
+    whole: Frame | None,
+    nodes: _Nodes,
+    strange: tuple[StrangeSpan, ...],
+    least: timedelta,
+) -> Usual:
+    """Learn the usual of a block of nodes."""
+    floor, inference = nodes.floor, nodes.inference
     level = utilization_of(part).copy()
     memory, working = part.of(MEMORY), level > floor[:, None]
 
@@ -234,9 +279,9 @@ def learn(
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
     newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
 
-    forget(level, part, roster, strange)
+    forget(level, part, nodes.roster, strange, nodes.rows.start)
     active = level > floor[:, None]
-    any_job = np.isnan(newest) | roster.inference[:, None]
+    any_job = np.isnan(newest) | inference[:, None]
     fewest = max(3, least // part.step)
     of_job = active & (same_memory(memory, newest) | any_job)
     sure = of_job.sum(axis=1) >= fewest
@@ -246,22 +291,21 @@ def learn(
     low, middle, high = percentiles(level, (0.25, 0.5, 0.95))
     for array in (low, middle, high):
         array[~enough] = np.nan
-    _borrow((low, middle, high), roster)
 
     active[enough] = of_job[enough]
     medians = {name: medians_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
-    hourly_low, hourly_middle = _by_hour(level, part, roster)
+    hourly_low, hourly_middle = _by_hour(level, part, inference)
 
     if whole is not None:
         memory, level = whole.of(MEMORY), utilization_of(whole).copy()
-        forget(level, whole, roster, strange)
+        forget(level, whole, nodes.roster, strange, nodes.rows.start)
         alike = np.where(sure, SAME, ALIKE)[:, None]
         of_job = (level > floor[:, None]) & (same_memory(memory, newest, alike) | any_job)
         level[~of_job] = np.nan
     readable = ~np.isnan(level)
     total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
     reached = total / np.maximum(readable.sum(axis=1), 1)
-    unpaused = np.where(enough & ~roster.inference, reached / middle, 1).astype(np.float32)
+    unpaused = np.where(enough & ~inference, reached / middle, 1).astype(np.float32)
     return Usual(middle, low, high, medians, hourly_low, hourly_middle, sure, unpaused)
 
 
@@ -284,7 +328,7 @@ def same_memory(held: Floats | None, other: Floats, apart: float | Floats = SAME
 
 def medians_where(values: Floats, chosen: Mask) -> Floats:
     """Return the median of each row's chosen readings, nan where there is none, (n,)."""
-    return median(np.where(chosen, values, np.nan).astype(np.float32))
+    return median(np.where(chosen, values, np.nan).astype(np.float32, copy=False))
 
 
 def utilization_of(frame: Frame) -> Floats:
@@ -305,12 +349,22 @@ def worked_of(frame: Frame) -> Floats:
     return np.where(none, np.float32(0), level) if none.any() else level
 
 
-def forget(values: Floats, part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) -> None:
-    """Blank the strange spans in place: they are not learnt from."""
+def forget(
+    values: Floats,
+    part: Frame,
+    roster: Roster,
+    strange: tuple[StrangeSpan, ...],
+    first_row: int = 0,
+) -> None:
+    """Blank the strange spans in place: they are not learnt from.
+
+    `values` are those of the nodes of the roster from `first_row` on.
+    """
     for things, start, end in strange:
         first = max(0, (start - part.start) // part.step)
         last = -((part.start - end) // part.step)
-        rows = roster.rows_of(things)
+        rows = roster.rows_of(things) - first_row
+        rows = rows[(rows >= 0) & (rows < len(values))]
         if len(rows) and last > first:
             values[rows, first:last] = np.nan
 
@@ -354,14 +408,14 @@ def in_order(first: Floats, second: Floats, third: Floats) -> tuple[Floats, Floa
     return first, second, third
 
 
-def _by_hour(level: Floats, part: Frame, roster: Roster) -> tuple[Floats, Floats]:
+def _by_hour(level: Floats, part: Frame, inference: Mask) -> tuple[Floats, Floats]:
     """Return the lowest and the median daily level by kind of day and hour, each (2, 24, n).
 
     They are known only for inference, from two days on.
     """
     lowest = np.full((2, 24, len(level)), np.nan, dtype=np.float32)
     middle = lowest.copy()
-    rows = np.flatnonzero(roster.inference)
+    rows = np.flatnonzero(inference)
     if not len(rows) or not part.n_steps:
         return lowest, middle
     daily, weekend = daily_levels(level[rows], part)

@@ -103,8 +103,11 @@ class Frame:
         start, values = self.start + first * self.step, self.values[:, first:last]
         return Frame(self.kind, self.things, start, self.step, self.metrics, values)
 
-    def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask) -> Frame:
-        """Return only the things at `rows` (indices or a mask)."""
+    def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Frame:
+        """Return only the things at `rows`: indices or a mask, or a slice, which is a view."""
+        if isinstance(rows, slice):
+            things, values = self.things[rows], self.values[rows]
+            return Frame(self.kind, things, self.start, self.step, self.metrics, values)
         indices = np.asarray(rows)
         if indices.dtype == bool:
             indices = np.flatnonzero(indices)

@@ -392,7 +392,7 @@ def own_frame(frame: Frame | None, resource: str) -> Frame | None:
     if frame is None:
         return None
     row = next((i for i, x in enumerate(frame.things) if x.resource == resource), None)
-    return None if row is None else frame.pick([row])
+    return None if row is None else frame.pick(slice(row, row + 1))
 
 
 LATELY = timedelta(minutes=15)

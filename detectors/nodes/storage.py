@@ -131,7 +131,10 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     There is no client, no operation, and readings say so.
     """
     frame = own_frame(view.reading.frame("file_system"), system.labels.resource)
-    if frame is None or not quiet_steps(frame.last(HOUR))[0].all():
+    if frame is None:
+        return None
+    newest = frame.last(HOUR)
+    if (newest.of(_CLIENTS) > 0).any() or not quiet_steps(newest)[0].all():
         return None
     longest = view.policy.at(system.labels).duration("orphaned_storage.for")
     part = frame.last(longest)

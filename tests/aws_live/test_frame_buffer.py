@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints, spread
+from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints, room_in, spread
 from adapters.aws.metrics.batch import TimeGrid
 from adapters.aws.metrics.points import MetricSeries, Points
 
@@ -48,6 +48,33 @@ def test_history_moves_on_over_days():
     assert values.shape == (2, 576)
     assert frame.end.timestamp() == end * 300
     assert np.allclose(values, [[0.5], [0.51]])
+
+
+def coming_and_going(buffer: FrameBuffer) -> np.ndarray:
+    """Let one node leave, another come and time pass for longer than columns have room for."""
+    run(buffer, [0], START, START + DAY, 3600)
+    run(buffer, [0, 1], START + DAY, START + 2 * DAY, 3600)
+    run(buffer, [1], START + 2 * DAY, START + 5 * DAY, 3600)
+    return buffer.grids["node"].values
+
+
+def test_columns_in_a_file_hold_what_columns_in_memory_do(tmp_path):
+    series, folder = [node("i-0"), node("i-1")], tmp_path / "columns"
+    in_memory = coming_and_going(FrameBuffer(TimeGrid(300, 60), 2 * DAY, series))
+    mapped = FrameBuffer(TimeGrid(300, 60), 2 * DAY, series, room=room_in(folder, 0))
+    assert np.array_equal(coming_and_going(mapped), in_memory, equal_nan=True)
+    assert np.isfinite(in_memory).any()
+    # Nobody finds a file there, and none is left behind by a process that is ended.
+    assert folder.is_dir()
+    assert not list(folder.iterdir())
+
+
+def test_columns_stay_in_memory_where_no_file_can_be(tmp_path):
+    taken = tmp_path / "columns"
+    taken.write_text("no folder")
+    columns = room_in(taken, 0)((1, 2, 3))
+    assert columns.shape == (1, 2, 3)
+    assert np.isnan(columns).all()
 
 
 def test_a_frame_that_was_handed_out_keeps_its_past():

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
 
 import numpy as np
@@ -35,6 +40,36 @@ from bot.model.reading import Gap
 
 _SPARE_BINS = 288
 _SPARE_THINGS = 16
+_SPARE_SHARE = 32
+"""One more thing in so many finds room before all columns are laid out anew."""
+Room = Callable[[tuple[int, int, int]], Cube]
+"""Makes columns of a shape, all nan."""
+
+
+def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
+    """Return a maker of columns, of which those of more bytes lie in a nameless file of the folder.
+
+    They are mapped: the system lets go of the days that nobody asks for. Where there is no folder,
+    or no place on its disk, all are in memory.
+    """
+
+    def room(shape: tuple[int, int, int]) -> Cube:
+        size = math.prod(shape) * np.dtype(np.float32).itemsize
+        if folder is None or size <= most_in_memory:
+            return np.full(shape, np.nan, dtype=np.float32)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=folder) as file:
+                # Reserved now: a disk that is full later would end the process.
+                os.posix_fallocate(file.fileno(), 0, size)
+                mapped = mmap.mmap(file.fileno(), size)
+        except OSError:
+            return np.full(shape, np.nan, dtype=np.float32)
+        columns = np.frombuffer(mapped, dtype=np.float32).reshape(shape)
+        columns.fill(np.nan)
+        return columns
+
+    return room
 
 
 @dataclass(frozen=True)
@@ -54,12 +89,14 @@ class GridRing:
     Readers keep views, so arrays are never moved in place.
     """
 
-    def __init__(self, most: int, end: int) -> None:
-        self._most = most
+    def __init__(self, most: int, end: int, room: Room) -> None:
+        self._most, self._room = most, room
         self.base = end - most + 1
         self.things: tuple[Labels, ...] = ()
         self.metrics: tuple[str, ...] = ()
-        self._values: Cube = np.full((0, most + _SPARE_BINS, 0), np.nan, dtype=np.float32)
+        self._values = room((0, most + _SPARE_BINS, 0))
+        self._written = self.base
+        """The bin after the last one that was ever written."""
 
     def renew(self, newest: MetricGrid, horizon: int, end: int) -> None:
         """Take the axes of a grid, and its bins from `horizon` on in place of those here.
@@ -70,19 +107,21 @@ class GridRing:
         # The oldest bins go where there is no room for those up to `end` and some more.
         if end + _SPARE_BINS // 8 >= self.base + n_bins:
             base = end - self._most + 1
-            moved = np.full_like(self._values, np.nan)
+            moved = self._room(self._values.shape)
             remaining = self._values[:, base - self.base :]
             moved[:, : remaining.shape[1]] = remaining
             self._values, self.base = moved, base
         grown = newest.things[: len(self.things)] == self.things and len(newest.things) <= room
-        before = GridPart(self.base, self.things, self.metrics, self._values)
+        known = self._values[:, : max(0, self._written - self.base)]
+        before = GridPart(self.base, self.things, self.metrics, known)
         self.things, self.metrics = newest.things, newest.metrics
         if not grown or newest.metrics != before.metrics:
-            shape = (len(newest.metrics), n_bins, len(newest.things) + _SPARE_THINGS)
-            self._values = np.full(shape, np.nan, dtype=np.float32)
+            n_things = len(newest.things)
+            spare = _SPARE_THINGS + n_things // _SPARE_SHARE
+            self._values = self._room((len(newest.metrics), n_bins, n_things + spare))
             self.write(before, self.base, fill=False)
 
-        self._values[:, max(0, horizon - self.base) :] = np.nan
+        self._values[:, max(0, horizon - self.base) : max(0, self._written - self.base)] = np.nan
         self.write(newest, horizon, fill=False)
 
     def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
@@ -115,6 +154,7 @@ class GridRing:
         high = min(high, grid.base + grid.values.shape[1], self.base + self._values.shape[1])
         if high <= low:
             return
+        self._written = max(self._written, high)
 
         # What was silent for all of history has left.
         place = {thing: i for i, thing in enumerate(self.things)}
@@ -163,6 +203,8 @@ class FrameBuffer:
     series: list[MetricSeries]
     """Numbered by the points; grows outside."""
     catalogue: Catalogue = field(default_factory=standard)
+    room: Room = field(default_factory=lambda: room_in(None))
+    """Makes the columns of the history."""
 
     def __post_init__(self) -> None:
         """Begin without a point."""
@@ -242,7 +284,7 @@ class FrameBuffer:
         for kind, series in feeding.items():
             newest = newest_of[kind] = build_grid(kind, series, self.grid, horizon, self._cores)
             self._rings.setdefault(
-                kind, GridRing(max(1, self.history // self.grid.step), end)
+                kind, GridRing(max(1, self.history // self.grid.step), end, self.room)
             ).renew(newest, horizon, end)
 
         # All kinds share one begin, so that their frames fit each other.

@@ -33,7 +33,7 @@ from adapters.aws.live.discovery import (
     unheard,
     worth_reading,
 )
-from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints
+from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints, room_in
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import DetailPoller, MetricPoller
 from adapters.aws.live.promql import PromqlLister
@@ -159,7 +159,13 @@ class Live(PriceSource):
         self.metrics = MetricPoller(
             calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause
         )
-        self._buffer = FrameBuffer(self.grid, history, self.metrics.book.series, catalogue)
+        self._buffer = FrameBuffer(
+            self.grid,
+            history,
+            self.metrics.book.series,
+            catalogue,
+            room_in(config.journal and config.journal / "columns"),
+        )
         self.cache = GridCache(
             self._buffer, self.metrics, self._problems, config.journal and config.journal / "grids"
         )
