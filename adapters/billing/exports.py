@@ -262,7 +262,7 @@ class Dialect:
 TRINO = Dialect(
     name='"{}"',
     text="CAST({} AS VARCHAR)",
-    number="CAST({} AS DECIMAL(38, 15))",
+    number="CAST({0} AS DECIMAL(38, 15))",
     json="json_format(CAST({} AS JSON))",
     amounts="CAST(json_parse({}) AS MAP(VARCHAR, DOUBLE))",
     hourly_rows=500_000,
@@ -271,8 +271,10 @@ TRINO = Dialect(
 SPARK = Dialect(
     name="`{}`",
     text="CAST({} AS STRING)",
-    # Not every engine reads a double as the decimal that it is written as.
-    number="CAST(CAST({} AS STRING) AS DECIMAL(38, 15))",
+    # Not every engine reads a double as the decimal that it is written as: of ten digits all do.
+    number="CASE WHEN CAST(CAST({0} AS DECIMAL(28, 10)) AS DOUBLE) = {0}"
+    " THEN CAST(CAST({0} AS DECIMAL(28, 10)) AS DECIMAL(38, 15))"
+    " ELSE CAST({0} AS DECIMAL(38, 15)) END",
     json="to_json({})",
     amounts="from_json({}, 'MAP<STRING, DOUBLE>')",
     hourly_rows=5_000_000,
@@ -364,7 +366,8 @@ def _discounts_in(dialect: Dialect, kinds: Mapping[str, str], name: str) -> str:
         document = dialect.name.format(name)
         if _is_text(kinds[name]):
             document = dialect.amounts.format(document)
-        added = f"CAST(s + {dialect.number.format('x')} AS DECIMAL(38, 15))"
+        amount = dialect.number.format("coalesce(TRY_CAST(x AS DOUBLE), 0)")
+        added = f"CAST(s + {amount} AS DECIMAL(38, 15))"
         discounts.append(
             f"reduce(map_values({document}), CAST(0 AS DECIMAL(38, 15)), (s, x) -> {added}, s -> s)"
         )
@@ -379,7 +382,9 @@ def _number(dialect: Dialect, name: str, kinds: Mapping[str, str]) -> str:
     column = dialect.name.format(name)
     if not _is_text(kinds[name]):
         return dialect.number.format(column)
-    return f"TRY_CAST(NULLIF({column}, '') AS DECIMAL(38, 15))"
+    # Not every engine reads the decimal of a text with an exponent.
+    number = dialect.number.format(f"TRY_CAST({column} AS DOUBLE)")
+    return f"coalesce(TRY_CAST(NULLIF({column}, '') AS DECIMAL(38, 15)), {number})"
 
 
 def _moment(dialect: Dialect, name: str, kinds: Mapping[str, str]) -> str:
