@@ -6,6 +6,7 @@ Each side reads the same Parquet files and writes the rollup of three months; co
 
 from __future__ import annotations
 
+import csv
 import resource
 import subprocess
 import sys
@@ -27,6 +28,8 @@ from bot.model.window import Window
 
 NOW = datetime(2026, 10, 31, tzinfo=UTC)
 QUARTER = Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
+BILLION, VCPUS, GB_A_VCPU = 10**9, 64, 4
+"""Of the estimate: rows, and what works on them. EMR Serverless gives a vCPU 2 to 8 GB."""
 _SERVER = """
 from pysail.spark import SparkConnectServer
 server = SparkConnectServer("127.0.0.1", 0)
@@ -50,7 +53,7 @@ class DuckdbTable:
 
     def columns(self) -> tuple[Columns, list[str]]:
         """Return the columns in Athena's words, and the partition key."""
-        described = [(str(x[0]), str(x[1])) for x in self._db.sql("DESCRIBE export").fetchall()]
+        described = [(str(x[0]), str(x[1])) for x in self._db.execute("DESCRIBE export").fetchall()]
         kinds = {"VARCHAR": "string", "MAP(VARCHAR, VARCHAR)": "map<string,string>"}
         return [(name, kinds.get(kind, kind.lower())) for name, kind in described], [
             "BILLING_PERIOD"
@@ -68,7 +71,8 @@ def main(size: BillSize) -> None:
         home = Path(name)
         write_bill(home / "billing", size)
         files = list((home / "billing").rglob("*.parquet"))
-        rows = duckdb.sql(f"SELECT count(*) FROM '{home}/billing/*/*.parquet'").fetchall()[0][0]
+        query = f"SELECT count(*) FROM '{home}/billing/*/*.parquet'"
+        rows = duckdb.execute(query).fetchall()[0][0]
         print(f"{rows:,} rows, {_mib(files):,.0f} MiB Parquet, {len(files)} files", flush=True)
 
         server = subprocess.Popen(
@@ -89,14 +93,17 @@ def main(size: BillSize) -> None:
             ("Sail", spark, SPARK),
             ("DuckDB", DuckdbTable(home / "billing"), TRINO),
         ):
-            query = partial(rollup_query, replace(dialect, hourly_rows=0))
-            copy = RollupCopy(engine, home / title, query, lambda: NOW)
+            asked = partial(rollup_query, replace(dialect, hourly_rows=0))
+            copy = RollupCopy(engine, home / title, asked, lambda: NOW)
+            began = time.process_time()
             taken[title] = _timed(lambda copy=copy: copy.refresh(NOW))  # type: ignore[misc]
             made = list((home / title).rglob("*.parquet"))
             sources = ", ".join(f"'{path}'" for path in made)
-            count = duckdb.sql(f"SELECT count(*) FROM read_parquet([{sources}])").fetchall()[0][0]
+            query = f"SELECT count(*) FROM read_parquet([{sources}])"
+            count = duckdb.execute(query).fetchall()[0][0]
             print(
                 f"{title}: {taken[title]:.1f} s, {rows / taken[title] / 1e6:.2f} M rows a second,"
+                f" {time.process_time() - began:.1f} s of this process's processors,"
                 f" {count:,} rows and {_mib(made):,.0f} MiB of rollup",
                 flush=True,
             )
@@ -108,11 +115,26 @@ def main(size: BillSize) -> None:
         print(f"Sail: {worked:.1f} s of processors, {children.ru_maxrss // 1024:,} MiB at most")
         print(f"this process, DuckDB in it: {own.ru_maxrss // 1024:,} MiB at most")
         print(f"Sail to DuckDB: {taken['Sail'] / taken['DuckDB']:.2f} times the seconds")
+        on_paper(_mib(files) * 2**20 / rows, worked / rows)
 
         for title in ("Sail", "billing"):
             bill = open_billing(home / title)
             seconds = _timed(lambda bill=bill: bill.tally(QUARTER, ()))  # type: ignore[misc]
             print(f"{title}: loaded in {seconds:.1f} s, {bill.tally(QUARTER, ()).total.net} net")
+
+
+def on_paper(bytes_a_row: float, seconds_a_row: float) -> None:
+    """Print what a bill of a billion rows would take by these figures: an estimate."""
+    with (Path(__file__).parent / "engine_prices.csv").open() as file:
+        usd = {(x["engine"], x["unit"]): float(x["usd"]) for x in csv.DictReader(file)}
+    terabytes, vcpu_hours = bytes_a_row * BILLION / 1e12, seconds_a_row * BILLION / 3600
+    worker = usd["EMR Serverless", "vCPU-hour"] + GB_A_VCPU * usd["EMR Serverless", "GB-hour"]
+    print(
+        f"a billion rows on paper, an estimate: {terabytes * 1000:,.0f} GB scanned,"
+        f" ${terabytes * usd['Athena', 'TB']:.2f} by Athena; {vcpu_hours:.1f} vCPU-hours,"
+        f" ${vcpu_hours * worker:.2f} by EMR Serverless,"
+        f" {vcpu_hours * 3600 / VCPUS:.0f} s on {VCPUS} vCPUs"
+    )
 
 
 def _timed(work: Callable[[], object]) -> float:

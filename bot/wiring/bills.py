@@ -294,9 +294,15 @@ class FreshBilling:
         where: Sequence[Filter] = (),
         most: int | None = None,
     ) -> Tally:
-        """Sum the rows of a window, those beyond `most` in one."""
+        """Sum the rows of a window, those beyond `most` in one.
+
+        Raise `Unavailable` with why there is no copy yet.
+        """
         self._copy.keep_fresh()
-        return self._bill.tally(window, by, where, most)
+        try:
+            return self._bill.tally(window, by, where, most)
+        except Unavailable as error:
+            raise Unavailable(" ".join(self._copy.problems()) or str(error)) from None
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`."""
