@@ -302,6 +302,13 @@ def rollup_query(
     kinds = {name.lower(): kind.lower() for name, kind in described}
     named, text = dialect.name.format, dialect.text.format
     start, end = columns.names["starts"][0], columns.names["ends"][0]
+    cost = columns.names["cost" if columns.is_cur else "billed"][0]
+    if not {start, end, cost} <= kinds.keys():
+        raise WrongInput(
+            f"The table {table} lacks {start}, {end} or {cost}; "
+            "have the export delivered as Parquet, whose columns have these names."
+        )
+
     started, ended = _moment(dialect, start, kinds), _moment(dialect, end, kinds)
     day = f"date_trunc('day', {started})"
     keys = {
@@ -312,7 +319,6 @@ def rollup_query(
     sums = {end: text(f"max({ended})")}
 
     # What is charged and what is given back may be read in two ways, and so stays apart.
-    cost = columns.names["cost" if columns.is_cur else "billed"][0]
     keys["rolled_sign"] = text(f"sign({_number(dialect, cost, kinds)})")
 
     # The columns that tell rows apart, and those that add up.

@@ -220,12 +220,17 @@ def server_address(text: str) -> str:
 
 def spark_server(text: str) -> Secret:
     """Read the address of a Spark Connect server, which holds its token; raise `WrongInput`."""
-    if text and not re.fullmatch(r"sc://[^/;\s?#@]+(/?|/(;[\w-]+=[^;\s]*)+)", text):
+    host = r"(\[[\da-fA-F:]+\]|[^/:;\s?#@]+)(:\d{1,5})?"
+    if text and not re.fullmatch(rf"sc://{host}(/?|/(;[\w-]+=[^;\s]*)+)", text):
         raise WrongInput(
             "A Spark Connect server is named by its address: sc://HOST:PORT/;token=TOKEN, or"
             " sc://HOST:PORT where it asks for none."
         )
-    return Secret(text)
+
+    # A token may end with signs of equality, which its client takes for those of an address.
+    server, *parameters = text.split(";")
+    pairs = [parameter.partition("=") for parameter in parameters]
+    return Secret(";".join([server, *(f"{x}={y.replace('=', '%3D')}" for x, _, y in pairs)]))
 
 
 def metric_names(text: str) -> tuple[Meaning, ...]:

@@ -144,7 +144,7 @@ def folder_of_copies(settings: Settings, folder: Path) -> Path:
     """Return the folder of an account's copies in which those of its bill lie under `billing`."""
     if settings["spark.server"]:
         # Two tables may hold the same months.
-        return folder / "spark" / quote(settings["spark.table"], safe="")
+        return folder / "spark" / quote(settings["spark.table"], safe="")[-200:]
     return folder / "athena" if settings["aws.athena"] else folder
 
 

@@ -215,3 +215,9 @@ def test_discounts_of_a_map_are_summed_with_those_of_columns(kind, read):
 def test_a_table_that_is_no_export_is_refused():
     with pytest.raises(WrongInput, match=r"bills\.other is not a CUR or FOCUS export"):
         rollup_query(TRINO, "bills.other", [("id", "string")], [], date(2026, 3, 1))
+
+
+def test_a_table_with_the_names_of_a_csv_is_refused():
+    columns = [("lineItem/UsageStartDate", "string"), ("lineItem/UnblendedCost", "string")]
+    with pytest.raises(WrongInput, match=r"bills\.csv lacks line_item_usage_start_date"):
+        rollup_query(TRINO, "bills.csv", columns, [], date(2026, 3, 1))

@@ -1,6 +1,7 @@
 """The bill of an account by Spark Connect, from the settings to `doctor` and an answer."""
 
 import pytest
+from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
 from bot.errors import HIDDEN, Unavailable, redact, spellings
 from bot.model.window import NO_TIME
@@ -54,3 +55,10 @@ def test_the_token_is_hidden_wherever_it_is_repeated():
     assert str(settings["spark.server"]) == "****"
     assert redact(f"said {TOKEN}", spellings(settings.secrets())) == f"said {HIDDEN}"
     assert TOKEN not in redact(f"to {address}", spellings(settings.secrets()))
+
+
+def test_a_token_may_end_with_signs_of_equality():
+    given = {"TRNBOT_SPARK": f"sc://spark/;token={TOKEN}==", "TRNBOT_SPARK_TABLE": "main.cur"}
+    settings = read_settings(given)
+    assert DefaultChannelBuilder(settings.text("spark.server")).token == f"{TOKEN}=="
+    assert redact(f"said {TOKEN}==", spellings(settings.secrets())) == f"said {HIDDEN}"

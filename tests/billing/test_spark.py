@@ -1,6 +1,7 @@
 """Roll the export up in a real Spark Connect server: every answer is the one that DuckDB gives over the raw files."""
 
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -44,15 +45,13 @@ LINES = (
     "cost 14d by day,service",
     "cost last-month by cluster",
     "cost this-month",
-    "cost 3d by resource",
-    "cost 7d by purchase,line",
-    "cost 2026-11-01..2026-11-16 by account,region,zone",
+    "cost 7d by purchase,line,resource",
     "cost 2026-11-03T05:00..2026-11-12T17:00 by project",
-    "cost 7d by usage_type,operation",
+    "cost 2026-11-01..2026-11-16 by account,zone,usage_type",
     "cost 7d by tag:cost_center",
     "cost 7d by team purchase=on-demand",
 )
-BY_HOUR = ("cost 2d by hour", "cost 2026-11-10..2026-11-12 by hour,team", "cost 2d by pod")
+BY_HOUR = ("cost 2026-11-10..2026-11-12 by hour,team", "cost 2d by pod")
 
 
 class Server:
@@ -122,7 +121,7 @@ def cur_rows():
     """Return a bill of six weeks: usage in four ways, fees, discounts, credits, tax, pods, rows that repeat a key."""
     draw = random.Random(7)
     rows = []
-    for n in range(900):
+    for n in range(400):
         at = datetime(2026, 10, 10, tzinfo=UTC) + timedelta(hours=draw.randrange(41 * 24))
         node, amount = n % 12, Decimal(draw.randrange(1, 10**9)).scaleb(-7 if n % 9 else -13)
         kind = draw.choice(
@@ -166,7 +165,7 @@ def focus_rows():
     """Return a FOCUS bill in which charges and what corrects them share all that tells rows apart."""
     draw = random.Random(8)
     rows = []
-    for n in range(600):
+    for n in range(300):
         at = datetime(2026, 10, 10, tzinfo=UTC) + timedelta(hours=draw.randrange(41 * 24))
         amount = Decimal(draw.randrange(-(10**8), 10**9)).scaleb(-7 if n % 9 else -13)
         category = draw.choice(["Usage"] * 5 + ["Credit", "Tax", "Adjustment", "Purchase"])
@@ -320,3 +319,12 @@ def test_a_refused_token_is_named_and_never_shown(tmp_path, caplog):
         f"Spark at localhost:{port} refuses the token; set one that is valid in TRNBOT_SPARK; it is tried again later.",
     )
     assert "dapi" not in repr(rollup.engine) + caplog.text
+
+
+def test_a_server_that_says_nothing_is_not_awaited_for_ever(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        rollup = Rollup(f"127.0.0.1:{silent.getsockname()[1]}", "bills.cur", tmp_path)
+        rollup.engine.seconds = 0.2
+        rollup.copy.keep_fresh()
+    (problem,) = rollup.copy.problems()
+    assert "did not answer in time; look at it, or give it more cores" in problem

@@ -177,6 +177,8 @@ The running one, the one before while AWS closes it, any older.
 _CLOSED_BY_DAY = 12
 _AGAIN = timedelta(minutes=30)
 _MONTHS = 3
+_NAME_CHARS = 200
+"""Of a table in the name of a file, which may have 255 in all."""
 _GRAIN = "rolled_by"
 """The column of a rollup that says hour or day, alike in all its rows."""
 
@@ -286,7 +288,7 @@ class RollupCopy:
         return self.folder / "billing"
 
     def _path(self, month: date) -> Path:
-        named = quote(self.engine.table, safe="")
+        named = quote(self.engine.table, safe="")[-_NAME_CHARS:]
         return self._home / f"{named}-{month:%Y-%m}{self.engine.ending}"
 
 
@@ -382,8 +384,8 @@ class AthenaTable:
         raise Unavailable(f"{query} takes longer than three minutes; it is tried again later.")
 
 
-SPARK_SECONDS = 300
-"""How long one question to Spark may take: a cluster that sleeps starts within it."""
+_PARTITIONS = ("billing_period", "year", "month")
+"""The columns that AWS parts the files of an export by."""
 _RETRIES = 2
 _GROUP_ROWS = 100_000
 _AWAY = "AWAY"
@@ -392,7 +394,7 @@ _CAUSES = {
     _AWAY: "went away amid a question; look whether it runs",
     "UNAUTHENTICATED": "refuses the token; set one that is valid in TRNBOT_SPARK",
     "PERMISSION_DENIED": "does not let the token read {table}; grant it SELECT on that",
-    "DEADLINE_EXCEEDED": "did not answer within five minutes; look at it, or give it more cores",
+    "DEADLINE_EXCEEDED": "did not answer in time; look at it, or give it more cores",
 }
 """What is wrong, and to be done, where Spark answers with a status of gRPC."""
 _NOTHING = "finds no {table}; set TRNBOT_SPARK_TABLE to the table of the export"
@@ -408,10 +410,12 @@ class SparkTable:
     """Return the address with its token."""
     table: str
     """CATALOG.SCHEMA.TABLE, or the address of a folder."""
+    seconds: float = 300
+    """How long one question may take: a cluster that sleeps starts within it."""
     ending = ".parquet"
 
     def columns(self) -> tuple[Columns, Sequence[str]]:
-        """Return the columns of the table, and those that AWS parts an export's files by."""
+        """Return the columns of the table, and the partition keys among them."""
         with self._session() as session:
             if "/" in self.table:
                 schema = session.read.parquet(self.table).schema
@@ -462,7 +466,7 @@ class SparkTable:
         # A sentence says so instead.
         filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
         channel = DefaultChannelBuilder(self.address())
-        channel.add_interceptor(_deadline())
+        channel.add_interceptor(_deadline(self.seconds))
         session = SparkSession.builder.channelBuilder(channel).create()
         session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
         answered = False
@@ -485,7 +489,7 @@ class SparkTable:
             status = _AWAY
         if status in _CAUSES:
             return self._said(_CAUSES[status])
-        if re.search("_NOT_FOUND|not found", str(error)):
+        if re.search("(TABLE_OR_VIEW|SCHEMA|CATALOG|PATH)_NOT_FOUND", str(error)):
             return self._said(_NOTHING)
         details = re.search('details = "(.*)"', str(error))
         return self._said("failed over {table} ({because})", details[1] if details else why(error))
@@ -495,16 +499,13 @@ class SparkTable:
         return f"Spark at {self.place} {said}; it is tried again later."
 
 
-_PARTITIONS = ("billing_period", "year", "month")
-
-
-def _deadline() -> Any:
+def _deadline(seconds: float) -> Any:
     """Return what gives each call to a server its time, as the client sets none."""
     import grpc
 
     class Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]
         def intercept_unary_unary(self, go_on: Any, details: Any, request: Any) -> Any:
-            return go_on(details._replace(timeout=SPARK_SECONDS), request)
+            return go_on(details._replace(timeout=seconds), request)
 
         intercept_unary_stream = intercept_unary_unary
 
