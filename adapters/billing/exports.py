@@ -338,16 +338,7 @@ def rollup_query(
         if alias in _SUMS
     }
 
-    # Keys of a map: of `product` as flat columns that are not there yet, else as one JSON column.
-    if kinds.get("product", "").startswith("map"):
-        inner = [key for key in _INSIDE["product"] if f"product_{key}" not in kinds]
-        keys |= {f"product_{key}": f"element_at({named('product')}, '{key}')" for key in inner}
-    for name in ("product", "skupricedetails", *_TAGS):
-        if _is_text(kinds.get(name, "")):
-            keys[name] = text(named(name))
-        elif kinds.get(name, "").startswith("map") and name != "product":
-            keys[name] = dialect.json.format(named(name))
-
+    keys |= _documents(dialect, kinds)
     name = _DISCOUNTS[columns.is_cur]
     discounts = _discounts_in(dialect, kinds, name)
     if discounts and "discount_total_discount" not in kinds:
@@ -363,6 +354,20 @@ def rollup_query(
         month=_of_month(partitions, month, begun),
         keys=", ".join(str(n) for n in range(1, len(keys) + 1)),
     )
+
+
+def _documents(dialect: Dialect, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return maps and JSON: of a map `product` as flat columns that are not there yet."""
+    named, keys = dialect.name.format, dict[str, str]()
+    if kinds.get("product", "").startswith("map"):
+        inner = [key for key in _INSIDE["product"] if f"product_{key}" not in kinds]
+        keys |= {f"product_{key}": f"element_at({named('product')}, '{key}')" for key in inner}
+    for name in ("product", "skupricedetails", *_TAGS):
+        if _is_text(kinds.get(name, "")):
+            keys[name] = dialect.text.format(named(name))
+        elif kinds.get(name, "").startswith("map") and name != "product":
+            keys[name] = dialect.json.format(named(name))
+    return keys
 
 
 def _discounts_in(dialect: Dialect, kinds: Mapping[str, str], name: str) -> str:
