@@ -8,7 +8,7 @@ SOURCE ?= simulator:7/story
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run aws test test-all e2e helm check format docs goldens manifests lock sbom audit release sign clean soak card
+.PHONY: help run aws test test-all e2e helm check format docs goldens manifests lock sbom audit release sign clean soak card spark
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -18,6 +18,11 @@ run: $(VENV)/run.ready  ## a story of 90 seconds in a simulated fleet (or SOURCE
 aws: $(VENV)/dev.ready  ## a stand-in for AWS: one fleet by each surface of metrics, then `trnbot serve` against one that idles (SURFACE=otel)
 	$(BIN)/python -m tests.aws_live.surfaces
 	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin $(if $(SURFACE),--surface $(SURFACE)) --run $(CURDIR)/$(BIN)/trnbot serve
+
+SPARK_LINES := "doctor" "cost 2d by team" "cost 2d by hour" "cost 2d by resource"
+spark: $(VENV)/dev.ready  ## a real Spark Connect server over the bill of that stand-in: `doctor` and some `cost` lines by its rollup
+	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin --port 0 --spark --run \
+		sh -c 'for line; do echo "> $$line"; $(CURDIR)/$(BIN)/trnbot $$line; done' lines $(SPARK_LINES)
 
 # Byte code is kept also where the environment forbids it: hundreds of processes would compile the
 # product, and each worker all tests, anew.

@@ -204,13 +204,17 @@ def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
     for secret in secrets:
         parts = [secret, *(part.strip() for part in secret.split(","))]
         if "://" in secret:
-            # Of an address only its passwords are secret of themselves.
+            # Of an address only its passwords and tokens are secret of themselves.
             try:
                 address = urlsplit(secret)
             except ValueError:
                 continue
-            pairs = [pair.partition("=") for pair in address.query.split("&")]
-            queried = [value for name, equals, value in pairs if name == "password" and equals]
+            pairs = [*address.query.split("&"), *address.path.split(";")]
+            queried = [
+                value
+                for name, _, value in (pair.partition("=") for pair in pairs)
+                if name in ("password", "token")
+            ]
             passwords = [address.password or "", *queried]
             parts = [*passwords, *map(unquote, passwords)]
         for part in parts:

@@ -94,8 +94,8 @@ class BillOptions:
     What else the tables depend on goes on its name: the folder, the names of tags and services,
     and the view.
     """
-    by_day: str = ""
-    """The name of the source that rolled the files up by day, where one did."""
+    by_day: Callable[[], str] = str
+    """Return the name of the source that rolled some of the files up by day; "" of none."""
     copied_from: str = ""
     """The address whose files are copied here, where they are."""
     blocks: Callable[[], Sequence[Reservation]] = tuple
@@ -166,9 +166,9 @@ class Bill:
             for dimension in (*by, *(condition.dimension for condition in where)):
                 if only_explorer:
                     check_explorer_dimension(canonical(dimension), self._answers.view)
-                elif self._options.by_day and canonical(dimension) == "hour":
+                elif canonical(dimension) == "hour" and (source := self._options.by_day()):
                     raise WrongInput(
-                        f"{self._options.by_day} gives the bill by day; "
+                        f"{source} gives a bill of this size by day; "
                         "set TRNBOT_AWS_BILLING to the export itself for hours."
                     )
 
@@ -215,7 +215,7 @@ class Bill:
             frame = hours = None
             if loading.files:
                 frame = self._once(loading, spend_frame, midnight, days)
-            if loading.files and not self._options.by_day:
+            if loading.files and not self._options.by_day():
                 hours = self._once(loading, hours_frame, monday)
             return frame, hours
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
@@ -235,12 +236,62 @@ Under CUR's flat name, or in a map of their own.
 _TAGS = ("resource_tags", "tags")
 
 
-def day_query(
-    table: str, described: Sequence[tuple[str, str]], partitions: Sequence[str], month: date
-) -> str:
-    """Return the query of one month over `DATABASE.TABLE` with columns (name, Athena type).
+@dataclass(frozen=True)
+class Dialect:
+    """State in which words an engine's SQL differs; `{}` stands for what they are said of."""
 
-    Raise `WrongInput` for no export.
+    name: str
+    """How the name of a column or a table is written."""
+    text: str
+    number: str
+    """A number as a decimal; of a text there may be none in it."""
+    json: str
+    """A map as JSON."""
+    amounts: str
+    """JSON as a map of numbers."""
+    hourly_rows: int
+    """The most rows of a month that come as they are; a larger month is rolled up by day."""
+
+    def source(self, table: str) -> str:
+        """Return a table, or a folder of Parquet files, as a query names it."""
+        if "/" in table:
+            return f"parquet.{self.name.format(table)}"
+        return ".".join(map(self.name.format, table.split(".")))
+
+
+TRINO = Dialect(
+    name='"{}"',
+    text="CAST({} AS VARCHAR)",
+    number="CAST({0} AS DECIMAL(38, 15))",
+    json="json_format(CAST({} AS JSON))",
+    amounts="CAST(json_parse({}) AS MAP(VARCHAR, DOUBLE))",
+    hourly_rows=500_000,
+)
+"""Athena's, whose results come in pages of a thousand rows: two minutes at most."""
+SPARK = Dialect(
+    name="`{}`",
+    text="CAST({} AS STRING)",
+    # Not every engine reads a double as the decimal that it is written as: of ten digits all do.
+    number="CASE WHEN CAST(CAST({0} AS DECIMAL(28, 10)) AS DOUBLE) = {0}"
+    " THEN CAST(CAST({0} AS DECIMAL(28, 10)) AS DECIMAL(38, 15))"
+    " ELSE CAST({0} AS DECIMAL(38, 15)) END",
+    json="to_json({})",
+    amounts="from_json({}, 'MAP<STRING, DOUBLE>')",
+    hourly_rows=5_000_000,
+)
+
+
+def rollup_query(
+    dialect: Dialect,
+    table: str,
+    described: Sequence[tuple[str, str]],
+    partitions: Sequence[str],
+    month: date,
+) -> str:
+    """Return the query of one month over `DATABASE.TABLE` with columns (name, type).
+
+    Amounts are summed by all else that an answer asks for: by the time of the row, or by day where
+    the month has more rows than the dialect lets through. Raise `WrongInput` for no export.
     """
     columns = Columns(described)
     if columns.form is None:
@@ -249,10 +300,26 @@ def day_query(
             "it has neither line_item_unblended_cost nor BilledCost."
         )
     kinds = {name.lower(): kind.lower() for name, kind in described}
+    named, text = dialect.name.format, dialect.text.format
     start, end = columns.names["starts"][0], columns.names["ends"][0]
-    started = _moment(start, kinds)
-    keys = {start: f"CAST(date_trunc('day', {started}) AS VARCHAR)"}
-    sums = {end: f"CAST(max({_moment(end, kinds)}) AS VARCHAR)"}
+    cost = columns.names["cost" if columns.is_cur else "billed"][0]
+    if not {start, end, cost} <= kinds.keys():
+        raise WrongInput(
+            f"The table {table} lacks {start}, {end} or {cost}; "
+            "have the export delivered as Parquet, whose columns have these names."
+        )
+
+    started, ended = _moment(dialect, start, kinds), _moment(dialect, end, kinds)
+    day = f"date_trunc('day', {started})"
+    keys = {
+        start: text(f"CASE WHEN by_hour THEN {started} ELSE {day} END"),
+        "rolled_by": "CASE WHEN by_hour THEN 'hour' ELSE 'day' END",
+        "rolled_until": text(f"CASE WHEN by_hour THEN {ended} END"),
+    }
+    sums = {end: text(f"max({ended})")}
+
+    # What is charged and what is given back may be read in two ways, and so stays apart.
+    keys["rolled_sign"] = text(f"sign({_number(dialect, cost, kinds)})")
 
     # The columns that tell rows apart, and those that add up.
     alias_of = {
@@ -264,48 +331,56 @@ def day_query(
     flat = [name for name, alias in alias_of.items() if alias not in _SUMS]
     flat += [name for name in _PRODUCT[:-1] if name in kinds]
     flat += [name for name in kinds if name.startswith("resource_tags_")]
-    keys |= {name: f'CAST("{name}" AS VARCHAR)' for name in flat}
+    keys |= {name: text(named(name)) for name in flat}
     sums |= {
-        name: f"CAST(sum({_number(name, kinds)}) AS VARCHAR)"
+        name: text(f"sum({_number(dialect, name, kinds)})")
         for name, alias in alias_of.items()
         if alias in _SUMS
     }
 
-    # Keys of a map: of `product` as flat columns that are not there yet, else as one JSON column.
-    if kinds.get("product", "").startswith("map"):
-        inner = [key for key in _INSIDE["product"] if f"product_{key}" not in kinds]
-        keys |= {f"product_{key}": f"element_at(\"product\", '{key}')" for key in inner}
-    for name in ("skupricedetails", *_TAGS):
-        if kinds.get(name, "").startswith("map"):
-            keys[name] = f'json_format(CAST("{name}" AS JSON))'
-        elif name in kinds and name in _TAGS:
-            keys[name] = f'CAST("{name}" AS VARCHAR)'
-
-    name, discounts = _DISCOUNTS[columns.is_cur], _discounts_in(kinds, _DISCOUNTS[columns.is_cur])
+    keys |= _documents(dialect, kinds)
+    name = _DISCOUNTS[columns.is_cur]
+    discounts = _discounts_in(dialect, kinds, name)
     if discounts and "discount_total_discount" not in kinds:
-        sums[name] = f"json_format(CAST(MAP(ARRAY['total'], ARRAY[sum({discounts})]) AS JSON))"
+        sums[name] = f"'{{\"total\": ' || {text(f'sum({discounts})')} || '}}'"
 
     billed = next((name for name in columns.names["period"] if name in kinds), "")
-    begun = _moment(billed, kinds) if billed else f"date_trunc('month', {started})"
+    begun = _moment(dialect, billed, kinds) if billed else f"date_trunc('month', {started})"
     return sql(
         "month",
-        chosen=", ".join(f'{part} AS "{name}"' for name, part in {**keys, **sums}.items()),
-        table=".".join(f'"{part}"' for part in table.split(".")),
+        chosen=", ".join(f"{part} AS {named(name)}" for name, part in {**keys, **sums}.items()),
+        table=dialect.source(table),
+        hourly_rows=str(dialect.hourly_rows),
         month=_of_month(partitions, month, begun),
         keys=", ".join(str(n) for n in range(1, len(keys) + 1)),
     )
 
 
-def _discounts_in(kinds: Mapping[str, str], name: str) -> str:
-    """Return the discounts of a row in Athena's SQL, from columns or the map `name`; "" of none."""
-    discounts = [f'CAST("{flat}" AS DECIMAL(38, 15))' for flat in kinds if _DISCOUNT.match(flat)]
+def _documents(dialect: Dialect, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return maps and JSON: of a map `product` as flat columns that are not there yet."""
+    named, keys = dialect.name.format, dict[str, str]()
+    if kinds.get("product", "").startswith("map"):
+        inner = [key for key in _INSIDE["product"] if f"product_{key}" not in kinds]
+        keys |= {f"product_{key}": f"element_at({named('product')}, '{key}')" for key in inner}
+    for name in ("product", "skupricedetails", *_TAGS):
+        if _is_text(kinds.get(name, "")):
+            keys[name] = dialect.text.format(named(name))
+        elif kinds.get(name, "").startswith("map") and name != "product":
+            keys[name] = dialect.json.format(named(name))
+    return keys
+
+
+def _discounts_in(dialect: Dialect, kinds: Mapping[str, str], name: str) -> str:
+    """Return the discounts of a row, from columns or the map `name`; "" of none."""
+    discounts = [_number(dialect, flat, kinds) for flat in kinds if _DISCOUNT.match(flat)]
     if name in kinds:
-        document = f'"{name}"'
+        document = dialect.name.format(name)
         if _is_text(kinds[name]):
-            document = f"CAST(json_parse({document}) AS MAP(VARCHAR, DOUBLE))"
+            document = dialect.amounts.format(document)
+        amount = dialect.number.format("coalesce(TRY_CAST(x AS DOUBLE), 0)")
+        added = f"CAST(s + {amount} AS DECIMAL(38, 15))"
         discounts.append(
-            f"reduce(map_values({document}), CAST(0 AS DECIMAL(38, 15)), "
-            "(s, x) -> s + CAST(x AS DECIMAL(38, 15)), s -> s)"
+            f"reduce(map_values({document}), CAST(0 AS DECIMAL(38, 15)), (s, x) -> {added}, s -> s)"
         )
     return " + ".join(f"coalesce({amount}, 0)" for amount in discounts)
 
@@ -314,16 +389,20 @@ def _is_text(kind: str) -> bool:
     return kind.startswith(("string", "varchar", "char"))
 
 
-def _number(name: str, kinds: Mapping[str, str]) -> str:
+def _number(dialect: Dialect, name: str, kinds: Mapping[str, str]) -> str:
+    column = dialect.name.format(name)
     if not _is_text(kinds[name]):
-        return f'CAST("{name}" AS DECIMAL(38, 15))'
-    return f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))"
+        return dialect.number.format(column)
+    # Not every engine reads the decimal of a text with an exponent.
+    number = dialect.number.format(f"TRY_CAST({column} AS DOUBLE)")
+    return f"coalesce(TRY_CAST(NULLIF({column}, '') AS DECIMAL(38, 15)), {number})"
 
 
-def _moment(name: str, kinds: Mapping[str, str]) -> str:
+def _moment(dialect: Dialect, name: str, kinds: Mapping[str, str]) -> str:
+    column = dialect.name.format(name)
     if not _is_text(kinds.get(name, "")):
-        return f'"{name}"'
-    return f"CAST(replace(replace(\"{name}\", 'T', ' '), 'Z', '') AS TIMESTAMP)"
+        return column
+    return f"CAST(replace(replace({column}, 'T', ' '), 'Z', '') AS TIMESTAMP)"
 
 
 def _of_month(partitions: Sequence[str], month: date, begun: str) -> str:

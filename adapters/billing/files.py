@@ -318,8 +318,10 @@ def _measure(path: Path) -> None:
 
 _DEFLATE = 1032
 """Bytes that one byte of deflate can become at most."""
-_NO_EXPORTS = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", ".etag", ".crc", "_SUCCESS")
-"""Files that AWS and people put beside an export: manifests, table definitions, notes."""
+_NO_EXPORTS = (
+    ".json", ".yml", ".yaml", ".sql", ".md", ".txt", ".etag", ".crc", ".asked", "_SUCCESS",
+)  # fmt: skip
+"""Files that AWS, people and copies put beside an export: manifests, table definitions, notes."""
 
 
 @dataclass(frozen=True)

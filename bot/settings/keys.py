@@ -139,6 +139,10 @@ _site = fitting(
     r"https?://[^/\s?#@]+/?",
     "'{text}' is not an address of a site; write https://trnbot.example.com.",
 )
+_table = fitting(
+    r"[\w-]+(\.[\w-]+){0,2}|([a-z0-9]+:/)?/[^\s`]+",
+    "'{text}' names no table of Spark; write CATALOG.SCHEMA.TABLE or s3://BUCKET/PREFIX.",
+)
 _surface = word_of(list(MetricsSurface), "'{text}' is none of auto, cloudwatch and promql")
 
 
@@ -212,6 +216,21 @@ def server_address(text: str) -> str:
             " http://prometheus.monitoring:9090, without a name or password."
         )
     return address
+
+
+def spark_server(text: str) -> Secret:
+    """Read the address of a Spark Connect server, which holds its token; raise `WrongInput`."""
+    host = r"(\[[\da-fA-F:]+\]|[^/:;\s?#@]+)(:\d{1,5})?"
+    if text and not re.fullmatch(rf"sc://{host}(/?|/(;[\w-]+=[^;\s]*)+)", text):
+        raise WrongInput(
+            "A Spark Connect server is named by its address: sc://HOST:PORT/;token=TOKEN, or"
+            " sc://HOST:PORT where it asks for none."
+        )
+
+    # A token may end with signs of equality, which its client takes for those of an address.
+    server, *parameters = text.split(";")
+    pairs = [parameter.partition("=") for parameter in parameters]
+    return Secret(";".join([server, *(f"{x}={y.replace('=', '%3D')}" for x, _, y in pairs)]))
 
 
 def metric_names(text: str) -> tuple[Meaning, ...]:
@@ -436,6 +455,12 @@ KEYS: tuple[SettingKey, ...] = (
     _key("metrics.token", "a bearer token for that server, where it asks for one", Secret),
     _key("billing.lag",
         "time from the end of the usage until a replay sees its charge", parse_duration, "24h"),
+    _key("spark.server",
+        "a Spark Connect server that rolls the billing export up (trnbot[spark]):"
+        " sc://HOST:PORT/;token=TOKEN", spark_server, variable="TRNBOT_SPARK"),
+    _key("spark.table",
+        "the export there: CATALOG.SCHEMA.TABLE, or a folder of Parquet files, s3://BUCKET/PREFIX",
+        _table),
     _key("aws.regions", "regions to read; none = AWS_REGION", words),
     _key("aws.roles", "ARNs of the roles to assume, one per account; self = no role", roles),
     _key("aws.external_id",
@@ -445,7 +470,7 @@ KEYS: tuple[SettingKey, ...] = (
         "ARN of the role under which the export, Athena and Cost Explorer are read; none = the"
         " bot's own", role),
     _key("aws.billing", "the billing export, s3://BUCKET/PREFIX"),
-    _key("aws.athena", "or the Athena table over the export, DATABASE.TABLE, rolled up by day"),
+    _key("aws.athena", "or the Athena table over the export, DATABASE.TABLE, rolled up there"),
     _key("aws.athena_workgroup", "the workgroup in which Athena's queries run", str, "primary"),
     _key("aws.athena_output",
         "where results are stored if the workgroup sets no location, s3://..."),

@@ -43,6 +43,16 @@ def conflicts(values: Mapping[str, Any]) -> list[str]:
             "TRNBOT_AWS_BILLING and TRNBOT_AWS_ATHENA are two ways to one export; set one of them.",
         ),
         (
+            values["spark.server"] and (values["aws.billing"] or values["aws.athena"]),
+            "TRNBOT_SPARK is another way to the export that TRNBOT_AWS_BILLING or"
+            " TRNBOT_AWS_ATHENA names; set one of them.",
+        ),
+        (
+            bool(values["spark.server"]) != bool(values["spark.table"]),
+            "TRNBOT_SPARK and TRNBOT_SPARK_TABLE need each other: the server, and the export"
+            " that it reads.",
+        ),
+        (
             values["metrics.url"] and values["metrics.surface"] is MetricsSurface.CLOUDWATCH,
             "TRNBOT_METRICS_URL is asked by PromQL, which"
             " TRNBOT_METRICS_SURFACE=cloudwatch leaves out; set one of them.",

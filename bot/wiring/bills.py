@@ -1,6 +1,6 @@
-"""Join settings and bills: a recording's, or a live account's by export, Athena or Cost Explorer.
+"""Join settings and bills: a recording's, or a live account's.
 
-A part of `build`.
+By export, Athena, Spark or Cost Explorer. A part of `build`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote, urlsplit
 
 from adapters.aws.api.operations import Place, price_of
 from bot.errors import Unavailable
@@ -29,6 +31,7 @@ from bot.wiring.kept import AtMostEvery, Once, place_of
 
 if TYPE_CHECKING:
     from adapters.aws.bill.explorer import ExplorerAnswers
+    from adapters.aws.bill.exports import RollupEngine, SparkTable
     from adapters.aws.live.source import Live
     from adapters.billing.bill import BillOptions
 
@@ -77,31 +80,25 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
     Hourly from S3, else less often.
     """
     from adapters.aws.bill.explorer import Explorer
-    from adapters.aws.bill.exports import AthenaCopy, ExportCache
+    from adapters.aws.bill.exports import ExportCache, RollupCopy
     from adapters.billing.bill import open_billing, open_explorer
-    from adapters.billing.exports import day_query
+    from adapters.billing.exports import SPARK, TRINO, rollup_query
 
     options = replace(_bill_options(settings), blocks=live.capacity_blocks)
     address, calls = settings["aws.billing"], live.calls
 
-    if settings["aws.athena"]:
-        home = folder / "athena"
+    engine = rollup_engine(settings, live)
+    if engine:
+        home = folder_of_copies(settings, folder)
         (home / "billing").mkdir(parents=True, exist_ok=True)
-        answers = AthenaCopy(
-            calls,
-            settings["aws.athena"],
-            settings["aws.athena_workgroup"],
-            settings["aws.athena_output"],
-            home,
-            _payer(settings, live),
-            day_query,
+        name, dialect = ("Spark", SPARK) if settings["spark.server"] else ("Athena", TRINO)
+        copy = RollupCopy(engine, home, partial(rollup_query, dialect), calls.clock)
+        options = replace(
+            options,
+            by_day=lambda: name if copy.has_days() else "",
+            copied_from=engine.table,
         )
-        return FreshBilling(
-            open_billing(
-                home, replace(options, by_day="Athena", copied_from=settings["aws.athena"])
-            ),
-            answers,
-        )
+        return FreshBilling(open_billing(home, options), copy)
 
     if address or not settings["aws.explorer_calls"]:
         home = folder / "billing"
@@ -116,6 +113,39 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
     home.mkdir(parents=True, exist_ok=True)
     explorer = Explorer(open_answers(settings, live, folder))
     return open_explorer(home, _bill_options(settings), explorer.keep_fresh)
+
+
+def rollup_engine(settings: Settings, live: Live) -> RollupEngine | None:
+    """Return the engine that rolls the export up where it lies, if the settings name one."""
+    from adapters.aws.bill.exports import AthenaTable
+
+    if settings["spark.server"]:
+        return spark_table(settings)
+    if settings["aws.athena"]:
+        return AthenaTable(
+            live.calls,
+            settings["aws.athena"],
+            settings["aws.athena_workgroup"],
+            settings["aws.athena_output"],
+            _payer(settings, live),
+        )
+    return None
+
+
+def spark_table(settings: Settings) -> SparkTable:
+    """Return the export as the Spark that the settings name sees it."""
+    from adapters.aws.bill.exports import SparkTable
+
+    address = settings["spark.server"].reveal
+    return SparkTable(urlsplit(address()).netloc, address, settings["spark.table"])
+
+
+def folder_of_copies(settings: Settings, folder: Path) -> Path:
+    """Return the folder of an account's copies in which those of its bill lie under `billing`."""
+    if settings["spark.server"]:
+        # Two tables may hold the same months.
+        return folder / "spark" / quote(settings["spark.table"], safe="")[-200:]
+    return folder / "athena" if settings["aws.athena"] else folder
 
 
 def _payer(settings: Settings, live: Live) -> Place:
@@ -161,14 +191,14 @@ class AskingCost:
     bill_calls: int = 0
     """Calls to Cost Explorer, at most."""
     outlook_calls: int = 0
-    scans: bool = False
-    """Whether Athena is asked, which bills the bytes it scans."""
+    scans: str = ""
+    """The query of an engine that rolls the export up, in words."""
 
     @property
     def bill(self) -> str:
         """Return the price of the bill in words, "" where it costs nothing."""
         if self.scans:
-            return "a query that Athena bills by the bytes it scans"
+            return self.scans
         return _explorer_price(self.bill_calls)
 
     @property
@@ -181,7 +211,11 @@ def asking_cost(settings: Settings, live: Live) -> AskingCost:
     """Return what a look at the bill would take now: nothing where all answers are fresh."""
     from adapters.aws.bill.explorer import Explorer, OutlookPoller
 
-    scans = bool(settings["aws.athena"])
+    scans = ""
+    if settings["spark.server"]:
+        scans = "a query that your Spark works on"
+    elif settings["aws.athena"]:
+        scans = "a query that Athena bills by the bytes it scans"
     if not settings["aws.explorer_calls"]:
         return AskingCost(scans=scans)
     answers = open_answers(settings, live)
@@ -210,7 +244,7 @@ def record_bill(
         missing.append(str(error))
     outlook.findings(end)
 
-    copies = FOLDER / "athena" / "billing" if settings["aws.athena"] else FOLDER / "billing"
+    copies = folder_of_copies(settings, FOLDER) / "billing"
     files = [path for path in copies.rglob("*") if path.name.endswith(_EXPORTS)]
     for path in files:
         target = folder / "billing" / path.relative_to(copies)
@@ -260,9 +294,15 @@ class FreshBilling:
         where: Sequence[Filter] = (),
         most: int | None = None,
     ) -> Tally:
-        """Sum the rows of a window, those beyond `most` in one."""
+        """Sum the rows of a window, those beyond `most` in one.
+
+        Raise `Unavailable` with why there is no copy yet.
+        """
         self._copy.keep_fresh()
-        return self._bill.tally(window, by, where, most)
+        try:
+            return self._bill.tally(window, by, where, most)
+        except Unavailable as error:
+            raise Unavailable(" ".join(self._copy.problems()) or str(error)) from None
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`."""

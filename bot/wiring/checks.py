@@ -12,7 +12,7 @@ from bot.model.money import counted
 from bot.model.window import NO_TIME
 from bot.ports import Check
 from bot.settings.settings import Settings
-from bot.wiring.bills import AskingCost, asking_cost
+from bot.wiring.bills import AskingCost, asking_cost, spark_table
 from bot.wiring.environment import wall_clock
 from bot.wiring.programs import installed
 from bot.wiring.source import OpenedSource
@@ -56,7 +56,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
         except TrnbotError as error:
             remedy = "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them."
             checks = [Check("AWS", False, str(error), remedy)]
-        checks += _roles(settings)
+        checks += [*_roles(settings), *_spark(settings)]
         if not paid:
             with suppress(TrnbotError):  # told by the account's own check
                 cost = asking_cost(settings, opened.account())
@@ -184,6 +184,19 @@ def _roles(settings: Settings) -> list[Check]:
         "Ask for one in their trust policies (docs/aws.md), and set TRNBOT_AWS_EXTERNAL_ID to it."
     )
     return [Check("AWS roles", False, sentence, remedy)]
+
+
+def _spark(settings: Settings) -> list[Check]:
+    """Look whether Spark is there and sees the export, which reads none of its rows."""
+    if not settings["spark.server"]:
+        return []
+    engine = spark_table(settings)
+    try:
+        columns, _ = engine.columns()
+    except TrnbotError as error:
+        return [Check("Spark", False, str(error))]
+    seen = f"{engine.place} answers; {engine.table} has {counted(len(columns), 'column')}"
+    return [Check("Spark", True, seen)]
 
 
 def _read(

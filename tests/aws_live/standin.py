@@ -364,6 +364,9 @@ def main() -> None:
         help="where NeuronCore metrics are",
     )
     p.add_argument(
+        "--spark", action="store_true", help="the bill by a Spark Connect server in place of S3"
+    )
+    p.add_argument(
         "--run",
         nargs=argparse.REMAINDER,
         help="a command to run against it, in a folder of its own",
@@ -381,6 +384,15 @@ def main() -> None:
         world.publish(said.surface)
         world.faults.throttled, world.faults.reset = said.throttled, said.reset
         told = environment(world, world.start(said.port))
+        if said.spark:
+            from pysail.spark import SparkConnectServer
+
+            # It runs for as long as it is held.
+            spark = SparkConnectServer("127.0.0.1", 0)
+            spark.start(background=True)
+            server = "sc://{}:{}".format(*spark.listening_address)
+            del told["TRNBOT_AWS_BILLING"]
+            told |= {"TRNBOT_SPARK": server, "TRNBOT_SPARK_TABLE": str(folder / "billing")}
         print(
             "AWS stands in; to use it:",
             *(f"export {name}={value}" for name, value in told.items()),

@@ -1,16 +1,18 @@
 """Roll the export up in Athena: the same numbers as from the export itself, month by month, priced by what is scanned."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pytest
 
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
-from adapters.aws.bill.exports import AthenaCopy
+from adapters.aws.bill.exports import AthenaTable, RollupCopy
 from adapters.billing.bill import BillOptions, open_billing
-from adapters.billing.exports import day_query
+from adapters.billing.exports import TRINO, rollup_query
 from bot.errors import Unavailable, WrongInput
 from bot.model.window import Window
 from tests.aws_live.conftest import served
@@ -19,22 +21,21 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOVEMBER = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
 
 
+def query_of(hourly_rows):
+    """Return the query of Athena's that rolls a month of more rows up by day."""
+    return partial(rollup_query, replace(TRINO, hourly_rows=hourly_rows))
+
+
 class Desk:
-    def __init__(self, world, folder, table="bills.cur"):
+    def __init__(self, world, folder, table="bills.cur", hourly_rows=0):
         world.now = NOON
         self.calls = Calls(lambda: world.now)
-        self.copy = AthenaCopy(
-            self.calls,
-            table,
-            "primary",
-            "s3://results/trnbot",
-            folder,
-            Place("us-west-2"),
-            day_query,
-            lambda _: None,
-        )
+        results, place = "s3://results/trnbot", Place("us-west-2")
+        engine = AthenaTable(self.calls, table, "primary", results, place, lambda _: None)
+        self.copy = RollupCopy(engine, folder, query_of(hourly_rows), lambda: world.now)
         folder.mkdir(exist_ok=True)
-        self.bill = open_billing(folder, BillOptions(by_day="Athena"))
+        options = BillOptions(by_day=lambda: "Athena" if self.copy.has_days() else "")
+        self.bill = open_billing(folder, options)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +93,28 @@ def test_pods_share_a_day(copied, export):
     assert all(abs(rows(ours)[key].net - money.net) < 1 for key, money in rows(theirs).items())
 
 
+def test_a_month_of_few_rows_comes_by_the_hour(world, tmp_path, export):
+    desk = Desk(world, tmp_path / "athena", hourly_rows=500_000)
+    desk.copy.keep_fresh()
+    for by in (("hour",), ("hour", "namespace"), ("pod", "day")):
+        theirs, ours = (bill.tally(NOVEMBER, by) for bill in (export, desk.bill))
+        assert rows(ours) == rows(theirs)
+    assert desk.bill.deltas(NOON, 7).frames.keys() == export.deltas(NOON, 7).frames.keys()
+
+
+def test_a_copy_of_before_hours_were_kept_is_made_anew(world, desk, tmp_path):
+    queries = world.standin.called["athena:StartQueryExecution"]
+    for path in (tmp_path / "athena" / "billing").glob("*.asked"):
+        path.write_text(path.read_text().partition(" ")[0])
+    world.now += timedelta(hours=7)
+    desk.copy.keep_fresh()
+    assert world.standin.called["athena:StartQueryExecution"] - queries == 3
+
+
 def test_hours_are_refused_by_a_sentence(copied):
-    with pytest.raises(WrongInput, match="Athena gives the bill by day; set TRNBOT_AWS_BILLING"):
+    with pytest.raises(
+        WrongInput, match="Athena gives a bill of this size by day; set TRNBOT_AWS_BILLING"
+    ):
         copied.tally(NOVEMBER, ("hour",))
 
 
@@ -128,7 +149,8 @@ def test_a_failed_query_leaves_the_month_as_it_was(world, desk):
     world.now += timedelta(hours=7)
     desk.copy.keep_fresh()
     assert desk.copy.problems() == (
-        "Athena's query over bills.cur is failed (SCHEMA_MISMATCH: a column changed); it is tried again later.",
+        "Athena's query over bills.cur is failed (SCHEMA_MISMATCH: a column changed); it is tried again later."
+        " Until then the bill of 2026-11-20 12:00 UTC counts.",
     )
     assert desk.bill.tally(NOVEMBER, ("service",)).rows == before.rows
     world.standin.costs.failing = ""
@@ -168,7 +190,7 @@ def test_only_the_month_is_scanned(partitions, said):
         ("line_item_usage_end_date", "timestamp"),
         ("line_item_unblended_cost", "double"),
     ]
-    assert said in day_query("bills.cur", columns, partitions, date(2026, 3, 1))
+    assert said in rollup_query(TRINO, "bills.cur", columns, partitions, date(2026, 3, 1))
 
 
 @pytest.mark.parametrize(
@@ -184,12 +206,18 @@ def test_discounts_of_a_map_are_summed_with_those_of_columns(kind, read):
         ("discount_edp_discount", "double"),
         ("discount", kind),
     ]
-    query = day_query("bills.cur", columns, ["billing_period"], date(2026, 3, 1))
-    total = query.partition("MAP(ARRAY['total'], ARRAY[sum(")[2]
+    query = rollup_query(TRINO, "bills.cur", columns, ["billing_period"], date(2026, 3, 1))
+    total = query.partition("'{\"total\": ' || CAST(sum(")[2]
     assert total.startswith('coalesce(CAST("discount_edp_discount" AS DECIMAL(38, 15)), 0) + ')
-    assert read in total.partition(")]) AS JSON")[0]
+    assert read in total.partition(") AS VARCHAR) || '}'")[0]
 
 
 def test_a_table_that_is_no_export_is_refused():
     with pytest.raises(WrongInput, match=r"bills\.other is not a CUR or FOCUS export"):
-        day_query("bills.other", [("id", "string")], [], date(2026, 3, 1))
+        rollup_query(TRINO, "bills.other", [("id", "string")], [], date(2026, 3, 1))
+
+
+def test_a_table_with_the_names_of_a_csv_is_refused():
+    columns = [("lineItem/UsageStartDate", "string"), ("lineItem/UnblendedCost", "string")]
+    with pytest.raises(WrongInput, match=r"bills\.csv lacks line_item_usage_start_date"):
+        rollup_query(TRINO, "bills.csv", columns, [], date(2026, 3, 1))

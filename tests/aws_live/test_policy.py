@@ -1,13 +1,14 @@
 """Keep the policy least: what is declared is what is called is what the file allows."""
 
+from functools import partial
 from pathlib import Path
 
 from adapters.aws.api.operations import Place, call_prices, grants, operations, policy_text
 from adapters.aws.api.outcomes import refused_in
 from adapters.aws.api.promql import MANAGED, OTEL_STORE, PrometheusServer
 from adapters.aws.bill.explorer import Explorer, ExplorerAnswers, OutlookPoller
-from adapters.aws.bill.exports import AthenaCopy, ExportCache
-from adapters.billing.exports import day_query
+from adapters.aws.bill.exports import AthenaTable, ExportCache, RollupCopy
+from adapters.billing.exports import TRINO, rollup_query
 from bot.model.frame import MetricsSurface
 from tests.aws_live.serving import BUCKET
 from tests.aws_live.test_events import QUEUE, interruption
@@ -37,9 +38,9 @@ def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
     ExportCache(
         live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", Place("us-east-1")
     ).refresh()
-    AthenaCopy(
-        live.calls, "bills.cur", "primary", "", tmp_path / "athena", Place("us-west-2"), day_query
-    ).refresh(now)
+    athena = AthenaTable(live.calls, "bills.cur", "primary", "", Place("us-west-2"))
+    query = partial(rollup_query, TRINO)
+    RollupCopy(athena, tmp_path / "athena", query, lambda: now).refresh(now)
     Explorer(
         ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)
     ).keep_fresh()

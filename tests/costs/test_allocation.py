@@ -194,7 +194,9 @@ def test_what_the_bill_splits_itself_stands(ports):
 
 def test_a_bill_by_the_day_is_split_by_the_day(ports):
     pods = {pod("a"): np.where(np.arange(HOURS) < 6, 32, np.nan), pod("b"): 16}
-    here = ports(billed("i-1", range(1), cost="480"), reading(pods, {"i-1": 64}), by_day="Athena")
+    here = ports(
+        billed("i-1", range(1), cost="480"), reading(pods, {"i-1": 64}), by_day=lambda: "Athena"
+    )
     assert amounts(asked(here, "pod")) == {
         "": Decimal("300.00"),
         "b": Decimal("120.00"),

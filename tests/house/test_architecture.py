@@ -38,7 +38,7 @@ ADAPTERS = sorted(
     p.name for p in (ROOT / "adapters").iterdir() if p.is_dir() and p.name != "__pycache__"
 )
 SDK = {
-    "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},
+    "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson", "pyspark", "pyarrow", "grpc"},
     "billing": {"duckdb", "numpy"},
     "chat": {"aiohttp", "numpy", "yaml"},
     "chat.slack": {"slack_bolt", "slack_sdk", "aiohttp"},

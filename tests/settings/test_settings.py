@@ -303,3 +303,27 @@ def test_a_file_that_was_named_must_be_there(tmp_path):
     (tmp_path / "trnbot.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(WrongInput, match="not UTF-8"):
         settings_text({}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"TRNBOT_SPARK": "https://spark:443/;token=hush-hush"}, "sc://HOST:PORT/;token=TOKEN"),
+        ({"TRNBOT_SPARK": "sc://spark"}, "TRNBOT_SPARK and TRNBOT_SPARK_TABLE need each other"),
+        ({"TRNBOT_SPARK_TABLE": "cur"}, "TRNBOT_SPARK and TRNBOT_SPARK_TABLE need each other"),
+        ({"TRNBOT_SPARK_TABLE": "a b; DROP"}, "write CATALOG.SCHEMA.TABLE or s3://BUCKET/PREFIX"),
+        (
+            {
+                "TRNBOT_SPARK": "sc://spark",
+                "TRNBOT_SPARK_TABLE": "cur",
+                "TRNBOT_AWS_ATHENA": "a.b",
+            },
+            "TRNBOT_SPARK is another way to the export",
+        ),
+    ],
+)
+def test_a_mistaken_spark_is_named(given, said):
+    with pytest.raises(WrongInput) as refused:
+        read_settings(given)
+    assert said in str(refused.value)
+    assert "hush" not in str(refused.value)

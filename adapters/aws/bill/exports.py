@@ -1,4 +1,4 @@
-"""Keep a copy of a billing export, from S3 or by way of Athena."""
+"""Keep a copy of a billing export: its files from S3, or its rollup by Athena or Spark."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import quote
+from warnings import filterwarnings
 
 import orjson
 
 from adapters.aws.api.calls import Calls, bucket_and_prefix
 from adapters.aws.api.operations import Place
 from adapters.aws.api.outcomes import log, refused_in
-from adapters.aws.files import replacing, write_whole
-from bot.errors import Unavailable, WrongInput
+from adapters.aws.files import replacing, why, write_whole
+from bot.errors import Unavailable, WrongInput, redact, spellings
 
 _ENDINGS = (".parquet", ".csv", ".csv.gz", ".zip")
 _BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", "_SUCCESS", "/")
@@ -163,7 +166,8 @@ class ExportCache:
         return self.folder / below
 
 
-Query = Callable[[str, Sequence[tuple[str, str]], Sequence[str], date], str]
+Columns = Sequence[tuple[str, str]]
+Query = Callable[[str, Columns, Sequence[str], date], str]
 """Write one month's query: table, columns with types, partition keys, month."""
 _NEWEST, _CLOSING, _OLD = timedelta(hours=6), timedelta(hours=24), timedelta(days=30)
 """How long a month's copy counts.
@@ -173,6 +177,121 @@ The running one, the one before while AWS closes it, any older.
 _CLOSED_BY_DAY = 12
 _AGAIN = timedelta(minutes=30)
 _MONTHS = 3
+_NAME_CHARS = 200
+"""Of a table in the name of a file, which may have 255 in all."""
+_GRAIN = "rolled_by"
+"""The column of a rollup that says hour or day, alike in all its rows."""
+
+
+class RollupEngine(Protocol):
+    """Roll an export up where it lies; every method raises `Unavailable` where it cannot."""
+
+    table: str
+    """What it rolls up, as the settings name it."""
+    ending: str
+    """Of the files that it writes."""
+
+    def columns(self) -> tuple[Columns, Sequence[str]]:
+        """Return the columns of the export with their types, and the partition keys."""
+        ...
+
+    def write(self, query: str, path: Path) -> str:
+        """Write the rows of a query into a file, and return whether they are of an hour or a day."""
+        ...
+
+
+@dataclass
+class RollupCopy:
+    """Keep the last months of an export, rolled up by an engine, as files in `folder`.
+
+    Which the billing adapter reads.
+    """
+
+    engine: RollupEngine
+    folder: Path
+    query: Query
+    clock: Callable[[], datetime]
+    _failed: datetime | None = None
+    _problem: str = ""
+    _lock: Lock = field(default_factory=Lock)
+
+    def keep_fresh(self) -> None:
+        """Refresh the months that are due.
+
+        A failure leaves the copy as it was and is tried again after half an hour. Who asks while
+        another thread refreshes is answered from the copy of before, where there is one.
+        """
+        newest = self._path(_months(self.clock())[0])
+        if not self._lock.acquire(blocking=not newest.is_file()):
+            return
+        try:
+            now = self.clock()
+            if self._failed and now - self._failed < _AGAIN:
+                return
+            self.refresh(now)
+            self._failed, self._problem = None, ""
+        except (Unavailable, WrongInput) as error:
+            self._failed, self._problem = now, str(error)
+        finally:
+            self._lock.release()
+
+    def problems(self) -> Sequence[str]:
+        """Return why the copy is not fresh, where it is not, and how old it is."""
+        if not self._problem:
+            return ()
+        asked = [self._asked(path)[0] for path in self._home.glob("*.asked")]
+        until = f" Until then the bill of {max(asked):%Y-%m-%d %H:%M} UTC counts." if asked else ""
+        return (self._problem + until,)
+
+    def has_days(self) -> bool:
+        """Return whether any month is rolled up by day, as it has too many rows for its hours."""
+        return any(self._asked(path)[1] == "day" for path in self._home.glob("*.asked"))
+
+    def refresh(self, now: datetime) -> None:
+        """Roll up every month that is due.
+
+        Raise `Unavailable` at the first that cannot be had.
+        """
+        due = [month for month in _months(now) if self._due(month, now)]
+        if not due:
+            return
+        columns, partitions = self.engine.columns()
+        for month in due:
+            # A whole month takes the place of the one before; without a row it stays empty but
+            # known.
+            path, table = self._path(month), self.engine.table
+            with replacing(path) as part:
+                grain = self.engine.write(self.query(table, columns, partitions, month), part)
+            path.with_suffix(".asked").write_text(f"{self.clock().timestamp()} {grain}")
+
+    def _due(self, month: date, now: datetime) -> bool:
+        path = self._path(month)
+        if not path.is_file():
+            return True
+        asked, grain = self._asked(path.with_suffix(".asked"))
+        age = now - asked
+        running, last, *_ = _months(now)
+        if month == running or not grain:
+            return age >= _NEWEST
+
+        # AWS goes on changing a month for some days after its end.
+        closing = month == last and now.day <= _CLOSED_BY_DAY
+        return age >= (_CLOSING if closing else _OLD)
+
+    def _asked(self, path: Path) -> tuple[datetime, str]:
+        """Return when a month was rolled up, and by hour or day: "" where it was not kept."""
+        seconds, _, grain = path.read_text().partition(" ")
+        return datetime.fromtimestamp(float(seconds or 0), UTC), grain
+
+    @property
+    def _home(self) -> Path:
+        return self.folder / "billing"
+
+    def _path(self, month: date) -> Path:
+        named = quote(self.engine.table, safe="")[-_NAME_CHARS:]
+        return self._home / f"{named}-{month:%Y-%m}{self.engine.ending}"
+
+
 _WAITS = (0.3, 0.5, 1.0, 2.0, *(3.0,) * 60)
 """Seconds between looks at a query: three minutes in all."""
 _LEAST_SCANNED_MB = 10
@@ -180,23 +299,16 @@ _MB = 1_000_000
 
 
 @dataclass
-class AthenaCopy:
-    """Keep the last months of `DATABASE.TABLE` as files in `folder`.
-
-    Which the billing adapter reads.
-    """
+class AthenaTable:
+    """Roll up `DATABASE.TABLE` in Athena."""
 
     calls: Calls
     table: str
     workgroup: str
     output: str
-    folder: Path
     place: Place
-    query: Query
     sleep: Callable[[float], None] = time.sleep
-    _failed: datetime | None = None
-    _problem: str = ""
-    _lock: Lock = field(default_factory=Lock)
+    ending = ".csv"
 
     def __post_init__(self) -> None:
         """Read the name of the table; raise `WrongInput` for another form."""
@@ -207,33 +319,8 @@ class AthenaCopy:
                 f"'{self.output}' is not a place for Athena's results; write s3://BUCKET/PREFIX."
             )
 
-    def keep_fresh(self) -> None:
-        """Refresh the months that are due.
-
-        A failure leaves the copy as it was and is tried again after half an hour.
-        """
-        with self._lock:
-            now = self.calls.clock()
-            if self._failed and now - self._failed < _AGAIN:
-                return
-            try:
-                self.refresh(now)
-                self._failed, self._problem = None, ""
-            except Unavailable as error:
-                self._failed, self._problem = now, str(error)
-
-    def problems(self) -> Sequence[str]:
-        """Return why the copy is not fresh, where it is not."""
-        return (self._problem,) if self._problem else ()
-
-    def refresh(self, now: datetime) -> None:
-        """Roll up every month that is due.
-
-        Raise `Unavailable` at the first that cannot be had.
-        """
-        due = [month for month in _months(now) if self._due(month, now)]
-        if not due:
-            return
+    def columns(self) -> tuple[Columns, Sequence[str]]:
+        """Return the columns of the table, and its partition keys."""
         database, _, name = self.table.partition(".")
         table = self._ask(
             "get_table_metadata",
@@ -242,31 +329,15 @@ class AthenaCopy:
             TableName=name,
         )["TableMetadata"]
         columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in table.get("Columns", ())]
-        partitions = [str(x["Name"]) for x in table.get("PartitionKeys", ())]
+        return columns, [str(x["Name"]) for x in table.get("PartitionKeys", ())]
 
-        for month in due:
-            # A whole month takes the place of the one before; without a row it stays empty but
-            # known.
-            path, query = self._path(month), self.query(self.table, columns, partitions, month)
-            with (
-                replacing(path) as part,
-                part.open("w", newline="", encoding="utf-8") as file,
-            ):
-                csv.writer(file).writerows(self._rows(query))
-            path.with_suffix(".asked").write_text(str(self.calls.clock().timestamp()))
-
-    def _due(self, month: date, now: datetime) -> bool:
-        path = self._path(month)
-        if not path.is_file():
-            return True
-        age = now - datetime.fromtimestamp(float(path.with_suffix(".asked").read_text() or 0), UTC)
-        running, last, *_ = _months(now)
-        if month == running:
-            return age >= _NEWEST
-
-        # AWS goes on changing a month for some days after its end.
-        closing = month == last and now.day <= _CLOSED_BY_DAY
-        return age >= (_CLOSING if closing else _OLD)
+    def write(self, query: str, path: Path) -> str:
+        """Write the result of a query as it comes, page by page."""
+        with path.open("w", newline="", encoding="utf-8") as file:
+            rows, writer = self._rows(query), csv.writer(file)
+            header, first = next(rows), next(rows, None)
+            writer.writerows(row for row in (header, first, *rows) if row)
+        return first[header.index(_GRAIN)] if first else "hour"
 
     def _rows(self, query: str) -> Iterator[list[str]]:
         """Yield the header and every row of a query's result."""
@@ -312,8 +383,133 @@ class AthenaCopy:
             self.sleep(wait)
         raise Unavailable(f"{query} takes longer than three minutes; it is tried again later.")
 
-    def _path(self, month: date) -> Path:
-        return self.folder / "billing" / f"{self.table}-{month:%Y-%m}.csv"
+
+_PARTITIONS = ("billing_period", "year", "month")
+"""The columns that AWS parts the files of an export by."""
+_RETRIES = 2
+_GROUP_ROWS = 100_000
+_AWAY = "AWAY"
+_CAUSES = {
+    "UNAVAILABLE": "cannot be reached; start it, or set TRNBOT_SPARK to its address",
+    _AWAY: "went away amid a question; look whether it runs",
+    "UNAUTHENTICATED": "refuses the token; set one that is valid in TRNBOT_SPARK",
+    "PERMISSION_DENIED": "does not let the token read {table}; grant it SELECT on that",
+    "DEADLINE_EXCEEDED": "did not answer in time; look at it, or give it more cores",
+}
+"""What is wrong, and to be done, where Spark answers with a status of gRPC."""
+_NOTHING = "finds no {table}; set TRNBOT_SPARK_TABLE to the table of the export"
+
+
+@dataclass
+class SparkTable:
+    """Roll up a table, or a folder of Parquet files, in Spark by Spark Connect."""
+
+    place: str
+    """HOST:PORT, for people."""
+    address: Callable[[], str]
+    """Return the address with its token."""
+    table: str
+    """CATALOG.SCHEMA.TABLE, or the address of a folder."""
+    seconds: float = 300
+    """How long one question may take: a cluster that sleeps starts within it."""
+    ending = ".parquet"
+
+    def columns(self) -> tuple[Columns, Sequence[str]]:
+        """Return the columns of the table, and the partition keys among them."""
+        with self._session() as session:
+            if "/" in self.table:
+                schema = session.read.parquet(self.table).schema
+            else:
+                schema = session.table(".".join(f"`{x}`" for x in self.table.split("."))).schema
+        columns = [(field.name, field.dataType.simpleString()) for field in schema]
+        if not columns:  # of a folder that is not there some engines see an empty table
+            raise Unavailable(self._said(_NOTHING))
+        return columns, [name for name, _ in columns if name.lower() in _PARTITIONS]
+
+    def write(self, query: str, path: Path) -> str:
+        """Write the result of a query as it comes, so that memory holds a group of rows."""
+        with self._session() as session:
+            import pyarrow
+            from pyarrow.parquet import ParquetWriter
+
+            frame, client, grain = session.sql(query), session.client, "hour"
+            schema = pyarrow.schema([(name, pyarrow.string()) for name in frame.columns])
+            # The public ways hold all rows at once, or make a Python row of each.
+            answers = client.to_table_as_iterator(frame._plan.to_proto(client), {})
+            with ParquetWriter(path, schema) as writer:
+                group: list[pyarrow.Table] = []
+                for table in answers:
+                    if not isinstance(table, pyarrow.Table) or not table.num_rows:
+                        continue
+                    grain = table[_GRAIN][0].as_py()
+                    group.append(table.cast(schema))
+                    if sum(x.num_rows for x in group) >= _GROUP_ROWS:
+                        writer.write_table(pyarrow.concat_tables(group))
+                        group.clear()
+                if group:
+                    writer.write_table(pyarrow.concat_tables(group))
+        return grain
+
+    @contextmanager
+    def _session(self) -> Iterator[Any]:
+        """Yield a session, and end it."""
+        try:
+            from pyspark.errors import PySparkException
+            from pyspark.sql.connect.client.core import DefaultChannelBuilder
+            from pyspark.sql.connect.client.retries import DefaultPolicy
+            from pyspark.sql.connect.session import SparkSession
+        except ImportError:
+            raise Unavailable(
+                "TRNBOT_SPARK needs packages that are not there; pip install 'trnbot[spark]'."
+            ) from None
+
+        # A sentence says so instead.
+        filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
+        channel = DefaultChannelBuilder(self.address())
+        channel.add_interceptor(_deadline(self.seconds))
+        session = SparkSession.builder.channelBuilder(channel).create()
+        session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+        answered = False
+        try:
+            session.conf.set("spark.sql.session.timeZone", "UTC")
+            answered = True
+            yield session
+        except PySparkException as error:
+            sentence = self._sentence(error, answered=answered)
+            raise Unavailable(redact(sentence, spellings([self.address()]))) from None
+        finally:
+            with suppress(Exception):  # a server that is gone has ended it
+                session.stop()
+
+    def _sentence(self, error: Exception, *, answered: bool) -> str:
+        """Return what went wrong and the nearest right thing."""
+        code: Any = getattr(error, "getGrpcStatusCode", lambda: None)()
+        status = str(code.name) if code else ""
+        if status == "UNAVAILABLE" and answered:
+            status = _AWAY
+        if status in _CAUSES:
+            return self._said(_CAUSES[status])
+        if re.search("(TABLE_OR_VIEW|SCHEMA|CATALOG|PATH)_NOT_FOUND", str(error)):
+            return self._said(_NOTHING)
+        details = re.search('details = "(.*)"', str(error))
+        return self._said("failed over {table} ({because})", details[1] if details else why(error))
+
+    def _said(self, cause: str, because: str = "") -> str:
+        said = cause.format(table=self.table, because=because.rstrip("."))
+        return f"Spark at {self.place} {said}; it is tried again later."
+
+
+def _deadline(seconds: float) -> Any:
+    """Return what gives each call to a server its time, as the client sets none."""
+    import grpc
+
+    class Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]
+        def intercept_unary_unary(self, go_on: Any, details: Any, request: Any) -> Any:
+            return go_on(details._replace(timeout=seconds), request)
+
+        intercept_unary_stream = intercept_unary_unary
+
+    return Deadline()
 
 
 def _months(now: datetime) -> list[date]:
