@@ -14,7 +14,7 @@ from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.claims import Claims
 from bot.model.fleet import InstanceType
-from bot.model.notification import ReplayResult
+from bot.model.notification import ReplayResult, ReplaySpan
 from bot.model.policy import Policy
 from bot.model.price import (
     AccountRates,
@@ -273,6 +273,16 @@ class Replays(Protocol):
         ...
 
 
+class FarReplays(Protocol):
+    """Replay on other machines, with the result that it would have here; may block."""
+
+    def __call__(
+        self, sides: Sequence[Ports], span: ReplaySpan, /
+    ) -> Sequence[ReplayResult] | None:
+        """Return the result of each side; None where it is to be worked out here."""
+        ...
+
+
 class Reader(Protocol):
     """Choose among lines of the grammar where plain words are unclear: a model of the customer's."""
 
@@ -357,6 +367,7 @@ class World:
     prepare: Callable[[], None] = lambda: (
         None
     )  # load what a replay needs beside metrics, while those are read; may block
+    far: FarReplays = lambda *_: None
     drill: Callable[[Sequence[str], datetime], None] = lambda *_: (
         None
     )  # read these instances in detail from now on; may block

@@ -31,11 +31,12 @@ from bot.model.request import Request
 from bot.model.route import OwnerMap, Routes
 from bot.model.window import NO_TIME, Window
 from bot.ports import Ports, Prices, Site, Source, Stores, World
+from bot.ports.world import FarReplays
 from bot.settings.routes import OwnersFile, read_text
 from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER, open_bill, open_outlook
 from bot.wiring.environment import STATE, wall_clock
-from bot.wiring.kept import Once, content_of, kept, lazy
+from bot.wiring.kept import Once, content_of, kept, lazy, packed, unpacked
 
 if TYPE_CHECKING:
     from adapters.aws.live.acting import Actor
@@ -221,6 +222,8 @@ class OpenedSource:
         else:
             world = replace(world, prepare=self._prepare)
 
+        if settings["dask"]:
+            world = replace(world, far=lazy(Once(self._open_workers)))
         if settings["words"]:
             world = replace(world, reader=open_reader(settings))
         site = Site(
@@ -245,6 +248,18 @@ class OpenedSource:
 
                 load_library()
             self.bill().problems()
+
+    def frozen(self) -> tuple[Source, Prices]:
+        """Return the metrics and the prices as they are now, to be read by another process."""
+        if self.live:
+            account = self.account().frozen(lambda ticked: unpacked(packed(ticked)))
+            return account, account
+        return self.recording(), self.recording()
+
+    def _open_workers(self) -> FarReplays:
+        from bot.wiring.workers import DaskReplays, open_cluster
+
+        return DaskReplays(open_cluster(self._settings["dask"]), self)
 
     def metrics(self) -> Metrics:
         """Return the source of metrics and prices: the account, or the recording."""

@@ -1,0 +1,176 @@
+"""Do long work on the workers of a Dask cluster where it pays: pack what it asks, and send it.
+
+A worker needs nothing but this package: no folder, no account and no database.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
+
+from bot.costs.pricing import settled_week
+from bot.errors import OutOfTime, TrnbotError, Unavailable
+from bot.knowledge import load_knowledge
+from bot.model.notification import ReplayResult, ReplaySpan
+from bot.model.policy import Policy
+from bot.model.route import Routes
+from bot.model.window import midnight
+from bot.ports import (
+    AlertStore,
+    Billing,
+    Outlook,
+    Ports,
+    Prices,
+    Replays,
+    Site,
+    Source,
+    Stores,
+    World,
+)
+from bot.watch.preview import side_by_side
+from bot.watch.tick import SPEND_DAYS
+from bot.wiring.environment import build_name
+from bot.wiring.kept import packed, unpacked
+
+if TYPE_CHECKING:
+    from adapters.dask import DaskCluster
+    from bot.wiring.source import OpenedSource
+
+_log = logging.getLogger("trnbot.dask")
+PAYS = {
+    row["work"]: int(row["least"])
+    for row in csv.DictReader(
+        (files("bot.wiring") / "workers.csv").read_text(encoding="utf-8").splitlines()
+    )
+}
+"""From which size a kind of work pays on workers; the table says how that was measured."""
+
+
+def open_cluster(address: str) -> DaskCluster:
+    """Return the cluster of a scheduler; raise `Unavailable` without the package."""
+    if not find_spec("distributed"):
+        raise Unavailable(
+            "TRNBOT_DASK needs another package; install it with: pip install 'trnbot[dask]'."
+        )
+    from adapters.dask import DaskCluster
+
+    return DaskCluster(address, build_name)
+
+
+class Answers:
+    """Stand for a port by its answers to some questions, each a method's name and arguments."""
+
+    def __init__(self, port: object, questions: Sequence[tuple[Any, ...]]) -> None:
+        self._answers: dict[tuple[Any, ...], object] = {}
+        for question in questions:
+            name, *asked = question
+            try:
+                self._answers[question] = getattr(port, name)(*asked)
+            except TrnbotError as error:
+                self._answers[question] = error
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the method that answers from what was asked before."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def answer(*asked: Any) -> Any:
+            known = self._answers[name, *asked]
+            if isinstance(known, TrnbotError):
+                raise known
+            return known
+
+        return answer
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Hold all that replays of one source over one span ask, in whichever process."""
+
+    source: Source
+    prices: Prices
+    billing: Billing
+    outlook: Outlook
+    interval: timedelta
+    span: ReplaySpan
+
+
+@dataclass(frozen=True)
+class Side:
+    """Hold what tells one replay of a parcel from another."""
+
+    policy: Policy
+    routes: Routes
+    store: AlertStore
+
+
+def parcel_of(opened: OpenedSource, span: ReplaySpan, interval: timedelta) -> Parcel:
+    """Return what replays over a span ask, as far as it can be sent."""
+    # The bill is asked for its rates by the first tick of a day, as `Pricing` does.
+    days = {midnight(now): now for now in reversed(span.times)}
+    bill = [
+        *(("deltas", now, SPEND_DAYS) for now in span.times),
+        *(("rates", now) for now in days.values()),
+        *(("tally", settled_week(day), ("resource",)) for day in days),
+    ]
+    outlook = [(name, now) for name in ("commitments", "findings") for now in span.times]
+    return Parcel(
+        *opened.frozen(),
+        billing=Answers(opened.bill(), bill),
+        outlook=Answers(opened.outlook(), outlook),
+        interval=interval,
+        span=span,
+    )
+
+
+def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
+    """Replay one side of a parcel, on a worker."""
+    from detectors import Detector
+
+    parcel: Parcel = unpacked(sent)
+    world = World(
+        parcel.source,
+        parcel.billing,
+        parcel.prices,
+        load_knowledge(),
+        Detector(),
+        cast("Replays", None),  # nobody asks for a replay within one
+        parcel.outlook,
+    )
+    site = Site(
+        side.policy, parcel.interval, routes=side.routes, owners=lambda: side.routes.mapping
+    )
+    store: Any = side.store
+    ports = Ports(world, Stores(store, store, store, store), site)
+    (result,) = side_by_side([ports], parcel.span)
+    return result
+
+
+class DaskReplays:
+    """Implement `bot.ports.FarReplays`: each policy is replayed by a worker."""
+
+    def __init__(self, cluster: DaskCluster, opened: OpenedSource) -> None:
+        self._cluster, self._opened = cluster, opened
+
+    def __call__(
+        self, sides: Sequence[Ports], span: ReplaySpan, /
+    ) -> Sequence[ReplayResult] | None:
+        """Return the result of each side; None where it does not pay, or nobody can be asked."""
+        nodes = sides[0].world.source.read(span.times[-1]).frame("node")
+        if len(sides) * len(span.times) * (len(nodes.things) if nodes else 0) < PAYS["replay"]:
+            return None
+        parts = [Side(x.site.base, x.site.current_routes(), x.stores.alerts) for x in sides]
+        try:
+            sent = packed(parcel_of(self._opened, span, sides[0].site.interval))
+            return self._cluster.each(replay_side, sent, parts)
+        except OutOfTime:
+            raise
+        except Unavailable as error:
+            _log.warning("%s The work is done in this process.", error)
+            return None
