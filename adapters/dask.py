@@ -17,8 +17,8 @@ from bot.errors import OutOfTime, TrnbotError, Unavailable
 from bot.ports.work import PROGRESS, checkpoint, progressed
 
 R = TypeVar("R")
-CONNECT_S = 5.0
-"""How long the scheduler may take to answer before it counts as away."""
+CONNECT_S, _CLOSE_S = 3.0, 1.0
+"""How long the scheduler may take to answer before it counts as away, and to take leave."""
 _POLL_S, _NOTE_S, _LOOK_S = 0.05, 0.3, 1.0
 """How often results are looked for, a part says how far it is, and the workers are counted."""
 _DESERTED_S = 10.0
@@ -31,11 +31,14 @@ _GIB = 2.0**30
 class DaskCluster:
     """Send work to the cluster of one scheduler, whose workers must run this very code."""
 
-    def __init__(self, address: str, build: Callable[[], str]) -> None:
+    def __init__(
+        self, address: str, build: Callable[[], str], connect_s: float = CONNECT_S
+    ) -> None:
         """Take the scheduler's address and what names the code, asked of every worker too."""
-        self.address, self._build = address, build
+        self.address, self._build, self._connect_s = address, build, connect_s
         # What the cluster lacks is said once, by whoever asked.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in [x for x in logging.root.manager.loggerDict if x.startswith("distributed")]:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def check(self) -> str:
         """Say how many workers there are; raise `Unavailable` where none may be used."""
@@ -107,13 +110,13 @@ class DaskCluster:
     @contextmanager
     def _connected(self) -> Iterator[Client]:
         try:
-            client = Client(self.address, timeout=CONNECT_S, set_as_default=False)
+            client = Client(self.address, timeout=self._connect_s, set_as_default=False)
         except (OSError, TimeoutError, ValueError):
             raise Unavailable(f"The Dask scheduler at {self.address} cannot be reached.") from None
         try:
             yield client
         finally:
-            client.close(timeout=CONNECT_S)
+            client.close(timeout=_CLOSE_S)
 
     def _workers(self, client: Client) -> list[int]:
         """Return the bytes that each worker may hold, 0 for any; raise where one may not be used."""

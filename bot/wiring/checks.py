@@ -17,6 +17,7 @@ from bot.wiring.environment import wall_clock
 from bot.wiring.programs import installed
 from bot.wiring.source import OpenedSource
 from bot.wiring.surfaces import teams_config
+from bot.wiring.workers import open_cluster
 
 _ADDRESSES: Mapping[str, Check] = {
     "route": Check(
@@ -105,6 +106,18 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
         if problem := opened.owners.problem:
             remedy = "Fix the file; it is read again when it changes."
             owners = [Check("owners", False, problem, remedy)]
+    dask = []
+    if settings["dask"]:
+        remedy = "Until then long work is done in this process; docs/operate.md starts a cluster."
+        dask = [
+            _read(
+                "Dask",
+                lambda: open_cluster(settings["dask"]).check(),
+                tuple,
+                missing=remedy,
+                partial="",
+            )
+        ]
     unservable = [
         Check("serve", False, sentence, "Until then only single commands are answered.")
         for sentence in settings.unservable
@@ -118,6 +131,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
         _addresses(settings, "route"),
         _addresses(settings, "finops"),
         *owners,
+        *dask,
         _addresses(settings, "admins"),
         Check("MCP", True, _programs(settings)),
     ]

@@ -155,15 +155,18 @@ def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
 class DaskReplays:
     """Implement `bot.ports.FarReplays`: each policy is replayed by a worker."""
 
-    def __init__(self, cluster: DaskCluster, opened: OpenedSource) -> None:
-        self._cluster, self._opened = cluster, opened
+    def __init__(
+        self, cluster: DaskCluster, opened: OpenedSource, least: int = PAYS["replay"]
+    ) -> None:
+        """Take the node-ticks from which it pays to ask the cluster."""
+        self._cluster, self._opened, self._least = cluster, opened, least
 
     def __call__(
         self, sides: Sequence[Ports], span: ReplaySpan, /
     ) -> Sequence[ReplayResult] | None:
         """Return the result of each side; None where it does not pay, or nobody can be asked."""
         nodes = sides[0].world.source.read(span.times[-1]).frame("node")
-        if len(sides) * len(span.times) * (len(nodes.things) if nodes else 0) < PAYS["replay"]:
+        if len(sides) * len(span.times) * (len(nodes.things) if nodes else 0) < self._least:
             return None
         parts = [Side(x.site.base, x.site.current_routes(), x.stores.alerts) for x in sides]
         try:
