@@ -43,13 +43,24 @@ if TYPE_CHECKING:
     from bot.wiring.source import OpenedSource
 
 _log = logging.getLogger("trnbot.dask")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """State from which size a kind of work pays on workers: its steps x (things + `fixed`)."""
+
+    least: int
+    fixed: int
+    """Things that cost as much in a step as all that does not grow with them."""
+
+
 PAYS = {
-    row["work"]: int(row["least"])
+    row["work"]: Threshold(int(row["least"]), int(row["fixed"]))
     for row in csv.DictReader(
         (files("bot.wiring") / "workers.csv").read_text(encoding="utf-8").splitlines()
     )
 }
-"""From which size a kind of work pays on workers; the table says how that was measured."""
+"""By kind of work, as the table says that it was measured."""
 
 
 def open_cluster(address: str) -> DaskCluster:
@@ -156,17 +167,17 @@ class DaskReplays:
     """Implement `bot.ports.FarReplays`: each policy is replayed by a worker."""
 
     def __init__(
-        self, cluster: DaskCluster, opened: OpenedSource, least: int = PAYS["replay"]
+        self, cluster: DaskCluster, opened: OpenedSource, pays: Threshold = PAYS["replay"]
     ) -> None:
-        """Take the node-ticks from which it pays to ask the cluster."""
-        self._cluster, self._opened, self._least = cluster, opened, least
+        self._cluster, self._opened, self._pays = cluster, opened, pays
 
     def __call__(
         self, sides: Sequence[Ports], span: ReplaySpan, /
     ) -> Sequence[ReplayResult] | None:
         """Return the result of each side; None where it does not pay, or nobody can be asked."""
-        nodes = sides[0].world.source.read(span.times[-1]).frame("node")
-        if len(sides) * len(span.times) * (len(nodes.things) if nodes else 0) < self._least:
+        frame = sides[0].world.source.read(span.times[-1]).frame("node")
+        nodes = len(frame.things) if frame else 0
+        if len(sides) * len(span.times) * (nodes + self._pays.fixed) < self._pays.least:
             return None
         parts = [Side(x.site.base, x.site.current_routes(), x.stores.alerts) for x in sides]
         try:

@@ -30,7 +30,7 @@ from bot.wiring.checks import examine
 from bot.wiring.environment import build_name
 from bot.wiring.kept import packed, unpacked
 from bot.wiring.source import OpenedSource, SourceReplays, memory_stores
-from bot.wiring.workers import Answers, DaskReplays, Side, parcel_of, replay_side
+from bot.wiring.workers import Answers, DaskReplays, Side, Threshold, parcel_of, replay_side
 from tests.builders import with_parts
 from tests.dask_cluster import Processes, cluster
 from tests.e2e.product import recording
@@ -119,7 +119,7 @@ class Dying:
 
 
 def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running) -> None:
-    far = DaskReplays(DaskCluster(running.address, build_name), opened, least=0)
+    far = DaskReplays(DaskCluster(running.address, build_name), opened, Threshold(0, 0))
     steps: list[tuple[int, int]] = []
     token = PROGRESS.set(lambda _, done, of: steps.append((done, of)))
     try:
@@ -136,7 +136,7 @@ def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running) ->
 
 def test_a_worker_killed_amid_it_changes_nothing(opened, running, tmp_path) -> None:
     dying: Any = Dying(running.address, tmp_path / "killed", 0)
-    there = DaskReplays(dying, opened, least=0)(sides_of(opened), span_of(opened))
+    there = DaskReplays(dying, opened, Threshold(0, 0))(sides_of(opened), span_of(opened))
     assert (tmp_path / "killed").exists()
     assert there == side_by_side(sides_of(opened), span_of(opened))
 
@@ -147,7 +147,7 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 ) -> None:
     with cluster(1) as processes, caplog.at_level(logging.INFO):
         dying: Any = Dying(processes.address, tmp_path / "killed", processes.scheduler)
-        far = DaskReplays(dying, opened, least=0)
+        far = DaskReplays(dying, opened, Threshold(0, 0))
         sides = [with_parts(side, far=far) for side in sides_of(opened)]
         assert list(anywhere(sides, span_of(opened))) == side_by_side(
             sides_of(opened), span_of(opened)
@@ -159,7 +159,7 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 
 
 def test_a_preview_without_its_scheduler_is_worked_out_here(opened, caplog) -> None:
-    far = DaskReplays(DaskCluster(NOWHERE, build_name, 0.2), opened, least=0)
+    far = DaskReplays(DaskCluster(NOWHERE, build_name, 0.2), opened, Threshold(0, 0))
     (side, _), span = sides_of(opened), span_of(opened)
     ports = with_parts(side, far=far, replays=Sides(far, opened))
     (there,) = replayed(ports, [side.site.base], span.window.end)
