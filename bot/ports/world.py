@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bot.errors import WrongInput
 from bot.model.action import Action, Progress
@@ -273,14 +273,39 @@ class Replays(Protocol):
         ...
 
 
-class FarReplays(Protocol):
-    """Replay on other machines, with the result that it would have here; may block."""
+Result = TypeVar("Result")
 
-    def __call__(
-        self, sides: Sequence[Ports], span: ReplaySpan, /
-    ) -> Sequence[ReplayResult] | None:
-        """Return the result of each side; None where it is to be worked out here."""
+
+class Workers(Protocol):
+    """Work on other machines, with the result that it would have here; may block."""
+
+    def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:
+        """Return the replay of each side; None where it is to be worked out here."""
         ...
+
+    def each(
+        self,
+        work: str,
+        size: int,
+        do: Callable[..., Result],
+        parts: Callable[[], Sequence[tuple[Any, ...]]],
+        /,
+    ) -> Sequence[Result] | None:
+        """Return what a function of its module gives for the arguments of each part, in order.
+
+        None where it is to be worked out here: `size` tells whether the kind of work pays elsewhere.
+        """
+        ...
+
+
+class NoWorkers:
+    """Implement `Workers` where there are none."""
+
+    def replays(self, *_: object) -> None:
+        """Leave it to this process."""
+
+    def each(self, *_: object) -> None:
+        """Leave it to this process."""
 
 
 class Reader(Protocol):
@@ -367,7 +392,7 @@ class World:
     prepare: Callable[[], None] = lambda: (
         None
     )  # load what a replay needs beside metrics, while those are read; may block
-    far: FarReplays = lambda *_: None
+    workers: Workers = field(default_factory=NoWorkers)
     drill: Callable[[Sequence[str], datetime], None] = lambda *_: (
         None
     )  # read these instances in detail from now on; may block

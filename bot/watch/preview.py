@@ -50,7 +50,7 @@ def anywhere(sides: Sequence[Ports], span: ReplaySpan) -> Sequence[ReplayResult]
 
     The stores of the sides may stay as they were.
     """
-    return sides[0].world.far(sides, span) or side_by_side(sides, span)
+    return sides[0].world.workers.replays(sides, span) or side_by_side(sides, span)
 
 
 def replay(

@@ -31,7 +31,7 @@ from bot.model.request import Request
 from bot.model.route import OwnerMap, Routes
 from bot.model.window import NO_TIME, Window
 from bot.ports import Ports, Prices, Site, Source, Stores, World
-from bot.ports.world import FarReplays
+from bot.ports.world import Workers
 from bot.settings.routes import OwnersFile, read_text
 from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER, open_bill, open_outlook
@@ -223,7 +223,7 @@ class OpenedSource:
             world = replace(world, prepare=self._prepare)
 
         if settings["dask"]:
-            world = replace(world, far=lazy(Once(self._open_workers)))
+            world = replace(world, workers=lazy(Once(self._open_workers)))
         if settings["words"]:
             world = replace(world, reader=open_reader(settings))
         site = Site(
@@ -256,10 +256,10 @@ class OpenedSource:
             return account, account
         return self.recording(), self.recording()
 
-    def _open_workers(self) -> FarReplays:
-        from bot.wiring.workers import DaskReplays, open_cluster
+    def _open_workers(self) -> Workers:
+        from bot.wiring.workers import DaskWorkers, open_cluster
 
-        return DaskReplays(open_cluster(self._settings["dask"]), self)
+        return DaskWorkers(open_cluster(self._settings["dask"]), self)
 
     def metrics(self) -> Metrics:
         """Return the source of metrics and prices: the account, or the recording."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from bot.costs.pricing import settled_week
 from bot.errors import OutOfTime, TrnbotError, Unavailable
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from adapters.dask import DaskCluster
     from bot.wiring.source import OpenedSource
 
+Result = TypeVar("Result")
 _log = logging.getLogger("trnbot.dask")
 
 
@@ -52,6 +53,10 @@ class Threshold:
     least: int
     fixed: int
     """Things that cost as much in a step as all that does not grow with them."""
+
+    def met(self, steps: int, things: int = 0) -> bool:
+        """Return whether so many steps over so many things are enough."""
+        return steps * (things + self.fixed) >= self.least
 
 
 PAYS = {
@@ -163,26 +168,56 @@ def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
     return result
 
 
-class DaskReplays:
-    """Implement `bot.ports.FarReplays`: each policy is replayed by a worker."""
+def called(_: Sequence[Any], part: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
+    """Return what a function gives for some arguments, on a worker."""
+    do, arguments = part
+    return do(*arguments)
+
+
+class DaskWorkers:
+    """Implement `bot.ports.Workers` by a Dask cluster: a worker has a policy, or a day, or floors."""
 
     def __init__(
-        self, cluster: DaskCluster, opened: OpenedSource, pays: Threshold = PAYS["replay"]
+        self,
+        cluster: DaskCluster,
+        opened: OpenedSource,
+        pays: Mapping[str, Threshold] = PAYS,
     ) -> None:
         self._cluster, self._opened, self._pays = cluster, opened, pays
 
-    def __call__(
-        self, sides: Sequence[Ports], span: ReplaySpan, /
-    ) -> Sequence[ReplayResult] | None:
-        """Return the result of each side; None where it does not pay, or nobody can be asked."""
+    def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:
+        """Return the replay of each side; None where it does not pay, or nobody can be asked."""
         frame = sides[0].world.source.read(span.times[-1]).frame("node")
-        nodes = len(frame.things) if frame else 0
-        if len(sides) * len(span.times) * (nodes + self._pays.fixed) < self._pays.least:
+        if not self._pays["replay"].met(
+            len(sides) * len(span.times), len(frame.things) if frame else 0
+        ):
             return None
-        parts = [Side(x.site.base, x.site.current_routes(), x.stores.alerts) for x in sides]
-        try:
+
+        def replayed() -> Sequence[ReplayResult]:
             sent = packed(parcel_of(self._opened, span, sides[0].site.interval))
+            parts = [Side(x.site.base, x.site.current_routes(), x.stores.alerts) for x in sides]
             return self._cluster.each(replay_side, sent, parts)
+
+        return self._or_here(replayed)
+
+    def each(
+        self,
+        work: str,
+        size: int,
+        do: Callable[..., Result],
+        parts: Callable[[], Sequence[tuple[Any, ...]]],
+        /,
+    ) -> Sequence[Result] | None:
+        """Return the result of each part; None where it does not pay, or nobody can be asked."""
+        if not self._pays[work].met(size):
+            return None
+        return self._or_here(
+            lambda: self._cluster.each(called, (), [(do, arguments) for arguments in parts()])
+        )
+
+    def _or_here(self, work: Callable[[], Sequence[Result]]) -> Sequence[Result] | None:
+        try:
+            return work()
         except OutOfTime:
             raise
         except Unavailable as error:

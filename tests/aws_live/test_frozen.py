@@ -16,7 +16,7 @@ def test_a_frozen_account_reads_as_the_account_did_whatever_comes_later(world, t
     with pytest.raises(Unavailable, match="AWS has not been read yet"):
         live.frozen(copied)
 
-    *earlier, now = world.ticks(2, 2.5)
+    *_, now = world.ticks(2, 2.5)
     live.read(now)
     times = [now - timedelta(minutes=5), now]
     before = [live.read(time) for time in times]

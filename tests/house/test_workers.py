@@ -17,29 +17,42 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bot.answers.cost.goodput import goodput_within
 from bot.errors import OutOfTime, Unavailable, WrongInput
 from bot.model.labels import Labels
 from bot.model.notification import ReplayResult, ReplaySpan
+from bot.model.window import WEEK, Window
 from bot.policy.file import applied
 from bot.ports import Ports
 from bot.ports.work import PROGRESS, Lane, Work, progressed, within
 from bot.settings.settings import read_settings
+from bot.watch.budget import frontier, tried_by
 from bot.watch.preview import anywhere, replayed, side_by_side
 from bot.watch.tick import grid
 from bot.wiring.checks import examine
 from bot.wiring.environment import build_name
 from bot.wiring.kept import packed, unpacked
 from bot.wiring.source import OpenedSource, SourceReplays, memory_stores
-from bot.wiring.workers import Answers, DaskReplays, Side, Threshold, parcel_of, replay_side
-from tests.builders import with_parts
+from bot.wiring.workers import (
+    PAYS,
+    Answers,
+    DaskWorkers,
+    Side,
+    Threshold,
+    parcel_of,
+    replay_side,
+)
+from tests.builders import FIVE, NOON, with_parts
 from tests.dask_cluster import Processes, cluster
 from tests.e2e.product import recording
+from tests.policy.test_budget import idle
 
 pytest.importorskip("distributed", reason="the extra of Dask is not installed")
 
 from adapters.dask import DaskCluster
 
 NOWHERE = "tcp://127.0.0.1:1"
+ANY_SIZE = dict.fromkeys(PAYS, Threshold(0, 0))
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +132,11 @@ class Dying:
 
 
 def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running) -> None:
-    far = DaskReplays(DaskCluster(running.address, build_name), opened, Threshold(0, 0))
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened, ANY_SIZE)
     steps: list[tuple[int, int]] = []
     token = PROGRESS.set(lambda _, done, of: steps.append((done, of)))
     try:
-        there = far(sides_of(opened), span_of(opened))
+        there = far.replays(sides_of(opened), span_of(opened))
     finally:
         PROGRESS.reset(token)
 
@@ -136,7 +149,7 @@ def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running) ->
 
 def test_a_worker_killed_amid_it_changes_nothing(opened, running, tmp_path) -> None:
     dying: Any = Dying(running.address, tmp_path / "killed", 0)
-    there = DaskReplays(dying, opened, Threshold(0, 0))(sides_of(opened), span_of(opened))
+    there = DaskWorkers(dying, opened, ANY_SIZE).replays(sides_of(opened), span_of(opened))
     assert (tmp_path / "killed").exists()
     assert there == side_by_side(sides_of(opened), span_of(opened))
 
@@ -147,8 +160,8 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 ) -> None:
     with cluster(1) as processes, caplog.at_level(logging.INFO):
         dying: Any = Dying(processes.address, tmp_path / "killed", processes.scheduler)
-        far = DaskReplays(dying, opened, Threshold(0, 0))
-        sides = [with_parts(side, far=far) for side in sides_of(opened)]
+        far = DaskWorkers(dying, opened, ANY_SIZE)
+        sides = [with_parts(side, workers=far) for side in sides_of(opened)]
         assert list(anywhere(sides, span_of(opened))) == side_by_side(
             sides_of(opened), span_of(opened)
         )
@@ -159,9 +172,9 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 
 
 def test_a_preview_without_its_scheduler_is_worked_out_here(opened, caplog) -> None:
-    far = DaskReplays(DaskCluster(NOWHERE, build_name, 0.2), opened, Threshold(0, 0))
+    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened, ANY_SIZE)
     (side, _), span = sides_of(opened), span_of(opened)
-    ports = with_parts(side, far=far, replays=Sides(far, opened))
+    ports = with_parts(side, workers=far, replays=Sides(far, opened))
     (there,) = replayed(ports, [side.site.base], span.window.end)
     assert there.alerts == side_by_side([sides_of(opened)[0]], span)[0].alerts
     (sentence,) = [x.getMessage() for x in caplog.records]
@@ -173,17 +186,41 @@ def test_a_preview_without_its_scheduler_is_worked_out_here(opened, caplog) -> N
 class Sides(SourceReplays):
     """Have every side ask a cluster."""
 
-    def __init__(self, far: DaskReplays, opened: OpenedSource) -> None:
+    def __init__(self, far: DaskWorkers, opened: OpenedSource) -> None:
         super().__init__(read_settings({}), opened)
         self._far = far
 
     def again(self, policies: Any) -> Any:
-        return [with_parts(side, far=self._far) for side in super().again(policies)]
+        return [with_parts(side, workers=self._far) for side in super().again(policies)]
+
+
+@pytest.mark.parametrize("by", [("cluster",), ("job", "team")])
+def test_goodput_by_days_on_workers_is_the_one_of_this_process(opened, running, by) -> None:
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened, ANY_SIZE)
+    there, here = (
+        goodput_within(ports, ports.world.source.read(end), Window(end - WEEK, end), by)
+        for side in sides_of(opened)[:1]
+        for ports in (with_parts(side, workers=far), side)
+        for end in [opened.recording().extent().end]
+    )
+    assert there == here
+    assert repr(there.total) == repr(here.total)
+    assert here.total.usd
+
+
+def test_floors_tried_on_workers_are_those_tried_here(opened, running) -> None:
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened, ANY_SIZE)
+    alerts = [idle(f"a{n}", 1 + n * n, opened=NOON + n * FIVE) for n in range(30)]
+    seen = frontier(alerts, Window(NOON, NOON + WEEK), read_settings({}).policy)
+    tried = tried_by(far, seen)
+    assert len(tried.tried) == len(seen.floors) > 20
+    assert tried.points == seen.points
 
 
 def test_what_is_small_never_goes(opened, caplog) -> None:
-    far = DaskReplays(DaskCluster(NOWHERE, build_name, 0.2), opened)
-    assert far(sides_of(opened), span_of(opened)) is None
+    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened)
+    assert far.replays(sides_of(opened), span_of(opened)) is None
+    assert far.each("goodput", 20, process_of, list) is None
     assert not caplog.records
 
 
