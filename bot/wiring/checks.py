@@ -106,18 +106,6 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
         if problem := opened.owners.problem:
             remedy = "Fix the file; it is read again when it changes."
             owners = [Check("owners", False, problem, remedy)]
-    dask = []
-    if settings["dask"]:
-        remedy = "Until then long work is done in this process; docs/operate.md starts a cluster."
-        dask = [
-            _read(
-                "Dask",
-                lambda: open_cluster(settings["dask"]).check(),
-                tuple,
-                missing=remedy,
-                partial="",
-            )
-        ]
     unservable = [
         Check("serve", False, sentence, "Until then only single commands are answered.")
         for sentence in settings.unservable
@@ -131,7 +119,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
         _addresses(settings, "route"),
         _addresses(settings, "finops"),
         *owners,
-        *dask,
+        *_dask(settings),
         _addresses(settings, "admins"),
         Check("MCP", True, _programs(settings)),
     ]
@@ -259,6 +247,22 @@ def _teams(settings: Settings) -> Check:
         way = "development: unsigned, this machine only"
     public = "there is no outbound-only mode, so production needs a public https address"
     return Check("Teams", True, f"{way}; {public}")
+
+
+def _dask(settings: Settings) -> list[Check]:
+    """Look at the cluster that long work goes to, where one is set."""
+    if not settings["dask"]:
+        return []
+    remedy = "Until then long work is done in this process; docs/operate.md starts a cluster."
+    return [
+        _read(
+            "Dask",
+            lambda: open_cluster(settings["dask"]).check(),
+            tuple,
+            missing=remedy,
+            partial="",
+        )
+    ]
 
 
 def _addresses(settings: Settings, name: str) -> Check:

@@ -14,13 +14,11 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from bot.costs.pricing import settled_week
 from bot.errors import OutOfTime, TrnbotError, Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.notification import ReplayResult, ReplaySpan
 from bot.model.policy import Policy
 from bot.model.route import Routes
-from bot.model.window import midnight
 from bot.ports import (
     AlertStore,
     Billing,
@@ -34,13 +32,11 @@ from bot.ports import (
     World,
 )
 from bot.watch.preview import side_by_side
-from bot.watch.tick import SPEND_DAYS
 from bot.wiring.environment import build_name
 from bot.wiring.kept import packed, unpacked
 
 if TYPE_CHECKING:
     from adapters.dask import DaskCluster
-    from bot.wiring.source import OpenedSource
 
 Result = TypeVar("Result")
 _log = logging.getLogger("trnbot.dask")
@@ -126,25 +122,6 @@ class Side:
     store: AlertStore
 
 
-def parcel_of(opened: OpenedSource, span: ReplaySpan, interval: timedelta) -> Parcel:
-    """Return what replays over a span ask, as far as it can be sent."""
-    # The bill is asked for its rates by the first tick of a day, as `Pricing` does.
-    days = {midnight(now): now for now in reversed(span.times)}
-    bill = [
-        *(("deltas", now, SPEND_DAYS) for now in span.times),
-        *(("rates", now) for now in days.values()),
-        *(("tally", settled_week(day), ("resource",)) for day in days),
-    ]
-    outlook = [(name, now) for name in ("commitments", "findings") for now in span.times]
-    return Parcel(
-        *opened.frozen(),
-        billing=Answers(opened.bill(), bill),
-        outlook=Answers(opened.outlook(), outlook),
-        interval=interval,
-        span=span,
-    )
-
-
 def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
     """Replay one side of a parcel, on a worker."""
     from detectors import Detector
@@ -180,10 +157,11 @@ class DaskWorkers:
     def __init__(
         self,
         cluster: DaskCluster,
-        opened: OpenedSource,
+        parcel: Callable[[ReplaySpan], Parcel],
         pays: Mapping[str, Threshold] = PAYS,
     ) -> None:
-        self._cluster, self._opened, self._pays = cluster, opened, pays
+        """Take what packs all that replays over a span ask, and from which sizes it pays."""
+        self._cluster, self._parcel, self._pays = cluster, parcel, pays
 
     def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:
         """Return the replay of each side; None where it does not pay, or nobody can be asked."""
@@ -194,7 +172,7 @@ class DaskWorkers:
             return None
 
         def replayed() -> Sequence[ReplayResult]:
-            sent = packed(parcel_of(self._opened, span, sides[0].site.interval))
+            sent = packed(self._parcel(span))
             parts = [Side(x.site.base, x.site.current_routes(), x.stores.alerts) for x in sides]
             return self._cluster.each(replay_side, sent, parts)
 

@@ -39,7 +39,6 @@ from bot.wiring.workers import (
     DaskWorkers,
     Side,
     Threshold,
-    parcel_of,
     replay_side,
 )
 from tests.builders import FIVE, NOON, with_parts
@@ -132,7 +131,7 @@ class Dying:
 
 
 def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running) -> None:
-    far = DaskWorkers(DaskCluster(running.address, build_name), opened, ANY_SIZE)
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened.parcel, ANY_SIZE)
     steps: list[tuple[int, int]] = []
     token = PROGRESS.set(lambda _, done, of: steps.append((done, of)))
     try:
@@ -149,7 +148,7 @@ def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running) ->
 
 def test_a_worker_killed_amid_it_changes_nothing(opened, running, tmp_path) -> None:
     dying: Any = Dying(running.address, tmp_path / "killed", 0)
-    there = DaskWorkers(dying, opened, ANY_SIZE).replays(sides_of(opened), span_of(opened))
+    there = DaskWorkers(dying, opened.parcel, ANY_SIZE).replays(sides_of(opened), span_of(opened))
     assert (tmp_path / "killed").exists()
     assert there == side_by_side(sides_of(opened), span_of(opened))
 
@@ -160,7 +159,7 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 ) -> None:
     with cluster(1) as processes, caplog.at_level(logging.INFO):
         dying: Any = Dying(processes.address, tmp_path / "killed", processes.scheduler)
-        far = DaskWorkers(dying, opened, ANY_SIZE)
+        far = DaskWorkers(dying, opened.parcel, ANY_SIZE)
         sides = [with_parts(side, workers=far) for side in sides_of(opened)]
         assert list(anywhere(sides, span_of(opened))) == side_by_side(
             sides_of(opened), span_of(opened)
@@ -172,7 +171,7 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 
 
 def test_a_preview_without_its_scheduler_is_worked_out_here(opened, caplog) -> None:
-    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened, ANY_SIZE)
+    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened.parcel, ANY_SIZE)
     (side, _), span = sides_of(opened), span_of(opened)
     ports = with_parts(side, workers=far, replays=Sides(far, opened))
     (there,) = replayed(ports, [side.site.base], span.window.end)
@@ -196,7 +195,7 @@ class Sides(SourceReplays):
 
 @pytest.mark.parametrize("by", [("cluster",), ("job", "team")])
 def test_goodput_by_days_on_workers_is_the_one_of_this_process(opened, running, by) -> None:
-    far = DaskWorkers(DaskCluster(running.address, build_name), opened, ANY_SIZE)
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened.parcel, ANY_SIZE)
     there, here = (
         goodput_within(ports, ports.world.source.read(end), Window(end - WEEK, end), by)
         for side in sides_of(opened)[:1]
@@ -209,7 +208,7 @@ def test_goodput_by_days_on_workers_is_the_one_of_this_process(opened, running, 
 
 
 def test_floors_tried_on_workers_are_those_tried_here(opened, running) -> None:
-    far = DaskWorkers(DaskCluster(running.address, build_name), opened, ANY_SIZE)
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened.parcel, ANY_SIZE)
     alerts = [idle(f"a{n}", 1 + n * n, opened=NOON + n * FIVE) for n in range(30)]
     seen = frontier(alerts, Window(NOON, NOON + WEEK), read_settings({}).policy)
     tried = tried_by(far, seen)
@@ -218,7 +217,7 @@ def test_floors_tried_on_workers_are_those_tried_here(opened, running) -> None:
 
 
 def test_what_is_small_never_goes(opened, caplog) -> None:
-    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened)
+    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened.parcel)
     assert far.replays(sides_of(opened), span_of(opened)) is None
     assert far.each("goodput", 20, process_of, list) is None
     assert not caplog.records
@@ -273,7 +272,7 @@ def test_a_parcel_is_read_as_it_was_packed_and_holds_each_array_once(opened) -> 
         np.testing.assert_array_equal(there, here)
 
     span, (side, _) = span_of(opened), sides_of(opened)
-    parcel = packed(parcel_of(opened, span, side.site.interval))
+    parcel = packed(opened.parcel(span))
     part = Side(side.site.base, side.site.current_routes(), memory_stores().alerts)
     assert replay_side(parcel, part) == side_by_side([side], span)[0]
 

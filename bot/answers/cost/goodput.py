@@ -413,7 +413,7 @@ def goodput_within(
     through = max(window.start, tally.billed_through or window.end)
     billed = window.within(Window(window.start, through))
     split = Split(time, billed, by_job=JOB in by)
-    parts = _parts(ports, tally.rows, split, [*columns, _DAY])
+    parts = goodput_rows(ports, tally.rows, split, [*columns, _DAY])
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
     named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
@@ -432,7 +432,7 @@ def goodput_within(
     )
 
 
-def _parts(
+def goodput_rows(
     ports: Ports, rows: Sequence[Spend], split: Split, by: Sequence[str]
 ) -> list[GoodputRow]:
     """Return the rows of `goodput_of`, of which the day is one key: days are split apart."""
