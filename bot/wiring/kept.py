@@ -150,7 +150,8 @@ def packed(part: object) -> list[memoryview]:
         whole = array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base
-        if whole is array or not whole.flags.c_contiguous or whole.dtype.hasobject:
+        apart = whole is array or not array.size or whole.dtype.hasobject
+        if apart or not whole.flags.c_contiguous:
             return array.__reduce_ex__(5)
         offset = array.ctypes.data - whole.ctypes.data
         return np.ndarray, (array.shape, array.dtype, whole, offset, array.strides)

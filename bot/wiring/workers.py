@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib.resources import files
 from importlib.util import find_spec
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from bot.errors import OutOfTime, TrnbotError, Unavailable
@@ -165,6 +166,8 @@ class DaskWorkers:
 
     def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:
         """Return the replay of each side; None where it does not pay, or nobody can be asked."""
+        if not span.times:
+            return None
         frame = sides[0].world.source.read(span.times[-1]).frame("node")
         if not self._pays["replay"].met(
             len(sides) * len(span.times), len(frame.things) if frame else 0
@@ -172,7 +175,13 @@ class DaskWorkers:
             return None
 
         def replayed() -> Sequence[ReplayResult]:
-            sent = packed(self._parcel(span))
+            try:
+                sent = packed(self._parcel(span))
+            except (RuntimeError, TypeError, AttributeError, PicklingError) as error:
+                # The source is in use: what changes amid it is not packed by half.
+                raise Unavailable(
+                    f"What the replay asks could not be packed ({type(error).__name__})."
+                ) from None
             parts = [Side(x.site.base, x.site.current_routes(), x.stores.alerts) for x in sides]
             return self._cluster.each(replay_side, sent, parts)
 
