@@ -86,6 +86,7 @@ def main(count: int) -> None:
     for process in (*running, scheduler):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
 
 
 if __name__ == "__main__":
