@@ -28,7 +28,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from adapters.store import people
 from adapters.store.memory import (
     KEEP_CLOSED,
     KEEP_SAID,
@@ -50,8 +49,10 @@ from adapters.store.tables import (
     TICKS,
     VERSIONS,
     alert_row,
+    erase,
     insert_into,
     insert_new,
+    kept_of,
     noun_of,
     row_of,
     upsert,
@@ -401,12 +402,12 @@ class SqlStore:
     def kept_of(self, person: str) -> Sequence[Mapping[str, Any]]:
         """Return every row that names a person, with its table."""
         with explained(self._name):
-            return people.kept_of(self._reader, person)
+            return kept_of(self._reader, person)
 
     def erase(self, person: str) -> int:
         """Take a person out of every row, also out of SQLite's free pages; return how many."""
         with explained(self._name):
-            count = people.erase(self._writer, person)
+            count = erase(self._writer, person)
         self.scrub()
         return count
 

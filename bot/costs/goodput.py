@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -118,10 +119,18 @@ class Split:
     """
 
     def __init__(self, time: NodeTime, billed: Window, *, by_job: bool = False) -> None:
-        self.time = time
+        self._time: NodeTime | None = time
+        self._nodes, self._things = time.rows, time.nodes.things
         self._billed = billed
         self._by_job = by_job
         self._days: dict[str, list[tuple[str, Doubles]]] = {}
+
+    def apart(self, day: str) -> Split:
+        """Return the same of one day alone, without the metrics behind it: little to send."""
+        part = copy(self)
+        part._days = {day: self._of_day(day)}
+        part._time = None
+        return part
 
     def parts(self, row: Spend) -> list[tuple[str, Doubles]]:
         """Return jobs with the share of each class in a row of the bill; all shares sum to 1.
@@ -145,17 +154,17 @@ class Split:
 
     def _hours(self, key: Mapping[str, str]) -> list[tuple[str, Doubles]]:
         """Return the hours that were seen of the row's node, else of all of its type and cluster."""
-        node, things = key[RESOURCE].rpartition("/")[2], self.time.nodes.things
+        node = key[RESOURCE].rpartition("/")[2]
         # An instance that no metric knows is not seen; a row of no instance is of all alike.
-        if node in self.time.rows:
-            rows = [self.time.rows[node]]
+        if node in self._nodes:
+            rows = [self._nodes[node]]
         elif node.startswith("i-"):
             rows = []
         else:
             place = key.get("cluster", "")
             rows = [
                 row
-                for row, thing in enumerate(things)
+                for row, thing in enumerate(self._things)
                 if thing.instance_type == key[TYPE] and place in ("", thing.cluster)
             ]
         return [(job, hours[rows].sum(axis=0)) for job, hours in self._of_day(key[DAY])]
@@ -164,7 +173,8 @@ class Split:
         """Return the hours of each class and of `work_hours` of each node on a UTC day, by job."""
         if day not in self._days:
             start = datetime.fromisoformat(f"{day[:10]}T00:00:00").replace(tzinfo=UTC)
-            time = self.time
+            time = self._time
+            assert time, "a day apart knows no other"
             steps = time.steps(self._billed.within(Window(start, start + 24 * HOUR)))
             jobs: list[int] = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [ANY_JOB]
             names = dict(enumerate(time.job_names))
@@ -225,7 +235,12 @@ def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
         )
         for key, classes in sums.items()
     )
-    return sorted(found, key=lambda row: (-row.usd, tuple(row.key.values())))
+    return by_cost(found)
+
+
+def by_cost(rows: Iterable[GoodputRow]) -> list[GoodputRow]:
+    """Return rows in their order: the dearest first, each of another key."""
+    return sorted(rows, key=lambda row: (-row.usd, tuple(row.key.values())))
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,11 @@ def billed_hours(
     return hours
 
 
+def settled_week(day: datetime) -> Window:
+    """Return the week whose lines tell on a day what storage costs."""
+    return Window(day - _SETTLED - WEEK, day - _SETTLED)
+
+
 class Pricing:
     """Price hours as of one day.
 
@@ -315,10 +320,7 @@ class Pricing:
         Its own lines of a settled week, else the list price of its kind.
         """
         assert self._day
-        week, region = (
-            Window(self._day - _SETTLED - WEEK, self._day - _SETTLED),
-            thing.labels.region,
-        )
+        week, region = settled_week(self._day), thing.labels.region
         billed = self._billed(week).get(thing.labels.resource)
         if billed and (thing.created_at is None or thing.created_at <= week.start):
             source, day = "the resource's own lines of the bill", week.end.date()

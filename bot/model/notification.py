@@ -194,6 +194,15 @@ class StateUpdate:
     seen: Coverage | None = None
 
 
+@dataclass(frozen=True)
+class ReplaySpan:
+    """State the time that replays go over, their ticks, and who hears every alert in them."""
+
+    window: Window
+    times: Sequence[datetime]
+    channels: Sequence[str]
+
+
 @dataclass
 class ReplayResult:
     """Hold the outcome of a replay.

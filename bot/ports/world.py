@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bot.errors import WrongInput
 from bot.model.action import Action, Progress
@@ -14,7 +14,7 @@ from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.claims import Claims
 from bot.model.fleet import InstanceType
-from bot.model.notification import ReplayResult
+from bot.model.notification import ReplayResult, ReplaySpan
 from bot.model.policy import Policy
 from bot.model.price import (
     AccountRates,
@@ -273,6 +273,41 @@ class Replays(Protocol):
         ...
 
 
+Result = TypeVar("Result")
+
+
+class Workers(Protocol):
+    """Work on other machines, with the result that it would have here; may block."""
+
+    def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:
+        """Return the replay of each side; None where it is to be worked out here."""
+        ...
+
+    def each(
+        self,
+        work: str,
+        size: int,
+        do: Callable[..., Result],
+        parts: Callable[[], Sequence[tuple[Any, ...]]],
+        /,
+    ) -> Sequence[Result] | None:
+        """Return what a function of its module gives for the arguments of each part, in order.
+
+        None where it is to be worked out here: `size` tells whether the kind of work pays elsewhere.
+        """
+        ...
+
+
+class NoWorkers:
+    """Implement `Workers` where there are none."""
+
+    def replays(self, *_: object) -> None:
+        """Leave it to this process."""
+
+    def each(self, *_: object) -> None:
+        """Leave it to this process."""
+
+
 class Reader(Protocol):
     """Choose among lines of the grammar where plain words are unclear: a model of the customer's."""
 
@@ -357,6 +392,7 @@ class World:
     prepare: Callable[[], None] = lambda: (
         None
     )  # load what a replay needs beside metrics, while those are read; may block
+    workers: Workers = field(default_factory=NoWorkers)
     drill: Callable[[Sequence[str], datetime], None] = lambda *_: (
         None
     )  # read these instances in detail from now on; may block

@@ -125,6 +125,10 @@ _model = fitting(
     r"bedrock:[\w.:/-]+",
     "'{text}' is not a model; write bedrock:MODEL, by its id, ARN or inference profile.",
 )
+_scheduler = fitting(
+    r"(tcp|tls)://[^/\s?#@:]+:\d{1,5}",
+    "'{text}' is not the address of a Dask scheduler; write tcp://scheduler.internal:8786.",
+)
 _external_id = fitting(
     r"[\w+=,.@:/-]{2,1224}",
     "An external id has 2 to 1224 letters, digits and + = , . @ : / - without a space.",
@@ -427,6 +431,9 @@ KEYS: tuple[SettingKey, ...] = (
     _key("words",
         "a model that is asked which line unclear plain words mean: bedrock:MODEL; none = they"
         " never leave the process", _model),
+    _key("dask",
+        "the scheduler of a Dask cluster that replays what takes long: tcp://HOST:PORT or"
+        " tls://HOST:PORT; none = this process", _scheduler),
     _key("retention",
         "how long the notification log is kept", parse_duration, "90d"),
     _key("audit",

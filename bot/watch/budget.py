@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Decimal
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Waste
 from bot.model.policy import Policy
 from bot.model.window import WEEK, Window
+from bot.ports.world import Workers
 from bot.watch.mute import counted_with
 from bot.watch.notify import group_key
 from bot.watch.preview import spent
@@ -96,15 +97,23 @@ class Frontier:
     """By id the USD an hour that a floor judges an alert by, None where it never holds one back."""
     floor: Decimal
     """The floor in force."""
+    tried: Sequence[Point] = ()
+    """The point of each of its floors, where they were worked out elsewhere."""
 
     @cached_property
-    def points(self) -> tuple[Point, ...]:
-        """Return a point for each floor, the fewest messages first: of equal ones that of most waste."""
+    def floors(self) -> list[Decimal]:
+        """Return every floor that is worth a try, the highest first."""
         steps = sorted({worth for worth in self.worths.values() if worth is not None})
         # Between two worths every floor sends the same: the middle is the surest.
         between = (_rounded((low * high).sqrt(), high) for low, high in pairwise(steps))
         floors = {Decimal(0), *between, *(_rounded(x * 2, x * 3) for x in steps[-1:])}
-        fewest = {point.messages: point for point in map(self.at, sorted(floors, reverse=True))}
+        return sorted(floors, reverse=True)
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Return a point for each floor, the fewest messages first: of equal ones that of most waste."""
+        tried = self.tried or points_at(self, self.floors)
+        fewest = {point.messages: point for point in tried}
         return tuple(fewest[messages] for messages in sorted(fewest))
 
     @cached_property
@@ -177,6 +186,28 @@ def frontier(alerts: Iterable[Alert], window: Window, policy: Policy) -> Frontie
     """
     raised = [alert for alert in alerts if not alert.muted_by]
     return Frontier(window, raised, worth_of(raised), policy.usd(FLOOR))
+
+
+_PARTS = 8
+"""Parts in which floors are tried elsewhere: each takes all alerts along."""
+
+
+def tried_by(workers: Workers, seen: Frontier) -> Frontier:
+    """Return a frontier whose floors other machines have tried, where that pays."""
+    floors = seen.floors
+    chunk = -(-len(floors) // _PARTS)
+    found = workers.each(
+        "budget",
+        len(seen.raised) * len(floors),
+        points_at,
+        lambda: [(seen, floors[i : i + chunk]) for i in range(0, len(floors), chunk)],
+    )
+    return replace(seen, tried=tuple(chain.from_iterable(found or ())))
+
+
+def points_at(seen: Frontier, floors: Sequence[Decimal]) -> list[Point]:
+    """Return the point of each floor."""
+    return [seen.at(floor) for floor in floors]
 
 
 def worth_of(alerts: Sequence[Alert]) -> dict[str, Decimal | None]:

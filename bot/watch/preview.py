@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from typing import Any
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Silence, leading
 from bot.model.codec import by_key
-from bot.model.notification import Reason, ReplayResult, StateUpdate
+from bot.model.notification import Reason, ReplayResult, ReplaySpan, StateUpdate
 from bot.model.policy import Draft, Override, Policy, VersionKind
 from bot.model.reading import coverage_of
 from bot.model.request import Request
@@ -29,20 +29,46 @@ from bot.settings.routes import routes_now
 from bot.watch.notify import decided_entry
 from bot.watch.tick import Watch, grid
 
+Run = Callable[[Sequence[Ports], ReplaySpan], Sequence[ReplayResult]]
+"""Replay several sides over one span."""
 
-def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None) -> ReplayResult:
-    """Tick from the first metric to the last (or to `until`), on the store of `ports`.
+
+def side_by_side(sides: Sequence[Ports], span: ReplaySpan) -> list[ReplayResult]:
+    """Tick every side at each time, on its own store."""
+    results = [ReplayResult(span.window) for _ in sides]
+    replays = [
+        ticking(side, span.channels, span.times, result)
+        for side, result in zip(sides, results, strict=True)
+    ]
+    for _ in zip(*replays, strict=True):
+        pass
+    return results
+
+
+def anywhere(sides: Sequence[Ports], span: ReplaySpan) -> Sequence[ReplayResult]:
+    """Replay on other machines where there are any and it pays, else here: with one result.
+
+    The stores of the sides may stay as they were.
+    """
+    return sides[0].world.workers.replays(sides, span) or side_by_side(sides, span)
+
+
+def replay(
+    ports: Ports,
+    channels: Sequence[str],
+    until: datetime | None = None,
+    run: Run = side_by_side,
+) -> ReplayResult:
+    """Tick from the first metric to the last (or to `until`), here on the store of `ports`.
 
     May run for seconds.
 
     Raises `Unavailable` for a source without an end.
     """
     extent = opened(ports)
-    replayed = ReplayResult(extent)
     times = grid(extent.start, extent.end, ports.site.interval)
     times = [instant for instant in times if not until or instant <= until]
-    for _ in ticking(ports, channels, times, replayed):
-        pass
+    (replayed,) = run([ports], ReplaySpan(extent, times, channels))
     return replayed
 
 
@@ -273,7 +299,7 @@ def alone() -> Iterator[None]:
         _RUNNING.release()
 
 
-def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> list[ReplayResult]:
+def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> Sequence[ReplayResult]:
     """Replay each policy over the last 14 days up to `until`, never past it.
 
     Silences and subscriptions that hold now hold in all.
@@ -291,15 +317,13 @@ def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> list[
     times = [instant for instant in grid(start, end, ports.site.interval) if instant <= until]
     silences = [held_since(s, start) for s in ports.stores.alerts.load(until).silences]
     routes = routes_now(ports.site.current_routes(), ports.stores.documents)
-    results, replays = [], []
-    for side in ports.world.replays.again(policies):
+    sides = [
+        replace(side, site=replace(side.site, routes=routes))
+        for side in ports.world.replays.again(policies)
+    ]
+    for side in sides:
         side.stores.alerts.save(StateUpdate(silences=silences))
-        routed = replace(side, site=replace(side.site, routes=routes))
-        results.append(ReplayResult(window))
-        replays.append(ticking(routed, ports.site.channels, times, results[-1]))
-    for _ in zip(*replays, strict=True):
-        pass
-    return results
+    return anywhere(sides, ReplaySpan(window, times, ports.site.channels))
 
 
 def held_since(silence: Silence, start: datetime) -> Silence:

@@ -17,6 +17,7 @@ from bot.wiring.environment import wall_clock
 from bot.wiring.programs import installed
 from bot.wiring.source import OpenedSource
 from bot.wiring.surfaces import teams_config
+from bot.wiring.workers import open_cluster
 
 _ADDRESSES: Mapping[str, Check] = {
     "route": Check(
@@ -118,6 +119,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
         _addresses(settings, "route"),
         _addresses(settings, "finops"),
         *owners,
+        *_dask(settings),
         _addresses(settings, "admins"),
         Check("MCP", True, _programs(settings)),
     ]
@@ -258,6 +260,22 @@ def _teams(settings: Settings) -> Check:
         way = "development: unsigned, this machine only"
     public = "there is no outbound-only mode, so production needs a public https address"
     return Check("Teams", True, f"{way}; {public}")
+
+
+def _dask(settings: Settings) -> list[Check]:
+    """Look at the cluster that long work goes to, where one is set."""
+    if not settings["dask"]:
+        return []
+    remedy = "Until then long work is done in this process; docs/operate.md starts a cluster."
+    return [
+        _read(
+            "Dask",
+            lambda: open_cluster(settings["dask"]).check(),
+            tuple,
+            missing=remedy,
+            partial="",
+        )
+    ]
 
 
 def _addresses(settings: Settings, name: str) -> Check:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import stat
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +27,7 @@ STATE = Path(".trnbot")
 """The folder for all that the bot itself keeps in files."""
 SCRATCH = STATE / "scratch"
 """Where archives are unpacked and queries go to disk, for as long as they work."""
+_CODE = (".py", ".csv", ".toml", ".sql")
 HOME = Path(__file__).parents[2]
 """The folder of the rooms, with `deploy/` and `manifest/`: a checkout, or the installed package."""
 
@@ -57,6 +62,20 @@ def product_version() -> str:
         return version("trnbot")
     except PackageNotFoundError:
         return "unpacked"
+
+
+@cache
+def build_name() -> str:
+    """Return the version, and a digest of all that an answer's bits depend on beside its data."""
+    from importlib.metadata import version
+
+    libraries = [f"{name} {version(name)}" for name in ("numpy", "scikit-learn")]
+    digest = sha256(repr([sys.version_info[:2], platform.machine(), *libraries]).encode())
+    for room in ("bot", "detectors", "adapters"):
+        for path in sorted((HOME / room).rglob("*")):
+            if path.suffix in _CODE:
+                digest.update(path.read_bytes())
+    return f"{product_version()}+{digest.hexdigest()[:8]}"
 
 
 def print_version(_: Options) -> int:

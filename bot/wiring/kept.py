@@ -13,7 +13,7 @@ import logging
 import mmap
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
@@ -139,22 +139,51 @@ def _code() -> str:
     return " ".join(content_of(HOME / room) for room in ("bot", "adapters", "detectors"))
 
 
-def _store(path: Path, part: object) -> None:
-    """Write a thing beside its place and rename it, so that no half of it is ever read."""
+def packed(part: object) -> list[memoryview]:
+    """Return the pickle of a thing, and behind it the bytes of its arrays, which are not copied.
+
+    Views of one array share its bytes.
+    """
+    import numpy as np
+
+    def reduced(array: Any) -> Any:
+        whole = array
+        while isinstance(whole.base, np.ndarray):
+            whole = whole.base
+        apart = whole is array or not array.size or whole.dtype.hasobject
+        if apart or not whole.flags.c_contiguous:
+            return array.__reduce_ex__(5)
+        offset = array.ctypes.data - whole.ctypes.data
+        return np.ndarray, (array.shape, array.dtype, whole, offset, array.strides)
+
     buffers: list[pickle.PickleBuffer] = []
     pickled = io.BytesIO()
     pickler = pickle.Pickler(pickled, protocol=5, buffer_callback=buffers.append)
     # A lock is pickled as a new one: nobody holds it where it is read.
-    pickler.dispatch_table = {**copyreg.dispatch_table, type(Lock()): lambda _: (Lock, ())}
+    pickler.dispatch_table = {
+        **copyreg.dispatch_table,
+        type(Lock()): lambda _: (Lock, ()),
+        np.ndarray: reduced,
+    }
     pickler.dump(part)
+    return [pickled.getbuffer(), *(buffer.raw() for buffer in buffers)]
 
-    views = [buffer.raw() for buffer in buffers]
-    head = [len(pickled.getvalue()), *(view.nbytes for view in views)]
+
+def unpacked(views: Sequence[Any]) -> Any:
+    """Return a packed thing, which may write into its arrays."""
+    pickled, *buffers = map(bytearray, views)
+    return pickle.loads(pickled, buffers=buffers)  # noqa: S301  packed by this package
+
+
+def _store(path: Path, part: object) -> None:
+    """Write a thing beside its place and rename it, so that no half of it is ever read."""
+    views = packed(part)
+    head = [view.nbytes for view in views]
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("wb") as file:
         file.write(repr(head).encode() + b"\n")
-        for content in (pickled.getbuffer(), *views):
+        for content in views:
             file.write(b"\0" * (-file.tell() % _ALIGNED))
             file.write(content)
     beside.rename(path)

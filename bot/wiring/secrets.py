@@ -28,7 +28,7 @@ from bot.wiring.environment import settings_of
 from bot.wiring.verbs import Options
 
 if TYPE_CHECKING:
-    from adapters.aws.kms import DataKeys
+    from adapters.aws.services import DataKeys
 
 SECRET = (INSTALLATIONS,)
 """The collections whose documents are secrets.
@@ -57,7 +57,7 @@ def cipher_of(settings: Settings) -> Cipher | None:
 
 def _data_keys(settings: Settings) -> DataKeys:
     """Return the keys of AWS KMS, in the first region of the settings."""
-    from adapters.aws.kms import DataKeys
+    from adapters.aws.services import DataKeys
 
     return DataKeys(next(iter(settings["aws.regions"]), ""))
 

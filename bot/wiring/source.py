@@ -19,29 +19,33 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from adapters.aws.config import ReadingConfig
 from adapters.aws.inventory.ownership import TagNames
+from bot.costs.pricing import settled_week
 from bot.errors import TrnbotError, Unavailable, WrongInput, nearest, shortened
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
 from bot.model.limits import CODE_FILES, POLICY_BYTES, TEXT_BYTES
-from bot.model.notification import ReplayResult
+from bot.model.notification import ReplayResult, ReplaySpan
 from bot.model.policy import Policy
 from bot.model.price import SelfCost
 from bot.model.reading import HISTORY, Reading
 from bot.model.request import Request
 from bot.model.route import OwnerMap, Routes
-from bot.model.window import NO_TIME, Window
+from bot.model.window import NO_TIME, Window, midnight
 from bot.ports import Ports, Prices, Site, Source, Stores, World
+from bot.ports.world import Workers
 from bot.settings.routes import OwnersFile, read_text
 from bot.settings.settings import NO_SOURCE, Settings
+from bot.watch.tick import SPEND_DAYS
 from bot.wiring.bills import FOLDER, open_bill, open_outlook
 from bot.wiring.environment import STATE, wall_clock
-from bot.wiring.kept import Once, content_of, kept, lazy
+from bot.wiring.kept import Once, content_of, kept, lazy, packed, unpacked
 
 if TYPE_CHECKING:
     from adapters.aws.live.acting import Actor
     from adapters.aws.live.source import Live
     from adapters.aws.recording.recording import Recording
-    from adapters.aws.words import BedrockReader
+    from adapters.aws.services import BedrockReader
+    from bot.wiring.workers import Parcel
     from detectors import Detector
 
 
@@ -159,7 +163,7 @@ def open_actor(settings: Settings) -> Actor:
 
 def open_reader(settings: Settings) -> BedrockReader:
     """Return the model that is asked about unclear plain words; nothing is called yet."""
-    from adapters.aws.words import BedrockReader
+    from adapters.aws.services import BedrockReader
 
     region = next(iter(settings["aws.regions"]), "")
     return BedrockReader(settings["words"].removeprefix("bedrock:"), region)
@@ -221,6 +225,8 @@ class OpenedSource:
         else:
             world = replace(world, prepare=self._prepare)
 
+        if settings["dask"]:
+            world = replace(world, workers=lazy(Once(self._open_workers)))
         if settings["words"]:
             world = replace(world, reader=open_reader(settings))
         site = Site(
@@ -245,6 +251,35 @@ class OpenedSource:
 
                 load_library()
             self.bill().problems()
+
+    def parcel(self, span: ReplaySpan) -> Parcel:
+        """Return what replays over a span ask, as it is now and can be sent."""
+        from bot.wiring.workers import Answers, Parcel
+
+        # The bill is asked for its rates by the first tick of a day, as `Pricing` does.
+        days = {midnight(now): now for now in reversed(span.times)}
+        bill = [
+            *(("deltas", now, SPEND_DAYS) for now in span.times),
+            *(("rates", now) for now in days.values()),
+            *(("tally", settled_week(day), ("resource",)) for day in days),
+        ]
+        outlook = [(name, now) for name in ("commitments", "findings") for now in span.times]
+        metrics: Any = self.metrics()
+        if self.live:
+            metrics = self.account().frozen(lambda ticked: unpacked(packed(ticked)))
+        return Parcel(
+            source=metrics,
+            prices=metrics,
+            billing=Answers(self.bill(), bill),
+            outlook=Answers(self.outlook(), outlook),
+            interval=self._settings["interval"],
+            span=span,
+        )
+
+    def _open_workers(self) -> Workers:
+        from bot.wiring.workers import DaskWorkers, open_cluster
+
+        return DaskWorkers(open_cluster(self._settings["dask"]), self.parcel)
 
     def metrics(self) -> Metrics:
         """Return the source of metrics and prices: the account, or the recording."""

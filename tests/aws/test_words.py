@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.stub import ANY, Stubber
 
-from adapters.aws.words import BedrockReader
+from adapters.aws.services import BedrockReader
 
 LINES = [("cost 7d", "what it cost"), ("why", "why an alert fires"), ("ack", "take it")]
 

@@ -111,7 +111,8 @@ def adapter_may(importer: list[str], name: str, top: str) -> bool:
     if within(name, *house):
         return True
     if len(importer) < 2 or importer[1] not in ADAPTERS:
-        return within(name, "adapters.timer") or top in {"apscheduler", "aiohttp", "numpy"}
+        sdk = {"distributed"} if importer == ["adapters", "dask"] else {"apscheduler", "aiohttp"}
+        return within(name, "adapters.timer") or top in {*sdk, "numpy"}
     if importer[1] == "chat":
         return chat_may(".".join(importer[1:3]), name, top)
     rooms = {f"adapters.{importer[1]}", *UNDER.get(importer[1], ())}

@@ -13,7 +13,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from adapters.aws.kms import DataKeys
+from adapters.aws.services import DataKeys
 from adapters.store.open import open_store
 from adapters.store.sealing import Cipher, SealedDocuments, fresh_key, seal
 from adapters.store.sql import SqlStore

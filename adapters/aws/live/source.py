@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import RLock
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
 from adapters.aws.api.responses import ResponseHistory
+from adapters.aws.config import ReadingConfig
 from adapters.aws.events.notices import EventPoller, Notices, read_event_queue
 from adapters.aws.files import Problems
 from adapters.aws.inventory.snapshots import (
@@ -39,14 +41,21 @@ from adapters.aws.live.poller import DetailPoller, MetricPoller
 from adapters.aws.live.promql import PromqlLister
 from adapters.aws.live.requests import SeriesBook
 from adapters.aws.live.stream import FIRST, S3Lister, Streams
-from adapters.aws.logs.logbook import LogPoller, node_names, read_log_group
-from adapters.aws.metrics.points import MetricSeries, instance_of
+from adapters.aws.logs.logbook import Logbook, LogPoller, node_names, read_log_group
+from adapters.aws.metrics.metric_grid import MetricGrid, TrainingRuns
+from adapters.aws.metrics.points import Ints, MetricSeries, instance_of
 from adapters.aws.prices.quoted import PriceSource, QuotedPrices
 from bot.errors import Unavailable
 from bot.model.fleet import Reservation
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 from bot.ports.work import LANE, Lane
+
+
+def _seen_by(last_seen: Ints, end: int, n: int) -> Ints:
+    """Return the newest bins of the first `n` nodes that tell of the time up to `end`."""
+    return np.minimum(last_seen[:n], end)
+
 
 BRIEFLY_S = 0.2
 """How long a line waits for a reading that is nearly done."""
@@ -102,14 +111,59 @@ One that is slow leaves the next its time.
 
 
 @dataclass(frozen=True)
-class _LiveReading:
-    """Hold the results of one tick."""
+class TickedAccount(PriceSource):
+    """Read an account as one tick left it: `bot.ports.Source` and `Prices` in any process."""
 
+    reading: ReadingConfig
     end: int
+    grids: Mapping[str, MetricGrid]
     inventories: JoinedInventory
+    snapshots: Snapshots
+    runs: TrainingRuns
     gaps: tuple[Gap, ...]
     unread: frozenset[str]
-    snapshots: Snapshots
+    book: Logbook
+    notices: Notices | None = None
+    learning: str = ""
+    missing: tuple[str, ...] = ()
+    prices: QuotedPrices | None = None
+
+    def read(self, now: datetime) -> Reading:
+        """Return the reading at the last step's end at or before `now`."""
+        reading, step = self.reading, self.reading.grid.step
+        end = int(now.timestamp()) // step
+        inventory = self.inventories.at(now, end)
+        grids = {kind: grid for kind, grid in self.grids.items() if grid.visible(end)}
+        frames = {
+            kind: grid.frame(end, reading.most_steps, labelled(grid, inventory))
+            for kind, grid in grids.items()
+        }
+        return Reading(
+            now,
+            frames,
+            inventory,
+            self.runs.at(end * step),
+            self.gaps,
+            unread=self.unread,
+            marks=self.book.at(now, reading.history),
+            refusals=self.snapshots.refusals(now),
+            notices=self.notices.at(now, reading.history) if self.notices else (),
+            learning=self.learning,
+            missing=self.missing,
+        )
+
+    def extent(self) -> Window | None:
+        """Return None: it is no recording."""
+        return None
+
+    def problems(self) -> Sequence[str]:
+        """Return none: the account itself tells them."""
+        return ()
+
+    def quoted(self, _: datetime) -> QuotedPrices:
+        """Return the prices known then."""
+        assert self.prices
+        return self.prices
 
 
 class Live(PriceSource):
@@ -172,7 +226,7 @@ class Live(PriceSource):
         self.details = DetailPoller(self.lister, self.metrics, config.journal)
         self._listed_at: dict[Place, datetime] = {}
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
-        self._tick_result: _LiveReading | None = None
+        self._tick_result: TickedAccount | None = None
 
     def read(self, now: datetime) -> Reading:
         """Return the reading at the last step's end at or before `now`, asking AWS once a step.
@@ -185,30 +239,28 @@ class Live(PriceSource):
         end = int(now.timestamp()) // self.grid.step
         if self._tick_result is None or end > self._tick_result.end:
             self._tick_result = self._tick(now, end)
-        tick = self._tick_result
-
         # One tick's answers serve every reading until the next step.
-        inventory = tick.inventories.at(now, end)
-        grids = {kind: grid for kind, grid in self._buffer.grids.items() if grid.visible(end)}
-        frames = {
-            kind: grid.frame(end, self._reading.most_steps, labelled(grid, inventory))
-            for kind, grid in grids.items()
-        }
-        return Reading(
-            now,
-            frames,
-            inventory,
-            self._buffer.runs.at(end * self.grid.step),
-            tick.gaps,
-            unread=tick.unread,
-            marks=self.logs.book.at(now, self._reading.history),
-            refusals=tick.snapshots.refusals(now),
-            notices=Notices(self.responses).at(now, self._reading.history)
-            if self.events.queues
-            else (),
+        return self._ticked(self._tick_result).read(now)
+
+    def _ticked(self, tick: TickedAccount) -> TickedAccount:
+        """Return a tick with what may have come since."""
+        return replace(
+            tick,
+            notices=Notices(self.responses) if self.events.queues else None,
             learning=" ".join(self.metrics.backfill.unread()),
             missing=self.calls.states.lacking(),
         )
+
+    def frozen(self, copied: Callable[[TickedAccount], TickedAccount]) -> TickedAccount:
+        """Return the account as its newest tick left it, copied while nobody asks AWS.
+
+        Raise `Unavailable` before the first tick.
+        """
+        with self._last.asking:
+            if self._tick_result is None:
+                raise Unavailable("AWS has not been read yet; ask again in a minute.")
+            now = datetime.fromtimestamp(self._tick_result.end * self.grid.step, UTC)
+            return copied(replace(self._ticked(self._tick_result), prices=self.quoted(now)))
 
     def extent(self) -> Window | None:
         """Return None: a live account has no end."""
@@ -314,7 +366,7 @@ class Live(PriceSource):
         """Return the accelerated instances of a place, and the volumes on them."""
         return PlaceFleet(self.resources.instances(place), self.resources.volumes(place))
 
-    def _tick(self, now: datetime, end: int) -> _LiveReading:
+    def _tick(self, now: datetime, end: int) -> TickedAccount:
         seconds, by = (
             int(now.timestamp()),
             {part: self._by(share) for part, share in _SHARES.items()},
@@ -350,7 +402,7 @@ class Live(PriceSource):
         last_seen = self._buffer.last_seen
         nodes = self._buffer.grids.get("node")
         inventories = JoinedInventory(
-            snapshots, nodes, lambda end, n: np.minimum(last_seen[:n], end) if nodes else last_seen
+            snapshots, nodes, partial(_seen_by, last_seen) if nodes else None
         )
 
         # The instances of which nobody can tell now whether they report, or whether they run.
@@ -358,12 +410,16 @@ class Live(PriceSource):
         silent = (
             instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in new.unread
         )
-        return _LiveReading(
+        return TickedAccount(
+            self._reading,
             end,
+            self._buffer.grids,
             inventories,
+            snapshots,
+            self._buffer.runs,
             tuple(dict.fromkeys([*gaps, *unlisted, *new.gaps])),
             (frozenset(undescribed).union(silent) - {""}),
-            snapshots,
+            self.logs.book,
         )
 
     def _by(self, share: float) -> float:

@@ -28,7 +28,7 @@ from bot.policy.file import (
 )
 from bot.policy.schema import SETTINGS
 from bot.ports import Ports
-from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget
+from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget, tried_by
 from bot.watch.preview import PREVIEWS, alone, draft, kept_draft, replayed
 
 _EVER = 100_000
@@ -103,7 +103,8 @@ def config_budget(
     with alone():
         free = applied(base, stacked(standing, [(everywhere, FLOOR, "$0")]))
         (raised,) = replayed(ports, [free], request.at)
-    seen = frontier(raised.alerts.values(), raised.window, current)
+    untried = frontier(raised.alerts.values(), raised.window, current)
+    seen = tried_by(ports.world.workers, untried)
     if budget is None:
         return budget_card(seen, Budget.of(current))
     if seen.weeks < 1:

@@ -42,7 +42,7 @@ from bot.model.window import duration_text, rounded_duration
 from bot.policy.file import read_policy
 from bot.ports import Ports, StateUpdate
 from bot.watch.budget import Budget, Frontier, Point, Week
-from bot.watch.preview import PolicyComparison, held_since, replay, spent
+from bot.watch.preview import PolicyComparison, anywhere, held_since, replay, spent
 
 _MOST = 10
 _EDITS = 12
@@ -455,7 +455,7 @@ def backtest(
             ]
         over.stores.alerts.save(StateUpdate(silences=patterns))
 
-        replayed, grade = replay(over, (channel,)), None
+        replayed, grade = replay(over, (channel,), run=anywhere), None
         if (truth := replays.truth(source)) is not None:
             names = over.world.source.read(replayed.window.end).inventory.clusters()
             grade = dict(replays.grade(replayed, truth, len([name for name in names if name])))

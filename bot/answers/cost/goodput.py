@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,11 @@ from bot.cards.columns import SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import cost_line, filter_line, window_line
 from bot.cards.words import day, grouped_words, period, unseen
 from bot.costs.allocation import Allocation
-from bot.costs.goodput import JOB, KEYS, Amounts, GoodputRow, Split, goodput_of, grouped
+from bot.costs.goodput import JOB, KEYS, Amounts, GoodputRow, Split, by_cost, goodput_of, grouped
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.codec import by_key
 from bot.model.fleet import is_neuron
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -43,7 +45,7 @@ from bot.model.money import cents, usd
 from bot.model.notification import Coverage
 from bot.model.reading import Reading, bill_coverage
 from bot.model.request import Request
-from bot.model.spend import Filter, Tally
+from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import Window
 from bot.ports import Ports
 
@@ -411,7 +413,7 @@ def goodput_within(
     through = max(window.start, tally.billed_through or window.end)
     billed = window.within(Window(window.start, through))
     split = Split(time, billed, by_job=JOB in by)
-    parts = goodput_of(tally.rows, split, [*columns, _DAY])
+    parts = goodput_rows(ports, tally.rows, split, [*columns, _DAY])
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
     named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
@@ -428,6 +430,19 @@ def goodput_within(
         bill_coverage(tally.billed_through, reading.now, window.end),
         tuple(where),
     )
+
+
+def goodput_rows(
+    ports: Ports, rows: Sequence[Spend], split: Split, by: Sequence[str]
+) -> list[GoodputRow]:
+    """Return the rows of `goodput_of`, of which the day is one key: days are split apart."""
+
+    def days() -> list[tuple[Sequence[Spend], Split, Sequence[str]]]:
+        of_days = by_key((row.key[_DAY], row) for row in rows)
+        return [(of_day, split.apart(day), by) for day, of_day in of_days.items()]
+
+    found = ports.world.workers.each("goodput", len(rows), goodput_of, days)
+    return goodput_of(rows, split, by) if found is None else by_cost(chain.from_iterable(found))
 
 
 def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow | None:
