@@ -12,7 +12,7 @@ from detectors.nodes import cores
 from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
-from detectors.view import LATELY, View
+from detectors.view import LATELY, LOST, View
 
 STATUS = duration("faults.STATUS")
 BEHIND = number("faults.BEHIND")
@@ -204,7 +204,13 @@ def find_errors(view: View) -> RuleMatch:
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
-    return RuleMatch(hit, steps, view.lost_share)
+    return _losing(view, hit, steps, Cause.EXECUTION_ERRORS)
+
+
+def _losing(view: View, hit: Mask, steps: Numbers, cause: Cause) -> RuleMatch:
+    """Return nodes in a trouble that need not slow them, with what each lost; pauses are no loss."""
+    lost = np.nan_to_num(view.lost_since(hit, steps, cause.value))
+    return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
 
 
 def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
@@ -258,7 +264,9 @@ def find_memory(view: View) -> RuleMatch:
     begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
     hit = (begins | (view.roster.running & stays)) & view.limits.on("memory_pressure.on")
-    return RuleMatch(hit, steps.astype(np.float64), view.lost_share)
+    if not hit.any():
+        return no_match(view.n)
+    return _losing(view, hit, steps.astype(np.float64), Cause.MEMORY_PRESSURE)
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:

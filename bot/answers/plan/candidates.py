@@ -85,7 +85,7 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
         worst,
         best,
         Window(reading.now - timedelta(days=1), reading.now),
-        f"the speed-up is as its sources state it, and hours are bought as {option.price.market}",
+        f"nodes go on to work as fast as was measured, bought as {option.price.market}",
         f"migrate {quote(standing.cluster)}",
         (
             ("today's nodes, a month", usd(today, digits=2)),
