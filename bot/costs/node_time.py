@@ -365,8 +365,11 @@ def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes
     if held.all() and before and after:
         kinds[:] = CODE_OF[GoodputClass.CHECKPOINT_EVALUATION]
     elif after:
-        # It starts from its launch, or from when its runtime was loaded, until it works.
+        # It starts from its launch, or from when its runtime was loaded, until it works. A restart
+        # begins with the end of the runtime before.
         empty = np.flatnonzero(~held)
+        if before:
+            kinds[: empty[0]] = CODE_OF[GoodputClass.STARTING]
         kinds[0 if launched or not empty.size else int(empty[-1]) + 1 :] = CODE_OF[
             GoodputClass.STARTING
         ]

@@ -69,6 +69,11 @@ def test_without_a_runtime_a_node_is_idle_and_starts_from_when_one_is_loaded():
     ]
 
 
+def test_a_restart_begins_with_the_end_of_the_runtime_before_it():
+    found = classes(time_of([0.9, 0.0, 0.0, 0.0, 0.9], [1, 1, 0, 1, 1]))
+    assert found == ["productive", "starting", "idle", "starting", "productive"]
+
+
 def test_a_node_starts_from_its_launch_and_is_not_seen_before():
     held = [0, 0, 0, 1]
     found = classes(time_of([None, 0.0, 0.0, 0.9], held))
