@@ -80,7 +80,9 @@ def read_budget(words: str) -> Budget:
     if least > 1:
         raise WrongInput(f"A share is at most 100 %; got '{share[0] if share else ''}'.")
     if messages and most < 1:
-        raise WrongInput("A budget allows at least one message a week; 'config set' turns rules off.")
+        raise WrongInput(
+            "A budget allows at least one message a week; 'config set' turns rules off."
+        )
     return Budget(most, least)
 
 
@@ -147,11 +149,21 @@ class Frontier:
     def following(self, most: float) -> Point:
         """Return the point of the floor that follows `most` messages a week.
 
-        Its USD an hour are those at the end of the window, with a whole week to come.
+        Its weeks learn from weeks like them before; its USD an hour are those of a whole week to
+        come.
         """
-        sent = followed(self.raised, self.window, most)
-        learnt = [x for x in self.raised if x.opened >= self.window.end - LEARNT]
-        floor = Bids.of(learnt).floor(int(most), WEEK / HOUR)
+        earlier = [
+            replace(
+                x,
+                id=f"earlier {x.id}",
+                opened=x.opened - LEARNT,
+                closed=(x.closed or x.seen) - LEARNT,
+                muted_by=HELD,
+            )
+            for x in self.raised
+        ]
+        sent = followed(self.raised, self.window, most, earlier)
+        floor = Bids.of(self.raised).floor(int(most), WEEK / HOUR)
         return Point(_rounded(floor, floor), messages_of(sent), spent(sent))
 
     def held(self, most: float) -> float:
@@ -181,7 +193,7 @@ class Frontier:
     def kept(self, point: Point, budget: Budget) -> bool:
         """Return whether a point keeps all that a budget promises."""
         most = budget.most_per_week
-        within = not most or self.held(most) >= SURE
+        within = not most or (self.held(most) >= SURE and self.per_week(point) <= most)
         return within and self.caught(point) >= budget.least_caught
 
 
@@ -257,9 +269,12 @@ class Bids:
         each taken where it is worth more than the message is then.
         """
         worths = np.array(self.worths)
-        if left < 1 or not worths.size:
-            dearest = BEYOND * worths.max() if worths.size else np.inf
-            return Decimal(repr(float(dearest if left < 1 else 0.0)))
+        if left < 1:
+            # One message goes past the promise, for what is far dearer than all that was learnt.
+            far = left == 0 and worths.size > 0
+            return BEYOND * Decimal(repr(max(self.worths))) if far else Decimal("Infinity")
+        if not worths.size:
+            return Decimal(0)
 
         # The worth of a rest of the week with so many messages left, hour by hour from its end.
         rates = np.array([worths.size, self.unpriced]) / (LEARNT / HOUR)
@@ -323,10 +338,12 @@ def hold(
     return [changed.get(x.id, x) for x in alerts]
 
 
-def followed(alerts: Iterable[Alert], window: Window, most: float) -> list[Alert]:
+def followed(
+    alerts: Iterable[Alert], window: Window, most: float, earlier: Sequence[Alert] = ()
+) -> list[Alert]:
     """Return the alerts that are sent as a floor follows `most` messages a week through a window.
 
-    Its weeks begin where it does, and it is looked at hour by hour.
+    Its weeks begin where it does, and it is looked at hour by hour; `earlier` alerts are over.
     """
     coming = sorted(alerts, key=lambda x: x.opened)
     known: dict[str, Alert] = {}
@@ -341,8 +358,11 @@ def followed(alerts: Iterable[Alert], window: Window, most: float) -> list[Alert
             if x.muted_by and (x.closed is None or x.closed > now - HOUR)
         ]
         if firing:
-            week = window.start + (now - window.start) // WEEK * WEEK
-            for x in hold(firing, list(known.values()), most, Window(week, week + WEEK), now):
+            # The end of the window is the end of its last week.
+            passed = min(now, window.end - HOUR) - window.start
+            week = window.start + passed // WEEK * WEEK
+            recent = [*earlier, *known.values()]
+            for x in hold(firing, recent, most, Window(week, week + WEEK), now):
                 known[x.id] = replace(known[x.id], muted_by=x.muted_by, notified=x.notified)
     return [x for x in known.values() if not x.muted_by]
 

@@ -194,6 +194,8 @@ def test_past_the_promise_goes_what_is_far_dearer_than_all_that_was():
     sent = [firing("a", 10, notified=NOON)]
     assert held([*sent, firing("b", 19)], sent)["b"] == HELD
     assert held([*sent, firing("b", 20)], sent)["b"] == ""
+    both = [*sent, firing("b", 20, notified=NOON)]
+    assert held([*both, firing("c", 900)], both)["c"] == HELD, "once in a week"
 
 
 def test_what_shares_a_message_or_has_no_dollars_or_explains_what_is_small_is_never_held_back():

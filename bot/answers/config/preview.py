@@ -41,7 +41,7 @@ from bot.model.request import Request, Role
 from bot.model.window import duration_text, rounded_duration
 from bot.policy.file import read_policy
 from bot.ports import Ports, StateUpdate
-from bot.watch.budget import Budget, Frontier, Point, Week
+from bot.watch.budget import BEYOND, Budget, Frontier, Point, Week
 from bot.watch.preview import PolicyComparison, held_since, replay
 
 _MOST = 10
@@ -277,6 +277,8 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     elif most:
         chance = SHARE.write(seen.held(most))
         parts.append(f" At most {most:g} a week holds in {chance} of weeks like these.")
+        if seen.per_week(point) > most:
+            parts.append(f" These passed it for waste {BEYOND} times as dear as all before it.")
     if seen.caught(point) < least:
         enough = next((x for x in seen.points if seen.caught(x) >= least), seen.points[-1])
         parts.append(
@@ -293,7 +295,7 @@ def _share(seen: Frontier, point: Point) -> str:
 def _frontier_chart(seen: Frontier, chosen: Point) -> Chart:
     """Draw the share of wasted dollars covered against messages a week, a bar for each floor."""
     points = list(seen.points[:_FLOORS])
-    if chosen not in points and chosen.usd:
+    if (chosen.messages, chosen.usd) not in [(x.messages, x.usd) for x in points]:
         points = sorted((*points, chosen), key=lambda point: (point.messages, point.usd))
     names = [_name(point, seen, chosen) for point in points]
     shares = [100 * seen.caught(point) for point in points]

@@ -444,9 +444,7 @@ def goodput_within(
     )
 
 
-def _with_hours(
-    allocation: Allocation, tally: Tally, where: Sequence[Filter]
-) -> Sequence[Spend]:
+def _with_hours(allocation: Allocation, tally: Tally, where: Sequence[Filter]) -> Sequence[Spend]:
     """Return the rows of a tally, by the hour those of nodes whose price changes within a day.
 
     Of a bill without hours, or of too many, as they are.
