@@ -7,11 +7,21 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
-from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
+from detectors.arrays import (
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    lately,
+    newest_of,
+    share_before,
+    trailing,
+)
 from detectors.nodes import cores
 from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
+from detectors.usual import medians_where
 from detectors.view import LATELY, LOST, View
 
 STATUS = duration("faults.STATUS")
@@ -204,12 +214,16 @@ def find_errors(view: View) -> RuleMatch:
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
-    return _losing(view, hit, steps, Cause.EXECUTION_ERRORS)
+    return _losing(view, hit, steps)
 
 
-def _losing(view: View, hit: Mask, steps: Numbers, cause: Cause) -> RuleMatch:
-    """Return nodes in a trouble that need not slow them, with what each lost; pauses are no loss."""
-    lost = np.nan_to_num(view.lost_since(hit, steps, cause.value))
+def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
+    """Return nodes in a trouble that need not slow them, with what each loses.
+
+    By the median of an hour: a pause for a checkpoint, whole or in part of a step, is no loss.
+    """
+    work = view.utilization[:, -4 * view.window.steps(LATELY) :]
+    lost = np.nan_to_num(view.lost_at(medians_where(work, ~np.isnan(work))))
     return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
 
 
@@ -266,7 +280,7 @@ def find_memory(view: View) -> RuleMatch:
     hit = (begins | (view.roster.running & stays)) & view.limits.on("memory_pressure.on")
     if not hit.any():
         return no_match(view.n)
-    return _losing(view, hit, steps.astype(np.float64), Cause.MEMORY_PRESSURE)
+    return _losing(view, hit, steps.astype(np.float64))
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
