@@ -7,8 +7,8 @@ found afterwards. Without the world, it says so and measures nothing.
 
 With `--labels` no recording is made and nothing is replayed: the world's labels stand for the
 alerts of a watch that sees all and is never wrong, a floor is chosen on two weeks as in life, and
-held against the week that follows. Beside it stands a floor that follows the budget: at each alert
-the lowest that is still likely to leave enough messages for the rest of the week.
+held against the week that follows. Beside the floor that follows the messages left of a week stands
+the single floor that catches most in the two weeks before.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.worlds import WORLD, run_python
-from bot.model.alert import Alert, Waste
+from bot.model.alert import Alert, Waste, spent
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.window import WEEK, Window
 from bot.policy.schema import default_policy
-from bot.watch.budget import FLOOR, Budget, Frontier, Point, frontier, messages_of
-from bot.watch.preview import replay, spent
+from bot.watch.budget import FLOOR, SURE, Frontier, Point, followed, frontier, messages_of
+from bot.watch.preview import replay
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 
@@ -43,8 +43,6 @@ MOST = (2, 3, 5, 8)
 NEAR = 0.8
 """Of the dollars of the best floor, what counts as near it."""
 _DAYS = 30
-_LIKELY = 0.6
-"""How likely the rest of a week keeps to the messages left, found on seeds 1 to 20."""
 CALM = 0.3
 """The part of a recording in which `shared/world` begins no incident."""
 
@@ -99,15 +97,14 @@ def halves_of(folder: Path) -> tuple[Frontier, Frontier]:
 def promises(folder: Path) -> list[Kept]:
     """Return what came of each promise in one recording."""
     first, second = halves_of(folder)
+    weeks = Weeks(folder.name, first, second)
     found = []
     for most in MOST:
-        budget = Budget(float(most))
-        point = first.chosen(budget)
-        after = second.at(point.usd_per_hour)
+        after = following(weeks, most)
         allowed = int(most * second.weeks)
         within = [x for x in second.points if x.messages <= allowed]
         best = within[-1].usd if within else Decimal(0)
-        kept = first.kept(point, budget)
+        kept = first.held(most) >= SURE
         found.append(Kept(folder.name, most, allowed, kept, after.messages, after.usd, best))
     return found
 
@@ -160,22 +157,18 @@ def alert_of(label: Mapping[str, Any]) -> Alert:
     return Alert(label["id"], anomaly, opened, seen=end, closed=end, things_at_peak=1, waste=waste)
 
 
+def one_floor(seen: Frontier, most: int) -> Point:
+    """Return the point of the lowest floor that kept to so many messages a week."""
+    return [seen.points[0], *(x for x in seen.points if seen.per_week(x) <= most)][-1]
+
+
 def following(weeks: Weeks, most: int) -> Point:
-    """Return what a floor would have sent that follows the messages and the time that are left."""
-    sent: list[Alert] = []
-    for alert in sorted(weeks.after.raised, key=lambda x: x.opened):
-        left = most - messages_of(sent)
-        rest = (weeks.after.window.end - alert.opened) / WEEK
-        likely = [
-            point.usd_per_hour
-            for point in weeks.before.points
-            if left >= 0 and weeks.before.held(point, left, rest) >= _LIKELY
-        ]
-        dearest = weeks.before.points[0].usd_per_hour if left > 0 else Decimal("Infinity")
-        worth = weeks.after.worths[alert.id]
-        if worth is None or worth >= min(likely, default=dearest):
-            sent.append(alert)
-    return Point(Decimal(0), messages_of(sent), spent(sent))
+    """Return what a floor that follows the messages left sends in the week, after two such weeks."""
+    week = weeks.after.window
+    whole = Window(weeks.before.window.start, week.end)
+    sent = followed([*weeks.before.raised, *weeks.after.raised], whole, most)
+    messages = messages_of(x for x in sent if x.notified and x.notified >= week.start)
+    return Point(Decimal(0), messages, spent(x for x in sent if x.opened in week))
 
 
 def label_lines(every: Sequence[Weeks]) -> Iterator[str]:
@@ -183,7 +176,7 @@ def label_lines(every: Sequence[Weeks]) -> Iterator[str]:
     for most in MOST:
         outcomes: dict[str, list[tuple[Point, Decimal]]] = {"one floor": [], "following": []}
         for weeks in every:
-            chosen = weeks.before.chosen(Budget(float(most))).usd_per_hour
+            chosen = one_floor(weeks.before, most).usd_per_hour
             within = [x.usd for x in weeks.after.points if x.messages <= most]
             best = max(within, default=Decimal(0))
             outcomes["one floor"].append((weeks.after.at(chosen), best))

@@ -4,6 +4,9 @@ Run: python -m benchmarks.goodput --seeds 3-8 [--scenarios mixed] [--world DIR] 
 
 Each recording is made, replayed once for its alerts, and asked for the goodput of seven whole days
 that the bill knows; a label counts by the part of its time that lies in them.
+
+With `--sums` nothing is replayed: of all days of each recording, by cluster, job, node and day, the
+classes are held against what the bill says of the same nodes, to the cent.
 """
 
 from __future__ import annotations
@@ -20,14 +23,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from adapters.store.memory import MemoryStore
 from benchmarks.scenarios import seeds
 from benchmarks.worlds import SCENARIOS, WORLD
 from bot.answers.cost.goodput import Goodput, goodput_within
+from bot.costs.goodput import is_of_nodes
 from bot.costs.node_time import CLASSES, LOST_TO, GoodputClass
 from bot.model.causes import Cause
 from bot.model.window import WEEK, Window
+from bot.ports import Stores
 from bot.wiring.build import terminal_app
 from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
 
 LATE = timedelta(days=1)
 """The bill of a recording lacks its newest hours."""
@@ -55,6 +62,30 @@ def goodput_of_week(recording: Path) -> Goodput:
     return goodput_within(app.ports, app.ports.world.source.read(extent.end), week, ("cluster",))
 
 
+def sums_of(recording: Path) -> str:
+    """Return how far the classes of a whole recording lie from its bill, and what is not seen."""
+    source = f"recording:{recording}"
+    settings, store = settings_of({"source": source}), MemoryStore()
+    ports = OpenedSource(source, settings).ports(
+        Stores(store, store, store, store), settings.policy
+    )
+    extent = ports.world.source.extent()
+    if extent is None:
+        raise ValueError(f"{recording} holds no metrics")
+    reading = ports.world.source.read(extent.end)
+
+    # As `cost` has them: nodes and their reserved capacity, and commitments that nothing used.
+    bill = ports.world.billing.tally(extent, ("instance_type", "line", "usage_type"))
+    billed = sum((x.money.amortised for x in bill.rows if is_of_nodes(x.key)), Decimal(0))
+    apart = Decimal(0)
+    for by in (("cluster",), ("job",), ("resource", "day")):
+        answer = goodput_within(ports, reading, extent, by)
+        sums = sum((sum(x.classes.values(), Decimal(0)) for x in answer.rows), Decimal(0))
+        apart = max(apart, abs(sums - billed), abs(answer.total.usd - billed))
+    unseen = answer.total.of(GoodputClass.NOT_SEEN) / answer.total.usd
+    return f"{recording.name}: ${billed:,.2f}, ${apart:.2f} apart, not seen {unseen:.2%}"
+
+
 def labelled(labels: Sequence[Mapping[str, Any]], window: Window) -> dict[GoodputClass, Decimal]:
     """Return the labelled USD of a window by class, of labels that have dollars."""
     sums: defaultdict[GoodputClass, Decimal] = defaultdict(Decimal)
@@ -74,6 +105,7 @@ def main() -> None:
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=["mixed"])
     parser.add_argument("--world", type=Path, default=WORLD)
     parser.add_argument("--folder", type=Path, help="where recordings are kept")
+    parser.add_argument("--sums", action="store_true", help="hold classes against the bill alone")
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as passing:
@@ -81,6 +113,9 @@ def main() -> None:
             for seed in arguments.seeds:
                 folder = arguments.folder or Path(passing)
                 recording = recorded(arguments.world, folder, scenario, seed)
+                if arguments.sums:
+                    print(sums_of(recording), flush=True)
+                    continue
                 answer = goodput_of_week(recording)
                 labels = json.loads((recording / "labels.json").read_text())
                 truth = labelled(labels, answer.window)

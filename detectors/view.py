@@ -345,12 +345,6 @@ class View(Readings):
             may_wait = may_wait | (self.age_seconds <= length)
         return np.where(may_wait, np.maximum(needed, self.steps("compiling.grace")), needed)
 
-    @cached_property
-    def lost_share(self) -> Numbers:
-        """Return the share of its usual work that each node now loses, 0 where unknown, (n,)."""
-        lost = self.lost_at(self.recent(self.utilization))
-        return np.where(lost > LOST, lost, 0.0).astype(np.float64)
-
     def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
         """Return the share of its usual work that each node at `rows` loses at a level.
 

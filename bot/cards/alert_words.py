@@ -250,6 +250,8 @@ def muted_words(alert: Alert) -> str:
     kind, _, name = alert.muted_by.partition(":")
     if alert.muted_by == "policy:alert.quiet_hours":
         return "waiting for the end of the quiet hours"
+    if alert.muted_by == "policy:alert.most_per_week":
+        return "held back for dearer messages of the week"
     muted = "muted as not an anomaly" if name.startswith("m") else "snoozed"
     words = {"silence": muted, "inhibit": f"explained by {name}", "policy": f"too small ({name})"}
 

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from bot.costs.allocation import apportion
 from bot.costs.node_time import ANY_JOB, CLASSES, CODE_OF, GoodputClass, NodeTime
 from bot.costs.training import Paid, RunCost
 from bot.model.fleet import is_neuron
@@ -24,8 +25,8 @@ _FAMILY = re.compile(r"[a-z]+\d")
 _COLUMNS = len(CLASSES) + 4
 """Of hours by class, and of `NodeTime.work_hours`."""
 DAY, RESOURCE, TYPE, USAGE, LINE = "day", "resource", "instance_type", "usage_type", "line"
-JOB = "job"
-KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE)
+BILLED_HOUR, PURCHASE, JOB = "hour", "purchase", "job"
+KEYS = (DAY, RESOURCE, TYPE, USAGE, LINE, PURCHASE)
 """Dimensions by which the bill is asked, beside those that the answer is grouped by."""
 Amounts = dict[GoodputClass, Decimal]
 
@@ -112,10 +113,21 @@ def is_of_nodes(key: Mapping[str, str]) -> bool:
     return is_neuron(key[TYPE])
 
 
+def repriced(rows: Iterable[Spend]) -> tuple[str, ...]:
+    """Return the nodes that were charged in several ways on one day: their hours differ in price."""
+    ways: defaultdict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    for row in rows:
+        if row.hours and is_of_nodes(row.key):
+            way = tuple(row.key[name] for name in (USAGE, LINE, PURCHASE))
+            ways[row.key[RESOURCE], row.key[DAY]].add(way)
+    return tuple(sorted({node for (node, _), found in ways.items() if node and len(found) > 1}))
+
+
 class Split:
     """Split rows of the bill by what their nodes did on each day, and by job where asked.
 
-    Of a day of which the bill's window holds a part, only that part counts.
+    A row that names its hour is split by what they did in that hour. Of a day of which the bill's
+    window holds a part, only that part counts.
     """
 
     def __init__(self, time: NodeTime, billed: Window, *, by_job: bool = False) -> None:
@@ -123,12 +135,12 @@ class Split:
         self._nodes, self._things = time.rows, time.nodes.things
         self._billed = billed
         self._by_job = by_job
-        self._days: dict[str, list[tuple[str, Doubles]]] = {}
+        self._spans: dict[str, list[tuple[str, Doubles]]] = {}
 
-    def apart(self, day: str) -> Split:
-        """Return the same of one day alone, without the metrics behind it: little to send."""
+    def apart(self, rows: Iterable[Spend]) -> Split:
+        """Return the same for these rows alone, without the metrics behind it: little to send."""
         part = copy(self)
-        part._days = {day: self._of_day(day)}
+        part._spans = {begin: self._of_span(begin) for begin in {_begin(row.key) for row in rows}}
         part._time = None
         return part
 
@@ -167,15 +179,19 @@ class Split:
                 for row, thing in enumerate(self._things)
                 if thing.instance_type == key[TYPE] and place in ("", thing.cluster)
             ]
-        return [(job, hours[rows].sum(axis=0)) for job, hours in self._of_day(key[DAY])]
+        return [(job, hours[rows].sum(axis=0)) for job, hours in self._of_span(_begin(key))]
 
-    def _of_day(self, day: str) -> list[tuple[str, Doubles]]:
-        """Return the hours of each class and of `work_hours` of each node on a UTC day, by job."""
-        if day not in self._days:
-            start = datetime.fromisoformat(f"{day[:10]}T00:00:00").replace(tzinfo=UTC)
+    def _of_span(self, begin: str) -> list[tuple[str, Doubles]]:
+        """Return the hours of each class and of `work_hours` of each node, by job.
+
+        Of a UTC day, or of the hour that `begin` names.
+        """
+        if begin not in self._spans:
+            start = datetime.fromisoformat(begin).replace(tzinfo=UTC)
+            end = start + (HOUR if "T" in begin else 24 * HOUR)
             time = self._time
-            assert time, "a day apart knows no other"
-            steps = time.steps(self._billed.within(Window(start, start + 24 * HOUR)))
+            assert time, "rows apart know no other span"
+            steps = time.steps(self._billed.within(Window(start, end)))
             jobs: list[int] = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [ANY_JOB]
             names = dict(enumerate(time.job_names))
             found = [
@@ -187,34 +203,43 @@ class Split:
             ]
             for _, hours in found:
                 hours[:, CODE_OF[GoodputClass.NOT_SEEN]] = 0  # the bill knows whether it ran then
-            self._days[day] = found
-        return self._days[day]
+            self._spans[begin] = found
+        return self._spans[begin]
+
+
+def _begin(key: Mapping[str, str]) -> str:
+    """Return the hour or the day that a row of the bill is of."""
+    return key.get(BILLED_HOUR) or key[DAY]
 
 
 def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[GoodputRow]:
     """Return the USD of each class by the dimensions asked for, the dearest first.
 
-    Every amount of the bill is kept whole: what rounding leaves goes to the last of its classes.
+    Every amount of the bill is kept whole.
     """
     pieces = []
     for row in rows:
         usd = row.money.amortised
         if not usd or not is_of_nodes(row.key):
             continue
-        remainder = usd
-        for job, shares in split.parts(row):
+        parts = [(job, shares.tolist()) for job, shares in split.parts(row)]
+        weights = [
+            {kind: share for kind, share in zip(CLASSES, shares, strict=False) if share}
+            for _, shares in parts
+        ]
+        amounts = iter(apportion(usd, [share for some in weights for share in some.values()]))
+        for (job, shares), some in zip(parts, weights, strict=True):
             key = {name: job if name == JOB else row.key[name] for name in by}
-            amounts = [
-                (usd * Decimal(repr(share))).quantize(MILLIONTH) for share in shares[:-1].tolist()
-            ]
-            classes = {CLASSES[i]: amounts[i] for i in np.flatnonzero(shares[: len(CLASSES)])}
-            remainder -= sum(classes.values(), Decimal(0))
-            measured, busy, at_peak = amounts[len(CLASSES) :]
-            work = Work(measured, busy, at_peak, float(shares[-1]) * row.hours / 24)
-            pieces.append(GoodputRow(key, classes, work))
+            classes = {kind: next(amounts) for kind in some}
 
-        # What rounding leaves goes to the last class that was given something.
-        classes[next(reversed(classes))] += remainder
+            # Rounding leaves no part greater than its whole.
+            productive = classes.get(GoodputClass.PRODUCTIVE, Decimal(0))
+            measured, busy, at_peak = (
+                min((usd * Decimal(repr(share))).quantize(MILLIONTH), productive)
+                for share in shares[len(CLASSES) : -1]
+            )
+            work = Work(measured, busy, at_peak, shares[-1] * row.hours / 24)
+            pieces.append(GoodputRow(key, classes, work))
     return grouped(pieces, by)
 
 
@@ -273,14 +298,9 @@ def run_goodput(time: NodeTime, cost: RunCost, paid: Mapping[str, Paid]) -> RunG
     weights[GoodputClass.NOT_SEEN] += sum(
         float((node.up(begins, begins + seconds) * node.rates(begins)[0]).sum()) for node in unknown
     )
-    whole, classes, remainder = sum(weights.values()), Amounts(), cost.usd
-    for kind, weight in weights.items():
-        if weight:
-            share = Decimal(repr(weight / whole))
-            classes[kind] = (cost.usd * share).quantize(MILLIONTH)
-            remainder -= classes[kind]
-    if classes:
-        classes[next(reversed(classes))] += remainder
+    weights = {kind: weight for kind, weight in weights.items() if weight}
+    amounts = apportion(cost.usd, list(weights.values())) if weights else []
+    classes = dict(zip(weights, amounts, strict=True))
 
     # Of each step the share of its nodes that worked; without a node it did not train.
     up_and_seen = up * time.seen[part]

@@ -92,6 +92,7 @@ _SAME_WORK = 0.02
 Codes = npt.NDArray[np.int8]
 Rows = npt.NDArray[np.int32]
 NO_JOB, ANY_JOB = -1, -2
+_UNUSED = (CODE_OF[GoodputClass.ALLOCATED_UNUSED], CODE_OF[GoodputClass.IDLE])
 _COMPILES = (CODE_OF[GoodputClass.COMPILING_FIRST], CODE_OF[GoodputClass.COMPILING_AGAIN])
 
 
@@ -204,8 +205,8 @@ class NodeTime:
         """Give the hours that alerts say were lost to their causes' classes.
 
         An alert's own hours are spread over its nodes and steps by how far each lay below its
-        usual: so `goodput` and the alert tell the same dollars. Where two claim a step, the greater
-        share has it.
+        usual: so `goodput` and the alert tell the same dollars, but for the edges of a fault and of
+        a stretch without work. Where two claim a step, the greater share has it.
         """
         for alert in alerts:
             kind = LOST_TO.get(alert.cause)
@@ -224,9 +225,9 @@ class NodeTime:
             # Of an alert that began before the frame, the hours within it are lost here.
             inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
             steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
-            fallen = self._fallen(rows, part) if kind is GoodputClass.ERRORS_HARDWARE else None
-            # Errors that slow nothing lose nothing; broken hardware may hold nodes in a busy wait.
-            if fallen and (fallen[1].any() or alert.cause is not Cause.HARDWARE_FAULT):
+            fallen = self._fallen(rows, part) if alert.cause is Cause.HARDWARE_FAULT else None
+            # Without a fall, broken hardware may hold nodes in a busy wait.
+            if fallen and fallen[1].any():
                 part, lost = fallen
             else:
                 usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
@@ -237,6 +238,16 @@ class NodeTime:
             is_greater = lost > self.share[block]
             self.share[block] = np.where(is_greater, lost, self.share[block])
             self.lost_to[block] = np.where(is_greater, CODE_OF[kind], self.lost_to[block])
+        self._lose_whole_stretches()
+
+    def _lose_whole_stretches(self) -> None:
+        """Give all of a stretch without work to the cause that took most of it."""
+        for row, begin, end in zip(*runs_of(np.isin(self.base, _UNUSED)), strict=True):
+            share, lost_to = self.share[row, begin:end], self.lost_to[row, begin:end]
+            if share.mean() > 0.5:
+                most = np.bincount(lost_to, share).argmax()
+                lost_to[:] = np.where(share > 0, lost_to, most)
+                share[:] = 1.0
 
     def _cold(self, rows: npt.NDArray[np.intp], whole: Window, hours: float) -> float:
         """Call compiles of a cold cache cold, the newest first; return their hours.
@@ -354,8 +365,11 @@ def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes
     if held.all() and before and after:
         kinds[:] = CODE_OF[GoodputClass.CHECKPOINT_EVALUATION]
     elif after:
-        # It starts from its launch, or from when its runtime was loaded, until it works.
+        # It starts from its launch, or from when its runtime was loaded, until it works. A restart
+        # begins with the end of the runtime before.
         empty = np.flatnonzero(~held)
+        if before:
+            kinds[: empty[0]] = CODE_OF[GoodputClass.STARTING]
         kinds[0 if launched or not empty.size else int(empty[-1]) + 1 :] = CODE_OF[
             GoodputClass.STARTING
         ]

@@ -58,6 +58,12 @@ class Verdict:
         return self.yardstick in (ClaimKind.EQUAL_LOSS, ClaimKind.MEASURED)
 
     @property
+    def proven(self) -> bool:
+        """Return whether the account measured both types and was billed for an hour of each."""
+        billed = all(price.basis is Basis.BILLED for price in self.prices or ())
+        return self.measured and self.prices is not None and billed
+
+    @property
     def cheaper(self) -> str | None:
         """Return the side that costs less at every speed; None where none does."""
         if self.ratios is None:

@@ -168,6 +168,9 @@ class Alert:
     That somebody is, or that nobody is any more.
     """
 
+    notified: datetime | None = field(default=None, metadata={"optional": True})
+    """Since when it notifies, where a budget of messages let it; None otherwise."""
+
     @property
     def assigned(self) -> Decision | None:
         """Return the decision that assigned the alert to the person who has it.
@@ -234,6 +237,11 @@ class Alert:
 def usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:
     """Return the USD an hour that some alerts waste together."""
     return sum((alert.usd_per_hour for alert in alerts), Decimal(0))
+
+
+def spent(alerts: Iterable[Alert]) -> Decimal:
+    """Return the waste of some alerts so far."""
+    return sum((alert.waste.so_far for alert in alerts if alert.waste), Decimal(0))
 
 
 def committed_usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:

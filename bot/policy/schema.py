@@ -540,7 +540,8 @@ ALERTING: tuple[Setting, ...] = (
         "alert.most_per_week",
         SettingUnit.NUMBER,
         0.0,
-        "most messages a week that `config budget` promises; 0 promises nothing",
+        "most messages a week that `config budget` promises: the floor follows those that are left;"
+        " 0 promises nothing",
         _OWN,
         0,
         1_000,

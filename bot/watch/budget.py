@@ -1,26 +1,33 @@
-"""Find the least waste an hour that is worth a message, so that messages keep within a budget."""
+"""Find the least waste an hour that is worth a message, so that messages keep within a budget.
+
+Of a promised number of messages a week, the floor follows what is left of the week.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cached_property
 from itertools import chain, pairwise
 
+import numpy as np
+
 from bot.errors import WrongInput
-from bot.model.alert import Alert, Waste
+from bot.model.alert import Alert, Waste, spent
 from bot.model.policy import Policy
-from bot.model.window import WEEK, Window
+from bot.model.window import HOUR, WEEK, Window, midnight
 from bot.ports.world import Workers
 from bot.watch.mute import counted_with
 from bot.watch.notify import group_key
-from bot.watch.preview import spent
 
 FLOOR = "alert.least_usd_per_hour"
 MOST = "alert.most_per_week"
 LEAST = "alert.least_caught"
+FLOORED, HELD = f"policy:{FLOOR}", f"policy:{MOST}"
+"""The marks of alerts that a floor, or the messages left of a week, keep from notifying."""
 SURE = 0.8
 """A promise holds in four weeks of five, if weeks go on as those that were replayed."""
 
@@ -73,8 +80,10 @@ def read_budget(words: str) -> Budget:
     least = float(share[1]) / 100 if share else 0.0
     if least > 1:
         raise WrongInput(f"A share is at most 100 %; got '{share[0] if share else ''}'.")
-    if messages and not most:
-        raise WrongInput("A budget allows at least one message; 'config set' turns rules off.")
+    if messages and most < 1:
+        raise WrongInput(
+            "A budget allows at least one message a week; 'config set' turns rules off."
+        )
     return Budget(most, least)
 
 
@@ -97,6 +106,8 @@ class Frontier:
     """By id the USD an hour that a floor judges an alert by, None where it never holds one back."""
     floor: Decimal
     """The floor in force."""
+    most: float = 0.0
+    """Messages a week that are promised, 0 for none."""
     tried: Sequence[Point] = ()
     """The point of each of its floors, where they were worked out elsewhere."""
 
@@ -119,7 +130,7 @@ class Frontier:
     @cached_property
     def current(self) -> Point:
         """Return the point of the floor in force."""
-        return self.at(self.floor)
+        return self.following(self.most) if self.most else self.at(self.floor)
 
     def at(self, floor: Decimal) -> Point:
         """Return the point of a floor."""
@@ -144,14 +155,34 @@ class Frontier:
         """Return the share of wasted USD that a point's messages are about, 1 without waste."""
         return float(point.usd / self.usd) if self.usd else 1.0
 
-    def held(self, point: Point, most: float, weeks: float = 1.0) -> float:
-        """Return how likely a week of a point, or so much of one, keeps to `most` messages.
+    def following(self, most: float) -> Point:
+        """Return the point of the floor that follows `most` messages a week.
+
+        Its weeks learn from weeks like them before; its USD an hour are those of a whole week to
+        come.
+        """
+        earlier = [
+            replace(
+                x,
+                id=f"earlier {x.id}",
+                opened=x.opened - LEARNT,
+                closed=(x.closed or x.seen) - LEARNT,
+                muted_by=HELD,
+            )
+            for x in self.raised
+        ]
+        sent = followed(self.raised, self.window, most, earlier)
+        floor = Bids.of(self.raised).floor(int(most), WEEK / HOUR)
+        return Point(_rounded(floor, floor), messages_of(sent), spent(sent))
+
+    def held(self, most: float) -> float:
+        """Return how likely a week has no more than `most` messages that no floor holds back.
 
         Messages come by themselves at a rate that is known as well as the replayed weeks tell
         (a Poisson rate under Jeffreys' prior), so that few weeks promise little.
         """
         # The Poisson counts of a week whose rate is Gamma distributed: negative binomial.
-        shape, failing = point.messages + 0.5, self.weeks / (self.weeks + weeks)
+        shape, failing = self.points[0].messages + 0.5, self.weeks / (self.weeks + 1)
         chance, total = failing**shape, 0.0
         for count in range(int(most) + 1):
             total += chance
@@ -159,23 +190,19 @@ class Frontier:
         return total
 
     def chosen(self, budget: Budget) -> Point:
-        """Return the point that catches most within a budget of messages.
+        """Return the point that keeps to a budget of messages as they are used up.
 
-        Of a share alone, the fewest messages that catch it. Where no point that catches something
-        is sure to keep the budget, the one that kept it in the replayed weeks; else the nearest.
+        Of a share alone, that of the fewest messages that catch it.
         """
-        if not budget.most_per_week:
-            enough = [x for x in self.points if self.caught(x) >= budget.least_caught]
-            return enough[0] if enough else self.points[-1]
-        most = budget.most_per_week
-        sure = [x for x in self.points if x.usd and self.held(x, most) >= SURE]
-        near = [x for x in self.points if self.per_week(x) <= most]
-        return (sure or near or self.points[:1])[-1]
+        if budget.most_per_week:
+            return self.following(budget.most_per_week)
+        enough = [x for x in self.points if self.caught(x) >= budget.least_caught]
+        return enough[0] if enough else self.points[-1]
 
     def kept(self, point: Point, budget: Budget) -> bool:
         """Return whether a point keeps all that a budget promises."""
         most = budget.most_per_week
-        within = not most or self.held(point, most) >= SURE
+        within = not most or (self.held(most) >= SURE and self.per_week(point) <= most)
         return within and self.caught(point) >= budget.least_caught
 
 
@@ -185,7 +212,7 @@ def frontier(alerts: Iterable[Alert], window: Window, policy: Policy) -> Frontie
     `policy` has the floor in force.
     """
     raised = [alert for alert in alerts if not alert.muted_by]
-    return Frontier(window, raised, worth_of(raised), policy.usd(FLOOR))
+    return Frontier(window, raised, worth_of(raised), policy.usd(FLOOR), policy.number(MOST))
 
 
 _PARTS = 8
@@ -217,7 +244,7 @@ def worth_of(alerts: Sequence[Alert]) -> dict[str, Decimal | None]:
     """
     worths: dict[str, Decimal | None] = {}
     for alert in alerts:
-        if alert.waste is None or alert.cause.facts.however_small:
+        if _is_free(alert):
             worths[alert.id] = None
             continue
         like = counted_with(alert, [x for x in alerts if _overlap(x, alert)])
@@ -227,13 +254,148 @@ def worth_of(alerts: Sequence[Alert]) -> dict[str, Decimal | None]:
 
 def messages_of(alerts: Iterable[Alert]) -> int:
     """Return how many messages tell of alerts: those of one group that overlap share theirs."""
-    count = 0
+    return sum(1 for _ in _firsts(alerts))
+
+
+def _firsts(alerts: Iterable[Alert]) -> Iterator[Alert]:
+    """Yield the alerts that begin a message, oldest first."""
     groups: dict[str, list[Alert]] = {}
     for alert in sorted(alerts, key=lambda alert: alert.opened):
         earlier = groups.setdefault(group_key(alert), [])
-        count += not any(_overlap(alert, member) for member in earlier)
+        if not any(_overlap(alert, member) for member in earlier):
+            yield alert
         earlier.append(alert)
-    return count
+
+
+LEARNT = 2 * WEEK
+"""How far back the alerts lie that tell what a week brings."""
+BEYOND = 2
+"""Times the dearest message of those weeks that an alert is worth to be sent past the promise."""
+
+
+@dataclass(frozen=True)
+class Bids:
+    """Price a message of those left of a week by what it may be needed for later.
+
+    `worths` are the USD an hour of the messages of `LEARNT`, (n,); `unpriced` of them, beside
+    these, no floor holds back.
+    """
+
+    worths: tuple[float, ...]
+    unpriced: int
+
+    @classmethod
+    def of(cls, alerts: Sequence[Alert]) -> Bids:
+        """Learn from alerts: the first of those that share a message stands for it."""
+        firsts = list(_firsts(alerts))
+        priced = [x for x in firsts if not _is_free(x)]
+        worths = tuple(float(_peak(x, x.waste)) for x in priced if x.waste)
+        return cls(worths, len(firsts) - len(priced))
+
+    def floor(self, left: int, hours: float) -> Decimal:
+        """Return the least USD an hour worth one of `left` messages with `hours` of a week to come.
+
+        It is the worth that the week is likely to lose with the message (a bid price; Talluri and
+        van Ryzin, 2004): messages come by chance at the rate and of the worths that were learnt,
+        each taken where it is worth more than the message is then.
+        """
+        worths = np.array(self.worths)
+        if left < 1:
+            # One message goes past the promise, for what is far dearer than all that was learnt.
+            far = left == 0 and worths.size > 0
+            return BEYOND * Decimal(repr(max(self.worths))) if far else Decimal("Infinity")
+        if not worths.size:
+            return Decimal(0)
+
+        # The worth of a rest of the week with so many messages left, hour by hour from its end.
+        rates = np.array([worths.size, self.unpriced]) / (LEARNT / HOUR)
+        priced, unpriced = 1 - np.exp(-rates)
+        kept = np.zeros(left + 1)
+        for _ in range(int(np.ceil(hours))):
+            price = np.diff(kept)
+            gain = np.maximum(worths[:, None] - price, 0).mean(axis=0)
+            kept[1:] += priced * gain - unpriced * price
+        return Decimal(repr(float(kept[-1] - kept[-2])))
+
+
+def week_at(now: datetime) -> Window:
+    """Return the UTC week from Monday that a promise holds for."""
+    monday = midnight(now) - timedelta(days=now.weekday())
+    return Window(monday, monday + WEEK)
+
+
+def hold(
+    alerts: Sequence[Alert], recent: Sequence[Alert], most: float, week: Window, now: datetime
+) -> list[Alert]:
+    """Return alerts of a tick with those marked that are not worth a message of the rest of a week.
+
+    `recent` are those of the tick before, and those that have ended since `LEARNT` ago. One that was
+    sent stays so, and so does one that shares a message, explains what is sent however small, or has
+    no dollars; `notified` says since when.
+    """
+    before = {x.id: x for x in recent}
+    sent = [x for x in before.values() if not x.muted_by]
+    known = {x.id for x in sent} | {x.id for x in alerts if x.notified}
+    waiting = [x for x in alerts if x.speaking and x.id not in known]
+    if not waiting:
+        return list(alerts)
+
+    # An alert is no measure of itself.
+    judged = {x.id for x in waiting}
+    bids = Bids.of(
+        [
+            x
+            for x in before.values()
+            if x.id not in judged and x.muted_by in ("", FLOORED, HELD) and x.opened >= now - LEARNT
+        ]
+    )
+    worths = worth_of([x for x in alerts if x.speaking])
+    explains = {x.muted_by for x in alerts if x.cause.facts.however_small}
+    changed: dict[str, Alert] = {}
+    for alert in sorted(waiting, key=lambda x: -(worths[x.id] or 0)):
+        used = messages_of(x for x in sent if _told(x) in week)
+        floor = bids.floor(int(most) - used, (week.end - now) / HOUR)
+        worth = worths[alert.id]
+        is_sent = (
+            worth is None
+            or worth >= floor
+            or f"inhibit:{alert.key}" in explains
+            or messages_of([*sent, alert]) == messages_of(sent)
+        )
+        marked = replace(alert, notified=now) if is_sent else replace(alert, muted_by=HELD)
+        changed[alert.id] = marked
+        if is_sent:
+            sent.append(marked)
+    return [changed.get(x.id, x) for x in alerts]
+
+
+def followed(
+    alerts: Iterable[Alert], window: Window, most: float, earlier: Sequence[Alert] = ()
+) -> list[Alert]:
+    """Return the alerts that are sent as a floor follows `most` messages a week through a window.
+
+    Its weeks begin where it does, and it is looked at hour by hour; `earlier` alerts are over.
+    """
+    coming = sorted(alerts, key=lambda x: x.opened)
+    known: dict[str, Alert] = {}
+    for number in range(int(window.length / HOUR) + 1):
+        now = window.start + number * HOUR
+        while coming and coming[0].opened <= now:
+            alert = coming.pop(0)
+            known[alert.id] = replace(alert, muted_by=HELD)
+        firing = [
+            replace(x, closed=None, muted_by="")
+            for x in known.values()
+            if x.muted_by and (x.closed is None or x.closed > now - HOUR)
+        ]
+        if firing:
+            # The end of the window is the end of its last week.
+            passed = min(now, window.end - HOUR) - window.start
+            week = window.start + passed // WEEK * WEEK
+            recent = [*earlier, *known.values()]
+            for x in hold(firing, recent, most, Window(week, week + WEEK), now):
+                known[x.id] = replace(known[x.id], muted_by=x.muted_by, notified=x.notified)
+    return [x for x in known.values() if not x.muted_by]
 
 
 @dataclass(frozen=True)
@@ -257,11 +419,21 @@ class Week:
 
 def week_of(alerts: Iterable[Alert], window: Window) -> Week:
     """Return the messages of a window's alerts, beside those that the floor alone held back."""
-    within = [alert for alert in alerts if window.start <= alert.opened < window.end]
+    within = [alert for alert in alerts if _told(alert) in window]
     sent = [alert for alert in within if not alert.muted_by]
-    floored = [alert for alert in within if alert.muted_by == f"policy:{FLOOR}"]
+    floored = [alert for alert in within if alert.muted_by in (FLOORED, HELD)]
     covered = spent(sent)
     return Week(messages_of(sent), covered, covered + spent(floored))
+
+
+def _told(alert: Alert) -> datetime:
+    """Return when an alert came to be told, if it was."""
+    return alert.notified or alert.opened
+
+
+def _is_free(alert: Alert) -> bool:
+    """Return whether no floor holds an alert back."""
+    return alert.waste is None or alert.cause.facts.however_small
 
 
 def _peak(alert: Alert, waste: Waste) -> Decimal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 
 from bot.errors import Unavailable, WrongInput
-from bot.model.alert import Alert, Silence, leading
+from bot.model.alert import Alert, Silence, leading, spent
 from bot.model.codec import by_key
 from bot.model.notification import Reason, ReplayResult, ReplaySpan, StateUpdate
 from bot.model.policy import Draft, Override, Policy, VersionKind
@@ -184,11 +184,6 @@ def digest(result: ReplayResult) -> str:
         for n in result.notifications
     ]
     return hashlib.sha256(repr((alerts, notifications)).encode()).hexdigest()[:16]
-
-
-def spent(alerts: Iterable[Alert]) -> Decimal:
-    """Return the waste of alerts so far."""
-    return sum((a.waste.so_far for a in alerts if a.waste), Decimal(0))
 
 
 def summary(comparison: PolicyComparison) -> dict[str, Any]:

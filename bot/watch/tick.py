@@ -20,6 +20,7 @@ from bot.model.route import Routes
 from bot.model.window import DAY, HOUR
 from bot.ports import Ports
 from bot.settings.routes import routes_now
+from bot.watch.budget import MOST, hold, week_at
 from bot.watch.mute import mute
 from bot.watch.notify import (
     Incident,
@@ -190,6 +191,8 @@ def step(
         priced = value(owned, before.get(alert.id), price, now, onset, lengths)
         valued.append(escalated(at_peak(priced, now), policy))
     muted = mute(valued, state.silences, policy, now, ended)
+    if most := policy.number(MOST):
+        muted = hold(muted, state.alerts, most, week_at(now), now)
     return Outcome(tuple(muted), notify(state, muted, rules, now))
 
 

@@ -7,12 +7,22 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
-from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
+from detectors.arrays import (
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    lately,
+    newest_of,
+    share_before,
+    trailing,
+)
 from detectors.nodes import cores
 from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
-from detectors.view import LATELY, View
+from detectors.usual import medians_where
+from detectors.view import LATELY, LOST, View
 
 STATUS = duration("faults.STATUS")
 BEHIND = number("faults.BEHIND")
@@ -204,7 +214,17 @@ def find_errors(view: View) -> RuleMatch:
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
-    return RuleMatch(hit, steps, view.lost_share)
+    return _losing(view, hit, steps)
+
+
+def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
+    """Return nodes in a trouble that need not slow them, with what each loses.
+
+    By the median of an hour: a pause for a checkpoint, whole or in part of a step, is no loss.
+    """
+    work = view.utilization[:, -4 * view.window.steps(LATELY) :]
+    lost = np.nan_to_num(view.lost_at(medians_where(work, ~np.isnan(work))))
+    return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
 
 
 def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
@@ -258,7 +278,9 @@ def find_memory(view: View) -> RuleMatch:
     begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
     hit = (begins | (view.roster.running & stays)) & view.limits.on("memory_pressure.on")
-    return RuleMatch(hit, steps.astype(np.float64), view.lost_share)
+    if not hit.any():
+        return no_match(view.n)
+    return _losing(view, hit, steps.astype(np.float64))
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:

@@ -229,3 +229,21 @@ def test_the_yardstick_is_the_surest_of_the_speeds() -> None:
         replace(gpu, losses=down), replace(chip, losses=slow), ("p5", "trn1"), TODAY
     )
     assert (speed.kind, speed.factor) == (ClaimKind.EQUAL_LOSS, 0.25)
+
+
+def test_only_a_measured_speed_at_billed_prices_is_proven() -> None:
+    """What is claimed or listed answers a question; it is nothing to suggest unasked."""
+    sides = [
+        Sample(name, (), (), tokens=rate, node_hours=10) for name, rate in (("a", 1e9), ("b", 2e9))
+    ]
+    speed = measured_speed(*sides, ("trn1", "trn2"), TODAY)
+    assert speed is not None
+    billed, listed = (
+        quote("trn2.48xlarge", "20.00", "us-east-2", Market.ON_DEMAND, basis)
+        for basis in (Basis.BILLED, Basis.LISTED)
+    )
+    assert Verdict("a", "b", (speed,), (billed, billed)).proven
+    assert not Verdict("a", "b", (speed,), (billed, listed)).proven
+    claimed = replace(speed, kind=ClaimKind.CLAIM)
+    assert not Verdict("a", "b", (claimed,), (billed, billed)).proven
+    assert not Verdict("a", "b", (speed,)).proven

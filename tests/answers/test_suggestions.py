@@ -13,7 +13,7 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.about.digest import post_due
-from bot.answers.plan.candidates import _room, _volumes
+from bot.answers.plan.candidates import _alerted, _room, _volumes
 from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict
 from bot.app import App
 from bot.cards.card import Card
@@ -108,7 +108,8 @@ def suggested(bot: App, alerts: Sequence[Alert] = (), **inventory: Any) -> list[
     seen = Reading(NOON, {}, Inventory(NOON, nodes, **inventory))
     ports = with_parts(bot.ports, alerts=Alerts(alerts))
     pricing = Pricing(ports).at(NOON)
-    return [*_room(ports, seen, pricing), *_volumes(ports, seen, pricing)]
+    alerted = _alerted(ports, seen)
+    return [*_room(ports, seen, pricing, alerted), *_volumes(ports, seen, pricing)]
 
 
 class Alerts:

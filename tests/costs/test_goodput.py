@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, run_goodput
+from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime, spread
 from bot.costs.training import Paid, run_cost
 from bot.model.alert import WastedHours
@@ -43,7 +43,8 @@ def classes(time):
 
 def paid(amortised="24.00", *, hours=1.0, **key):
     named = {"day": "2026-11-20", "resource": "i-llama000", "instance_type": "trn1.32xlarge"}
-    named |= {"usage_type": "BoxUsage:trn1.32xlarge", "line": "EC2", "cluster": "llama"} | key
+    named |= {"usage_type": "BoxUsage:trn1.32xlarge", "line": "EC2", "purchase": "on-demand"}
+    named |= {"cluster": "llama"} | key
     return Spend(named, Money(amortised=Decimal(amortised)), hours=hours)
 
 
@@ -66,6 +67,11 @@ def test_without_a_runtime_a_node_is_idle_and_starts_from_when_one_is_loaded():
         "starting",
         "productive",
     ]
+
+
+def test_a_restart_begins_with_the_end_of_the_runtime_before_it():
+    found = classes(time_of([0.9, 0.0, 0.0, 0.0, 0.9], [1, 1, 0, 1, 1]))
+    assert found == ["productive", "starting", "idle", "starting", "productive"]
 
 
 def test_a_node_starts_from_its_launch_and_is_not_seen_before():
@@ -293,31 +299,56 @@ def test_of_a_run_whose_nodes_no_metric_knows_nothing_is_known():
     assert found.row.goodput is found.ettr is None
 
 
-def test_a_checkpoint_beside_a_fault_that_slows_nothing_is_not_lost_to_it():
-    time = time_of([0.9] * 20 + [0.3 if n % 4 == 0 else 0.9 for n in range(12)] + [0.9] * 4)
-    found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.6, 0.6), unit="ratio")
-    found = replace(found, window=Window(START + 20 * FIVE, START + 32 * FIVE))
-    hours = (WastedHours(Decimal(20), Decimal("2.0") / Decimal(12)),)
+def test_a_stretch_without_work_goes_whole_to_the_cause_that_took_most_of_it():
+    time = time_of([0.9] * 6 + [0.0] * 6, [1] * 11 + [0])
+    found = anomaly(Cause.HUNG, n=1, usual=(0.9, 0.9), unit="ratio")
+    found = replace(found, window=Window(START + 7 * FIVE, START + 12 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal(4) / Decimal(12)),)
     time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
-    assert time.hours(slice(0, 36))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] == 0
+    split = time.hours(slice(0, 12))[0] * 12
+    assert split[CLASSES.index(GoodputClass.HUNG)] == pytest.approx(6)
+    assert split[CLASSES.index(GoodputClass.PRODUCTIVE)] == pytest.approx(6)
 
 
-def test_a_fall_of_less_than_a_tenth_is_no_loss():
-    time = time_of([0.8] * 20 + [0.76] * 8 + [0.8] * 8)
-    found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.8, 0.8), unit="ratio")
-    found = replace(found, window=Window(START + 20 * FIVE, START + 28 * FIVE))
-    hours = (WastedHours(Decimal(20), Decimal("0.5")),)
+def test_memory_that_is_full_loses_what_its_alert_says():
+    time = time_of([0.9] * 6 + [0.6] * 6)
+    found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.9, 0.9), unit="ratio")
+    found = replace(found, window=Window(START + 6 * FIVE, START + 12 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal(2) / Decimal(12)),)
     time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
-    assert not time.share.any()
+    split = time.hours(slice(0, 12))[0] * 12
+    assert split[CLASSES.index(GoodputClass.ERRORS_HARDWARE)] == pytest.approx(2)
+
+
+def hour_of(n, amortised, hours=1.0, **key):
+    return paid(amortised, hours=hours, hour=f"2026-11-20T{n:02d}:00:00Z", **key)
+
+
+def test_an_hour_pays_for_what_was_done_in_it():
+    time = time_of([0.9] * 12 + [0.0] * 12, [1] * 12 + [0] * 12)
+    billed = Window(START, START + 24 * FIVE)
+    rows = [hour_of(0, "5.00", usage_type="SpotUsage:x"), hour_of(1, "20.00")]
+    (row,) = goodput_of(rows, Split(time, billed), ["cluster"])
+    assert row.classes == {GoodputClass.PRODUCTIVE: 5, GoodputClass.IDLE: 20}
+
+
+def test_a_node_that_was_charged_in_two_ways_on_one_day_is_repriced():
+    other = paid(resource="i-other")
+    spot = paid(usage_type="SpotUsage:x", purchase="spot")
+    plan = {**other.key, "purchase": "savings-plan"}
+    next_day = replace(other, key={**plan, "day": "2026-11-21"})
+    assert repriced([paid(), other, next_day]) == ()
+    assert repriced([paid(), spot, other, next_day]) == ("i-llama000",)
+    assert repriced([other, replace(other, key=plan)]) == ("i-other",)
 
 
 def test_nodes_that_stand_still_after_a_fault_lose_what_its_alert_says():
-    time = time_of([0.8] * 20 + [0.0] * 8)
+    time = time_of([0.8] * 20 + [0.0] * 14)
     found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
     found = replace(found, window=Window(START + 20 * FIVE, START + 26 * FIVE))
     hours = (WastedHours(Decimal(20), Decimal("0.5")),)
     time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
-    lost = time.hours(slice(0, 28))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)]
+    lost = time.hours(slice(0, 34))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)]
     assert lost == pytest.approx(0.5)
 
 

@@ -134,3 +134,34 @@ def test_nodes_that_stop_one_after_the_other_are_one_alert(apart):
 def test_many_errors_in_one_step_alone_are_not_told():
     fleet = Fleet(4).set(hours(30), hours(30) + STEP, slice(0, 1), neuron_execution_errors_count=50)
     assert World(fleet).at(hours(30.25)).anomalies == ()
+
+
+@pytest.mark.parametrize(("level", "dip"), [(0.9, 0.1), (0.86, 0.5)])
+@pytest.mark.parametrize(
+    "trouble",
+    [{"neuroncore_memory": 0.985 * HBM}, {"neuron_execution_errors_count": 9}],
+    ids=["memory", "errors"],
+)
+def test_a_trouble_that_slows_nothing_loses_nothing_though_its_job_saves_checkpoints(
+    trouble, level, dip
+):
+    fleet = Fleet(2).set(hours(30), hours(34), slice(0, 1), **trouble)
+    fleet.set(hours(30), hours(34), neuroncore_utilization=level)
+    for minute in range(0, 240, 40):
+        begin = hours(30) + minute * STEP / 5
+        fleet.set(begin, begin + 2 * STEP, neuroncore_utilization=dip)
+    found = [
+        share
+        for step in range(12, 46)
+        for x in World(fleet).at(hours(30) + step * STEP).anomalies
+        for share in (*x.wasted_shares, *x.shares_since)
+    ]
+    assert found
+    assert not any(found)
+
+
+def test_full_memory_that_slows_its_job_loses_what_it_slows():
+    fleet = Fleet(2).set(hours(30), hours(34), slice(0, 1), neuroncore_memory=0.985 * HBM)
+    fleet.set(hours(30), hours(34), neuroncore_utilization=0.6)
+    found = [x for x in World(fleet).at(hours(32)).anomalies if x.cause is Cause.MEMORY_PRESSURE]
+    assert [round(x.wasted_shares[0], 1) for x in found] == [0.3]

@@ -8,8 +8,10 @@ from datetime import timedelta
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause
 from bot.model.notification import Notification, Reason, State
+from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.policy.schema import default_policy
+from bot.watch.budget import HELD, MOST
 from bot.watch.notify import log_entry_of
 from bot.watch.tick import Outcome, Rules, TickResult, grid, step
 from tests.builders import FIVE, NOON, alert, anomaly, price, reading
@@ -48,3 +50,16 @@ def test_a_message_that_was_sent_waits_for_its_end_however_late() -> None:
 def test_ticks_fall_on_multiples_of_the_interval_and_the_last_is_the_first_past_the_end() -> None:
     assert grid(NOON + MINUTE, NOON + 11 * MINUTE, FIVE) == [NOON + i * FIVE for i in (1, 2, 3)]
     assert grid(NOON, NOON + 2 * FIVE, FIVE) == [NOON + i * FIVE for i in (0, 1, 2)]
+
+
+def test_a_promise_of_messages_sends_the_dearest_and_holds_the_others_back() -> None:
+    policy = Policy({**default_policy().values, MOST: 1.0})
+    found = anomaly(Cause.IDLE, n=4, cluster="vision"), anomaly(Cause.IDLE, n=1, cluster="lab")
+    outcome = step(
+        State(), reading(), Detection(found), lambda *_: price(), replace(RULES, policy=policy)
+    )
+    assert {a.anomaly.scope.cluster: a.muted_by for a in outcome.alerts} == {
+        "vision": "",
+        "lab": HELD,
+    }
+    assert [n.reason for n in outcome.notifications] == [Reason.FIRST]

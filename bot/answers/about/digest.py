@@ -243,8 +243,14 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         tight_quotas(reading.inventory),
         goodput,
         promised,
-        None if promised == Budget() else budget.week_of(history, window),
+        None if promised == Budget() else _promised_week(ports, until),
     )
+
+
+def _promised_week(ports: Ports, until: datetime) -> budget.Week:
+    """Return the messages of the last week from Monday that is over; may block."""
+    week = budget.week_at(until - WEEK)
+    return budget.week_of(ports.stores.alerts.history(week, Labels()), week)
 
 
 @command(

@@ -26,7 +26,7 @@ from bot.policy.file import (
     shown,
     stacked,
 )
-from bot.policy.schema import SETTINGS
+from bot.policy.schema import SETTINGS, default_policy
 from bot.ports import Ports
 from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget, tried_by
 from bot.watch.preview import PREVIEWS, alone, draft, kept_draft, replayed
@@ -101,7 +101,8 @@ def config_budget(
     current = applied(base, standing)
 
     with alone():
-        free = applied(base, stacked(standing, [(everywhere, FLOOR, "$0")]))
+        changes_free = [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")]
+        free = applied(base, stacked(standing, changes_free))
         (raised,) = replayed(ports, [free], request.at)
     untried = frontier(raised.alerts.values(), raised.window, current)
     seen = tried_by(ports.world.workers, untried)
@@ -114,8 +115,10 @@ def config_budget(
         )
 
     point = seen.chosen(budget)
+    # Where the messages left of a week set the floor, the fixed one keeps out what is small.
+    floor = default_policy().usd(FLOOR) if budget.most_per_week else point.usd_per_hour
     wanted = {
-        FLOOR: f"${point.usd_per_hour}",
+        FLOOR: f"${floor}",
         MOST: f"{budget.most_per_week:g}",
         LEAST: f"{budget.least_caught:.4%}",
     }

@@ -33,7 +33,7 @@ from bot.cards.columns import COUNT, RATIO, SHARE, USD, Column, Columns, Unit
 from bot.cards.words import clock, day, few, period
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, arg, command
-from bot.model.alert import Alert
+from bot.model.alert import Alert, spent
 from bot.model.money import counted, usd
 from bot.model.notification import ReplayResult
 from bot.model.policy import Draft, Edit, VersionKind
@@ -41,8 +41,8 @@ from bot.model.request import Request, Role
 from bot.model.window import duration_text, rounded_duration
 from bot.policy.file import read_policy
 from bot.ports import Ports, StateUpdate
-from bot.watch.budget import Budget, Frontier, Point, Week
-from bot.watch.preview import PolicyComparison, anywhere, held_since, replay, spent
+from bot.watch.budget import BEYOND, Budget, Frontier, Point, Week
+from bot.watch.preview import PolicyComparison, anywhere, held_since, replay
 
 _MOST = 10
 _EDITS = 12
@@ -264,15 +264,21 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     most, least = budget.most_per_week, budget.least_caught
     sent = counted(point.messages, "message")
     length = rounded_duration(seen.window.length)
-    floor = f"With a floor of {usd(point.usd_per_hour)} an hour, {sent} in {length} covered "
-    parts: list[str | Strong] = [Strong(f"{floor}{_share(seen, point)}.")]
-    if most and seen.per_week(point) > most:
+    floor = usd(point.usd_per_hour)
+    how = f"With a floor of {floor} an hour"
+    if most:
+        how = f"With a floor that follows the messages left of each week ({floor} an hour at first)"
+    outcome = f"{how}, {sent} in {length} covered {_share(seen, point)}."
+    parts: list[str | Strong] = [Strong(outcome)]
+    if most and seen.per_week(seen.points[0]) > most:
         parts.append(
             f" No floor keeps to {most:g} a week: these alerts carry no dollars to filter by."
         )
     elif most:
-        chance = SHARE.write(seen.held(point, most))
+        chance = SHARE.write(seen.held(most))
         parts.append(f" At most {most:g} a week holds in {chance} of weeks like these.")
+        if seen.per_week(point) > most:
+            parts.append(f" These passed it for waste {BEYOND} times as dear as all before it.")
     if seen.caught(point) < least:
         enough = next((x for x in seen.points if seen.caught(x) >= least), seen.points[-1])
         parts.append(
@@ -288,7 +294,9 @@ def _share(seen: Frontier, point: Point) -> str:
 
 def _frontier_chart(seen: Frontier, chosen: Point) -> Chart:
     """Draw the share of wasted dollars covered against messages a week, a bar for each floor."""
-    points = seen.points[:_FLOORS]
+    points = list(seen.points[:_FLOORS])
+    if (chosen.messages, chosen.usd) not in [(x.messages, x.usd) for x in points]:
+        points = sorted((*points, chosen), key=lambda point: (point.messages, point.usd))
     names = [_name(point, seen, chosen) for point in points]
     shares = [100 * seen.caught(point) for point in points]
     tones = {_OTHERS: Tone.INFO, _TODAY: Tone.WARNING, _CHOSEN: Tone.GOOD}

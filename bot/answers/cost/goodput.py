@@ -33,7 +33,19 @@ from bot.cards.columns import SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import cost_line, filter_line, window_line
 from bot.cards.words import day, grouped_words, period, unseen
 from bot.costs.allocation import Allocation
-from bot.costs.goodput import JOB, KEYS, Amounts, GoodputRow, Split, by_cost, goodput_of, grouped
+from bot.costs.goodput import (
+    BILLED_HOUR,
+    JOB,
+    KEYS,
+    RESOURCE,
+    Amounts,
+    GoodputRow,
+    Split,
+    by_cost,
+    goodput_of,
+    grouped,
+    repriced,
+)
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -55,6 +67,8 @@ _WHOLE = 0.995
 """Share of the work from which all of it publishes effective FLOPs, but for lost readings."""
 _NONE = Decimal(0)
 _LATE, _STEP = timedelta(hours=1), timedelta(minutes=5)
+_SLACK = 0.01
+"""Of an hour that was metered, by rounding."""
 
 
 @dataclass(frozen=True)
@@ -413,7 +427,8 @@ def goodput_within(
     through = max(window.start, tally.billed_through or window.end)
     billed = window.within(Window(window.start, through))
     split = Split(time, billed, by_job=JOB in by)
-    parts = goodput_rows(ports, tally.rows, split, [*columns, _DAY])
+    rows_billed = _with_hours(allocation, tally, where)
+    parts = goodput_rows(ports, rows_billed, split, [*columns, _DAY])
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
     named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
@@ -439,10 +454,30 @@ def goodput_rows(
 
     def days() -> list[tuple[Sequence[Spend], Split, Sequence[str]]]:
         of_days = by_key((row.key[_DAY], row) for row in rows)
-        return [(of_day, split.apart(day), by) for day, of_day in of_days.items()]
+        return [(of_day, split.apart(of_day), by) for of_day in of_days.values()]
 
     found = ports.world.workers.each("goodput", len(rows), goodput_of, days)
     return goodput_of(rows, split, by) if found is None else by_cost(chain.from_iterable(found))
+
+
+def _with_hours(allocation: Allocation, tally: Tally, where: Sequence[Filter]) -> Sequence[Spend]:
+    """Return the rows of a tally, by the hour those of nodes whose price changes within a day.
+
+    Of a bill without hours, or of too many, as they are.
+    """
+    nodes = repriced(tally.rows)
+    if not nodes:
+        return tally.rows
+    by = tuple(dict.fromkeys((*tally.by, BILLED_HOUR)))
+    try:
+        hourly = allocation.tally(tally.window, by, (*where, Filter(RESOURCE, nodes))).rows
+    except TrnbotError:
+        return tally.rows
+    # A row of one node that holds more than an hour is of a day.
+    if any(row.hours > 1 + _SLACK for row in hourly):
+        return tally.rows
+    apart = set(nodes)
+    return [*(row for row in tally.rows if row.key[RESOURCE] not in apart), *hourly]
 
 
 def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -57,6 +57,10 @@ def candidates(ports: Ports, now: datetime) -> list[Suggestion]:
         for weigh_kind in _KINDS:
             with suppress(TrnbotError):
                 weighed += weigh_kind(ports, reading, pricing)
+        alerted = _alerted(ports, reading)
+        for weigh_things in _BESIDE_ALERTS:
+            with suppress(TrnbotError):
+                weighed += weigh_things(ports, reading, pricing, alerted)
     return [suggestion for suggestion in weighed if suggestion]
 
 
@@ -85,7 +89,7 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
         worst,
         best,
         Window(reading.now - timedelta(days=1), reading.now),
-        f"the speed-up is as its sources state it, and hours are bought as {option.price.market}",
+        f"nodes go on to work as fast as was measured, bought as {option.price.market}",
         f"migrate {quote(standing.cluster)}",
         (
             ("today's nodes, a month", usd(today, digits=2)),
@@ -137,9 +141,10 @@ def _alerted(ports: Ports, reading: Reading) -> set[str]:
     return {thing for alert in alerts if alert.speaking for thing in alert.anomaly.things}
 
 
-def _storage(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+def _storage(
+    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
+) -> Iterator[Suggestion]:
     """Suggest to delete storage too small for an alert, once it has lain for days."""
-    alerted = _alerted(ports, reading)
     unused = [
         x
         for x in unused_of(reading, pricing)
@@ -176,9 +181,10 @@ def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugg
     yield from capacity.renewals(lapsing_of(pricing).items(), reading.now)
 
 
-def _room(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+def _room(
+    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
+) -> Iterator[Suggestion]:
     """Suggest to fill empty places of a reservation with nodes of its type and zone."""
-    alerted = _alerted(ports, reading)
     nodes = list(reading.inventory.instances.values())
     for reservation in reading.inventory.reservations:
         place = reservation.labels
@@ -279,9 +285,11 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
             yield capacity.quota(demand, price.usd_per_hour, reading.now)
 
 
-def _refused(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+def _refused(
+    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
+) -> Iterator[Suggestion | None]:
     """Set launches that were refused beside those that were had, and nodes that waited."""
-    frame, since, alerted = reading.frame("node"), reading.now - _LOOKED, _alerted(ports, reading)
+    frame, since = reading.frame("node"), reading.now - _LOOKED
     if frame is None:
         return
     frame = frame.since(since)
@@ -411,9 +419,11 @@ def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestio
         yield weigh.notebook(resource, hours, window)
 
 
-def _file_systems(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+def _file_systems(
+    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
+) -> Iterator[Suggestion | None]:
     """Hold the throughput of file systems against their use, and against nodes that starve."""
-    frame, alerted = reading.frame("file_system"), _alerted(ports, reading)
+    frame = reading.frame("file_system")
     window = Window(reading.now - _LOOKED, reading.now)
     starved: Mapping[str, Decimal] | None = None
     for system in reading.inventory.file_systems:
@@ -448,18 +458,16 @@ def _settled(reading: Reading) -> datetime:
 _KINDS = (
     _commitments,
     _schedules,
-    _storage,
     _losses,
     _renewals,
-    _room,
     _volumes,
     _growth,
     _quotas,
-    _refused,
     _credits,
     _pools,
     _starts,
     _notebooks,
-    _file_systems,
 )
 """Each weighs one kind of change, or two that rest on the same readings."""
+_BESIDE_ALERTS = (_storage, _room, _refused, _file_systems)
+"""Kinds that suggest nothing about the things of open alerts."""

@@ -430,8 +430,8 @@ def migrate(
 def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequence[Migration]:
     """Return the moves that cost less for the same work, of clusters that are busy and well.
 
-    Nobody asked for them: where anything speaks against a move, or its price or speed is not known
-    well enough to judge it, there is none. May block.
+    Nobody asked for them: where anything speaks against a move, or the account has not measured the
+    speed of both types and paid for an hour of each, there is none. May block.
     """
     moves, runs = [], cache(lambda: costed_runs(ports, reading.now))
     for cluster in sorted({row.instance.labels.cluster for row in rows} - {""}):
@@ -444,7 +444,7 @@ def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequen
             knowledge = ports.world.knowledge
             target = default_target(standing.type, knowledge.types(), knowledge.claims())
             migration = _compared(ports, reading.now, standing, target, runs())
-            if _judged(migration)[2] is Tone.GOOD:
+            if migration.verdict.proven and _judged(migration)[2] is Tone.GOOD:
                 moves.append(migration)
 
     return moves

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.plan.capacity import launch_verdict, refused_of, use_of
-from bot.answers.runs.costed import costed_runs, find_run
+from bot.answers.runs.costed import costed_runs, find_run, sample
 from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, USD, Column, Columns, datum
 from bot.cards.lines import quote
@@ -452,11 +452,13 @@ def _length(
     limit = Decimal(str(launch.limit.total_seconds())) / 3600 if launch.limit else Decimal(0)
     hours, tokens, run = work
     if run:
-        measured = find_run(costed_runs(ports, request.at), run)
-        if not measured.cost.tokens or not measured.node_hours:
-            raise Unavailable(f"Run {run} reports no tokens, so its speed is not known.")
-        a_node_hour = Decimal(str(measured.cost.tokens / measured.node_hours))
-        hours = hours or tokens * 10**9 / (a_node_hour * nodes)
+        measured = sample(find_run(costed_runs(ports, request.at), run))
+        if not measured.millions:
+            raise Unavailable(
+                f"The speed of a node of {run} is not known: it reports no tokens, or shares its"
+                " nodes with other runs."
+            )
+        hours = hours or tokens * 1000 / (Decimal(str(measured.millions)) * nodes)
 
     if hours and limit and hours > limit:
         says = f"it needs {hours:,.1f} hours, and its own limit ends it after {limit:,.1f}"
