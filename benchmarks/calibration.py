@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import factorial
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import chi2
 
 from bot.model.causes import CAUSES, Cause, Family
 from bot.model.labels import Labels
@@ -141,9 +141,15 @@ class Told:
     def _row(self, causes: Sequence[Cause], promised: str, name: str = "") -> str:
         """Return a row: what causes promised, what was told, and the most that may be behind it."""
         told = sum(self.alerts[cause] for cause in causes)
-        most = float(chi2.ppf(SURE, 2 * (told + 1))) / 2
         names = name or ", ".join(f"`{cause}`" for cause in causes)
-        return f"| {names} | {promised} | {told} | {most:.1f} |"
+        return f"| {names} | {promised} | {told} | {most_behind(told):.1f} |"
+
+
+def most_behind(seen: int) -> float:
+    """Return the highest mean of a Poisson count that still shows `seen` or fewer once in twenty."""
+    means = np.arange(0, 10 * (seen + 1), 0.01)
+    terms = (np.exp(-means) * means**k / factorial(k) for k in range(seen + 1))
+    return float(means[sum(terms) >= 1 - SURE].max())
 
 
 def plot(weeks_seen: float, tallies: Mapping[str, Tally]) -> str:
