@@ -1,36 +1,40 @@
 """Hold the rate that is promised for rare stretches against the rate that is seen.
 
-Run: python -m benchmarks.calibration recording:DIR ... [--plot FILE.svg].
+Run: python -m benchmarks.calibration recording:DIR ... [--plot FILE.svg | --causes].
 
 Each recording must be without incidents. Every hour from the fifth day on those stretches of each
 state are counted that became longer than their role shows once in N weeks. Nothing else that an
-alert needs (a setting, a sign, dollars) is asked, so this is the promise alone. Beside it stand the
-anomalies of each cause that begin, with all that their rules ask: what of the promise reaches
-people, and what causes that promise nothing do.
+alert needs (a setting, a sign, dollars) is asked, so this is the promise alone.
+
+With `--causes` the alerts of each cause that people were told are held against the same promise
+instead, and against none where a cause has plain limits. They are read of the replay beside each
+recording, `DIR.backtest.json`, which `benchmarks.worlds --folder` leaves there.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from math import factorial
 from pathlib import Path
 
 import numpy as np
 
-from bot.model.causes import CAUSES as TABLE
-from bot.model.causes import About, Cause, Family
+from bot.model.causes import CAUSES, Cause, Family
 from bot.model.labels import Labels
 from bot.policy.file import applied
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from detectors import Detector
-from detectors.arrays import trailing
+from detectors.arrays import Mask, trailing
 from detectors.jobs import roles_of
 from detectors.nodes.drop import troubled, under
 from detectors.nodes.idle import standing_still
-from detectors.numbers import WEEK
+from detectors.numbers import DAY, WEEK
 from detectors.usual import MEMORY
 from detectors.view import State, View
 
@@ -42,19 +46,10 @@ STATES: Mapping[str, State] = {
     "starved": under,
     "signs of a drop": troubled,
 }
-OTHERS = "others, raised"
-CAUSES: Mapping[str, tuple[Cause, ...]] = {
-    "hung, raised": (Cause.HUNG,),
-    "drops, raised": tuple(Cause(rule) for rule in Family.DROP.rules),
-    OTHERS: tuple(
-        cause
-        for cause, facts in TABLE.items()
-        if facts.about is About.NODES
-        and cause is not Cause.HUNG
-        and facts.family is not Family.DROP
-    ),
-}
-"""Causes that promise something, and those about nodes that do not."""
+RARE = ((Cause.HUNG,), tuple(map(Cause, Family.DROP.rules)))
+"""Causes that promise one false alert a role in `alert.rare_weeks`; those of a drop share it."""
+SURE = 0.95
+"""How sure the bound of a rate is."""
 WEEKS = (1, 2, 4, 8, 16)
 
 
@@ -63,6 +58,11 @@ class Tally:
     """Count the rare stretches of one state, by the weeks that are promised between two."""
 
     rare: dict[int, int] = field(default_factory=lambda: dict.fromkeys(WEEKS, 0))
+
+
+def roles_in(view: View, nodes: Mask) -> int:
+    """Return how many roles the chosen nodes have."""
+    return len(np.unique(roles_of(view.roster, view.usual_of(MEMORY))[nodes]))
 
 
 def count_hour(view: View, weeks: int, tallies: Mapping[str, Tally]) -> float:
@@ -76,7 +76,7 @@ def count_hour(view: View, weeks: int, tallies: Mapping[str, Tally]) -> float:
         lasts[lasts == view.window.n_steps] = 0  # it did not begin within what is looked at
         longer = nodes & (seen.count > 0) & (lasts > seen.rare) & (lasts - hour <= seen.rare)
         tallies[name].rare[weeks] += len(np.unique(roles[longer]))
-    return len(np.unique(roles[nodes])) * (HOUR / WEEK)
+    return roles_in(view, nodes) * (HOUR / WEEK)
 
 
 def count(source: str, tallies: Mapping[str, Tally]) -> float:
@@ -88,18 +88,68 @@ def count(source: str, tallies: Mapping[str, Tally]) -> float:
     extent = opened.extent()
     assert extent is not None
     seen, now = 0.0, extent.start + LEAST
-    before: dict[int, set[str]] = {}
     while now <= extent.end:
         reading = opened.read(now)
         for weeks, policy in policies.items():
             seen += count_hour(detector.view(reading, policy, ()), weeks, tallies) / len(WEEKS)
-            anomalies = {x.key: x.cause for x in detector(reading, policy, ()).anomalies}
-            new = [cause for key, cause in anomalies.items() if key not in before.get(weeks, ())]
-            before[weeks] = set(anomalies)
-            for name, causes in CAUSES.items():
-                tallies[name].rare[weeks] += sum(cause in causes for cause in new)
         now += HOUR
     return seen
+
+
+@dataclass
+class Told:
+    """Count what people were told in replays without incidents, and how long those were.
+
+    The weeks are those of roles and of clusters, the alerts those that nothing muted.
+    """
+
+    roles: float = 0.0
+    clusters: float = 0.0
+    alerts: Counter[Cause] = field(default_factory=Counter)
+
+    def add(self, source: str) -> None:
+        """Add a recording and the replay beside it."""
+        folder = Path(source.removeprefix("recording:"))
+        replay = json.loads(folder.with_name(f"{folder.name}.backtest.json").read_text())
+        start, end = (datetime.fromisoformat(replay[name]) for name in ("start", "end"))
+        self.alerts.update(Cause(x["cause"]) for x in replay["alerts"] if not x["muted_by"])
+
+        settings, detector = settings_of({}), Detector()
+        opened = OpenedSource(source, settings).metrics()
+        now = start
+        while (now := now + DAY) <= end:
+            view = detector.view(opened.read(now), settings.policy, ())
+            self.roles += roles_in(view, view.eligible & (view.held[:, -1] > 0)) * (DAY / WEEK)
+            self.clusters += len(np.unique(view.roster.scope[view.eligible])) * (DAY / WEEK)
+
+    def rows(self) -> Iterator[str]:
+        """Yield a row of a table for each promise, then for all causes without any."""
+        policy = settings_of({}).policy
+        yield "| cause | promised | told | at most |"
+        yield "|---|---|---|---|"
+        for causes in RARE:
+            yield self._row(causes, f"{self.roles / policy.number('alert.rare_weeks'):.1f}")
+        odd = policy.number("odd.false_alerts_per_week")
+        yield self._row((Cause.ODD,), f"{self.clusters * odd:.1f}")
+        promising = {Cause.ODD, *(cause for causes in RARE for cause in causes)}
+        others = [cause for cause in CAUSES if cause not in promising]
+        for cause in sorted(self.alerts.keys() & set(others)):
+            yield self._row((cause,), "–")
+        silent = tuple(cause for cause in others if not self.alerts[cause])
+        yield self._row(silent, "–", f"each of {len(silent)} other causes")
+
+    def _row(self, causes: Sequence[Cause], promised: str, name: str = "") -> str:
+        """Return a row: what causes promised, what was told, and the most that may be behind it."""
+        told = sum(self.alerts[cause] for cause in causes)
+        names = name or ", ".join(f"`{cause}`" for cause in causes)
+        return f"| {names} | {promised} | {told} | {most_behind(told):.1f} |"
+
+
+def most_behind(seen: int) -> float:
+    """Return the highest mean of a Poisson count that still shows `seen` or fewer once in twenty."""
+    means = np.arange(0, 10 * (seen + 1), 0.01)
+    terms = (np.exp(-means) * means**k / factorial(k) for k in range(seen + 1))
+    return float(means[sum(terms) >= 1 - SURE].max())
 
 
 def plot(weeks_seen: float, tallies: Mapping[str, Tally]) -> str:
@@ -136,8 +186,6 @@ def plot(weeks_seen: float, tallies: Mapping[str, Tally]) -> str:
         "polyline{fill:none;stroke-width:2}polyline.s0,circle.s0{stroke:#b3261e}text.s0{fill:#b3261e}"
         "polyline.s1,circle.s1{stroke:#1b5e9e}text.s1{fill:#1b5e9e}"
         "polyline.s2,circle.s2{stroke:#6b6b00}text.s2{fill:#6b6b00}circle{fill:#fff;stroke-width:2}"
-        "polyline.s3,circle.s3{stroke:#7b1fa2}text.s3{fill:#7b1fa2}polyline.s4,circle.s4{stroke:#00695c}"
-        "text.s4{fill:#00695c}"
     )
     box = f'viewBox="0 0 {side} {side}" width="{side}" height="{side}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box}><style>{style}</style>'
@@ -149,8 +197,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--causes", action="store_true", help="by cause, of what was told")
     asked = parser.parse_args(arguments)
-    tallies = {name: Tally() for name in (*STATES, *CAUSES)}
+    if asked.causes:
+        told = Told()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for source in asked.sources:
+                told.add(source)
+        print(f"{told.clusters:.1f} weeks of clusters, {told.roles:.1f} of roles")
+        print("\n".join(told.rows()))
+        return
+
+    tallies = {name: Tally() for name in STATES}
     with np.errstate(invalid="ignore", divide="ignore"):
         seen = sum(count(source, tallies) for source in asked.sources)
     print(f"{seen:.0f} weeks of roles; stretches longer than once in N weeks, promised and seen")
@@ -159,8 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         counts = "".join(f"{tally.rare[weeks]:>16}" for tally in tallies.values())
         print(f"{weeks:>8} {seen / weeks:>9.1f}{counts}")
     if asked.plot:
-        promising = {name: tally for name, tally in tallies.items() if name != OTHERS}
-        asked.plot.write_text(plot(seen, promising), encoding="utf-8")
+        asked.plot.write_text(plot(seen, tallies), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ def series(_: Sizes) -> Iterator[Row]:
         yield Row("labeled series of others", NOT_AT_HAND, command)
         return
     one_metric = labelled_series()
-    figures = f"{series_figures(graded(one_metric))}, NAB score {nab(one_metric):.1f}"
+    figures = f"{series_figures(graded(one_metric))}, NAB score {nab(one_metric)[0]:.1f}"
     yield Row(f"{len(one_metric)} labeled series of one metric", figures, command)
     many = labelled_services()
     yield Row(

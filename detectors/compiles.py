@@ -7,7 +7,8 @@ all.
 
 The compiles of a scope that begin together are a start of a job. The job is known by the tag of its
 nodes, by the runs that stand still while it compiles and go on after it, and where neither tells,
-by the device memory that is held when it works: a compiled graph holds the same on every node.
+by how it works then: a compiled graph holds the same device memory on every node, takes the same
+time for an execution, and keeps the cores as busy. Among many trials two hold the same by chance.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
 from bot.model.window import Window
 from detectors.arrays import Mask, Rows, runs_of
+from detectors.jobs import AS_QUICK
 from detectors.numbers import duration, number
 from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
+from detectors.usual import medians_where
 from detectors.view import View
 
 TWINS = number("jobs.TWINS")
@@ -154,8 +157,8 @@ class Start:
 
     compiles: tuple[Compile, ...]
     names: frozenset[str] = frozenset()
-    memory: float = _NONE
-    """The memory that a node holds when it works; nan = not known."""
+    work: tuple[float, ...] = (_NONE, _NONE, _NONE)
+    """Device memory, seconds an execution and utilization as a node works; nan = not known."""
     again: bool = False
     """Whether the work ran before."""
 
@@ -183,12 +186,13 @@ class Start:
     def same_work(self, other: Start) -> bool:
         """Return whether both are of one job.
 
-        It is told by their names, else their memory, else as most of the nodes are the same.
+        It is told by their names, else by how they work, else as most of the nodes are the same.
         """
         if self.names and other.names:
             return bool(self.names & other.names)
-        if not (np.isnan(self.memory) or np.isnan(other.memory)):
-            return abs(self.memory / other.memory - 1) <= TWINS
+        memory, *paces = np.abs(np.divide(self.work, other.work) - 1).tolist()
+        if not np.isnan(memory):
+            return memory <= TWINS and not any(apart > AS_QUICK for apart in paces)
         return 2 * len(self.instances & other.instances) >= len(other.instances)
 
 
@@ -222,11 +226,13 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
     frame, window = past.window, start.window
     until = _step(frame, window.start)
 
-    # The memory that its nodes hold as they work after the compile.
+    # How its nodes work after the compile.
     shown = slice(_step(frame, window.end), _step(frame, window.end + SHOWN))
-    levels = past.memory[rows, shown][past.executing[rows, shown]]
-    levels = levels[levels > 0]
-    memory = float(np.median(levels)) if len(levels) else _NONE
+    levels = np.stack(
+        [x[rows, shown].ravel() for x in (past.memory, past.latency, past.utilization)]
+    )
+    work = medians_where(levels, past.executing[rows, shown].ravel() & (levels > 0))
+    memory, latency, _ = work
 
     names = _went_on(runs, window)
     if names:
@@ -234,12 +240,13 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
         reported = ~np.isnan(runs.of("run_step_count")[same, : _step(runs, window.start)])
         again = bool(reported.sum() >= runs.steps(RAN))
     else:
-        # Whether a node of the scope worked with this memory; any work counts where none is read.
+        # Whether a node of the scope did this work; any work counts where no memory is read.
         worked = past.executing[:, :until]
         if not np.isnan(memory):
             worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= TWINS)
+            worked &= ~(np.abs(past.latency[:, :until] / latency - 1) > AS_QUICK)
         again = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN))
-    return replace(start, names=tags | names, memory=memory, again=again)
+    return replace(start, names=tags | names, work=tuple(work.tolist()), again=again)
 
 
 def _went_on(runs: Frame, window: Window) -> frozenset[str]:

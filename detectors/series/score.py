@@ -47,9 +47,10 @@ HABIT_WORTH = number("score.HABIT_WORTH")
 
 
 def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, Mask]:
-    """Return a score in [0, 1], higher is stranger, and whether a row speaks, both (n,).
+    """Return a score in [0, 1], higher is more worth telling, and whether a row speaks, both (n,).
 
-    Values are (n, m). Causal: the first N rows give the same answer alone. nan and infinity are no
+    A row that speaks scores THRESHOLD or more. One that does not is ranked below: what is strange
+    there has been told, or is too little. Values are (n, m). Causal: the first N rows give the same answer alone. nan and infinity are no
     reading. A time before the one above it is read as that one.
     """
     matrix = np.asarray(values, dtype=np.float64)
@@ -64,8 +65,9 @@ def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, M
     rarity = np.where(
         np.isnan(columns).all(axis=1), 0.0, percentile(mean_read(apart, pace.hour), pace)
     )
-    scores = graded(strangeness_of_all(seconds, columns, apart, pace), rarity)
-    return scores, speak_then_rest(scores, THRESHOLD, pace)
+    strange = graded(strangeness_of_all(seconds, columns, apart, pace), rarity)
+    speaks = speak_then_rest(strange, THRESHOLD, pace)
+    return np.where(speaks, strange, THRESHOLD * strange), speaks
 
 
 def strangeness_of_all(

@@ -224,6 +224,7 @@ def test_the_first_rows_give_the_same_alone(recording, cut):
     assert np.array_equal(scores[:cut], alone)
     assert np.array_equal(flags[:cut], alone_flags)
     assert ((scores >= 0) & (scores <= 1)).all()
+    assert np.array_equal(scores >= 0.5, flags)
 
 
 def test_times_before_the_one_above_change_nothing_but_themselves():

@@ -104,6 +104,18 @@ def test_a_job_of_another_memory_compiles_for_the_first_time():
     assert told(nightly([5, 45, 40], memory=(0.7, 0.7, 0.5)), 2, 40) == ()
 
 
+@pytest.mark.parametrize(
+    ("level", "times", "is_told"), [(1.0, 1.0, True), (0.75, 1.0, False), (1.0, 1.3, False)]
+)
+def test_two_trials_that_hold_the_same_memory_by_chance_are_told_apart_by_their_pace(
+    level, times, is_told
+):
+    fleet, last = nightly([5, 45, 40]), slice(4, 6)
+    work = hours(2 * NIGHT) + minutes(50), hours(2 * NIGHT + 6.2), last
+    fleet.scale(*work, neuroncore_utilization=level, neuron_execution_latency=times)
+    assert bool(told(fleet, 2, 40)) == is_told
+
+
 def test_a_job_of_another_name_compiles_for_the_first_time_though_its_memory_is_alike():
     compiles = [5, 45, 40]
     other = runs(compiles)
