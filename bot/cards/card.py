@@ -91,6 +91,7 @@ class Facts:
     """Hold short name-value pairs, read side by side."""
 
     pairs: tuple[tuple[str, str], ...]
+    style: Style = field(default=Style.NORMAL, metadata=_OPTIONAL)
 
 
 class Align(StrEnum):
@@ -323,7 +324,7 @@ def detail(*spans: Span) -> Text:
 
 def is_detail(block: Block) -> bool:
     """Return whether a message of chat shows a block only at a press."""
-    return isinstance(block, Text) and block.style is Style.DETAIL
+    return isinstance(block, Text | Facts) and block.style is Style.DETAIL
 
 
 def plain(spans: tuple[Span, ...]) -> str:

@@ -27,6 +27,7 @@ from bot.cards.card import (
     Chart,
     Facts,
     Strong,
+    Style,
     Tone,
     When,
     coded,
@@ -99,12 +100,17 @@ def why_card(
             (
                 ("Diagnosis", f"{alert.cause.facts.words} (confidence {anomaly.confidence:.2f})"),
                 ("Other causes", rivals or "none"),
+            )
+        ),
+        Facts(
+            (
                 (now_words, quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
                 ("Usually", usual),
                 ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
                 ("Rule", anomaly.rule),
                 *((("Judged useful", judged),) if judged else ()),
-            )
+            ),
+            Style.DETAIL,
         ),
         money_texts(alert),
         risk_texts(alert),

@@ -45,6 +45,7 @@ from bot.cards.card import (
     Card,
     Facts,
     Heading,
+    Style,
     Table,
     Text,
     Tone,
@@ -350,7 +351,7 @@ def cost_card(answer: CostAnswer) -> Card:
     blocks = compose(
         text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
         meaning_texts(tally, answer.over_time, filters),
-        Facts(tuple(facts)),
+        Facts(tuple(facts), Style.DETAIL),
         _table(answer, ranked),
         cost_charts(answer.over_time, filters),
         aged,
