@@ -351,11 +351,8 @@ def compose(*parts: Block | Iterable[Block] | Literal["", False] | None) -> tupl
     )
 
 
-_EVERY = 300
-"""Rows that a table keeps for a surface with room.
-
-A page of more helps nobody, and is slow to load.
-"""
+EVERY = 2_500
+"""Rows that a table keeps for a surface with room, which leafs through them."""
 
 
 def folded(table: Table, most: int, rest: str) -> Table:
@@ -369,8 +366,8 @@ def folded(table: Table, most: int, rest: str) -> Table:
         table,
         rows=table.rows[:most],
         rest=rest,
-        every=table.rows[:_EVERY],
-        lines=table.lines[:_EVERY],
+        every=table.rows[:EVERY],
+        lines=table.lines[:EVERY],
     )
 
 

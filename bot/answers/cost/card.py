@@ -41,6 +41,7 @@ from bot.answers.cost.title import (
 )
 from bot.answers.fleet.compiling import bill_data, compile_text
 from bot.cards.card import (
+    EVERY,
     Buttons,
     Card,
     Facts,
@@ -155,7 +156,7 @@ def _answer(
     """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
     billing, outlook = ports.world.billing, ports.world.outlook
     allocation = Allocation(ports, request.at)
-    tally = allocation.tally(window, by, where, None if request.whole else _EVERY)
+    tally = allocation.tally(window, by, where, None if request.whole else EVERY)
 
     # As many bars as can be told apart: hours of two days, days of two months, else months.
     usual = "month"
@@ -266,7 +267,7 @@ def _may_carry(dimension: str) -> bool:
     return dimension in _OWNERS or dimension.startswith("tag:")
 
 
-_ROWS, _EVERY = 10, 300
+_ROWS = 10
 _OWNERS = {"team", "project", "cluster", "namespace", "pod"}
 
 
@@ -494,7 +495,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     def label(words: str) -> list[str]:
         return [words, *[""] * (len(tally.by) - 1)] if tally.by else []
 
-    listed = ranked[:_EVERY]
+    listed = ranked[:EVERY]
     changes = [""] * len(listed)
     if answer.compared:
         changes = list(map(_grown, row_ratios(*answer.compared, listed)))
