@@ -260,7 +260,7 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
 
     priced = price_words(alert)
     # The title says since when, in UTC; where nothing is priced there is room for the reader's zone.
-    sources: list[Span] = [f"{priced} · as of ", When(alert.seen)]
+    sources: list[Span] = [priced, " · as of ", When(alert.seen)]
     if not (waste and priced):
         sources = [f"{priced} · since " if priced else "Since ", When(anomaly.window.start)]
 
@@ -292,7 +292,7 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
         examples = things if len(things) <= _FEW else things[:1]
         spans: list[Span] = [span for thing in examples for span in (Code(thing), " ")]
         if len(things) > len(examples) and worst.anomaly.kind == "node" and cluster:
-            spans = ["Listed by ", Code(f"fleet {quote(cluster)}")]
+            spans = [f"{things_in(worst.anomaly)}, listed by ", Code(f"fleet {quote(cluster)}")]
         elif len(things) > len(examples):
             spans.append(f"and {counted(len(things) - len(examples), 'other')}")
         if (recovered := worst.things_at_peak - len(things)) > 0:

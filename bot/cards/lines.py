@@ -15,6 +15,7 @@ from bot.cards.card import (
     Form,
     Link,
     ShareButton,
+    Style,
     Table,
     Text,
     Tone,

@@ -1,11 +1,14 @@
-"""Take the documentation's pictures of the console: `python -m tests.e2e.pictures docs/pictures`.
+"""Take all pictures of the documentation: `python -m tests.e2e.pictures [docs/pictures]`.
 
-Those of Slack and Teams are taken by `test_life.py` with TRNBOT_SHOTS set to the folder.
+Those of the console are taken here, the story's by `film.py`; those of Slack and Teams on the way of
+`test_life.py` and `test_answers.py`, of which the pictures that the folder holds already are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +18,7 @@ from typing import Any
 
 from PIL import Image
 
+from tests.e2e import film
 from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import free_port
 from tests.e2e.test_teams import CHROMIUM, FLAGS
@@ -89,7 +93,7 @@ def light(picture: Path) -> None:
     small.save(picture, optimize=True)
 
 
-async def main(folder: Path) -> None:
+async def console(folder: Path) -> None:
     """Replay the demo fast, then take every picture of its end."""
     from playwright.async_api import async_playwright
 
@@ -105,5 +109,26 @@ async def main(folder: Path) -> None:
                 await browser.close()
 
 
+def clients(folder: Path) -> None:
+    """Let the tests of the clients leave their pictures, and keep those that the pages show."""
+    tests = [f"tests/e2e/test_{name}.py" for name in ("life", "answers")]
+    with tempfile.TemporaryDirectory() as taken:
+        environment = os.environ | {"TRNBOT_SHOTS": taken}
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n0", *tests], env=environment, check=True
+        )
+        for picture in Path(taken).glob("*.png"):
+            if (folder / picture.name).exists():
+                light(picture)
+                (folder / picture.name).write_bytes(picture.read_bytes())
+
+
+def main(folder: Path) -> None:
+    """Take every picture into a folder; the story's go where the tour shows them."""
+    asyncio.run(console(folder))
+    clients(folder)
+    film.main()
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures")))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures"))

@@ -347,7 +347,9 @@ async def test_an_address_sorts_filters_and_leafs_through_all_rows(
     # Every address of the page keeps what it does not change.
     kept = re.findall(r"(?:sort|filter)=[^&]*", address)
     ahead = re.search(r'href="([^"]*)">Next', page)
-    assert not ahead or all(f"{name.replace('/', '%2F').replace('$', '%24')}" in ahead[1] for name in kept)
+    assert not ahead or all(
+        f"{name.replace('/', '%2F').replace('$', '%24')}" in ahead[1] for name in kept
+    )
 
 
 async def test_an_alert_tells_its_story_and_what_this_console_said(open_console):
@@ -357,7 +359,7 @@ async def test_an_alert_tells_its_story_and_what_this_console_said(open_console)
         if request.line.startswith("timeline"):
             said = [
                 ("seen", "Began on 64 nodes", ""),
-                ("said", "Sent to web:alerts", "trnbot"),
+                ("sent", "Sent to web:alerts", "trnbot"),
                 ("decided", "Acknowledged", "dana"),
             ]
             events = [

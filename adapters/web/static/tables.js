@@ -1,5 +1,5 @@
 // Lets tables be sorted by a press on a column's name, and those of more than a few rows be filtered; a page's address holds both.
-// Tables of several pages come sorted, filtered and cut by the server, and are left alone.
+// The server sorts, filters and cuts tables of several pages, so they are left alone here.
 
 const UNITS = { s: 1, sec: 1, min: 60, h: 3600, d: 86400, w: 604800 };
 const LONG = 8; // rows from which a filter is worth its place
@@ -26,7 +26,7 @@ function keep(table, name, value) {
 
 // -- sorting ---------------------------------------------------------------------------------------
 
-// A cell's worth: "1 d 11 h" in seconds, "$2,843", "~$20", "-12 %" as numbers, else its words.
+// The value of a cell: "1 d 11 h" in seconds, "$2,843", "~$20", "-12 %" as numbers, else its words.
 function worth(cell) {
   const words = cell.textContent.trim();
   const spans = [...words.matchAll(/(\d+(?:\.\d+)?) (d|h|min|s|w)\b/g)];

@@ -189,7 +189,7 @@ def _doing(decision: Decision) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """State one thing that happened: `kind` is seen, said or decided."""
+    """State one thing that happened: `kind` is seen, sent or decided."""
 
     at: datetime
     kind: str
@@ -235,7 +235,7 @@ def events(
     for entry in said:
         cost = f", at {usd(entry.usd_per_hour)} an hour" if entry.usd_per_hour else ""
         words = f"{_SAID[entry.reason]} to {entry.channel}{cost}"
-        happened.append(Event(entry.at, "said", words, "trnbot"))
+        happened.append(Event(entry.at, "sent", words, "trnbot"))
 
     return sorted(happened, key=lambda event: event.at)
 
