@@ -257,9 +257,9 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
     names, by = [column.name for column in table.columns], query.get(sort, "")
     if (name := by.removeprefix("-")) in names:
         at = names.index(name)
-        known = [x for x in rows if x[0][at] not in _UNKNOWN]
-        known.sort(key=lambda x: _worth(x[0][at]), reverse=by.startswith("-"))
-        rows = [*known, *(x for x in rows if x[0][at] in _UNKNOWN)]
+        sorted_rows = [x for x in rows if x[0][at] not in _UNKNOWN]
+        sorted_rows.sort(key=lambda x: _worth(x[0][at]), reverse=by.startswith("-"))
+        rows = [*sorted_rows, *(x for x in rows if x[0][at] in _UNKNOWN)]
 
     asked = query.get(start, "")
     first = int(asked) - 1 if re.fullmatch(r"[1-9]\d{0,5}", asked) else 0

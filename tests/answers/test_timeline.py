@@ -61,7 +61,7 @@ def test_every_reason_to_notify_has_its_words(reason):
     sent = NotificationLogEntry(
         "n1", "slack:C1", reason, one.opened, (one.id,), 1, Decimal(669), "x"
     )
-    (said,) = (event for event in events(one, [], [], [sent]) if event.kind == "said")
+    (said,) = (event for event in events(one, [], [], [sent]) if event.kind == "sent")
     assert said.words.endswith(" to slack:C1, at $669 an hour")
 
 

@@ -107,8 +107,9 @@ def chart_elements(chart: Chart) -> list[Json]:
         return [summary]
 
     # Teams reads a chart's own title to screen readers alone: who sees the chart needs no summary.
-    said = short(bare(": ".join(filter(None, (chart.title, chart.summary)))), 500) or "Chart"
-    return [title, native | {"title": said, "fallback": summary}]
+    full_title = ": ".join(filter(None, (chart.title, chart.summary)))
+    native["title"] = short(bare(full_title), 500) or "Chart"
+    return [title, native | {"fallback": summary}]
 
 
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
