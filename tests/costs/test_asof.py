@@ -143,7 +143,7 @@ def ask_tail(tmp_path):
         written = csv.writer(file)
         written.writerow([*COLUMNS, *NAMES])
         for n in range(2520):
-            for day in range(n % 5, 21, 8 + n % 4):
+            for day in range(n % 5, 21, 6):
                 at = MONTH + timedelta(days=day, hours=n % 24)
                 kind = "Credit" if (n + day) % 9 == 0 else "Usage"
                 cost = f"{'-' if kind == 'Credit' else ''}{(n * 37 + day) % 320 + 1}.03"

@@ -25,6 +25,7 @@ from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 END = "2026-11-20T11:45"
 """A time of the demo's recording when four alerts are open."""
+EARLY = "2026-11-20T08:00"
 LONGEST_S = 600.0
 
 
@@ -62,13 +63,13 @@ def staged(state: Path) -> str:
     return "recording:demo"
 
 
-def caught_up(bot: Product) -> None:
-    """Wait until the replay reached the end."""
+def caught_up(bot: Product, until: str) -> None:
+    """Wait until the replay reached a time."""
     end = time.monotonic() + LONGEST_S
-    while str(bot.health().get("ticked_at") or "") < END:
+    while str(bot.health().get("ticked_at") or "") < until:
         if time.monotonic() > end:
-            raise RuntimeError("the replay did not reach its end")
-        time.sleep(0.5)
+            raise RuntimeError(f"the replay did not reach {until}")
+        time.sleep(0.1)
 
 
 async def take(browser: Any, url: str, shot: Shot, folder: Path) -> None:
@@ -99,8 +100,10 @@ async def console(folder: Path) -> None:
 
     with tempfile.TemporaryDirectory() as state:
         settings = {"TRNBOT_SOURCE": staged(Path(state))}
-        with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "20000"}) as bot:
-            caught_up(bot)
+        # The last hours pass slowly: a replay that ends says so on every page.
+        for speed, until in (("20000", EARLY), ("600", END)):
+            with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": speed}) as bot:
+                caught_up(bot, until)
         with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "1"}) as bot:
             async with async_playwright() as driver:
                 browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
