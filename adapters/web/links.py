@@ -21,7 +21,7 @@ SETTINGS = (
     ("History", "config history"),
     ("Routes and owners", "routes"),
     ("Silences", "silences"),
-    ("Judgements", "feedback"),
+    ("Judgments", "feedback"),
     ("Health", "doctor"),
     ("Watch", "self"),
     ("About", "about"),
