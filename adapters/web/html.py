@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from adapters.charts.svg import COLOURS, SHEET, Canvas, hue, svg
-from adapters.web.links import address, download
+from adapters.web.links import ROWS, address, download
 from bot.cards import charts as axis
 from bot.cards.card import (
     Attachment,
@@ -117,6 +117,7 @@ class PageRenderer:
             locked=locked,
             static=static_root(),
             card=self.card,
+            most=ROWS,
             block=self.block,
             when=when,
         )
@@ -174,7 +175,8 @@ class PageRenderer:
                 file = Markup('<p class="text"><a class="button" href="{}" download>{}</a></p>')
                 return file.format(download(block.line), block.name)
             case Facts() | Table() | Buttons() | Form():
-                name = f"{type(block).__name__.lower()}.html"
+                part = Table if isinstance(block, Table) else type(block)
+                name = f"{part.__name__.lower()}.html"
                 return Markup(self.page(name, it=block, where=where))  # noqa: S704  # the template escapes
             case _:
                 assert_never(block)

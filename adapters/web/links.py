@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from urllib.parse import quote
+from itertools import count
+from urllib.parse import quote, urlencode
 
-from bot.cards.card import Buttons, Card
+from bot.cards.card import EVERY, Align, Buttons, Card, Table
 from bot.cards.lines import cost_line, visible, window_line
 from bot.model.request import LineWindow
 from bot.model.spend import Filter
@@ -20,7 +21,7 @@ SETTINGS = (
     ("History", "config history"),
     ("Routes and owners", "routes"),
     ("Silences", "silences"),
-    ("Judgements", "feedback"),
+    ("Judgments", "feedback"),
     ("Health", "doctor"),
     ("Watch", "self"),
     ("About", "about"),
@@ -197,3 +198,108 @@ def undoubled(card: Card, offered: Collection[str]) -> Card:
         card,
         blocks=tuple(block for block in blocks if not isinstance(block, Buttons) or block.buttons),
     )
+
+
+ROWS = 100
+"""Rows of a table that a page shows at once."""
+_SPAN = re.compile(r"(\d+(?:\.\d+)?) (d|h|min|s|w)\b")
+_SECONDS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_NUMBER = re.compile(r"[~≈+]?(-?)\$?(-?\d[\d,]*(?:\.\d+)?)(?!\d*-\d)")
+_UNKNOWN = ("", "–", "?")
+_BEYOND = f"Only the first {EVERY:,} rows are here; add a filter to the line, or take its CSV file."
+
+
+@dataclass(frozen=True)
+class TablePage(Table):
+    """Hold the rows of a long table that an address asks for, sorted and filtered as it says."""
+
+    name: str = ""
+    """Where the address leads to within the page."""
+    found: int = 0
+    """Rows that fit the filter, of `of`."""
+    of: int = 0
+    first: int = 0
+    sorts: tuple[tuple[str, str], ...] = ()
+    """For each column the address that sorts by it, and how it is sorted now, "" if it is not."""
+    before: str = ""
+    after: str = ""
+    filter: tuple[str, str] = ("", "")
+    """Name and value of the filter in the address."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """What else the address holds."""
+
+
+def paged(card: Card, path: str, query: Mapping[str, str]) -> Card:
+    """Return a card with each long table as the page of it that an address asks for."""
+    place = count(1)
+    blocks = (
+        _table_page(block, next(place), path, query) if isinstance(block, Table) else block
+        for block in card.blocks
+    )
+    return replace(card, blocks=tuple(blocks))
+
+
+def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -> Table:
+    """Return the page of the table at a place of a card, the table itself where it is short."""
+    every = table.every or table.rows
+    if len(every) <= ROWS:
+        return table
+
+    # The second table of a page has `sort.2` for `sort`, and so on.
+    sort, sought, start = (
+        name if place == 1 else f"{name}.{place}" for name in ("sort", "filter", "from")
+    )
+    words = query.get(sought, "").lower().split()
+    opened = zip(every, (*table.lines, *[""] * len(every)), strict=False)
+    rows = [x for x in opened if all(word in " ".join(x[0]).lower() for word in words)]
+
+    # What is not known stands last, whichever end is first.
+    names, by = [column.name for column in table.columns], query.get(sort, "")
+    if (name := by.removeprefix("-")) in names:
+        at = names.index(name)
+        sorted_rows = [x for x in rows if x[0][at] not in _UNKNOWN]
+        sorted_rows.sort(key=lambda x: _worth(x[0][at]), reverse=by.startswith("-"))
+        rows = [*sorted_rows, *(x for x in rows if x[0][at] in _UNKNOWN)]
+
+    asked = query.get(start, "")
+    first = int(asked) - 1 if re.fullmatch(r"[1-9]\d{0,5}", asked) else 0
+    first = first - first % ROWS if first < len(rows) else 0
+
+    def to(**changes: str) -> str:
+        values = {**query, **changes}
+        filled = urlencode({k: v for k, v in values.items() if v}, quote_via=quote)
+        return f"{path}?{filled}#table-{place}"
+
+    sorts = []
+    for column in table.columns:
+        state = {column.name: "ascending", f"-{column.name}": "descending"}.get(by, "")
+        # Of numbers the largest come first, and the next press turns the order.
+        down = state == "ascending" if state else column.align is Align.RIGHT
+        sorts.append((to(**{sort: f"{'-' if down else ''}{column.name}", start: ""}), state))
+
+    shown = rows[first : first + ROWS]
+    return TablePage(
+        **{name: getattr(table, name) for name in ("columns", "total", "caption")},
+        rows=tuple(row for row, _ in shown),
+        lines=tuple(line for _, line in shown),
+        rest=_BEYOND if len(every) == EVERY else "",
+        name=f"table-{place}",
+        found=len(rows),
+        of=len(every),
+        first=first,
+        sorts=tuple(sorts),
+        before=to(**{start: str(first - ROWS + 1) if first > ROWS else ""}) if first else "",
+        after=to(**{start: str(first + ROWS + 1)}) if first + ROWS < len(rows) else "",
+        filter=(sought, query.get(sought, "")),
+        fields=tuple((k, v) for k, v in query.items() if v and k not in (sought, start)),
+    )
+
+
+def _worth(cell: str) -> tuple[bool, float, str]:
+    """Return by which a cell is sorted: its seconds, its number, else its words after all numbers."""
+    spans = _SPAN.findall(cell)
+    if spans and not _SPAN.sub("", cell).strip():
+        return False, sum(float(length) * _SECONDS[unit] for length, unit in spans), ""
+    if number := _NUMBER.match(cell):
+        return False, float(f"{number[1]}{number[2].replace(',', '')}"), ""
+    return True, 0.0, cell.lower()

@@ -269,14 +269,14 @@ def moments_of(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
     """
     sent: list[Moment] = []
     for message in messages:
-        sent.append(Moment(message.at, "said", "Sent to this console", "trnbot", message.id))
+        sent.append(Moment(message.at, "sent", "Sent to this console", "trnbot", message.id))
         sent += [
-            Moment(reply.at, "said", reply.card.title, "trnbot", message.id)
+            Moment(reply.at, "sent", reply.card.title, "trnbot", message.id)
             for reply in message.replies
         ]
 
     # The log words a message of this console less closely than the message itself does.
     logged = [Moment(**event) for event in timeline.data.get("events", ())]
     if sent:
-        logged = [x for x in logged if x.kind != "said" or " to web:" not in x.words]
+        logged = [x for x in logged if x.kind != "sent" or " to web:" not in x.words]
     return sorted([*logged, *sent], key=lambda moment: moment.at)

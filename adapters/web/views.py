@@ -23,6 +23,7 @@ from adapters.web.links import (
     address,
     controls_of,
     page_of,
+    paged,
     span,
     undoubled,
 )
@@ -49,7 +50,7 @@ _LONGEST = 4_000
 LATER = "<!-- the answer -->"
 """Stands in a page where what depends on the answer begins."""
 QUICK_S = 0.25
-"""How long a page waits for its answer before it sends its frame, whose status is then 200."""
+"""How long a page waits for its answer before it sends its frame to a browser."""
 STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 """What an empty channel offers to ask."""
 WOULD = {
@@ -347,7 +348,7 @@ class Views:
             request,
             standing(card, Card("")).facts if alerts else {},
             status=_status(card),
-            it=undoubled(card, offered),
+            it=paged(undoubled(card, offered), request.path, request.query),
             controls=controls,
             grammar_line=grammar_line,
             **values,
@@ -357,11 +358,15 @@ class Views:
     async def _soon(
         self, request: web.Request, answer: Coroutine[Any, Any, T], **values: Any
     ) -> tuple[web.StreamResponse | None, T]:
-        """Return an answer; before one that takes long send the page's frame and heading."""
+        """Return an answer; before one that takes long send the page's frame and heading.
+
+        A frame's status is 200 before the answer is known, so only a person gets it, whom the page
+        tells of a mistake; a program waits for the answer and its status.
+        """
         answering = asyncio.ensure_future(answer)
         try:
             await asyncio.wait({answering}, timeout=QUICK_S)
-            if answering.done():
+            if answering.done() or request.headers.get("Sec-Fetch-Mode") != "navigate":
                 return None, await answering
             page = self._page("line.html", request, waits=True, **{"line": "", **values})
             frame = web.StreamResponse(
@@ -434,6 +439,7 @@ class Views:
     ) -> web.Response:
         """Draw a page; `facts` are what its own reading says, and the header with it."""
         common = {
+            "code": status,
             "path": request.path,
             "here": HOME if request.path.startswith("/alert") else request.path,
             "lines": self.lines,

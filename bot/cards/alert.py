@@ -82,8 +82,8 @@ def mentions(name: str, address: str) -> tuple[Mention, ...]:
     return (Mention(address, name.rpartition(":")[2]),) if address else ()
 
 
-_OTHERS = (Heading("also"), Heading("where"), Heading("state"), Heading("$/h", Align.RIGHT))
-_TOP, _FEW = 5, 3
+_OTHERS = (Heading("also"), Heading("where"), Heading("$/h", Align.RIGHT), Heading("state"))
+_TOP, _FEW = 3, 3
 
 
 @dataclass(frozen=True)
@@ -259,9 +259,10 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
         blocks.append(verdict)
 
     priced = price_words(alert)
-    sources: list[Span] = [f"{priced} · since " if priced else "Since ", When(anomaly.window.start)]
-    if waste:
-        sources += [" · as of ", When(alert.seen)]
+    # The title says since when, in UTC; where nothing is priced there is room for the reader's zone.
+    sources: list[Span] = [priced, " · as of ", When(alert.seen)]
+    if not (waste and priced):
+        sources = [f"{priced} · since " if priced else "Since ", When(anomaly.window.start)]
 
     return [*blocks, quiet(*sources, *filter(None, (owner,)))]
 
@@ -287,13 +288,13 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
     """Name the things, and list the other alerts of the incident with their states."""
     things, cluster = worst.anomaly.things, worst.anomaly.labels.cluster
     if len(things) > 1:
-        # A few are named; of many one, and where all are listed: a wall of ids helps nobody.
+        # A few are named; of many where they are listed, else one: a wall of ids helps nobody.
         examples = things if len(things) <= _FEW else things[:1]
         spans: list[Span] = [span for thing in examples for span in (Code(thing), " ")]
-        if len(things) > len(examples):
+        if len(things) > len(examples) and worst.anomaly.kind == "node" and cluster:
+            spans = [f"{things_in(worst.anomaly)}, listed by ", Code(f"fleet {quote(cluster)}")]
+        elif len(things) > len(examples):
             spans.append(f"and {counted(len(things) - len(examples), 'other')}")
-            if worst.anomaly.kind == "node" and cluster:
-                spans += [", listed by ", Code(f"fleet {quote(cluster)}")]
         if (recovered := worst.things_at_peak - len(things)) > 0:
             spans.append(f" · {recovered} of {worst.things_at_peak} recovered")
         yield quiet(*spans)
@@ -312,11 +313,13 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
         if not alert.firing or alert.id in leads:
             state = "firing" if alert.firing else "over"
         per_hour = usd(waste.per_hour) if waste else "–"
-        rows.append((alert.cause.facts.words, _place_and_count(alert), state, per_hour))
+        rows.append((alert.cause.facts.words, _place_and_count(alert), per_hour, state))
     if rows:
+        # That all of them fire needs no column, and a phone has the room for their places.
+        shown = _OTHERS if any(row[-1] != "firing" for row in rows) else _OTHERS[:-1]
         hidden = counted(len(others) - _TOP, "more alert")
         note = f"and {hidden} of this incident; type: alerts" if len(others) > _TOP else ""
-        yield Table(_OTHERS, tuple(rows), rest=note)
+        yield Table(shown, tuple(row[: len(shown)] for row in rows), rest=note)
 
 
 def thread_line(

@@ -91,6 +91,7 @@ class Facts:
     """Hold short name-value pairs, read side by side."""
 
     pairs: tuple[tuple[str, str], ...]
+    style: Style = field(default=Style.NORMAL, metadata=_OPTIONAL)
 
 
 class Align(StrEnum):
@@ -323,7 +324,7 @@ def detail(*spans: Span) -> Text:
 
 def is_detail(block: Block) -> bool:
     """Return whether a message of chat shows a block only at a press."""
-    return isinstance(block, Text) and block.style is Style.DETAIL
+    return isinstance(block, Text | Facts) and block.style is Style.DETAIL
 
 
 def plain(spans: tuple[Span, ...]) -> str:
@@ -350,11 +351,8 @@ def compose(*parts: Block | Iterable[Block] | Literal["", False] | None) -> tupl
     )
 
 
-_EVERY = 300
-"""Rows that a table keeps for a surface with room.
-
-A page of more helps nobody, and is slow to load.
-"""
+EVERY = 2_500
+"""Rows that a table keeps for a surface with room, which leafs through them."""
 
 
 def folded(table: Table, most: int, rest: str) -> Table:
@@ -368,8 +366,8 @@ def folded(table: Table, most: int, rest: str) -> Table:
         table,
         rows=table.rows[:most],
         rest=rest,
-        every=table.rows[:_EVERY],
-        lines=table.lines[:_EVERY],
+        every=table.rows[:EVERY],
+        lines=table.lines[:EVERY],
     )
 
 

@@ -11,9 +11,11 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
+    Facts,
     Form,
     Link,
     ShareButton,
+    Style,
     Table,
     Text,
     Tone,
@@ -133,7 +135,9 @@ def without_details(card: Card, line: str) -> Card:
 def with_details(card: Card) -> Card:
     """Return the card with its details shown."""
     blocks = (
-        quiet(*block.spans) if isinstance(block, Text) and is_detail(block) else block
+        replace(block, style=Style.QUIET)
+        if isinstance(block, Text | Facts) and is_detail(block)
+        else block
         for block in card.blocks
     )
     return replace(card, blocks=tuple(blocks))

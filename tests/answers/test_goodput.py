@@ -157,7 +157,7 @@ def test_what_is_not_seen_is_neither_work_nor_lost() -> None:
     assert GoodputRow({}, classes).goodput == 0.9
     assert goodput_words(GoodputRow({}, classes)) == (
         "90 % of the $100 for Neuron nodes that metrics cover went into work, and most of the"
-        " rest on"
+        " rest into"
         " idle ($10.00); $200 more was not seen."
     )
     del classes[GoodputClass.NOT_SEEN]

@@ -39,7 +39,7 @@ def told():
 
 def test_events_stand_in_the_order_in_which_they_happened():
     _, story = told()
-    assert [event.kind for event in story] == ["seen", "seen", "said", "decided", "decided"]
+    assert [event.kind for event in story] == ["seen", "seen", "sent", "decided", "decided"]
     assert story[0].words == "Began on 2 nodes, as estimated from the readings"
     assert story[2].words == "Sent: it became worse to slack:C1, at $669 an hour"
     assert (story[3].words, story[3].by) == ("Acknowledged: looking", "dana")
@@ -61,7 +61,7 @@ def test_every_reason_to_notify_has_its_words(reason):
     sent = NotificationLogEntry(
         "n1", "slack:C1", reason, one.opened, (one.id,), 1, Decimal(669), "x"
     )
-    (said,) = (event for event in events(one, [], [], [sent]) if event.kind == "said")
+    (said,) = (event for event in events(one, [], [], [sent]) if event.kind == "sent")
     assert said.words.endswith(" to slack:C1, at $669 an hour")
 
 

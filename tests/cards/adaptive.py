@@ -78,7 +78,9 @@ _ELEMENTS = {
     ),
     "Container": element("Container", {"items": several(of("element"))}, _BOXED | _PLACED),
     "FactSet": element(
-        "FactSet", {"facts": several(_PAIR | {"properties": {"title": WORD, "value": WORD}})}
+        "FactSet",
+        {"facts": several(_PAIR | {"properties": {"title": WORD, "value": WORD}})},
+        _PLACED,
     ),
     "Table": element(
         "Table",

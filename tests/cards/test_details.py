@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from adapters.chat.slack.render import Around, message
 from adapters.chat.teams.render import render
-from bot.cards.card import Card, Style, Text, plain
+from bot.cards.card import Card, Facts, Style, Table, Text, plain
 from bot.cards.lines import with_details
 from bot.grammar.line import read_line
 from bot.grammar.turns import equal_of
@@ -21,9 +21,9 @@ LINE = "cost 7d by team"
 
 def notes(card: Card) -> list[str]:
     return [
-        plain(block.spans)
+        plain(block.spans) if isinstance(block, Text) else block.pairs[-1][1]
         for block in card.blocks
-        if isinstance(block, Text) and block.style is Style.DETAIL
+        if isinstance(block, Text | Facts) and block.style is Style.DETAIL
     ]
 
 
@@ -56,6 +56,29 @@ def test_teams_shows_the_notes_on_the_reader_s_device() -> None:
     )
     assert toggle["targetElements"] == hidden
     assert len(hidden) == len(notes(card))
+
+
+def test_a_row_of_buttons_in_teams_is_as_wide_as_a_phone() -> None:
+    rows = [
+        [action["title"] for action in element["actions"]]
+        for name in ("notice_first", "cost", "act", "summary")
+        for element in render(SAMPLES[name]())["body"]
+        if element["type"] == "ActionSet"
+    ]
+    assert ["Acknowledge", "Assign…", "Snooze…"] in rows
+    assert max(sum(len(title) for title in row) + 4 * len(row) for row in rows) <= 41
+
+
+def test_an_incident_of_forty_alerts_shows_three_and_counts_the_others() -> None:
+    card = SAMPLES["notice_storm"]()
+    table = next(block for block in card.blocks if isinstance(block, Table))
+    assert ([column.name for column in table.columns], len(table.rows)) == (
+        ["also", "where", "$/h"],
+        3,
+    )
+    assert table.rest == "and 36 more alerts of this incident; type: alerts"
+    states = next(b for b in SAMPLES["notice_came_with"]().blocks if isinstance(b, Table))
+    assert states.columns[-1].name == "state"
 
 
 def test_details_begin_a_line_as_share_does() -> None:

@@ -9,7 +9,7 @@ import pytest
 from adapters.billing.bill import open_billing
 from bot.answers.cost.card import cost
 from bot.app import App
-from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
+from bot.cards.card import EVERY, Buttons, Chart, Facts, Table, Text, plain
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.access import Access
 from bot.grammar.line import understand
@@ -304,7 +304,7 @@ async def test_unused_commitment_is_said_apart(tmp_path):
 async def test_what_lies_beyond_a_page_counts_to_its_notes(tmp_path):
     (tmp_path / "billing").mkdir()
     lately = NOW - timedelta(days=1)
-    rows = [line(lately, "10", f"team-{n}") for n in range(300)]
+    rows = [line(lately, "10", f"team-{n}") for n in range(EVERY)]
     rows += [line(NOW - timedelta(days=5), "1", f"old-{n}") for n in range(3)]
     rows += [line(lately, "3", ""), line(lately, "5", "", "AmazonS3")]
     rows = [[*row[:-1], row[-1].replace("user_team", "user_batch")] for row in rows]

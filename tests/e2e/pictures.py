@@ -1,11 +1,14 @@
-"""Take the documentation's pictures of the console: `python -m tests.e2e.pictures docs/pictures`.
+"""Take all pictures of the documentation: `python -m tests.e2e.pictures [docs/pictures]`.
 
-Those of Slack and Teams are taken by `test_life.py` with TRNBOT_SHOTS set to the folder.
+Those of the console are taken here, the story's by `film.py`; those of Slack and Teams on the way of
+`test_life.py` and `test_answers.py`, of which the pictures that the folder holds already are kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,12 +18,14 @@ from typing import Any
 
 from PIL import Image
 
+from tests.e2e import film
 from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import free_port
 from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 END = "2026-11-20T11:45"
 """A time of the demo's recording when four alerts are open."""
+EARLY = "2026-11-20T08:00"
 LONGEST_S = 600.0
 
 
@@ -58,13 +63,13 @@ def staged(state: Path) -> str:
     return "recording:demo"
 
 
-def caught_up(bot: Product) -> None:
-    """Wait until the replay reached the end."""
+def caught_up(bot: Product, until: str) -> None:
+    """Wait until the replay reached a time."""
     end = time.monotonic() + LONGEST_S
-    while str(bot.health().get("ticked_at") or "") < END:
+    while str(bot.health().get("ticked_at") or "") < until:
         if time.monotonic() > end:
-            raise RuntimeError("the replay did not reach its end")
-        time.sleep(0.5)
+            raise RuntimeError(f"the replay did not reach {until}")
+        time.sleep(0.1)
 
 
 async def take(browser: Any, url: str, shot: Shot, folder: Path) -> None:
@@ -89,14 +94,16 @@ def light(picture: Path) -> None:
     small.save(picture, optimize=True)
 
 
-async def main(folder: Path) -> None:
+async def console(folder: Path) -> None:
     """Replay the demo fast, then take every picture of its end."""
     from playwright.async_api import async_playwright
 
     with tempfile.TemporaryDirectory() as state:
         settings = {"TRNBOT_SOURCE": staged(Path(state))}
-        with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "20000"}) as bot:
-            caught_up(bot)
+        # The last hours pass slowly: a replay that ends says so on every page.
+        for speed, until in (("20000", EARLY), ("600", END)):
+            with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": speed}) as bot:
+                caught_up(bot, until)
         with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "1"}) as bot:
             async with async_playwright() as driver:
                 browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
@@ -105,5 +112,26 @@ async def main(folder: Path) -> None:
                 await browser.close()
 
 
+def clients(folder: Path) -> None:
+    """Let the tests of the clients leave their pictures, and keep those that the pages show."""
+    tests = [f"tests/e2e/test_{name}.py" for name in ("life", "answers")]
+    with tempfile.TemporaryDirectory() as taken:
+        environment = os.environ | {"TRNBOT_SHOTS": taken}
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n0", *tests], env=environment, check=True
+        )
+        for picture in Path(taken).glob("*.png"):
+            if (folder / picture.name).exists():
+                light(picture)
+                (folder / picture.name).write_bytes(picture.read_bytes())
+
+
+def main(folder: Path) -> None:
+    """Take every picture into a folder; the story's go where the tour shows them."""
+    asyncio.run(console(folder))
+    clients(folder)
+    film.main()
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures")))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures"))

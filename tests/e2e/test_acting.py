@@ -37,8 +37,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 IDLE = datetime(2026, 11, 17, 3, 50, tzinfo=UTC)
 LATER = IDLE + timedelta(minutes=5)
 ROLE = "arn:aws:iam::111122223333:role/trnbot-act"
-BESIDE = ".sidebar,.workspace-sidebar{display:none !important}"
-"""What a phone does not show beside the messages, and these clients do."""
+BESIDE = (
+    ".sidebar,.workspace-sidebar,body:has(.ac-adaptiveCard)"
+    " div:not(:has(.ac-adaptiveCard)):has(h2){display:none !important}"
+    "div:has(.ac-adaptiveCard),.ac-adaptiveCard{min-width:0 !important;max-width:100vw !important}"
+)
+"""Takes away what a phone does not show beside the messages, and the width that a client insists on."""
 TINY = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}"}
 WIDE, NARROW = {"width": 1000, "height": 900}, {"width": 390, "height": 844}
 

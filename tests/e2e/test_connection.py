@@ -105,7 +105,7 @@ async def test_an_ended_replay_and_a_stopped_watch_do_not_look_live(page: Any) -
         await page.goto(f"http://127.0.0.1:{port}/")
         await page.wait_for_selector("body.live")
         for change, words in (
-            ({"ended": True}, "Nothing happens any more"),
+            ({"ended": True}, "Nothing more happens"),
             (
                 {"ended": False, "ok": False, "problem": "No tick was run since Nov 20."},
                 "No tick was run since Nov 20.",

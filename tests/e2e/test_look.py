@@ -194,10 +194,13 @@ async def test_sorting_filter_and_page_of_a_table_stand_in_its_address(browser):
         page = await browser.new_page()
         await page.goto(urljoin(address, "/ask?line=fleet%20llama"))
         assert await page.locator(CELLS).count() == 100
-        await page.get_by_role("button", name="Next").click()
+        await page.get_by_role("link", name="Next").click()
+        await page.wait_for_url("**from=101*")
         assert (await page.locator(CELLS).all_inner_texts())[0] == "i-101"
-        await page.get_by_role("button", name="$/h").click()
-        await page.get_by_role("button", name="Next").click()
+        await page.get_by_role("link", name="$/h").click()
+        await page.wait_for_url("**sort=*")
+        await page.get_by_role("link", name="Next").click()
+        await page.wait_for_url("**from=101*")
         before = await page.locator(CELLS).all_inner_texts()
         assert before[0] == "i-150"
         again = await browser.new_page()
@@ -205,6 +208,8 @@ async def test_sorting_filter_and_page_of_a_table_stand_in_its_address(browser):
         assert await again.locator(CELLS).all_inner_texts() == before
 
         await page.get_by_label("Filter rows").fill("i-00")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**filter=i-00*")
         assert await page.locator(CELLS).count() == 9
         await again.goto(page.url)
         assert (await again.locator(CELLS).all_inner_texts())[0] == "i-009"

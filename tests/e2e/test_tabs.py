@@ -71,7 +71,7 @@ async def test_a_tab_takes_over_from_one_that_sleeps(context: Any) -> None:
         await asleep.evaluate("() => { BroadcastChannel.prototype.postMessage = () => {}; }")
         await (
             awake.locator("#told")
-            .get_by_text("The console answers again.")
+            .get_by_text("The console is answering again.")
             .wait_for(state="attached", timeout=20_000)
         )
         await console.post("alerts", Card("Heard again", Tone.WARNING), "k1")

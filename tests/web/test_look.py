@@ -12,8 +12,9 @@ import pytest
 from adapters.charts.svg import Canvas, svg
 from adapters.web.html import PageRenderer, legend
 from adapters.web.links import address, controls_of, span, undoubled
+from adapters.web.views import QUICK_S
 from bot.app import error_card
-from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, folded, text
+from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, folded, text
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.line import window_of
 from bot.model.request import CommandHint
@@ -286,7 +287,7 @@ async def test_a_slow_answer_leaves_the_frame_of_its_page_at_once(open_console):
         return Card("told at last")
 
     _, client = await open_console(answer=answer)
-    response = await client.get("/cost")
+    response = await client.get("/cost", headers={"Sec-Fetch-Mode": "navigate"})
     begun = await response.content.read(20_000)
     assert b"<h1>Cost</h1>" in begun
     assert b"told at last" not in begun
@@ -296,6 +297,61 @@ async def test_a_slow_answer_leaves_the_frame_of_its_page_at_once(open_console):
     assert (begun + rest).count(b"<body") == 1
 
 
+@pytest.mark.parametrize("path", ["/cost", "/ask?line=cost%207d%20by%20teem", "/alert/zzz"])
+async def test_a_slow_mistake_has_its_own_status_and_a_frame_that_began_says_it(open_console, path):
+    async def answer(_):
+        await asyncio.sleep(QUICK_S * 1.2)
+        return Card("That did not work", Tone.ERROR)
+
+    _, client = await open_console(answer=answer)
+    code = 404 if "alert" in path else 400
+    program = await client.get(path)
+    assert program.status == code
+    person = await client.get(path, headers={"Sec-Fetch-Mode": "navigate"})
+    assert f"Error {code}" in await person.text()
+
+
+NODES = Table(
+    (Heading("node"), Heading("team"), Heading("$/h", Align.RIGHT)),
+    tuple((f"i-{n:04}", "vision" if n % 2 else "nlp", f"${n:,}.50") for n in range(1, 2001)),
+    lines=tuple(f"fleet i-{n:04}" for n in range(1, 2001)),
+)
+
+
+@pytest.mark.parametrize(
+    ("address", "first", "shown", "words"),
+    [
+        ("?", "i-0001", 100, "1-100 of 2,000"),
+        ("?from=1901", "i-1901", 100, "1,901-2,000 of 2,000"),
+        ("?sort=-$/h", "i-2000", 100, "1-100 of 2,000"),
+        ("?sort=-$/h&from=101", "i-1900", 100, "101-200 of 2,000"),
+        ("?sort=$/h&filter=nlp", "i-0002", 100, "1,000 of 2,000 rows"),
+        ("?filter=i-199", "i-1990", 10, "10 of 2,000 rows"),
+        ("?filter=i-199&sort=-node", "i-1999", 10, "10 of 2,000 rows"),
+        ("?from=9999", "i-0001", 100, "1-100 of 2,000"),
+        ("?from=x&sort=nothing", "i-0001", 100, "1-100 of 2,000"),
+    ],
+)
+async def test_an_address_sorts_filters_and_leafs_through_all_rows(
+    open_console, address, first, shown, words
+):
+    async def answer(_):
+        return Card("2,000 nodes", blocks=(folded(NODES, 12, "and more"),))
+
+    _, client = await open_console(answer=answer)
+    page = await (await client.get(f"/fleet{address}")).text()
+    nodes = re.findall(r"<tr class=\"opens\"><td[^>]*><a[^>]*>([^<]*)</a>", page)
+    assert (nodes[0], len(nodes)) == (first, shown)
+    assert words in page
+    assert len(page) < 60_000
+    # Every address of the page keeps what it does not change.
+    kept = re.findall(r"(?:sort|filter)=[^&]*", address)
+    ahead = re.search(r'href="([^"]*)">Next', page)
+    assert not ahead or all(
+        f"{name.replace('/', '%2F').replace('$', '%24')}" in ahead[1] for name in kept
+    )
+
+
 async def test_an_alert_tells_its_story_and_what_this_console_said(open_console):
     at = samples.NOW
 
@@ -303,7 +359,7 @@ async def test_an_alert_tells_its_story_and_what_this_console_said(open_console)
         if request.line.startswith("timeline"):
             said = [
                 ("seen", "Began on 64 nodes", ""),
-                ("said", "Sent to web:alerts", "trnbot"),
+                ("sent", "Sent to web:alerts", "trnbot"),
                 ("decided", "Acknowledged", "dana"),
             ]
             events = [

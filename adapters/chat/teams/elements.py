@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from adapters.chat.config import Json
@@ -198,6 +198,8 @@ _FIELD_NAME_MOST = 100
 _VALUE_MOST = 1000
 ROW_MOST = 6
 """Actions that Teams shows of a set; it drops the rest."""
+_ROW_WIDTH, _BUTTON_EDGE, _BUTTON_LETTER = 326, 34, 8
+"""Pixels of a row on a phone 390 wide, of a button beside its words, and of one of their letters."""
 _PEOPLE = {"type": "Data.Query", "dataset": "graph.microsoft.com/users?scope=currentContext"}
 """Those who read the conversation.
 
@@ -207,16 +209,27 @@ _STYLES = {ButtonStyle.PRIMARY: "positive", ButtonStyle.DANGER: "destructive"}
 
 
 def button_sets(block: Buttons, *, stands: bool) -> list[Json]:
-    """Draw buttons, six a row; `stands` marks a message that a press must not replace."""
+    """Draw rows of buttons; `stands` marks a message that a press must not replace."""
     actions = [
         _action(b.text, {"line": b.line}, b.style, stands)
         for b in block.buttons
         if len(b.line) <= LINE_MOST
     ]
-    return [
-        {"type": "ActionSet", "actions": actions[i : i + ROW_MOST]}
-        for i in range(0, len(actions), ROW_MOST)
-    ]
+    return action_rows(actions)
+
+
+def action_rows(actions: Sequence[Json]) -> list[Json]:
+    """Return actions in rows that a phone shows whole, as Teams cuts off what is beyond its edge."""
+    rows: list[list[Json]] = []
+    room = 0
+    for action in actions:
+        width = _BUTTON_EDGE + _BUTTON_LETTER * len(action["title"])
+        if room < width or len(rows[-1]) == ROW_MOST:
+            rows.append([])
+            room = _ROW_WIDTH
+        rows[-1].append(action)
+        room -= width
+    return [{"type": "ActionSet", "actions": row} for row in rows]
 
 
 def form_elements(form: Form, number: int, *, stands: bool) -> list[Json]:

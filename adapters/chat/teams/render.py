@@ -18,8 +18,8 @@ from itertools import accumulate
 
 from adapters.chat.config import Json
 from adapters.chat.teams.elements import (
-    ROW_MOST,
     Mentions,
+    action_rows,
     bare,
     button_sets,
     escape,
@@ -99,12 +99,17 @@ _LONG = timedelta(days=3)
 def chart_elements(chart: Chart) -> list[Json]:
     """Draw a chart: the native element, or its words alone when it holds nothing to draw."""
     summary = words(chart.summary or chart.title, Style.QUIET)
-    # Teams reads a chart's own title to screen readers alone.
-    title = words(_chart_title(chart), bold=True)
+    title = words(short(bare(chart.title), 120) or "Chart", bold=True)
     if chart.kind in _PICTURES:
         return [title, summary]
     native = _line(chart) if chart.kind is ChartKind.LINE else _bars(chart)
-    return [title, native | {"fallback": "drop"}, summary] if native["data"] else [summary]
+    if not native["data"]:
+        return [summary]
+
+    # Teams reads a chart's own title to screen readers alone: who sees the chart needs no summary.
+    full_title = ": ".join(filter(None, (chart.title, chart.summary)))
+    native["title"] = short(bare(full_title), 500) or "Chart"
+    return [title, native | {"fallback": summary}]
 
 
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
@@ -120,16 +125,11 @@ def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Jso
         "size": "stretch",
     }
     if chart.kind in _PICTURES or any(element.get("stacked") for element in elements):
-        return [picture, elements[-1]]  # it shows its title itself
+        return [picture]  # it shows its title itself
     return [
         element | {"fallback": picture} if "fallback" in element else element
         for element in elements
     ]
-
-
-def _chart_title(chart: Chart) -> str:
-    title = f"{chart.title} ({chart.unit})" if chart.unit else chart.title
-    return short(bare(title), 120) or "Chart"
 
 
 def _line(chart: Chart) -> Json:
@@ -170,7 +170,6 @@ def _line(chart: Chart) -> Json:
             data.append({"legend": name, "color": _USUAL, "values": level})
     return {
         "type": "Chart.Line",
-        "title": _chart_title(chart),
         "xAxisTitle": f"{unit} before {end:%d %b %H:%M} UTC",
         "yAxisTitle": _unit(chart),
         **_range(chart),
@@ -192,7 +191,7 @@ def _range(chart: Chart) -> Json:
 
 def _bars(chart: Chart) -> Json:
     """Return a `Chart.VerticalBar`, grouped and stacked when there are several series."""
-    shared = {"title": _chart_title(chart), "xAxisTitle": "", "yAxisTitle": _unit(chart)}
+    shared = {"xAxisTitle": "", "yAxisTitle": _unit(chart)}
     if not axis.named(chart):
         bars = _values(chart, chart.series[0].values) if chart.series else []
         return {"type": "Chart.VerticalBar", **shared, **_range(chart), "data": bars}
@@ -389,19 +388,16 @@ def render(
             cost = weigh(pictured) - weigh(drawn)
             if cost <= spare:
                 drawn, spare = pictured, spare - cost
-        if isinstance(piece.block, Buttons):
-            end = len(shell["body"])
         shell["body"] += drawn
+        if isinstance(piece.block, Buttons) and drawn:
+            end = len(shell["body"])
 
     # Shown and folded again on the reader's device, at a press among the last buttons.
     shown = [element["id"] for element in shell["body"] if element.get("id") in folded]
     if shown:
-        row = next((x for x in shell["body"][end:] if "actions" in x), None) if end else None
-        if row and len(row["actions"]) < ROW_MOST:
-            row["actions"].append(_toggle(shown))
-        else:
-            toggle = {"type": "ActionSet", "actions": [_toggle(shown)]}
-            shell["body"].insert(end or len(shell["body"]), toggle)
+        actions = shell["body"].pop(end - 1)["actions"] if end else []
+        at = end - 1 if end else len(shell["body"])
+        shell["body"][at:at] = action_rows([*actions, _toggle(shown)])
     if dropped:
         counts = Counter(type(block).__name__.lower() for block in dropped)
         names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
@@ -442,17 +438,17 @@ def _elements(
     block: Block, number: int, mentions: Mentions, rich: bool, stands: bool
 ) -> list[Json]:
     """Draw one block; the one place that knows them all."""
+    hidden = {"id": f"detail{number}", "isVisible": False} if is_detail(block) else {}
     match block:
         case Text() | Attachment():
             drawn = paragraph(block if isinstance(block, Text) else _offer(block), mentions)
-            hidden = {"id": f"detail{number}", "isVisible": False} if is_detail(block) else {}
             return [drawn | hidden]
         case Facts(pairs=pairs):
             facts = [
                 {"title": escape(short(name, 100)), "value": escape(short(value, 1000)) or "–"}
                 for name, value in pairs
             ]
-            return [{"type": "FactSet", "facts": facts}] if facts else []
+            return [{"type": "FactSet", "facts": facts} | hidden] if facts else []
         case Table():
             return table_elements(block, rich=rich)
         case Chart():

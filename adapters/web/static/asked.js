@@ -1,4 +1,4 @@
-// Keeps what a reader asked in this browser, to ask it again.
+// Remembers what a reader asked in this browser, to ask it again.
 
 const MOST = 30;
 const KEY = "asked";
@@ -35,7 +35,7 @@ function list(section) {
   section.hidden = !lines.length;
 }
 
-// With nothing typed, the arrows go through what was asked; `show` closes the list of commands and sets the line.
+// While nothing is typed, the arrows go through earlier lines; `show` closes the list of commands and sets the line.
 export function recall(input, show) {
   let at = -1;
   input.addEventListener("input", () => { at = -1; });

@@ -1,4 +1,4 @@
-// Shows the values under the pointer: a line through the plot and a box beside it. Without it the browser shows each title.
+// Shows the values under the pointer: a line through the plot and a box beside it. Without this script the browser shows each title.
 
 function box(figure, name, tag) {
   let made = figure.querySelector(`:scope > .${name}`);
@@ -10,7 +10,7 @@ function box(figure, name, tag) {
   return made;
 }
 
-// "Nov 14 · research $21,400; speech $8,200": a head, then a line a value, its figure apart.
+// "Nov 14 · research $21,400; speech $8,200": a heading, then one line per value, with its figure set apart.
 function written(words) {
   const [head, ...rest] = words.split(" · ");
   const title = document.createElement("b");

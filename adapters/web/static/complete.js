@@ -5,7 +5,7 @@ import { $, $$, commands } from "./page.js";
 
 const MOST = 8;
 
-// How well words fit what is typed, the best first; infinite where they do not.
+// How well words match what is typed, 0 is best; infinite if they do not.
 export function fit(words, typed) {
   if (words.startsWith(typed)) return 0;
   if (words.split(/[\s.=_-]+/).some((word) => word.startsWith(typed))) return 1;
@@ -13,19 +13,19 @@ export function fit(words, typed) {
   return typed.split(/\s+/).every((word) => words.includes(word)) ? 3 : Infinity;
 }
 
-// How often this browser asked lines of a command lately.
+// How often this browser asked lines of each command lately.
 export function used() {
   const lines = asked();
   return (name) => lines.filter((line) => line === name || line.startsWith(`${name} `)).length;
 }
 
-// What was asked most comes first, then what help lists first, then the shorter name.
+// The most asked command comes first, then help's order, then the shorter name.
 function byUse(hints) {
   const uses = used();
   return [...hints].sort((a, b) => uses(b.name) - uses(a.name) || a.place - b.place || a.name.length - b.name.length);
 }
 
-// The lines that what is typed may become, each with its meaning: commands, then examples and arguments of the one that is typed.
+// Possible completions of the line, each with its meaning: commands, then examples and arguments of the one that is typed.
 function fitting(hints, typed) {
   const lower = typed.toLowerCase();
   const longest = (a, b) => b.name.length - a.name.length;
@@ -50,7 +50,7 @@ export function completion(composer) {
     input.value = words;
     close();
     input.focus();
-    if (/[ =]$/.test(words)) open(); // more must follow
+    if (/[ =]$/.test(words)) open(); // something must follow
   }
   function close() {
     list.hidden = true;

@@ -1,5 +1,5 @@
 // Makes the console live: events, pressed buttons, forms in a dialog, completion, times in the reader's zone.
-// Everything here is an addition: without it the pages are read and asked by plain forms.
+// Everything here is an addition: without it the pages work by plain links and forms.
 
 import { completion } from "./complete.js";
 import { start as follow } from "./live.js";

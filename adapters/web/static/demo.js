@@ -1,4 +1,4 @@
-// Keeps the story of a demonstration up to date, and starts it again: the page comes back once the bot answers.
+// Keeps the story of a demonstration up to date, and restarts it: the page returns once the bot answers.
 
 const story = document.querySelector("#demo");
 const told = story.querySelector(".demo-told");

@@ -15,7 +15,7 @@ export function nearEnd() {
   return Boolean(read) || scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 160;
 }
 
-// A newest message taller than the view shows its first line, which says what and how much, not its last button.
+// A newest message taller than the view is shown from its first line, which says what and how much, not from its last button.
 export function toEnd() {
   const newest = $("#messages > .slot:last-of-type");
   const answered = $("#answers")?.childElementCount;
@@ -51,7 +51,7 @@ function showMessage({ id, channel, html }) {
   else toEnd();
 }
 
-// -- notifications of the desktop, by choice ---------------------------------------------------------
+// -- desktop notifications, if chosen ---------------------------------------------------------
 
 const bell = $(".bell");
 const wanted = () => globalThis.Notification?.permission === "granted" && localStorage.getItem("notify") === "1";
@@ -81,7 +81,7 @@ async function ring() {
 const follows = () => Boolean($("#now") || $("[data-follows]"));
 let soon = 0;
 
-// The strip, the header and the messages follow events, and the clock: all of one reading.
+// The strip, the header and the messages follow events and the clock: all from the same reading.
 export function nowSoon() {
   clearTimeout(soon);
   soon = setTimeout(() => { if (follows() && !document.hidden) readAgain().catch(() => {}); }, 400);
@@ -91,7 +91,7 @@ const read = new Map($$("#messages > .slot").map((slot) => [slot.id, $(".live", 
 
 export async function readAgain() {
   const answer = await fetch(location.href);
-  if (!answer.headers.get("Content-Type")?.startsWith("text/html")) return; // an answer that failed is a page too
+  if (!answer.headers.get("Content-Type")?.startsWith("text/html")) return; // a failed answer is a page too
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const slot of $$("#messages > .slot", page)) showRead(slot);
   for (const id of ["now", "page"]) {
@@ -106,7 +106,7 @@ export async function readAgain() {
   document.body.dataset.version = page.body.dataset.version;
 }
 
-// What the page's frame did not wait for.
+// Parts that the page's frame did not wait for.
 async function fillIn() {
   if (document.hidden) return;
   for (const place of $$("[data-from]")) {
@@ -130,7 +130,7 @@ function showRead(slot) {
 const facts = (root) => $$("[data-fact]", root).map((fact) => fact.outerHTML).join();
 let told = "";
 
-// A page that shows alerts keeps the header's figures of its own reading; where they have changed, it is read again.
+// A page that shows alerts keeps the header's figures from its own reading; if they have changed, it is read again.
 function showStatus({ html }) {
   const fresh = fragment(html);
   const heard = facts(fresh);
@@ -168,10 +168,10 @@ function heard() {
   lostAt = null;
   document.body.classList.remove("offline");
   $("#offline").hidden = true;
-  tell("The console answers again.");
+  tell("The console is answering again.");
 }
 
-// No answer, or no event for too long: what stands on the page may be old, and it says so.
+// No answer, or no event for too long: the page may be out of date, and says so.
 export function lost() {
   if (lostAt) return;
   lostAt = new Date(heardAt);
@@ -180,7 +180,7 @@ export function lost() {
   const state = $("#status .state");
   if (state) state.lastChild.textContent = "Not connected";
   const note = $("#offline");
-  note.textContent = `The console does not answer. What stands here is as of ${shortTime(lostAt)}; it is asked again every few seconds.`;
+  note.textContent = `The console does not answer. This page is as of ${shortTime(lostAt)}; it tries again every few seconds.`;
   note.hidden = false;
 }
 
@@ -188,7 +188,7 @@ function signedOut() {
   const link = document.createElement("a");
   link.href = "/login";
   link.textContent = "Sign in";
-  $("#offline").replaceChildren("You are signed out, so this page is not kept up to date. ", link);
+  $("#offline").replaceChildren("You are signed out, so this page is no longer updated. ", link);
 }
 
 const on = {
@@ -213,7 +213,7 @@ function hear(kind, data) {
   return on[kind](JSON.parse(data));
 }
 
-// A line that went dead without a word: a sleeping machine, a lost network.
+// A connection that died silently: a sleeping machine, a lost network.
 function watch() {
   if (document.hidden || Date.now() - heardAt < SILENT_MS) return;
   lost();

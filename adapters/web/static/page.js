@@ -1,4 +1,4 @@
-// What every part of the console uses: looking things up, times in the reader's zone, drawing anew without losing the reader's place.
+// What every part of the console uses: looking things up, times in the reader's zone, redrawing without losing the reader's place.
 
 import { ready as makeTables } from "./tables.js";
 
@@ -34,7 +34,7 @@ export function fragment(html) {
 
 let hints = null;
 
-// Every command with its examples and arguments: read when somebody is about to type, as it weighs more than most pages.
+// Every command with its examples and arguments: loaded when somebody is about to type, because it is larger than most pages.
 export function commands() {
   hints ??= fetch($("#composer").dataset.hints)
     .then((answer) => (answer.ok ? answer.json() : []))
@@ -42,7 +42,7 @@ export function commands() {
   return hints;
 }
 
-// -- words for those who hear the page ---------------------------------------------------------------
+// -- words for screen readers ---------------------------------------------------------------
 
 export function tell(words) {
   $("#told").textContent = words;
@@ -50,15 +50,15 @@ export function tell(words) {
 
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-// -- drawing anew ------------------------------------------------------------------------------------
+// -- redrawing ------------------------------------------------------------------------------------
 
 const FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
 const TYPED = "input:not([type=hidden]), select, textarea";
 
-// A control is the same one where it says the same and does the same.
+// Two controls are the same if they say and do the same.
 const nameOf = (one) => [one.tagName, one.getAttribute("aria-label") ?? one.textContent.trim(), one.form?.elements.line?.value ?? one.href ?? ""].join();
 
-// Where the focus is: a function that puts it back onto the control that stands there after a redrawing.
+// Returns a function that puts the focus back onto the same control after a redraw.
 export function placeOf(control, within) {
   const before = $$(FOCUSABLE, within);
   const [at, name] = [before.indexOf(control), nameOf(control)];
@@ -69,7 +69,7 @@ export function placeOf(control, within) {
   };
 }
 
-// Puts other content into a place; not while somebody types there. Returns whether it did.
+// Replaces the content of a place, except while somebody types there. Returns whether it did.
 export function redraw(place, content) {
   const had = place.contains(document.activeElement) && document.activeElement !== place ? document.activeElement : null;
   if (had?.matches(TYPED)) return false;
@@ -102,7 +102,7 @@ function filterBy(input, words) {
   input.dispatchEvent(new Event("input"));
 }
 
-// What scrolls sideways can be scrolled by keys.
+// Whatever scrolls sideways can be scrolled with the keyboard.
 export function reachable(root = document) {
   for (const box of $$(".table", root)) {
     const scrolls = box.scrollWidth > box.clientWidth + 1;

@@ -1,4 +1,4 @@
-// Goes to a page, a line or an open alert by its name; steps through messages and rows by keys; copies addresses.
+// Goes to a page, a line or an open alert by its name; steps through messages and rows with the keyboard; copies addresses.
 
 import { addressOf, asked } from "./asked.js";
 import { fit, used } from "./complete.js";
@@ -11,7 +11,7 @@ const list = $("#places");
 let places = []; // words, what it is, address, and how often it was asked
 let at = 0;
 
-// -- where one may go ------------------------------------------------------------------------------
+// -- destinations ------------------------------------------------------------------------------
 
 function shownHere() {
   const pages = $$(".rail a:not(.brand)").map((link) => [$("span", link).textContent, "page", link.pathname]);
@@ -113,7 +113,7 @@ function pressed(event) {
     event.preventDefault();
     return open();
   }
-  // A dialog that was closed just now may hold the focus for a moment.
+  // A dialog that was just closed may keep the focus for a moment.
   const types = event.target.closest?.(":is(input:not([type=checkbox]), select, textarea):not(dialog:not([open]) *), dialog[open]");
   if (types || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   if (event.key === "j" || event.key === "k") return step(event.key === "j" ? 1 : -1);
@@ -137,7 +137,7 @@ async function copy(button) {
   }
   const before = button.textContent;
   button.textContent = "Copied";
-  tell("The address is copied.");
+  tell("Address copied.");
   setTimeout(() => { button.textContent = before; }, 1_500);
 }
 

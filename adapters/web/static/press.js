@@ -6,7 +6,7 @@ import { lost, nowSoon, readAgain } from "./live.js";
 const PATIENCE_MS = 2_000; // after which somebody who waits is told that it goes on
 const LONGEST_MS = 180_000; // longer than any line may work
 const UNREACHED =
-  "No answer came, so this may or may not have been done. Look again, and press again if needed, once the console answers.";
+  "No answer came, so it is not known whether this was done. Once the console answers, check, and press again if needed.";
 const AROUND = ".live, .private, #page, main"; // what is drawn anew as a whole
 const backs = new WeakMap(); // how the focus returns from what was opened or answered
 
@@ -31,7 +31,7 @@ async function send(form) {
   };
 }
 
-// -- where an answer stands ------------------------------------------------------------------------
+// -- where an answer goes ------------------------------------------------------------------------
 
 function answersFor(form) {
   const own = form.closest("dialog")?.where ?? form.closest(".answers");
@@ -76,7 +76,7 @@ function clear(form) {
 
 // -- pressing ------------------------------------------------------------------------------------
 
-// Says after two seconds that it goes on, where the answer will stand; returns how to take that back.
+// Says after two seconds that work is in progress, where the answer will be; returns how to remove that.
 function patience(form) {
   let shown = null;
   const timer = setTimeout(() => {
@@ -121,7 +121,7 @@ function shown(form, answer, back) {
   if (goesOn) return openDialog(fragment(answer.html), where, dialog ? backs.get(dialog) : back, answer.asks);
   if (dialog) dialog.close();
   if (form.id === "composer") form.reset();
-  // A page that shows nothing but answers has the address of the last one.
+  // A page that shows only answers has the address of the last one.
   if (form.id === "composer" && answer.address && location.pathname === "/ask") {
     history.pushState(null, "", answer.address);
     drawn = lineHere();
@@ -145,7 +145,7 @@ function posted(channel) {
   return note("noted", "Everyone sees it in ", link, ".");
 }
 
-// A form that was refused says so under the field that is wrong, else above all of them.
+// A refused form says so under the wrong field, else above all fields.
 function refused(form, answer) {
   const problem = note("problem");
   problem.id = "problem";
@@ -179,7 +179,7 @@ function wayOut() {
   return button;
 }
 
-// What reaches far is asked about before it is sent: the same form once more, and a way out.
+// A press with wide effects is confirmed first: the same form once more, and a way out.
 function confirm(form, button) {
   const again = form.cloneNode(true);
   delete again.dataset.confirm;
@@ -189,7 +189,7 @@ function confirm(form, button) {
   openDialog(content, answersFor(form), placeOf(button, button.closest(AROUND)), true);
 }
 
-// The browser returns the focus to what opened the dialog, but not where that was drawn anew meanwhile.
+// The browser returns the focus to what opened the dialog, but not if that was redrawn meanwhile.
 function closed() {
   if (document.activeElement === document.body) backs.get($("#dialog"))?.();
 }

@@ -1,6 +1,6 @@
-// One stream of events for all tabs of a browser: a browser opens six connections to a host, and a stream keeps one.
-// The tab that holds a lock listens, and passes on what it hears. Where there are no locks (plain HTTP to another machine),
-// every tab listens itself, and lets go while nobody sees it.
+// One stream of events for all tabs of a browser: a browser opens at most six connections to a host, and each stream uses one.
+// The tab that holds a lock listens and passes events on. Where there are no locks (plain HTTP to another machine),
+// every tab listens for itself, and stops while it is hidden.
 
 export const SILENT_MS = 11_000; // the server says something every four seconds, whatever happens
 const RETRY_MS = 2_000;
@@ -45,7 +45,7 @@ function open() {
   });
 }
 
-// A stream that is refused is not taken up again by the browser: signed out, or a proxy without its server.
+// The browser does not reopen a refused stream: signed out, or a proxy without its server.
 async function reopen(own) {
   const answer = await fetch("/now", { redirect: "manual" }).catch(() => null);
   if (own !== stream) return;
@@ -78,7 +78,7 @@ function seen() {
   else if (!stream) open();
 }
 
-// Begins to hear the events; `ear` is told of each: its kind, and its data as JSON.
+// Starts listening; `ear` gets each event's kind, and its data as JSON.
 export function listen(ear) {
   hear = ear;
   if (!shares) {
@@ -91,7 +91,7 @@ export function listen(ear) {
   return lead(false);
 }
 
-// Nothing was heard for too long: opens the line anew, or takes the lock from a tab that sleeps.
+// No event for too long: reopens the stream, or takes the lock from a sleeping tab.
 export function revive() {
   if (stream) {
     if (stream.readyState === EventSource.OPEN) open();
@@ -102,7 +102,7 @@ export function revive() {
   lead(true);
 }
 
-// Whether this tab is the one that listens for all.
+// Whether this tab listens for all tabs.
 export const leads = () => Boolean(stream);
 
 export function leave() {

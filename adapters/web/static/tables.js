@@ -1,9 +1,8 @@
-// Lets tables be sorted by a press on a column's name, and long ones be filtered and paged; a page's address holds all three.
-// Without it they stand whole, in the answer's order.
+// Lets tables be sorted by a press on a column's name, and those of more than a few rows be filtered; a page's address holds both.
+// The server sorts, filters and cuts tables of several pages, so they are left alone here.
 
 const UNITS = { s: 1, sec: 1, min: 60, h: 3600, d: 86400, w: 604800 };
 const LONG = 8; // rows from which a filter is worth its place
-const PAGE = 100; // rows that are shown at once
 
 // -- the address -----------------------------------------------------------------------------------
 
@@ -27,7 +26,7 @@ function keep(table, name, value) {
 
 // -- sorting ---------------------------------------------------------------------------------------
 
-// A cell's worth: "1 d 11 h" in seconds, "$2,843", "~$20", "-12 %" as numbers, else its words.
+// The value of a cell: "1 d 11 h" in seconds, "$2,843", "~$20", "-12 %" as numbers, else its words.
 function worth(cell) {
   const words = cell.textContent.trim();
   const spans = [...words.matchAll(/(\d+(?:\.\d+)?) (d|h|min|s|w)\b/g)];
@@ -39,7 +38,7 @@ function worth(cell) {
 }
 
 function compare(a, b) {
-  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1; // what is not known stands last
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1; // what is not known comes last
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
@@ -59,40 +58,20 @@ function pressed(table, at) {
   const down = before ? before === "ascending" : head.classList.contains("right"); // of numbers the largest first
   sort(table, at, down);
   keep(table, "sort", `${down ? "-" : ""}${head.textContent}`);
-  show(table, 0);
 }
 
-// -- filtering and pages ---------------------------------------------------------------------------
+// -- filtering -------------------------------------------------------------------------------------
 
 const fits = (row, words) => words.every((word) => row.textContent.toLowerCase().includes(word));
 
-// Shows a page of the rows that fit the filter, from the row `from` on.
-function show(table, from) {
-  const bar = table.bar;
-  if (!bar) return;
-  const words = bar.input.value.toLowerCase().split(/\s+/).filter(Boolean);
+// Shows the rows that fit the filter.
+function show(table) {
+  const { input, count } = table.bar;
+  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
   const every = [...table.tBodies[0].rows];
-  const fitting = every.filter((row) => fits(row, words));
-  const first = from < fitting.length ? from - (from % PAGE) : 0;
-  const shown = new Set(fitting.slice(first, first + PAGE));
-  for (const row of every) row.hidden = !shown.has(row);
-  bar.count.textContent = words.length ? `${fitting.length} of ${every.length} rows` : "";
-  bar.pager.hidden = fitting.length <= PAGE;
-  bar.pager.at = first;
-  bar.span.textContent = `${first + 1}-${first + shown.size} of ${fitting.length}`;
-  bar.before.disabled = first === 0;
-  bar.after.disabled = first + PAGE >= fitting.length;
-  keep(table, "filter", bar.input.value.trim());
-  keep(table, "from", first ? String(first + 1) : "");
-}
-
-function button(words, press) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.className = "button";
-  made.textContent = words;
-  made.addEventListener("click", press);
-  return made;
+  for (const row of every) row.hidden = !fits(row, words);
+  count.textContent = words.length ? `${every.filter((row) => !row.hidden).length} of ${every.length} rows` : "";
+  keep(table, "filter", input.value.trim());
 }
 
 function barOf(table) {
@@ -102,19 +81,13 @@ function barOf(table) {
   input.type = "search";
   input.placeholder = "Filter rows";
   input.setAttribute("aria-label", "Filter rows");
-  input.addEventListener("input", () => show(table, 0));
+  input.addEventListener("input", () => show(table));
   const count = document.createElement("small");
   count.setAttribute("role", "status");
-  const pager = document.createElement("span");
-  pager.className = "pager";
-  const span = document.createElement("small");
-  const before = button("Previous", () => show(table, pager.at - PAGE));
-  const after = button("Next", () => show(table, pager.at + PAGE));
-  pager.append(span, before, after);
-  place.append(input, count, pager);
+  place.append(input, count);
   table.parentElement.before(place);
   if (place.parentElement.classList.contains("beside")) table.parentElement.prepend(place);
-  return { input, count, pager, span, before, after };
+  return { input, count };
 }
 
 export function ready(root) {
@@ -134,10 +107,9 @@ export function ready(root) {
     const at = heads.findIndex((cell) => cell.textContent && cell.textContent === sorted.replace(/^-/, ""));
     if (at >= 0) sort(table, at, sorted.startsWith("-"));
     if (table.tBodies[0].rows.length <= LONG || !table.closest(".page")) continue;
-    const from = Number(inAddress(table, "from") || 1) - 1;
     table.bar = barOf(table);
     table.bar.input.value = inAddress(table, "filter");
-    show(table, Number.isFinite(from) ? Math.max(from, 0) : 0);
+    show(table);
   }
 }
 

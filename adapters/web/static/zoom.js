@@ -1,4 +1,4 @@
-// Zooms a chart over time: a drag across it shows that time alone; the button, a double press or Escape shows all of it again.
+// Zooms a chart over time: a drag across it shows only that time; the button, a double press or Escape shows all of it again.
 
 const LEAST = 3; // percent of a chart that a drag must cover: a press that slips a little zooms nothing
 const TICKS = 5;
@@ -8,7 +8,7 @@ let drag = null;
 
 const viewOf = (chart) => views.get(chart) ?? [0, 100];
 
-// Where a part stood before any zoom, and how wide it was, in percent.
+// Where a part was before any zoom, and how wide, in percent.
 function stood(part) {
   part.dataset.x ??= part.getAttribute("cx") ?? part.getAttribute("x1") ?? part.getAttribute("x");
   part.dataset.width ??= part.getAttribute("width") ?? "0";

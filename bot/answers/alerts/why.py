@@ -27,6 +27,7 @@ from bot.cards.card import (
     Chart,
     Facts,
     Strong,
+    Style,
     Tone,
     When,
     coded,
@@ -99,12 +100,17 @@ def why_card(
             (
                 ("Diagnosis", f"{alert.cause.facts.words} (confidence {anomaly.confidence:.2f})"),
                 ("Other causes", rivals or "none"),
+            )
+        ),
+        Facts(
+            (
                 (now_words, quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
                 ("Usually", usual),
                 ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
                 ("Rule", anomaly.rule),
                 *((("Judged useful", judged),) if judged else ()),
-            )
+            ),
+            Style.DETAIL,
         ),
         money_texts(alert),
         risk_texts(alert),
@@ -183,7 +189,7 @@ def _doing(decision: Decision) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """State one thing that happened: `kind` is seen, said or decided."""
+    """State one thing that happened: `kind` is seen, sent or decided."""
 
     at: datetime
     kind: str
@@ -229,7 +235,7 @@ def events(
     for entry in said:
         cost = f", at {usd(entry.usd_per_hour)} an hour" if entry.usd_per_hour else ""
         words = f"{_SAID[entry.reason]} to {entry.channel}{cost}"
-        happened.append(Event(entry.at, "said", words, "trnbot"))
+        happened.append(Event(entry.at, "sent", words, "trnbot"))
 
     return sorted(happened, key=lambda event: event.at)
 

@@ -41,10 +41,12 @@ from bot.answers.cost.title import (
 )
 from bot.answers.fleet.compiling import bill_data, compile_text
 from bot.cards.card import (
+    EVERY,
     Buttons,
     Card,
     Facts,
     Heading,
+    Style,
     Table,
     Text,
     Tone,
@@ -154,7 +156,7 @@ def _answer(
     """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
     billing, outlook = ports.world.billing, ports.world.outlook
     allocation = Allocation(ports, request.at)
-    tally = allocation.tally(window, by, where, None if request.whole else _EVERY)
+    tally = allocation.tally(window, by, where, None if request.whole else EVERY)
 
     # As many bars as can be told apart: hours of two days, days of two months, else months.
     usual = "month"
@@ -265,7 +267,7 @@ def _may_carry(dimension: str) -> bool:
     return dimension in _OWNERS or dimension.startswith("tag:")
 
 
-_ROWS, _EVERY = 10, 300
+_ROWS = 10
 _OWNERS = {"team", "project", "cluster", "namespace", "pod"}
 
 
@@ -350,7 +352,7 @@ def cost_card(answer: CostAnswer) -> Card:
     blocks = compose(
         text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
         meaning_texts(tally, answer.over_time, filters),
-        Facts(tuple(facts)),
+        Facts(tuple(facts), Style.DETAIL),
         _table(answer, ranked),
         cost_charts(answer.over_time, filters),
         aged,
@@ -493,7 +495,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     def label(words: str) -> list[str]:
         return [words, *[""] * (len(tally.by) - 1)] if tally.by else []
 
-    listed = ranked[:_EVERY]
+    listed = ranked[:EVERY]
     changes = [""] * len(listed)
     if answer.compared:
         changes = list(map(_grown, row_ratios(*answer.compared, listed)))

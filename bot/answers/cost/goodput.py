@@ -225,7 +225,7 @@ def _share(row: GoodputRow) -> str:
 def goodput_words(total: GoodputRow) -> str:
     """Say in a sentence what share of the dollars was work, and what took most of the others."""
     kind, lost = total.most_lost
-    most = f", and most of the rest on {kind} ({usd(lost)})" if lost else ""
+    most = f", and most of the rest into {kind} ({usd(lost)})" if lost else ""
     unseen_usd = total.of(GoodputClass.NOT_SEEN)
     if not unseen_usd or total.goodput is None:
         return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."

@@ -194,7 +194,11 @@ def cost_title(tally: Tally, filters: Sequence[Filter], days: Tally | None = Non
     # What is not billed yet is not in the amount.
     through, last = tally.billed_through, tally.window.end - timedelta(hours=1)
     cut = f", billed to {clock(through)}" if through and tally.window.start < through < last else ""
-    time = f"{period(tally.window)}{cut}{held_words(days) if days else ''}"
+    span = period(tally.window)
+    if cut:
+        # The hour of the bill's end matters, and not that of the question.
+        span = span.replace(f"{clock(tally.window.end)} UTC", day(tally.window.end))
+    time = f"{span}{cut}{held_words(days) if days else ''}"
     conditions = (
         str(x)
         if x.values != ("",)
