@@ -32,7 +32,7 @@ def find_silent(view: View) -> RuleMatch:
     reported = steps < view.window.n_steps
     if not reported.all():
         # Whether the others reported within the last day, sampled.
-        day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
+        day = view.whole.last(24 * LOOKBACK).values[:, ::3]
         reported |= (~np.isnan(day)).any(axis=(1, 2))
     speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
     peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0
