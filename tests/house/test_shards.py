@@ -11,12 +11,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import create_engine, text
 
 from adapters.simulator import generate
 from adapters.simulator.scenario import scenario_named
 from adapters.store.open import open_store, read_address
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
+from bot.model.frame import Frame, FramePart
 from bot.model.labels import Labels
 from bot.model.notification import Known, ReplayResult
 from bot.model.reading import Report, Shares
@@ -24,9 +28,10 @@ from bot.model.window import EVER
 from bot.ports import REPORTS, SHARES, Stores
 from bot.settings.settings import read_settings
 from bot.watch.preview import replay
-from bot.watch.tick import Watch, grid, share_out
+from bot.watch.tick import Watch, grid, home, share_out
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, memory_stores
+from tests.builders import anomaly
 from tests.e2e.product import Product, recording
 from tests.house.test_crash import slack_side, wait_for
 from tests.house.test_failover import environment, keys_of, lines_to_admins, replicas
@@ -238,3 +243,44 @@ def test_killed_and_frozen_three_processes_say_what_one_says(
     assert set(many[0].values()) == {1}
     assert many == one
     assert len(many[1]) == 4
+
+
+def test_a_part_of_a_frame_reads_as_its_copy_does() -> None:
+    values = np.arange(5 * 8 * 2, dtype=np.float32).reshape(5, 8, 2)
+    things = tuple(Labels(instance=f"i-{i}") for i in range(5))
+    whole = Frame("node", things, EXTENT[0], FIVE, ("a", "b"), values)
+    part, copied = FramePart(whole, [4, 1, 2]), whole.pick([4, 1, 2])
+    views: Sequence[Callable[[Frame], Frame]] = (
+        lambda x: x,
+        lambda x: x.last(3 * FIVE),
+        lambda x: x.until(EXTENT[0] + 5 * FIVE).since(EXTENT[0] + 2 * FIVE),
+        lambda x: x.pick(np.array([True, False, True])).thinned(1, 3),
+    )
+    for view in views:
+        cut, expected = view(part), view(copied)
+        assert (cut.things, cut.start, cut.step, cut.end, cut.n_steps) == (
+            expected.things,
+            expected.start,
+            expected.step,
+            expected.end,
+            expected.n_steps,
+        )
+        assert np.array_equal(cut.of("b"), expected.of("b"))
+        assert np.isnan(cut.of("none")).all()
+        assert np.array_equal(cut.values, expected.values)
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        (anomaly(scope=Labels(cluster="llama")), "llama"),
+        (anomaly(Cause.SPEND_JUMP, scope=Labels(), labels=Labels(cluster="llama")), ""),
+        (anomaly(Cause.ORPHANED_STORAGE, scope=Labels(), labels=Labels(cluster="llama")), ""),
+        (anomaly(Cause.CHECKPOINT_AT_RISK, scope=Labels(cluster="llama", job="x")), "llama"),
+        (anomaly(scope=Labels(region="us-west-2"), labels=Labels()), ""),
+    ],
+)
+def test_nodes_are_at_home_in_their_cluster_and_money_is_the_fleets(
+    about: Anomaly, expected: str
+) -> None:
+    assert home(about) == expected
