@@ -145,7 +145,7 @@ def lead(watch: Watch, fleet: Fleet, store: Any, results: Any) -> None:
     for i in range(TICKS):
         now, began, worked = END + i * STEP, monotonic(), process_time()
         if watch.shares:
-            fleet.watches = mine(watch, watch.shares.lead)
+            fleet.watches = watched_by(watch, watch.shares.lead)
         result = watch.tick(now)
         changes = replace(result.changes(), ticked_at=now, seen=result.coverage)
         store.save(changes)
@@ -163,7 +163,7 @@ def follow(watch: Watch, fleet: Fleet, shards: StoreShards, results: Any) -> Non
         if due := shards.due(answered):
             (shares, name), worked = due, process_time()
             watch.shares = shares
-            fleet.watches = mine(watch, name)
+            fleet.watches = watched_by(watch, name)
             watch.report(shares, name)
             answered = shares.number
             busy.append(process_time() - worked)
@@ -171,7 +171,7 @@ def follow(watch: Watch, fleet: Fleet, shards: StoreShards, results: Any) -> Non
     results.put(("report", median(busy[2:])))
 
 
-def mine(watch: Watch, name: str) -> Callable[[str], bool]:
+def watched_by(watch: Watch, name: str) -> Callable[[str], bool]:
     """Return which clusters a process reads by the newest shares."""
     shares = watch.shares
     assert shares

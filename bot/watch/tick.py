@@ -356,13 +356,13 @@ class Watch:
             number = f"{processes[0]} {self._given}"
             shares = replace(given_out(before, number, reading, processes), drill=drill)
             SHARES.put(documents, SHARES.collection, shares)
-            own = self._look(shares, shares.lead, reading, state, policy)
+            report = self._look(shares, shares.lead, reading, state, policy)
             reports = shards.reports(shares)
             if reports is not None:
                 break
             before = shares
 
-        whole, detection, coverage, unseen = joined(reading, shares, [own, *reports])
+        whole, detection, coverage, unseen = joined(reading, shares, [report, *reports])
         self.shares = replace(shares, unseen=unseen)
         return whole, detection, coverage
 
