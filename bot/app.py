@@ -26,7 +26,7 @@ from bot.grammar.turns import Turns, equal_of, lane_of
 from bot.model.alert import leading
 from bot.model.notification import Notification
 from bot.model.policy import Attempt
-from bot.model.reading import Reading, coverage_of
+from bot.model.reading import Reading, Shares
 from bot.model.request import Effect, Manner, Request, Role
 from bot.model.route import Routes
 from bot.ports import Ports, State, StateUpdate
@@ -59,6 +59,7 @@ class App:
         self._plain = PlainWords(ports)
         self._listed = tuple(address for address in access.admins if address not in channels)
         self._watch = Watch(ports, channels)
+        self.health.shares = lambda: self._watch.shares
         self._turn = asyncio.Lock()
         self._leaving = asyncio.Event()
         self._later: set[asyncio.Task[None]] = set()
@@ -100,7 +101,7 @@ class App:
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
 
-        seen = coverage_of(result.reading)
+        seen = result.coverage
         current = replace(result.state, alerts=alerts, ticked_at=now, seen=seen)
         periodicals = partial(post_due, ports, current, result.reading, now)
         self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
@@ -118,6 +119,11 @@ class App:
         self.health.ticked(now, self._stopwatch() - started, alerts, gaps, seen)
         self.health.learning = learning(result.reading, self.ports.policy)
         return result
+
+    async def report(self, shares: Shares, process: str) -> None:
+        """Look at the clusters that this process was given for a tick, and report to the lead."""
+        with within(Lane.WATCH):
+            await asyncio.to_thread(self._watch.report, shares, process)
 
     async def shortlist(self, now: datetime) -> None:
         """Weigh suggestions once a day, beside the ticks, for pages that may not wait for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import numpy as np
 
@@ -73,7 +74,9 @@ class Detector:
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it, without the spans of `known` alerts."""
-        view = self.view(reading, policy, known)
+        view = fleet = self.view(reading, policy, known)
+        if reading.fleet:
+            fleet = self._fleet.view(reading.fleet, policy, known, learnt=NOTHING)
         with np.errstate(invalid="ignore", divide="ignore"):
             diagnosis = diagnose(view)
             anomalies = [
@@ -83,14 +86,28 @@ class Detector:
                 *killed_anomalies(view),
                 *checkpoint_anomalies(view, diagnosis.stopped),
                 *notice_anomalies(view),
-                *orphan_anomalies(view),
-                *unused_capacity_anomalies(view),
-                *self._bill(view),
+                *orphan_anomalies(fleet),
+                *unused_capacity_anomalies(fleet),
+                *self._bill(fleet),
             ]
             return Detection(tuple(anomalies), states(view, diagnosis.starved))
 
-    def view(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
-        """Return the states of the nodes at `reading.now`, with what is usual for their jobs."""
+    @cached_property
+    def _fleet(self) -> Detector:
+        """Return a detector with memos of its own for all nodes of the fleet."""
+        return Detector(self._grow, money=self._money)
+
+    def view(
+        self,
+        reading: Reading,
+        policy: Policy,
+        known: Sequence[Alert],
+        learnt: Usual | None = None,
+    ) -> View:
+        """Return the states of the nodes at `reading.now`, with what is usual for their jobs.
+
+        It is `learnt` elsewhere where that is given.
+        """
         whole = frame_of(reading, "node")
         limits = self._limits_of(whole, reading, policy)
         window = whole.last(limits.longest + LOOKBACK)
@@ -101,7 +118,7 @@ class Detector:
         days = policy.number("alert.usual_days")
         source = source_of(whole, reading, limits.roster)
         past = Past(anchor, days, strange_spans(known, anchor), source)
-        usual = self._usual_of(whole, limits, past, known, reading.now)
+        usual = learnt or self._usual_of(whole, limits, past, known, reading.now)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
         view.past = self._past.get((past, policy), lambda: JobPast(past))
         return view

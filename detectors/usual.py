@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -216,12 +216,7 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     part = frame.until(anchor).since(anchor - timedelta(days=days))
     stride = max(1, every // part.step)
     first = -((part.start - _EPOCH) // part.step) % stride
-    return replace(
-        part,
-        start=part.start + first * part.step,
-        step=part.step * stride,
-        values=part.values[:, first::stride],
-    )
+    return part.thinned(first, stride)
 
 
 def learn(

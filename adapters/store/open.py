@@ -95,6 +95,8 @@ class FileLease:
     The lock ends with the process; who stands still keeps it, for nobody could take over.
     """
 
+    holder = ""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._held: int | None = None
@@ -136,7 +138,7 @@ class DatabaseLease:
     def __init__(self, engine: Engine, lasts_s: float, stopwatch: Callable[[], float]) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._lasts_s, self._stopwatch = lasts_s, stopwatch
-        self._holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(8)}"
+        self.holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
         self._renewed: dict[str, tuple[int, float]] = {}
         """Epoch of each lease that is held, and when it was asked for last."""
         self._until = func.clock_timestamp() + timedelta(seconds=lasts_s)
@@ -144,11 +146,11 @@ class DatabaseLease:
     def take(self, name: str) -> int:
         """Take a lease where it is free or ran out, and renew all others."""
         began = self._stopwatch()
-        mine = LEASES.c.holder == self._holder
-        row = {"name": name, "holder": self._holder, "epoch": 1, "expires": self._until}
+        mine = LEASES.c.holder == self.holder
+        row = {"name": name, "holder": self.holder, "epoch": 1, "expires": self._until}
         free = mine | (LEASES.c.expires <= func.clock_timestamp())
         count = case((mine, LEASES.c.epoch), else_=LEASES.c.epoch + 1)
-        taken = {"holder": self._holder, "epoch": count, "expires": self._until}
+        taken = {"holder": self.holder, "epoch": count, "expires": self._until}
         taking = (
             postgresql.insert(LEASES)
             .values(row)
@@ -198,7 +200,7 @@ class DatabaseLease:
             raise Standby("Another process leads now; nothing of this tick was written.")
 
     def _held(self, name: str, epoch: int) -> tuple[ColumnElement[bool], ...]:
-        return LEASES.c.name == name, LEASES.c.holder == self._holder, LEASES.c.epoch == epoch
+        return LEASES.c.name == name, LEASES.c.holder == self.holder, LEASES.c.epoch == epoch
 
 
 HEAD = "0007"

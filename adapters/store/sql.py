@@ -127,11 +127,16 @@ _BATCH = 500
 
 
 WATCH = "watch"
-"""The lease of the one process that watches; the others are of messages that are being sent."""
+"""The lease of the one process that watches; most others are of messages that are being sent."""
+SHARD = "shard "
+"""What the leases of processes begin with that share the watch out, each a lease of its own."""
 
 
 class Leases(Protocol):
     """Let one process at a time do something, for as long as it renews."""
+
+    holder: str
+    """The name of this process, "" where no other could hold anything."""
 
     def take(self, name: str) -> int:
         """Return the epoch in which this process holds a lease, taking it when it is free, else 0.
@@ -159,7 +164,7 @@ class SqlStore:
     def __init__(self, reader: Engine, writer: Engine, leases: Leases, name: str) -> None:
         self._reader, self._writer = reader, writer
         self._leases, self._name = leases, name
-        self._epoch = 0
+        self._epoch = self._joined = 0
 
     def load(self, now: datetime) -> State:
         """Return the watch's state at `now`, all as of one instant."""
@@ -425,11 +430,23 @@ class SqlStore:
         with explained(self._name):
             return self._leases.holds(WATCH, epoch)
 
+    def processes(self) -> Sequence[str]:
+        """Return the processes that share the watch out and live; this one joins, as the first."""
+        holder = self._leases.holder
+        with explained(self._name):
+            self._joined = self._leases.take(SHARD + holder)
+        living = (LEASES.c.name.startswith(SHARD)) & (LEASES.c.expires > func.clock_timestamp())
+        query = select(LEASES.c.holder).where(living, LEASES.c.holder != holder)
+        with self._speaking(self._reader) as connection:
+            return [holder, *connection.execute(query.order_by(LEASES.c.name)).scalars()]
+
     def release_lead(self) -> None:
-        """Give up the watch."""
+        """Give up the watch, and this process's share of it."""
+        if self._joined:
+            self._leases.free(SHARD + self._leases.holder, self._joined)
         if self._epoch:
             self._leases.free(WATCH, self._epoch)
-        self._epoch = 0
+        self._epoch = self._joined = 0
 
     def close(self) -> None:
         """Give up the watch and end every connection."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -99,9 +100,14 @@ class Frame:
         n = min(self.n_steps, max(0, -((self.start - start) // self.step)))
         return self._cut(n, self.n_steps)
 
-    def _cut(self, first: int, last: int) -> Frame:
-        start, values = self.start + first * self.step, self.values[:, first:last]
-        return Frame(self.kind, self.things, start, self.step, self.metrics, values)
+    def thinned(self, first: int, stride: int) -> Frame:
+        """Return every so many steps, from the first on, as a view."""
+        return self._cut(first, self.n_steps, stride)
+
+    def _cut(self, first: int, last: int, stride: int = 1) -> Frame:
+        start, step = self.start + first * self.step, self.step * stride
+        values = self.values[:, first:last:stride]
+        return Frame(self.kind, self.things, start, step, self.metrics, values)
 
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Frame:
         """Return only the things at `rows`: indices or a mask, or a slice, which is a view."""
@@ -118,6 +124,51 @@ class Frame:
     def times(self) -> list[datetime]:
         """Return the end of each step."""
         return [self.start + (i + 1) * self.step for i in range(self.n_steps)]
+
+
+class FramePart(Frame):
+    """Be some of a frame's things.
+
+    Their values are copied once they are asked for, of the steps and the metric asked for alone.
+    """
+
+    _frame: Frame
+    _rows: Indices
+
+    def __init__(self, frame: Frame, rows: Sequence[int] | Indices) -> None:
+        indices = np.asarray(rows, dtype=np.intp)
+        things = tuple(frame.things[i] for i in indices)
+        vars(self).update(vars(frame) | {"things": things, "_frame": frame, "_rows": indices})
+        vars(self).pop("values")
+
+    @cached_property
+    def values(self) -> Floats:
+        """Return the values of these things."""
+        return np.asarray(self._frame.values[self._rows])
+
+    @property
+    def n_steps(self) -> int:
+        """Return the number of time steps."""
+        return self._frame.n_steps
+
+    def of(self, metric: str) -> Floats:
+        """Return one metric, shape (n_things, n_steps); all nan where the frame lacks it."""
+        if metric not in self._column or "values" in vars(self):
+            return super().of(metric)
+        return np.asarray(self._frame.of(metric)[self._rows])
+
+    def _cut(self, first: int, last: int, stride: int = 1) -> Frame:
+        part, cut = copy(self), self._frame._cut(first, last, stride)
+        vars(part).pop("values", None)
+        vars(part).update(_frame=cut, start=cut.start, step=cut.step)
+        return part
+
+    def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Frame:
+        """Return only the things at `rows`: indices, a mask or a slice."""
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            rows = rows if rows.dtype == bool else rows.astype(np.intp)
+        return FramePart(self._frame, self._rows[rows])
 
 
 class MetricsSurface(StrEnum):

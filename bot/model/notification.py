@@ -37,6 +37,13 @@ class Coverage:
         """Return the same for scripts."""
         return {"known": self.known.value, "because": self.because}
 
+    @staticmethod
+    def joined(parts: Sequence[Coverage]) -> Coverage:
+        """Return how much is known of parts of a fleet together, each reason once."""
+        levels = {part.known for part in parts}
+        known = levels.pop() if len(levels) == 1 else Known.PARTLY
+        return Coverage(known, " ".join(dict.fromkeys(x.because for x in parts if x.because)))
+
 
 class Reason(StrEnum):
     """Name the reason for a notification; FIRST makes a message, every other edits it."""

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from bot.model.anomaly import Detection
 from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume, is_neuron
 from bot.model.frame import Frame, Mask
@@ -35,18 +36,23 @@ def reaches(window: Window, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class Gap:
-    """Name metrics that could not be read this time, and their account and region; "" = any."""
+    """Name metrics that could not be read this time, by account, region and cluster; "" = any."""
 
     sentence: str
     account: str = ""
     region: str = ""
+    cluster: str = ""
 
     def hides(self, labels: Labels) -> bool:
         """Return whether readings of things with these labels may be missing.
 
         A label that is missing may be any.
         """
-        pairs = ((self.account, labels.account), (self.region, labels.region))
+        pairs = (
+            (self.account, labels.account),
+            (self.region, labels.region),
+            (self.cluster, labels.cluster),
+        )
         return all(hidden == label for hidden, label in pairs if hidden and label)
 
     def __str__(self) -> str:
@@ -87,6 +93,8 @@ class Reading:
     """A sentence on how much of history is known, while it is being read."""
     missing: tuple[str, ...] = ()
     """Sentences on what could not be had and hides no metric: storage, prices, quotas, the bill."""
+    fleet: Reading | None = None
+    """The reading of the whole fleet, of which this is one process's part; None where it is whole."""
 
     def hidden(self, labels: Labels) -> bool:
         """Return whether a gap hides things with these labels."""
@@ -99,6 +107,48 @@ class Reading:
             return self.frames[kind]
         except KeyError:
             return None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """State whose nodes each process looks at, at one tick, as the process that leads gave them out.
+
+    What no process is named for is the lead's, so that each cluster always is of exactly one.
+    """
+
+    number: str
+    """Tells these from all others: a report counts under the shares that it answers alone."""
+    at: datetime
+    lead: str
+    holders: Mapping[str, str] = field(default_factory=dict)
+    """The process of each cluster."""
+    since: Mapping[str, datetime] = field(default_factory=dict)
+    """The first tick at which that process had the cluster."""
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
+    """Clusters whose process did not report on the tick before."""
+    notices: tuple[Notice, ...] = ()
+    """As the lead heard them: what one process receives is hidden from the others."""
+    drill: tuple[str, ...] = ()
+    """Instances that are worth reading in detail."""
+
+    def holder(self, cluster: str) -> str:
+        """Return the process that looks at the nodes of a cluster, "" for those in none."""
+        return self.holders.get(cluster, self.lead)
+
+
+@dataclass(frozen=True)
+class Report:
+    """State the findings of one process in the clusters that it was given."""
+
+    number: str
+    process: str
+    detection: Detection = field(default_factory=Detection)
+    """Of the states, those of things that open alerts name: nobody asks for others."""
+    coverage: Coverage = field(default_factory=Coverage)
+    gaps: tuple[Gap, ...] = ()
+    missing: tuple[str, ...] = ()
+    learning: str = ""
 
 
 NODE_METRICS: Mapping[str, str] = {

@@ -22,12 +22,15 @@ from bot.ports.chat import (
     Tell,
 )
 from bot.ports.stores import (
+    REPORTS,
+    SHARES,
     AlertStore,
     Deduplicator,
     Documents,
     DocumentStore,
     IdempotencyKeys,
     Outbox,
+    Shards,
     Versions,
 )
 from bot.ports.world import (
@@ -52,6 +55,8 @@ from bot.ports.world import (
 )
 
 __all__ = [
+    "REPORTS",
+    "SHARES",
     "WORKING",
     "WORKING_AFTER_S",
     "Actions",
@@ -82,6 +87,7 @@ __all__ = [
     "Ports",
     "Prices",
     "Replays",
+    "Shards",
     "Site",
     "Source",
     "State",

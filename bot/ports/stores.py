@@ -15,6 +15,7 @@ from bot.model.codec import decode, encode
 from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry, State, StateUpdate
 from bot.model.policy import Attempt, Version
+from bot.model.reading import Report, Shares
 from bot.model.window import Window
 
 _log = logging.getLogger("trnbot.seen")
@@ -108,6 +109,21 @@ class DocumentStore(Protocol):
         ...
 
 
+class Shards(Protocol):
+    """Know the processes that share the watch out among themselves."""
+
+    def processes(self) -> Sequence[str]:
+        """Return the processes that live, by the database's clock; this one is the first."""
+        ...
+
+    def reports(self, shares: Shares) -> Sequence[Report] | None:
+        """Wait for the reports of all other processes that hold a share.
+
+        Return those that came in time, or None as soon as one of the processes is gone.
+        """
+        ...
+
+
 class IdempotencyKeys(Protocol):
     """Let each key through once, in whichever process it comes.
 
@@ -177,3 +193,9 @@ class Documents(Generic[N]):
     def drop(self, store: DocumentStore, key: str) -> None:
         """Forget one noun."""
         store.drop(self.collection, key)
+
+
+SHARES = Documents("shards", Shares)
+"""The newest shares, under one key."""
+REPORTS = Documents("shards.reports", Report)
+"""The newest report of each process, by its name."""

@@ -33,7 +33,7 @@ from bot.model.spend import Commitment, Filter, Finding, Forecast, Tally
 from bot.model.window import Window
 from bot.policy.file import applied
 from bot.ports.chat import People, Surface
-from bot.ports.stores import AlertStore, DocumentStore, Outbox, Versions
+from bot.ports.stores import AlertStore, DocumentStore, Outbox, Shards, Versions
 
 
 class Source(Protocol):
@@ -408,6 +408,8 @@ class Stores:
     outbox: Outbox
     persistent: bool = True
     """Outlives this call: what people decided is asked without a replay."""
+    shards: Shards | None = None
+    """The processes that share the watch out, None where one process watches alone."""
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,11 @@ def serving_conflicts(values: Mapping[str, Any], *, teams_set: bool) -> list[str
             " so set TRNBOT_SECRETS_KEY to what 'trnbot secrets key' prints.",
         ),
         (
+            values["shards"] and not values["database_url"].reveal().startswith("postgres"),
+            "TRNBOT_SHARDS shares the watch out over several processes, which a file of SQLite is"
+            " not for: set TRNBOT_DATABASE_URL to postgresql://USER:PASSWORD@HOST/NAME.",
+        ),
+        (
             development and not teams and host not in LOOPBACK,
             "TRNBOT_TEAMS_DEVELOPMENT lets anyone in,"
             f" so it needs a loopback TRNBOT_HOST; got '{host}'.",

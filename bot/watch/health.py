@@ -19,8 +19,11 @@ from typing import Any, Protocol
 
 from bot.errors import Refused, Standby, TrnbotError
 from bot.model.alert import Alert, usd_per_hour_of
+from bot.model.codec import by_key
 from bot.model.money import counted
 from bot.model.notification import Coverage, Delays, Known
+from bot.model.reading import Shares
+from bot.model.request import Check
 from bot.model.window import age_text
 from bot.ports import Documents, DocumentStore
 from bot.ports.work import Lane, LaneLoad
@@ -193,6 +196,19 @@ REMEMBERED = 20
 """Ticks whose length tells how long a tick usually takes."""
 
 
+def by_process(clusters: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return in words, by process, the clusters that `Health.clusters` says it looks at."""
+    named = by_key(
+        (
+            x["process"],
+            f"{x['cluster']} ({x['known']}, {counted(x['nodes'], 'node')},"
+            f" since {x['since']:%b %d, %H:%M} UTC)",
+        )
+        for x in clusters
+    )
+    return {process: ", ".join(words) for process, words in sorted(named.items())}
+
+
 @dataclass
 class Health:
     """Hold the counters of one process, and whether its watch goes on.
@@ -238,6 +254,8 @@ class Health:
     """Ticks, up to the last one, without a reading by which to tell what runs or works."""
     seen: Coverage = field(default_factory=lambda: Coverage(Known.UNKNOWN))
     """How much of the fleet the last tick knew."""
+    shares: Callable[[], Shares | None] = lambda: None
+    """Returns which process looks at which clusters, None where one looks at all."""
     awaited: set[str] = field(default_factory=set)
     """What has to begin before people are answered, in words: chats, the first look."""
     _whole_at: float = 0.0
@@ -385,6 +403,7 @@ class Health:
             "problem": problem,
             **(self.seen.data if self.leading is not False else {}),
             "learning": self.learning,
+            **({"clusters": clusters} if (clusters := self.clusters) else {}),
             "leading": self.leading,
             "ended": self.ended,
             "ticked_at": self.last_tick,
@@ -403,6 +422,37 @@ class Health:
             },
             **{f"waiting_for_{name}": delays.waiting for name, delays in self.delays.items()},
         }
+
+    @property
+    def clusters(self) -> list[dict[str, Any]]:
+        """Return who looks at each cluster, and since when; nothing where one process watches.
+
+        One that nobody looked at on the last tick is unknown, and so are all once the watch fails.
+        """
+        shares = self.shares()
+        if shares is None:
+            return []
+        unknown = set(shares.holders if self.fault else shares.unseen)
+        return [
+            {
+                "cluster": cluster,
+                "process": process,
+                "since": shares.since.get(cluster, shares.at),
+                "nodes": shares.nodes.get(cluster, 0),
+                "known": Known.UNKNOWN if cluster in unknown else Known.WHOLE,
+            }
+            for cluster, process in sorted(shares.holders.items())
+        ]
+
+    @property
+    def checks(self) -> list[Check]:
+        """Return for `doctor` which clusters each process looks at."""
+        blind = {x["process"] for x in self.clusters if x["known"] is Known.UNKNOWN}
+        remedy = "Others take them over within two ticks; if none does, see its log."
+        return [
+            Check(f"watch by {process}", process not in blind, words, remedy)
+            for process, words in by_process(self.clusters).items()
+        ]
 
     def exposition(self) -> str:
         """Return the counters in Prometheus's text format."""

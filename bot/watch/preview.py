@@ -19,7 +19,6 @@ from bot.model.alert import Alert, Silence, leading, spent
 from bot.model.codec import by_key
 from bot.model.notification import Reason, ReplayResult, ReplaySpan, StateUpdate
 from bot.model.policy import Draft, Override, Policy, VersionKind
-from bot.model.reading import coverage_of
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.policy.file import applied, edits
@@ -107,8 +106,8 @@ def ticking(
         decided = [decided_entry(n, before.get(n.id)) for n in notifications]
         sent = [replace(entry, message=f"m{entry.id}", pending=False) for entry in decided]
         log = [*changes.notification_log, *sent]
-        seen = coverage_of(result.reading)
-        ports.stores.alerts.save(replace(changes, notification_log=log, ticked_at=now, seen=seen))
+        saved = replace(changes, notification_log=log, ticked_at=now, seen=result.coverage)
+        ports.stores.alerts.save(saved)
 
         replayed.ticks += 1
         replayed.alerts.update((alert.id, alert) for alert in result.outcome.alerts)

@@ -1,24 +1,31 @@
-"""Run one tick: read, detect, track, value, mute, group, notify."""
+"""Run one tick: read, detect, track, value, mute, group, notify.
+
+Nodes can be looked at by several processes, each those of its clusters. All that follows detection
+is the whole fleet's, and is done once.
+"""
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from bot.costs.pricing import Pricing
 from bot.model.alert import Alert
-from bot.model.anomaly import Detection
-from bot.model.notification import Notification, State, StateUpdate
+from bot.model.anomaly import Anomaly, Detection
+from bot.model.causes import About
+from bot.model.fleet import Instance
+from bot.model.frame import Frame, FramePart
+from bot.model.notification import Coverage, Known, Notification, State, StateUpdate
 from bot.model.policy import Policy
 from bot.model.price import Price
-from bot.model.reading import Reading
+from bot.model.reading import Gap, Reading, Report, Shares, coverage_of
 from bot.model.route import Routes
 from bot.model.window import DAY, HOUR
-from bot.ports import Ports
+from bot.ports import REPORTS, SHARES, Ports, Shards
 from bot.settings.routes import routes_now
 from bot.watch.budget import MOST, hold, week_at
 from bot.watch.mute import mute
@@ -97,6 +104,8 @@ class TickResult:
     reading: Reading
     detection: Detection
     outcome: Outcome
+    coverage: Coverage = field(default_factory=Coverage)
+    """How much of the fleet was looked at, by all processes together."""
 
     def changes(self) -> StateUpdate:
         """Return the writes due before any notification is sent.
@@ -116,6 +125,191 @@ class TickResult:
         return StateUpdate(alerts=changed, notification_log=pointless)
 
 
+_IN_CLUSTERS = ("node", "core", "device", "pod", "cluster", "run")
+"""Frames of things that are looked at where their cluster is."""
+_EVIDENCE = ("file_system", "spend_hour")
+"""Frames of the whole fleet by which nodes are judged, too."""
+
+
+def home(anomaly: Anomaly) -> str:
+    """Return the cluster whose nodes show an anomaly, "" for one that is the whole fleet's.
+
+    Nodes and runs are judged by their cluster alone. The bill, storage and capacity are judged by
+    all that uses them, whatever their tags say.
+    """
+    in_cluster = anomaly.cause.facts.about in (About.NODES, About.RUN)
+    return (anomaly.scope.cluster or anomaly.labels.cluster) if in_cluster else ""
+
+
+class PartFrames(Mapping[str, Frame]):
+    """Cut each frame, when it is first asked for, to the clusters that a process looks at."""
+
+    def __init__(self, frames: Mapping[str, Frame], watches: Callable[[str], bool]) -> None:
+        self._frames, self._watches = frames, watches
+        self._kinds = [k for k in frames if watches("") or k in (*_IN_CLUSTERS, *_EVIDENCE)]
+        self._cut: dict[str, Frame] = {}
+
+    def __getitem__(self, kind: str) -> Frame:
+        """Return the frame itself where all of it is looked at."""
+        if kind not in self._cut:
+            if kind not in self._kinds:
+                raise KeyError(kind)
+            frame = self._cut[kind] = self._frames[kind]
+            rows = [i for i, thing in enumerate(frame.things) if self._watches(thing.cluster)]
+            if kind in _IN_CLUSTERS and len(rows) < len(frame.things):
+                self._cut[kind] = FramePart(frame, rows)
+        return self._cut[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the kinds without cutting any."""
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        """Count the kinds."""
+        return len(self._kinds)
+
+
+class Part:
+    """Cut readings to the clusters that a process looks at.
+
+    These are the named ones, of the lead all but those. What is in no cluster stays with the lead,
+    and beside it the whole reading, as its `fleet`.
+    """
+
+    def __init__(self, named: frozenset[str], *, leads: bool) -> None:
+        self.named, self.leads = named, leads
+        self._instances: tuple[Mapping[str, Instance], Mapping[str, Instance]] = ({}, {})
+
+    @staticmethod
+    def given(shares: Shares, process: str) -> Part:
+        """Return the part of a process by the shares."""
+        leads = process == shares.lead
+        holders = shares.holders.items()
+        return Part(frozenset(x for x, by in holders if (by == process) != leads), leads=leads)
+
+    def watches(self, cluster: str) -> bool:
+        """Return whether the nodes of a cluster are looked at; "" stands for all that is in none."""
+        return (cluster in self.named) != self.leads
+
+    def of(self, reading: Reading) -> Reading:
+        """Return the part of a reading; its instances are the same object while the fleet is."""
+        listed, inventory = self._instances[0], reading.inventory
+        if listed is not inventory.instances:
+            watched = {
+                name: instance
+                for name, instance in inventory.instances.items()
+                if self.watches(instance.labels.cluster)
+            }
+            self._instances = inventory.instances, watched
+
+        volumes = inventory.volumes if self.leads else ()
+        return replace(
+            reading,
+            frames=PartFrames(reading.frames, self.watches),
+            inventory=replace(inventory, instances=self._instances[1], volumes=volumes),
+            runs=tuple(run for run in reading.runs if self.watches(run.labels.cluster)),
+            fleet=reading if self.leads else None,
+        )
+
+
+_UNEVEN = 0.25
+"""Share of a mean load by which two processes may differ: to move a cluster is to read its past anew."""
+
+
+def share_out(
+    nodes: Mapping[str, int], processes: Sequence[str], before: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the process of each cluster, so that all have about as many nodes to look at.
+
+    A cluster stays where it was before while that process lives and the loads are about even.
+    """
+    holders = {x: before[x] for x in nodes if before.get(x) in processes}
+    loads = Counter(dict.fromkeys(processes, 0))
+    for cluster, process in holders.items():
+        loads[process] += nodes[cluster]
+
+    # Large clusters first: the small ones even out the loads.
+    for cluster in sorted(nodes.keys() - holders.keys(), key=lambda x: (-nodes[x], x)):
+        holders[cluster] = min(processes, key=lambda process: (loads[process], process))
+        loads[holders[cluster]] += nodes[cluster]
+
+    while True:
+        fullest = max(processes, key=lambda process: (loads[process], process))
+        emptiest = min(processes, key=lambda process: (loads[process], process))
+        apart = loads[fullest] - loads[emptiest]
+        movable = [x for x in holders if holders[x] == fullest and 0 < nodes[x] < apart]
+        if apart * len(processes) <= _UNEVEN * loads.total() or not movable:
+            return holders
+        moved = min(movable, key=lambda x: (abs(apart - 2 * nodes[x]), x))
+        holders[moved] = emptiest
+        loads[fullest] -= nodes[moved]
+        loads[emptiest] += nodes[moved]
+
+
+def given_out(
+    before: Shares | None, number: str, reading: Reading, processes: Sequence[str]
+) -> Shares:
+    """Return the shares of a tick, where the first of the processes leads."""
+    instances = reading.inventory.instances.values()
+    nodes = Counter(x.labels.cluster for x in instances if x.running and x.labels.cluster)
+    old = before or Shares("", reading.now, processes[0])
+    holders = share_out(nodes, processes, old.holders)
+    since = {
+        cluster: old.since.get(cluster, reading.now)
+        if old.holders.get(cluster) == process
+        else reading.now
+        for cluster, process in holders.items()
+    }
+    return Shares(
+        number,
+        reading.now,
+        processes[0],
+        holders,
+        since,
+        nodes,
+        unseen=old.unseen,
+        notices=reading.notices,
+        drill=old.drill,
+    )
+
+
+def joined(
+    reading: Reading, shares: Shares, reports: Sequence[Report]
+) -> tuple[Reading, Detection, Coverage, tuple[str, ...]]:
+    """Return what all processes found, as if one had looked, and the clusters that nobody saw.
+
+    Of these nobody knows whether they are well, nor whether what was wrong with them is over.
+    """
+    reported = {report.process for report in reports}
+    absent = {x: process for x, process in shares.holders.items() if process not in reported}
+    gaps = [
+        Gap(
+            f"The nodes of {cluster} were not looked at: {process} did not report.", cluster=cluster
+        )
+        for cluster, process in sorted(absent.items())
+    ]
+    # A process that has no nodes to look at knows nothing, and that well.
+    held = set(shares.holders.values())
+    coverages = [x.coverage for x in reports if x.process in held or x.coverage.because]
+    coverages += [Coverage(Known.UNKNOWN, gap.sentence) for gap in gaps]
+    detections = [report.detection for report in reports]
+
+    whole = replace(
+        reading,
+        gaps=tuple(dict.fromkeys([*(gap for x in reports for gap in x.gaps), *gaps])),
+        missing=tuple(dict.fromkeys(sentence for x in reports for sentence in x.missing)),
+        learning=" ".join(dict.fromkeys(x.learning for x in reports if x.learning)),
+    )
+    anomalies = tuple(anomaly for detection in detections for anomaly in detection.anomalies)
+    states = ChainMap(*(dict(detection.states) for detection in detections))
+    return (
+        whole,
+        Detection(anomalies, states),
+        Coverage.joined(coverages or [Coverage()]),
+        tuple(absent),
+    )
+
+
 class Watch:
     """Watch one source for some channels."""
 
@@ -123,6 +317,10 @@ class Watch:
         self._ports = ports
         self._channels = tuple(channels)
         self.pricing = Pricing(ports)
+        self.shares: Shares | None = None
+        """The newest shares that this process gave out, or took part in."""
+        self._part: Part | None = None
+        self._given = 0
 
     def tick(self, now: datetime) -> TickResult:
         """Return the result of the tick at `now`; nothing is written or sent."""
@@ -131,13 +329,83 @@ class Watch:
     def judge(self, reading: Reading) -> TickResult:
         """Return the result of a reading, by the state that is remembered now.
 
-        Nothing is written or sent.
+        Nothing is sent. Nothing is written either, but the shares of the processes that look.
         """
         now, rules = reading.now, self.rules()
         state = self._ports.stores.alerts.load(now)
-        detection = self._ports.world.detect(reading, rules.policy, state.alerts)
+        if shards := self._ports.stores.shards:
+            reading, detection, coverage = self._shared(shards, reading, state, rules.policy)
+        else:
+            detection = self._ports.world.detect(reading, rules.policy, state.alerts)
+            coverage = coverage_of(reading)
         outcome = step(state, reading, detection, self.pricing.at(now), rules)
-        return TickResult(state, reading, detection, outcome)
+        return TickResult(state, reading, detection, outcome, coverage)
+
+    def _shared(
+        self, shards: Shards, reading: Reading, state: State, policy: Policy
+    ) -> tuple[Reading, Detection, Coverage]:
+        """Give the clusters out, look at those of this process, and join what all have found.
+
+        Where a process dies meanwhile they are given out anew, and looked at for the same tick.
+        """
+        documents = self._ports.stores.documents
+        before = self.shares or SHARES.get(documents, SHARES.collection)
+        drill = drill_targets([alert for alert in state.alerts if alert.firing])
+        while True:
+            processes = shards.processes()
+            self._given += 1
+            number = f"{processes[0]} {self._given}"
+            shares = replace(given_out(before, number, reading, processes), drill=drill)
+            SHARES.put(documents, SHARES.collection, shares)
+            report = self._look(shares, shares.lead, reading, state, policy)
+            reports = shards.reports(shares)
+            if reports is not None:
+                break
+            before = shares
+
+        whole, detection, coverage, unseen = joined(reading, shares, [report, *reports])
+        self.shares = replace(shares, unseen=unseen)
+        return whole, detection, coverage
+
+    def report(self, shares: Shares, process: str) -> None:
+        """Look at the clusters that the lead gave to this process, and write the findings."""
+        if process not in shares.holders.values():
+            self.shares = shares
+            return
+        reading = replace(self.read(shares.at), notices=shares.notices)
+        state = self._ports.stores.alerts.load(shares.at)
+        report = self._look(shares, process, reading, state, self._ports.policy)
+        REPORTS.put(self._ports.stores.documents, process, report)
+        self._ports.world.drill(shares.drill, shares.at)
+
+    def _taken(self, shares: Shares, process: str) -> Part:
+        """Return the part of this process, the one before where that has not changed."""
+        self.shares, part = shares, Part.given(shares, process)
+        before = self._part
+        if before is None or (before.named, before.leads) != (part.named, part.leads):
+            self._part = part
+        assert self._part
+        return self._part
+
+    def _look(
+        self, shares: Shares, process: str, reading: Reading, state: State, policy: Policy
+    ) -> Report:
+        """Return the findings in the clusters of one process."""
+        taken = self._taken(shares, process)
+        part = taken.of(reading)
+        detection = self._ports.world.detect(part, policy, state.alerts)
+        anomalies = [x for x in detection.anomalies if taken.watches(home(x))]
+        named = [x for alert in state.alerts if alert.firing for x in alert.anomaly.things]
+        states = {x: detection.states[x] for x in named if x in detection.states}
+        return Report(
+            shares.number,
+            process,
+            Detection(tuple(anomalies), states),
+            coverage_of(part),
+            reading.gaps,
+            reading.missing,
+            reading.learning,
+        )
 
     def read(self, now: datetime) -> Reading:
         """Return the metrics, the inventory and the bill as visible at `now`."""

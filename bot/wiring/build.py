@@ -25,10 +25,14 @@ from bot.grammar.access import Access
 from bot.grammar.line import effect_of, window_of
 from bot.grammar.turns import Turns, limits_for
 from bot.model.alert import Alert, Decision
+from bot.model.codec import decode
 from bot.model.labels import Labels
+from bot.model.reading import Report, Shares
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import (
+    REPORTS,
+    SHARES,
     AlertStore,
     ChatPorts,
     Check,
@@ -150,9 +154,52 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
     return replace(memory_stores(), alerts=alerts, outbox=replayed.outbox, persistent=False)
 
 
-def stores_in(store: SqlStore) -> Stores:
+def stores_in(store: SqlStore, shards: StoreShards | None = None) -> Stores:
     """Return the stores of a database, which keeps everything."""
-    return Stores(store, store, store, store)
+    return Stores(store, store, store, store, shards=shards)
+
+
+@dataclass(frozen=True)
+class StoreShards:
+    """Implement `bot.ports.Shards` by the leases and documents of a database.
+
+    A report is waited for until `patience_s`, which is longer than a lease: who stands still is
+    known to be gone before that.
+    """
+
+    store: SqlStore
+    patience_s: float
+    pause_s: float
+    """Seconds between two looks."""
+
+    def processes(self) -> Sequence[str]:
+        """Return the processes that live, this one first."""
+        return self.store.processes()
+
+    def reports(self, shares: Shares) -> Sequence[Report] | None:
+        """Wait for the reports of all others that hold a share; None once one of them is gone."""
+        awaited, found = set(shares.holders.values()) - {shares.lead}, list[Report]()
+        began = time.monotonic()
+        while awaited and time.monotonic() - began < self.patience_s:
+            for process in sorted(awaited):
+                # A report on other shares may be as large: it is not read for its number.
+                document = self.store.get(REPORTS.collection, process) or {}
+                if document.get("number") == shares.number:
+                    found.append(decode(Report, document))
+                    awaited.discard(process)
+            if not awaited <= set(self.processes()):
+                return None
+            if awaited:
+                time.sleep(self.pause_s)
+        return found
+
+    def due(self, answered: str) -> tuple[Shares, str] | None:
+        """Return shares that are newer than those answered, and this process, unless it leads."""
+        process, key = self.processes()[0], SHARES.collection
+        document = self.store.get(key, key) or {}
+        if document.get("number", answered) == answered or document["lead"] == process:
+            return None
+        return decode(Shares, document), process
 
 
 @dataclass(frozen=True)
@@ -161,6 +208,8 @@ class Database:
 
     store: SqlStore
     documents: DocumentStore
+    shards: StoreShards | None = None
+    """By which processes share the watch out, None where they do not."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +240,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     surfaces: dict[str, Surface] = {}
     people: dict[str, People] = {}
     store, clock, story = database.store, shown.clock, shown.story
-    ports = opened.ports(stores_in(store), settings.policy)
+    ports = opened.ports(stores_in(store, database.shards), settings.policy)
     reached = replace(ports, site=replace(ports.site, surfaces=surfaces, people=people))
     app = _serving_app(settings, opened, reached, ADMINS if story else ())
     extent = opened.metrics().extent()
@@ -274,13 +323,19 @@ def _serving_app(
     """Return the app of a process that serves; `simulated` are the admins of a demonstration."""
     watched = Health(stopwatch=time.monotonic, setup_problem=lambda: opened.owners.problem)
     site = site_of(ports.site, settings, opened, settings["public_url"])
-    site = replace(site, health=watched.facts)
+    examined = site.checks
+    site = replace(
+        site,
+        health=watched.facts,
+        checks=lambda paid: [*examined(paid), *watched.checks],
+    )
     # Behind a public address the one shared token is everybody's, and everybody is no admin.
     embedded = settings["host"] in LOOPBACK and not settings["public_url"]
     local = (READER.id,) if embedded else ()
     access = Access((*settings["admins"], *simulated, *local), guests=settings["guests"])
     turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1, settings["lines"]))
-    return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
+    reached = replace(ports, site=site)
+    return App(reached, site.channels, access, time.monotonic, watched, turns)
 
 
 def known_people(settings: Settings) -> Known:

@@ -34,12 +34,19 @@ from bot.costs.tally import as_of
 from bot.errors import Standby, TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted
 from bot.model.window import WEEK, Window, age_text, duration_text
-from bot.ports import Clock, Listener
+from bot.ports import REPORTS, Clock, Listener
 from bot.ports.work import LANE, Lane, leading
 from bot.settings.settings import Settings
 from bot.watch.health import Background, Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
-from bot.wiring.build import Database, LanedExecutor, Shown, running_bot, source_name
+from bot.wiring.build import (
+    Database,
+    LanedExecutor,
+    Shown,
+    StoreShards,
+    running_bot,
+    source_name,
+)
 from bot.wiring.environment import SCRATCH, STATE, settings_of, wall_clock
 from bot.wiring.kept import AtMostEvery
 from bot.wiring.logs import audit_to, start_log
@@ -61,6 +68,8 @@ SHORTEST_LEASE_S = 3.0
 """Of a recording that is played so fast that a lease of several ticks would hold it up."""
 PROGRESS_S = 5.0
 """How often the log says how far work is that nobody sees."""
+_SHARD_PAUSE_S, _LEAST_PAUSE_S = 0.5, 0.02
+"""How often shares and reports are looked for: at least so, and at most in a fast recording."""
 FIRST_LOOK = "the first look at the fleet"
 """What a process that serves awaits before it is ready, beside its chats."""
 watch_log = logging.getLogger("trnbot.play")
@@ -136,12 +145,16 @@ class WatchServer(ABC):
     app: App
     """The bot that ticks; it is built by the clock of this server, and named before the start."""
 
+    shards: StoreShards | None = None
+    """By which several processes share the watch out; None where the one that leads does it all."""
+
     def __init__(self, store: Leading, lease_s: float = LEASE_S) -> None:
         self._store, self._lease_s = store, lease_s
         self._reported = Reported()
         self._epoch = 0
         self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._shard: asyncio.Task[None] | None = None
         self._timer: Timer | ReplayTimer | None = None
 
     def routes(self) -> Sequence[Any]:
@@ -151,12 +164,14 @@ class WatchServer(ABC):
     async def start(self) -> None:
         """Begin in the background, so that the console answers meanwhile."""
         self._task = asyncio.create_task(self._run(), name="watch")
+        if self.shards:
+            self._shard = asyncio.create_task(self._take_part(self.shards), name="shard")
 
     async def stop(self) -> None:
         """Let the messages under way be finished, and give the lead to who waits for it."""
         self.app.leave()
-        if self._task:
-            self._task.cancel()
+        for task in filter(None, (self._task, self._shard)):
+            task.cancel()
         if self._timer:
             await self._timer.stop()
         await self.app.settle()
@@ -198,6 +213,20 @@ class WatchServer(ABC):
             if self._timer:
                 await self._timer.stop()
             self._timer = None
+
+    async def _take_part(self, shards: StoreShards) -> None:
+        """Report on this process's share of each tick to whoever leads, until it does itself."""
+        LANE.set(Lane.WATCH)
+        answered, failures = "", Reported()
+        while True:
+            await asyncio.sleep(shards.pause_s)
+            try:
+                if due := await asyncio.to_thread(shards.due, answered):
+                    await self.app.report(*due)
+                    answered = due[0].number
+                    failures.passed()
+            except Exception as error:  # noqa: BLE001,RUF100 - the lead says who did not report
+                failures.failed(error)
 
     @abstractmethod
     async def _watch(self, since: datetime | None) -> None:
@@ -460,6 +489,10 @@ async def _serve_until_signal(
             "Another trnbot watches with this database; "
             "stop it, or set TRNBOT_DATABASE_URL to another one."
         )
+    shards = None
+    if settings["shards"]:
+        pause_s = min(_SHARD_PAUSE_S, max(_LEAST_PAUSE_S, tempo.interval_s / 10))
+        shards = StoreShards(store, max(2 * lease_s, tempo.interval_s), pause_s)
     documents = await asyncio.to_thread(sealed_documents, settings, store)
     opened = OpenedSource(settings.source, settings)
     port = Port(settings["host"], settings["port"], settings["web.proxies"])
@@ -474,8 +507,8 @@ async def _serve_until_signal(
     else:
         play = LiveServer(settings["interval"], wall_clock, store, again, lease_s)
     shown = Shown(play.clock, tempo.speed if extent else 0, story)
-    bot = running_bot(settings, Database(store, documents), opened, shown)
-    play.app = bot.app
+    bot = running_bot(settings, Database(store, documents, shards), opened, shown)
+    play.app, play.shards = bot.app, shards
 
     def ready(address: str) -> None:
         print(f"trnbot is at {address}", flush=True)
@@ -566,7 +599,7 @@ def retention_of(settings: Settings, store: Prunes) -> Retention:
 
     It keeps events for a day, messages for the retention.
     """
-    repeats = ("slack.seen", "slack.oauth", "slack.presses", "teams.seen")
+    repeats = ("slack.seen", "slack.oauth", "slack.presses", "teams.seen", REPORTS.collection)
     messages = ("slack-pictures", "teams.messages")
     tables = {name: settings[f"keep.{name}"] for name in ("alerts", "silences", "attempts")}
     lengths = {name: length for name, length in tables.items() if length}

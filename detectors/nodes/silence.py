@@ -33,7 +33,7 @@ def find_silent(view: View) -> RuleMatch:
     if not reported.all():
         # Whether the others reported within the last day, sampled.
         others = np.flatnonzero(~reported)
-        day = view.whole.values[others, -view.whole.steps(24 * LOOKBACK) :: 3]
+        day = view.whole.last(24 * LOOKBACK).values[others, ::3]
         reported[others] = (~np.isnan(day)).any(axis=(1, 2))
     speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
     peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0

@@ -16,6 +16,7 @@ from bot.model.price import CallUse, SelfCost
 from bot.model.request import Request
 from bot.model.window import duration_text
 from bot.ports import Ports
+from bot.watch.health import by_process
 
 _LATE = 2
 """Intervals without a tick from which the watch is late."""
@@ -54,8 +55,9 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
             f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value),
         )
         for name, value in watched.facts.items()
-        if value not in (None, "", (), [])
+        if value not in (None, "", (), []) and name != "clusters"
     ]
+    facts += by_process(watched.facts.get("clusters", ())).items()
 
     title, stopped = "Status of the watch", False
     calls: Sequence[Block] = (quiet("No AWS account is being read, so no calls are made."),)
