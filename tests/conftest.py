@@ -4,6 +4,7 @@ import csv
 import gc
 import itertools
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -18,6 +19,10 @@ SAMPLES = Path(__file__).with_name("samples.csv")
 # A tenth of the processor's time went into looking for cycles among what stays: modules, cases,
 # parsed files. Young objects are looked at more rarely, and what was collected is not looked at.
 gc.set_threshold(100_000, 20, 100)
+
+# Spark's client takes a process without a main file, as a worker of pytest-xdist is, for a doctest,
+# and ends it; it leaves an interactive one alone.
+vars(sys).setdefault("ps1", "")
 
 
 def pytest_collection_finish():

@@ -30,8 +30,6 @@ from tests.builders import ports_over
 
 pytest.importorskip("pysail", reason="the package pysail, a Spark Connect server, is not installed")
 pytest.importorskip("pyspark", reason="the package pyspark-client is not installed")
-# The client takes a main module without a file, as a worker of pytest-xdist has it, for a doctest.
-vars(sys.modules["__main__"]).setdefault("__file__", __file__)
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOVEMBER = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
