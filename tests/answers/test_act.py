@@ -494,3 +494,32 @@ async def test_a_tick_reads_the_actions_that_are_open_and_no_other() -> None:
 def test_the_provider_notes_who_pressed(pressed: tuple[str, ...], session: str) -> None:
     named = replace(begun(pressed=pressed), id="x1234abcd").session
     assert (named, len(named) <= 64) == (session, True)
+
+
+class Regrouped(Tagged):
+    """Read a source whose idle nodes are a group that is to have one node, each with a tag more."""
+
+    def read(self, *when: Any) -> Any:
+        reading = self.source.read(*when)
+        nodes = dict(reading.inventory.instances)
+        for name, node in nodes.items():
+            if node.labels.cluster == "lab":
+                nodes[name] = replace(node, node_group="lab-nodes", tags={**node.tags, **self.tag})
+        eks = tuple(
+            replace(x, node_groups=tuple(replace(group, desired=1) for group in x.node_groups))
+            for x in reading.inventory.eks
+        )
+        return replace(reading, inventory=replace(reading.inventory, instances=nodes, eks=eks))
+
+
+async def test_a_group_is_not_made_smaller_than_what_runs_where_a_node_of_it_is_spared(
+    watched: OpenedSource,
+) -> None:
+    """Auto Scaling has not ended the others yet, and would choose among them."""
+    bot, _ = await bot_at(watched, IDLE_AT, Provider())
+    source = bot.ports.world.source
+    bot.ports = with_parts(bot.ports, source=Regrouped(source))
+    line = "act scale lab/lab-nodes nodes=1"
+    assert "4 nodes of lab/lab-nodes may work" in refused(await ask(bot, line, at=IDLE_AT))
+    bot.ports = with_parts(bot.ports, source=Regrouped(source, keep="yes"))
+    assert "has the tag keep" in refused(await ask(bot, line, at=IDLE_AT))
