@@ -198,7 +198,7 @@ REMEMBERED = 20
 
 def by_process(clusters: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return in words, by process, the clusters that `Health.clusters` says it looks at."""
-    named = by_key(
+    listed = by_key(
         (
             x["process"],
             f"{x['cluster']} ({x['known']}, {counted(x['nodes'], 'node')},"
@@ -206,7 +206,7 @@ def by_process(clusters: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         )
         for x in clusters
     )
-    return {process: ", ".join(words) for process, words in sorted(named.items())}
+    return {process: ", ".join(words) for process, words in sorted(listed.items())}
 
 
 @dataclass

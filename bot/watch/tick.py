@@ -276,7 +276,7 @@ def given_out(
 def joined(
     reading: Reading, shares: Shares, reports: Sequence[Report]
 ) -> tuple[Reading, Detection, Coverage, tuple[str, ...]]:
-    """Return what all processes found, as if one had looked, and the clusters that nobody saw.
+    """Join the findings of all processes, as if one had looked, and name the clusters nobody saw.
 
     Of these nobody knows whether they are well, nor whether what was wrong with them is over.
     """
@@ -289,8 +289,8 @@ def joined(
         for cluster, process in sorted(absent.items())
     ]
     # A process that has no nodes to look at knows nothing, and that well.
-    held = set(shares.holders.values())
-    coverages = [x.coverage for x in reports if x.process in held or x.coverage.because]
+    holders = set(shares.holders.values())
+    coverages = [x.coverage for x in reports if x.process in holders or x.coverage.because]
     coverages += [Coverage(Known.UNKNOWN, gap.sentence) for gap in gaps]
     detections = [report.detection for report in reports]
 
@@ -344,7 +344,7 @@ class Watch:
     def _shared(
         self, shards: Shards, reading: Reading, state: State, policy: Policy
     ) -> tuple[Reading, Detection, Coverage]:
-        """Give the clusters out, look at those of this process, and join what all have found.
+        """Give the clusters out, look at those of this process, and join the findings of all.
 
         Where a process dies meanwhile they are given out anew, and looked at for the same tick.
         """
@@ -378,7 +378,7 @@ class Watch:
         REPORTS.put(self._ports.stores.documents, process, report)
         self._ports.world.drill(shares.drill, shares.at)
 
-    def _taken(self, shares: Shares, process: str) -> Part:
+    def _share(self, shares: Shares, process: str) -> Part:
         """Return the part of this process, the one before where that has not changed."""
         self.shares, part = shares, Part.given(shares, process)
         before = self._part
@@ -391,12 +391,12 @@ class Watch:
         self, shares: Shares, process: str, reading: Reading, state: State, policy: Policy
     ) -> Report:
         """Return the findings in the clusters of one process."""
-        taken = self._taken(shares, process)
-        part = taken.of(reading)
+        share = self._share(shares, process)
+        part = share.of(reading)
         detection = self._ports.world.detect(part, policy, state.alerts)
-        anomalies = [x for x in detection.anomalies if taken.watches(home(x))]
-        named = [x for alert in state.alerts if alert.firing for x in alert.anomaly.things]
-        states = {x: detection.states[x] for x in named if x in detection.states}
+        anomalies = [x for x in detection.anomalies if share.watches(home(x))]
+        things = [x for alert in state.alerts if alert.firing for x in alert.anomaly.things]
+        states = {x: detection.states[x] for x in things if x in detection.states}
         return Report(
             shares.number,
             process,
