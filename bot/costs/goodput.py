@@ -84,10 +84,16 @@ class GoodputRow:
 
     @property
     def goodput(self) -> float | None:
-        """Return the productive share of what was seen, None where nothing was."""
-        return (
-            float(self.of(GoodputClass.PRODUCTIVE) / self.seen_usd) if self.seen_usd > 0 else None
+        """Return the productive share of what was seen, None where no node was.
+
+        A commitment that nobody used is known by the bill alone, and says nothing of nodes.
+        """
+        unseen, unused = (
+            self.of(x) for x in (GoodputClass.NOT_SEEN, GoodputClass.COMMITTED_UNUSED)
         )
+        if self.seen_usd <= (unused if unseen > 0 else 0):
+            return None
+        return float(self.of(GoodputClass.PRODUCTIVE) / self.seen_usd)
 
     @property
     def most_lost(self) -> tuple[str, Decimal | None]:

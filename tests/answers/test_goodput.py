@@ -190,3 +190,9 @@ async def test_metrics_say_the_goodput_of_seven_days_as_the_line_does(bot: App) 
     assert written
     for name, amount in written.items():
         assert Decimal(amount) == classes[name]
+
+
+def test_a_commitment_that_nobody_used_says_nothing_of_nodes_that_no_metric_covers() -> None:
+    unused = {GoodputClass.COMMITTED_UNUSED: Decimal(8)}
+    assert GoodputRow({}, unused | {GoodputClass.NOT_SEEN: Decimal(200)}).goodput is None
+    assert GoodputRow({}, unused).goodput == 0
