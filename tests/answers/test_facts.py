@@ -14,6 +14,7 @@ import pytest
 from bot.cards.card import Tone
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
+from bot.model.price import Basis
 from tests.answers.advice_world import (
     ACCOUNT,
     CHIPS,
@@ -87,15 +88,24 @@ def test_no_case_of_trn1_and_no_hypothetical_stands_for_p5_to_trn2() -> None:
     )
 
 
-def test_a_digest_suggests_the_moves_that_migrate_praises_and_no_others() -> None:
-    praised, alone = World(GPUS, quotes=(OFFERED,)), World(CHIPS, quotes=())
-    assert ask(praised, "migrate gpus").tone is Tone.GOOD
-    digest = ask(praised, "digest")
+def test_a_digest_suggests_the_moves_that_the_account_itself_measured_and_paid_for() -> None:
+    """What `migrate` praises by others' word alone is an answer, and is not volunteered."""
+    hours = [
+        quote(kind, usd, "us-east-2", basis=Basis.BILLED)
+        for kind, usd in (("p5.48xlarge", "55.04"), ("trn2.48xlarge", "40.00"))
+    ]
+    frontier = ("frontier", "trn2.48xlarge", "us-east-2", 4, 0.9, 400.0)
+    runs = (("on-gpus", "gpus", 40e6, 70e9), ("on-frontier", "frontier", 70e6, 70e9))
+    digest = ask(World(GPUS, frontier, quotes=hours, runs=runs), "digest")
     (move,) = digest.data["suggested"]
     assert (move["kind"], move["subject"]) == ("another type", "gpus")
     assert 0 < move["low_usd"] <= move["usd_per_month"] <= move["high_usd"]
     assert "Move gpus to trn2.48xlarge: costs less" in words(digest)
+
+    praised, alone = World(GPUS, quotes=(OFFERED,)), World(CHIPS, quotes=())
+    assert ask(praised, "migrate gpus").tone is Tone.GOOD
     assert ask(alone, "migrate llama").tone is not Tone.GOOD
+    assert ask(praised, "digest").data["suggested"] == []
     assert ask(alone, "digest").data["suggested"] == []
 
 
