@@ -1,5 +1,6 @@
 """Roll the export up in Athena: the same numbers as from the export itself, month by month, priced by what is scanned."""
 
+import errno
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -109,6 +110,49 @@ def test_a_copy_of_before_hours_were_kept_is_made_anew(world, desk, tmp_path):
     world.now += timedelta(hours=7)
     desk.copy.keep_fresh()
     assert world.standin.called["athena:StartQueryExecution"] - queries == 3
+
+
+def test_a_copy_of_which_nothing_is_known_is_due_and_gives_no_hours(world, tmp_path):
+    """The process ended between a copy and what is noted of it, or noted nothing else yet."""
+    desk = Desk(world, tmp_path / "athena", hourly_rows=500_000)
+    desk.copy.keep_fresh()
+    assert not desk.copy.has_days()
+    (noted,) = (tmp_path / "athena" / "billing").glob("*11.asked")
+    noted.unlink()
+    assert desk.copy.has_days()
+    with pytest.raises(WrongInput, match="by day"):
+        desk.bill.tally(NOVEMBER, ("hour",))
+    world.standin.costs.failing = "no slot"
+    desk.copy.keep_fresh()
+    assert "Until then the bill of 2026-11-20 12:00 UTC counts." in desk.copy.problems()[0]
+    world.standin.costs.failing = ""
+    world.now += timedelta(hours=1)
+    desk.copy.keep_fresh()
+    assert not desk.copy.has_days()
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_of_a_copy(world, desk, tmp_path):
+    before = desk.bill.tally(NOVEMBER, ("service",))
+
+    class Full:
+        """Fills the disk."""
+
+        table, ending = desk.copy.engine.table, desk.copy.engine.ending
+        columns = desk.copy.engine.columns
+
+        def write(self, query, path):
+            path.write_text("half")
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    desk.copy.engine = Full()
+    world.now += timedelta(hours=7)
+    desk.copy.keep_fresh()
+    assert desk.copy.problems() == (
+        "The rollup of bills.cur was not written (No space left on device); it is tried again later."
+        " Until then the bill of 2026-11-20 12:00 UTC counts.",
+    )
+    assert not list((tmp_path / "athena" / "billing").glob(".*.part"))
+    assert desk.bill.tally(NOVEMBER, ("service",)).rows == before.rows
 
 
 def test_hours_are_refused_by_a_sentence(copied):

@@ -5,9 +5,14 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from adapters.aws.api.operations import Place
 from adapters.aws.api.promql import PrometheusServer
 from adapters.aws.config import ReadingConfig
+from adapters.aws.live.promql import fetch
 from adapters.aws.live.record import record
+from adapters.aws.live.requests import MetricRequest, SeriesBook
+from adapters.aws.metrics.points import MetricSeries
+from adapters.aws.metrics.promql import NAMESPACE, SampleCounts
 from adapters.aws.recording.recording import open_recording
 from bot.model.frame import MetricsSurface
 from tests.aws_live.cloudwatch import Stored
@@ -184,6 +189,34 @@ def test_samples_are_counted_and_priced_as_the_server_counts_them(world):
     assert use.units == pytest.approx(looked_at, rel=0.1)
     assert use.usd == use.units * use.price_usd
     assert live.calls.meter.bill().usd >= use.usd > 0
+
+
+def test_recording_rules_that_came_after_a_count_are_priced():
+    place, record = Place("us-west-2"), "trnbot:neuroncore_utilization_ratio"
+    managed = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-1"
+
+    class Recorded:
+        """Answers with a minute of a node that rules tell of."""
+
+        server, charged = PrometheusServer(managed), 0
+
+        def call(self, place, service, operation, *, query, start, **_):
+            node = {"metric": {"instance_id": "i-1"}, "values": [[start, "0.5"]]}
+            return {"data": {"result": [node] if "trnbot:" in query else []}}
+
+        def charge(self, service, operation, samples):
+            self.charged += samples
+
+    book, calls = SeriesBook(), Recorded()
+    pairs = (("ClusterName", "c"), ("InstanceId", "i-1"), ("NodeName", "n"))
+    names, metric = tuple(name for name, _ in pairs), "neuroncore_utilization_ratio"
+    series = MetricSeries(NAMESPACE, metric, names, pairs, place.region, "")
+    (number,) = book.enter([series], 0)
+    book.samples[place] = SampleCounts({}, 60.0, 1)
+    book.recorded[place] = {f"{record}:avg": 1.0, f"{record}:max": 1.0}
+    (values,) = fetch(calls, book, MetricRequest(place, 0, 60, (number,), 60, (("Sum",),)))
+    assert values.times.tolist() == [0]
+    assert calls.charged == 2
 
 
 def test_a_server_of_ones_own_costs_nothing(world):

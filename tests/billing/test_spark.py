@@ -291,6 +291,16 @@ def test_a_wrong_address_is_named(tmp_path):
         rollup.bill.tally(NOVEMBER, ())
 
 
+@pytest.mark.parametrize("ending", [":99999/;token=dapi-1", ":1/;session_id=x;token=dapi-1"])
+def test_an_address_that_the_client_does_not_take_is_named_and_never_shown(tmp_path, ending):
+    rollup = Rollup("127.0.0.1:1", "bills.cur", tmp_path)
+    rollup.engine.address = lambda: f"sc://127.0.0.1{ending}"
+    rollup.copy.keep_fresh()
+    (problem,) = rollup.copy.problems()
+    assert "an address that its client does not take; mend TRNBOT_SPARK" in problem
+    assert "dapi" not in problem
+
+
 @pytest.mark.parametrize("table", ["main.bills.cur", "/nowhere/at/all"])
 def test_a_table_that_is_not_there_is_named(server, tmp_path, table):
     rollup = Rollup(server.place, table, tmp_path)

@@ -50,7 +50,7 @@ def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
     """Return a maker of columns, of which those of more bytes lie in a nameless file of the folder.
 
     They are mapped: the system lets go of the days that nobody asks for. Where there is no folder,
-    or no place on its disk, all are in memory.
+    or no place can be reserved on its disk, all are in memory.
     """
 
     def room(shape: tuple[int, int, int]) -> Cube:
@@ -63,7 +63,7 @@ def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
                 # Reserved now: a disk that is full later would end the process.
                 os.posix_fallocate(file.fileno(), 0, size)
                 mapped = mmap.mmap(file.fileno(), size)
-        except OSError:
+        except (OSError, AttributeError):  # macOS reserves none
             return np.full(shape, np.nan, dtype=np.float32)
         columns = np.frombuffer(mapped, dtype=np.float32).reshape(shape)
         columns.fill(np.nan)
@@ -121,8 +121,10 @@ class GridRing:
             self._values = self._room((len(newest.metrics), n_bins, n_things + spare))
             self.write(before, self.base, fill=False)
 
-        self._values[:, max(0, horizon - self.base) : max(0, self._written - self.base)] = np.nan
+        # Who reads a view now meets the values of before or after, and none that is blank between.
         self.write(newest, horizon, fill=False)
+        last = newest.base + newest.values.shape[1]
+        self._values[:, max(0, last - self.base) : max(0, self._written - self.base)] = np.nan
 
     def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
         """Return the bins from `since` on as a grid with the axes of the newest one."""
@@ -304,7 +306,7 @@ class FrameBuffer:
 
         # Note when each node last reported.
         nodes = self.grids.get("node")
-        if nodes is None:
+        if nodes is None or nodes.base > end:
             return
         rows = np.asarray(
             np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_

@@ -189,7 +189,6 @@ class PromqlLister:
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
         selectors = sorted({x for expression in expressions for x in expression.selectors()})
         series = {x: _number(self.calls, place, f"count({x})") for x in selectors}
-        series |= self.book.recorded.get(place, {})
         return SampleCounts(series, 300 / often if often else 60.0, nodes)
 
 
@@ -319,7 +318,8 @@ def _results(
             things = len(request.numbers)
             filled = min(1.0, sum(len(x["values"]) for x in results) / (things * steps))
             share = filled * min(1.0, things / counted.nodes)
-            samples = round(query.samples(counted.series, counted.spacing) * steps * share)
+            series = {**counted.series, **book.recorded.get(place, {})}
+            samples = round(query.samples(series, counted.spacing) * steps * share)
             calls.charge(service, "query_range", samples)
 
         yield from results

@@ -66,7 +66,7 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer) -> Points:
         number = gatherer.known.get(key)
         if number is None:
             number = gatherer.number(namespace, metric, dimensions, *where)
-            gatherer.known[tuple(map(intern, key))] = number
+            gatherer.known[tuple(intern(x) if isinstance(x, str) else x for x in key)] = number
         if number == IGNORED:
             ignored[namespace, metric] += 1
         numbers[i] = number

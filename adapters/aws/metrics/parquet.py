@@ -326,10 +326,11 @@ class _ParquetReader:
         known, key = self.gatherer.known, (*names, hashed)
         if key not in known:
             namespace, metric, region, account = names
-            pairs, known[key] = self.gatherer.sets[hashed], IGNORED
+            pairs, number = self.gatherer.sets[hashed], IGNORED
             if pairs is not None:
                 with suppress(TypeError):
-                    known[key] = self.gatherer.number(
+                    number = self.gatherer.number(
                         str(namespace), str(metric), pairs, region or "", account or ""
                     )
+            known[key] = number  # only now: another thread takes it as it is
         return known[key]
