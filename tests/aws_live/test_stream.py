@@ -246,8 +246,8 @@ def test_threads_that_meet_a_series_at_once_both_number_it(tmp_path):
                 read_parquet([(path, path.name)], second, Problems())
             return super().number(*names)
 
-    path, known, sets = tmp_path / "x.parquet", {}, {}
-    second, first = (kind(known=known, sets=sets) for kind in (Gatherer, Shared))
+    path, number_of, sets = tmp_path / "x.parquet", {}, {}
+    second, first = (kind(number_of=number_of, sets=sets) for kind in (Gatherer, Shared))
     value = {"max": 1.0, "min": 1.0, "sum": 1.0, "count": 1.0}
     names = {"ClusterName": "c", "InstanceId": "i-1", "NodeName": "n"}
     columns = {

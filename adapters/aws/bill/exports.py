@@ -242,8 +242,8 @@ class RollupCopy:
         """Return why the copy is not fresh, where it is not, and how old it is."""
         if not self._problem:
             return ()
-        asked = max((self._asked(path)[0] for path in self._copies()), default=None)
-        until = f" Until then the bill of {asked:%Y-%m-%d %H:%M} UTC counts." if asked else ""
+        newest = max((self._asked(path)[0] for path in self._copies()), default=None)
+        until = f" Until then the bill of {newest:%Y-%m-%d %H:%M} UTC counts." if newest else ""
         return (self._problem + until,)
 
     def has_days(self) -> bool:
@@ -263,19 +263,19 @@ class RollupCopy:
             # A whole month takes the place of the one before; without a row it stays empty but
             # known.
             path, table = self._path(month), self.engine.table
-            asked = path.with_suffix(".asked")
+            note = path.with_suffix(".asked")
             with replacing(path) as part:
                 grain = self.engine.write(self.query(table, columns, partitions, month), part)
                 # Without it a copy is due, and gives no hours: whoever reads now, or ends here.
-                asked.unlink(missing_ok=True)
-            write_whole(asked, f"{self.clock().timestamp()} {grain}".encode())
+                note.unlink(missing_ok=True)
+            write_whole(note, f"{self.clock().timestamp()} {grain}".encode())
 
     def _due(self, month: date, now: datetime) -> bool:
         path = self._path(month)
         if not path.is_file():
             return True
-        asked, grain = self._asked(path)
-        age = now - asked
+        made_at, grain = self._asked(path)
+        age = now - made_at
         running, last, *_ = _months(now)
         if month == running or not grain:
             return age >= _NEWEST
@@ -296,8 +296,8 @@ class RollupCopy:
         return (self.folder / "billing").glob(f"*{self.engine.ending}")
 
     def _path(self, month: date) -> Path:
-        named = quote(self.engine.table, safe="")[-_NAME_CHARS:]
-        return self.folder / "billing" / f"{named}-{month:%Y-%m}{self.engine.ending}"
+        stem = quote(self.engine.table, safe="")[-_NAME_CHARS:]
+        return self.folder / "billing" / f"{stem}-{month:%Y-%m}{self.engine.ending}"
 
 
 _WAITS = (0.3, 0.5, 1.0, 2.0, *(3.0,) * 60)
@@ -494,7 +494,7 @@ class SparkTable:
                 session.stop()
 
     def _sentence(self, error: Exception, *, answered: bool) -> str:
-        """Return what went wrong and the nearest right thing."""
+        """Return a failure's cause and the nearest right thing."""
         code: Any = getattr(error, "getGrpcStatusCode", lambda: None)()
         status = str(code.name) if code else ""
         if status == "UNAVAILABLE" and answered:
@@ -507,12 +507,12 @@ class SparkTable:
         return self._said("failed over {table} ({because})", details[1] if details else why(error))
 
     def _said(self, cause: str, because: str = "") -> str:
-        said = cause.format(table=self.table, because=because.rstrip("."))
-        return f"Spark at {self.place} {said}; it is tried again later."
+        sentence = cause.format(table=self.table, because=because.rstrip("."))
+        return f"Spark at {self.place} {sentence}; it is tried again later."
 
 
 def _deadline(seconds: float) -> Any:
-    """Return what gives each call to a server its time, as the client sets none."""
+    """Return the interceptor that gives each call its time, as the client sets none."""
     import grpc
 
     class Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]

@@ -112,8 +112,8 @@ class GridRing:
             moved[:, : remaining.shape[1]] = remaining
             self._values, self.base = moved, base
         grown = newest.things[: len(self.things)] == self.things and len(newest.things) <= room
-        known = self._values[:, : max(0, self._written - self.base)]
-        before = GridPart(self.base, self.things, self.metrics, known)
+        written = self._values[:, : max(0, self._written - self.base)]
+        before = GridPart(self.base, self.things, self.metrics, written)
         self.things, self.metrics = newest.things, newest.metrics
         if not grown or newest.metrics != before.metrics:
             n_things = len(newest.things)
