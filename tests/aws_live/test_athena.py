@@ -178,6 +178,14 @@ def test_a_month_is_asked_again_when_it_may_have_changed(world, desk):
     assert queries() == 6
 
 
+def test_the_month_before_is_asked_daily_until_the_twelfth(world, desk):
+    for day, asked in ((11, 2), (12, 2), (13, 1)):
+        before = world.standin.called["athena:StartQueryExecution"]
+        world.now = datetime(2026, 12, day, 18, tzinfo=UTC)
+        desk.copy.keep_fresh()
+        assert world.standin.called["athena:StartQueryExecution"] - before == asked, day
+
+
 def test_what_is_scanned_is_priced(world, desk):
     assert desk.calls.meter.today().units["athena:GetQueryExecution"] == 75
     assert desk.calls.meter.today().usd == Decimal("0.000375")

@@ -191,32 +191,64 @@ def test_samples_are_counted_and_priced_as_the_server_counts_them(world):
     assert live.calls.meter.bill().usd >= use.usd > 0
 
 
+class RuledServer:
+    """Answers queries about nodes: `values` of an instance by a text in the query and the begin of a minute."""
+
+    server = PrometheusServer("https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-1")
+
+    def __init__(self, values):
+        self.values, self.charged = values, 0
+
+    def call(self, place, service, operation, *, query, start, end, **_):
+        source = next(x for x in self.values if x in query)
+        return {"data": {"result": list(self.results(source, query, start, end))}}
+
+    def results(self, source, query, start, end):
+        for instance, value_of in self.values[source].items():
+            late = 59.999 if source == "trnbot:" else 0
+            times = {begin + 60 + late: value for begin, value in value_of.items()}
+            values = [[time, value] for time, value in times.items() if start <= time <= end]
+            if instance in query and values:
+                yield {"metric": {"instance_id": instance}, "values": values}
+
+    def charge(self, service, operation, samples):
+        self.charged += samples
+
+
+def read_by_rules(server, minutes, instances):
+    """Read utilization of instances that recording rules tell of: by instance the values by minute."""
+    place, metric, book = Place("us-west-2"), "neuroncore_utilization_ratio", SeriesBook()
+    for instance in instances:
+        pairs = (("ClusterName", "c"), ("InstanceId", instance), ("NodeName", "n"))
+        names = tuple(name for name, _ in pairs)
+        book.enter([MetricSeries(NAMESPACE, metric, names, pairs, place.region, "")], 0)
+    numbers = tuple(range(len(instances)))
+    # They were installed after the samples had been counted.
+    book.samples[place] = SampleCounts({}, 60.0, len(instances))
+    of_nodes = float(len(instances))
+    book.recorded[place] = {f"trnbot:{metric}:{x}": of_nodes for x in ("avg", "max")}
+    statistics = (("Sum", "Maximum"),) * len(instances)
+    request = MetricRequest(place, 0, 60 * minutes, numbers, 60, statistics)
+    return {
+        instances[x.number]: dict(zip(x.times.tolist(), x.sets["Sum"].tolist(), strict=True))
+        for x in fetch(server, book, request)
+    }
+
+
 def test_recording_rules_that_came_after_a_count_are_priced():
-    place, record = Place("us-west-2"), "trnbot:neuroncore_utilization_ratio"
-    managed = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-1"
+    server = RuledServer({"trnbot:": {"i-1": {0: "0.5"}}})
+    assert read_by_rules(server, 1, ["i-1"]) == {"i-1": {0: 0.5}}
+    assert server.charged == 2
 
-    class Recorded:
-        """Answers with a minute of a node that rules tell of."""
 
-        server, charged = PrometheusServer(managed), 0
-
-        def call(self, place, service, operation, *, query, start, **_):
-            node = {"metric": {"instance_id": "i-1"}, "values": [[start, "0.5"]]}
-            return {"data": {"result": [node] if "trnbot:" in query else []}}
-
-        def charge(self, service, operation, samples):
-            self.charged += samples
-
-    book, calls = SeriesBook(), Recorded()
-    pairs = (("ClusterName", "c"), ("InstanceId", "i-1"), ("NodeName", "n"))
-    names, metric = tuple(name for name, _ in pairs), "neuroncore_utilization_ratio"
-    series = MetricSeries(NAMESPACE, metric, names, pairs, place.region, "")
-    (number,) = book.enter([series], 0)
-    book.samples[place] = SampleCounts({}, 60.0, 1)
-    book.recorded[place] = {f"{record}:avg": 1.0, f"{record}:max": 1.0}
-    (values,) = fetch(calls, book, MetricRequest(place, 0, 60, (number,), 60, (("Sum",),)))
-    assert values.times.tolist() == [0]
-    assert calls.charged == 2
+def test_each_minute_that_no_rule_tells_of_comes_by_the_series():
+    recorded = {"i-1": {60: "0.1", 120: "0.1"}, "i-2": {0: "0.2", 60: "0.2"}}
+    by_series = {x: dict.fromkeys((0, 60, 120), "0.9") for x in recorded}
+    server = RuledServer({"trnbot:": recorded, "neuroncore": by_series})
+    assert read_by_rules(server, 3, ["i-1", "i-2"]) == {
+        "i-1": {0: 0.9, 60: 0.1, 120: 0.1},
+        "i-2": {0: 0.2, 60: 0.2, 120: 0.9},
+    }
 
 
 def test_a_server_of_ones_own_costs_nothing(world):
