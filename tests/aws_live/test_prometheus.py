@@ -307,6 +307,13 @@ def looked_up(address, query, at):
     return values, data["stats"]["samples"]["totalQueryableSamples"]
 
 
+def test_a_rule_that_runs_at_the_whole_minute_tells_of_that_minute_alone():
+    """Its next value stands a minute later, which is no longer looked at."""
+    for name, query in node_queries().items():
+        assert 59 < replace(query, record=name).delay < 60
+        assert query.delay == 0
+
+
 def test_promtool_takes_the_rules_and_their_values(tmp_path):
     shutil.copy(RULES, tmp_path / "rules.yaml")
     promtool("check", "rules", "--lint=all", "--lint-fatal", "rules.yaml", cwd=tmp_path)
