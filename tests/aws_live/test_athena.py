@@ -131,6 +131,28 @@ def test_a_copy_of_which_nothing_is_known_is_due_and_gives_no_hours(world, tmp_p
     assert not desk.copy.has_days()
 
 
+def test_who_asks_amid_a_refresh_waits_only_where_the_copy_is_not_whole(world, tmp_path):
+    waits = []
+
+    class Lock:
+        """Is held by another thread."""
+
+        def acquire(self, *, blocking):
+            waits.append(blocking)
+
+    desk = Desk(world, tmp_path / "athena")
+    desk.copy._lock = Lock()
+    desk.copy.keep_fresh()
+    home = tmp_path / "athena" / "billing"
+    home.mkdir()
+    for month in ("2026-11", "2026-10", "2026-09"):  # in their order
+        (home / f"bills.cur-{month}.csv").touch()
+        desk.copy.keep_fresh()
+    world.now = datetime(2026, 12, 1, tzinfo=UTC)
+    desk.copy.keep_fresh()
+    assert waits == [True, True, True, False, False]
+
+
 def test_a_full_disk_is_told_and_leaves_no_half_of_a_copy(world, desk, tmp_path):
     before = desk.bill.tally(NOVEMBER, ("service",))
 

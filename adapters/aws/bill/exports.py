@@ -177,10 +177,13 @@ The running one, the one before while AWS closes it, any older.
 _CLOSED_BY_DAY = 12
 _AGAIN = timedelta(minutes=30)
 _MONTHS = 3
-_NAME_CHARS = 200
-"""Of a table in the name of a file, which may have 255 in all."""
 _GRAIN = "rolled_by"
 """The column of a rollup that says hour or day, alike in all its rows."""
+
+
+def file_stem(table: str) -> str:
+    """Return a table as a part of a file's name, which may have 255 characters in all."""
+    return quote(table, safe="")[-200:]
 
 
 class RollupEngine(Protocol):
@@ -219,10 +222,10 @@ class RollupCopy:
         """Refresh the months that are due.
 
         A failure leaves the copy as it was and is tried again after half an hour. Who asks while
-        another thread refreshes is answered from the copy of before, where there is one.
+        another thread refreshes is answered from the copy of before, where it is whole.
         """
-        newest = self._path(_months(self.clock())[0])
-        if not self._lock.acquire(blocking=not newest.is_file()):
+        oldest = self._path(_months(self.clock())[-1])  # the last that is written at a start
+        if not self._lock.acquire(blocking=not oldest.is_file()):
             return
         try:
             now = self.clock()
@@ -296,7 +299,7 @@ class RollupCopy:
         return (self.folder / "billing").glob(f"*{self.engine.ending}")
 
     def _path(self, month: date) -> Path:
-        stem = quote(self.engine.table, safe="")[-_NAME_CHARS:]
+        stem = file_stem(self.engine.table)
         return self.folder / "billing" / f"{stem}-{month:%Y-%m}{self.engine.ending}"
 
 

@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -55,17 +56,15 @@ def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
 
     def room(shape: tuple[int, int, int]) -> Cube:
         size = math.prod(shape) * np.dtype(np.float32).itemsize
-        if folder is None or size <= most_in_memory:
-            return np.full(shape, np.nan, dtype=np.float32)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=folder) as file:
-                # Reserved now: a disk that is full later would end the process.
-                os.posix_fallocate(file.fileno(), 0, size)
-                mapped = mmap.mmap(file.fileno(), size)
-        except (OSError, AttributeError):  # macOS reserves none
-            return np.full(shape, np.nan, dtype=np.float32)
-        columns = np.frombuffer(mapped, dtype=np.float32).reshape(shape)
+        buffer: mmap.mmap | None = None
+        if folder is not None and size > most_in_memory:
+            with suppress(OSError, AttributeError):  # macOS has no way to reserve
+                folder.mkdir(parents=True, exist_ok=True)
+                with TemporaryFile(dir=folder) as file:
+                    # Reserved now: a disk that is full later would end the process.
+                    os.posix_fallocate(file.fileno(), 0, size)
+                    buffer = mmap.mmap(file.fileno(), size)
+        columns: Cube = np.ndarray(shape, dtype=np.float32, buffer=buffer)
         columns.fill(np.nan)
         return columns
 
