@@ -210,8 +210,8 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     moved = np.sort(np.where(settled > 0, settled, np.nan), axis=1)
     count, run = (~np.isnan(moved)).sum(axis=1), np.arange(len(moved))
     usual = (moved[run, np.maximum(count - 1, 0) // 2] + moved[run, count // 2]) / 2
-    told = enough & (usual >= RESOLVED)
-    rates[told, 1:] = growth[told] / usual[told, None]
+    resolved = enough & (usual >= RESOLVED)
+    rates[resolved, 1:] = growth[resolved] / usual[resolved, None]
     return rates, tokens
 
 

@@ -82,8 +82,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a path whose file takes the place of another, so that no reader meets half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    yield part
-    part.replace(path)
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)  # on a full disk half a file takes the room of the next
 
 
 def write_whole(path: Path, content: bytes) -> None:

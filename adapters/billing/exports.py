@@ -238,7 +238,7 @@ _TAGS = ("resource_tags", "tags")
 
 @dataclass(frozen=True)
 class Dialect:
-    """State in which words an engine's SQL differs; `{}` stands for what they are said of."""
+    """Hold the words in which an engine's SQL differs; `{}` stands for their subject."""
 
     name: str
     """How the name of a column or a table is written."""
@@ -300,7 +300,7 @@ def rollup_query(
             "it has neither line_item_unblended_cost nor BilledCost."
         )
     kinds = {name.lower(): kind.lower() for name, kind in described}
-    named, text = dialect.name.format, dialect.text.format
+    quoted, text = dialect.name.format, dialect.text.format
     start, end = columns.names["starts"][0], columns.names["ends"][0]
     cost = columns.names["cost" if columns.is_cur else "billed"][0]
     if not {start, end, cost} <= kinds.keys():
@@ -331,7 +331,7 @@ def rollup_query(
     flat = [name for name, alias in alias_of.items() if alias not in _SUMS]
     flat += [name for name in _PRODUCT[:-1] if name in kinds]
     flat += [name for name in kinds if name.startswith("resource_tags_")]
-    keys |= {name: text(named(name)) for name in flat}
+    keys |= {name: text(quoted(name)) for name in flat}
     sums |= {
         name: text(f"sum({_number(dialect, name, kinds)})")
         for name, alias in alias_of.items()
@@ -348,7 +348,7 @@ def rollup_query(
     begun = _moment(dialect, billed, kinds) if billed else f"date_trunc('month', {started})"
     return sql(
         "month",
-        chosen=", ".join(f"{part} AS {named(name)}" for name, part in {**keys, **sums}.items()),
+        chosen=", ".join(f"{part} AS {quoted(name)}" for name, part in {**keys, **sums}.items()),
         table=dialect.source(table),
         hourly_rows=str(dialect.hourly_rows),
         month=_of_month(partitions, month, begun),
@@ -358,15 +358,15 @@ def rollup_query(
 
 def _documents(dialect: Dialect, kinds: Mapping[str, str]) -> dict[str, str]:
     """Return maps and JSON: of a map `product` as flat columns that are not there yet."""
-    named, keys = dialect.name.format, dict[str, str]()
+    quoted, keys = dialect.name.format, dict[str, str]()
     if kinds.get("product", "").startswith("map"):
         inner = [key for key in _INSIDE["product"] if f"product_{key}" not in kinds]
-        keys |= {f"product_{key}": f"element_at({named('product')}, '{key}')" for key in inner}
+        keys |= {f"product_{key}": f"element_at({quoted('product')}, '{key}')" for key in inner}
     for name in ("product", "skupricedetails", *_TAGS):
         if _is_text(kinds.get(name, "")):
-            keys[name] = dialect.text.format(named(name))
+            keys[name] = dialect.text.format(quoted(name))
         elif kinds.get(name, "").startswith("map") and name != "product":
-            keys[name] = dialect.json.format(named(name))
+            keys[name] = dialect.json.format(quoted(name))
     return keys
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from adapters.aws.api.operations import Place, price_of
 from bot.errors import Unavailable
@@ -142,9 +142,11 @@ def spark_table(settings: Settings) -> SparkTable:
 
 def folder_of_copies(settings: Settings, folder: Path) -> Path:
     """Return the folder of an account's copies in which those of its bill lie under `billing`."""
+    from adapters.aws.bill.exports import file_stem
+
     if settings["spark.server"]:
         # Two tables may hold the same months.
-        return folder / "spark" / quote(settings["spark.table"], safe="")[-200:]
+        return folder / "spark" / file_stem(settings["spark.table"])
     return folder / "athena" if settings["aws.athena"] else folder
 
 

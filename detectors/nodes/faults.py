@@ -218,7 +218,7 @@ def find_errors(view: View) -> RuleMatch:
 
 
 def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
-    """Return nodes in a trouble that need not slow them, with what each loses.
+    """Return nodes in a trouble that need not slow them, with the share that each loses.
 
     By the median of an hour: a pause for a checkpoint, whole or in part of a step, is no loss.
     """

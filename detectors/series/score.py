@@ -50,8 +50,8 @@ def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, M
     """Return a score in [0, 1], higher is more worth telling, and whether a row speaks, both (n,).
 
     A row that speaks scores THRESHOLD or more. One that does not is ranked below: what is strange
-    there has been told, or is too little. Values are (n, m). Causal: the first N rows give the same answer alone. nan and infinity are no
-    reading. A time before the one above it is read as that one.
+    there has been told, or is too little. Values are (n, m). Causal: the first N rows give the same
+    answer alone. nan and infinity are no reading. A time before the one above it is read as that one.
     """
     matrix = np.asarray(values, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix

@@ -1,5 +1,6 @@
 """Roll the export up in Athena: the same numbers as from the export itself, month by month, priced by what is scanned."""
 
+import errno
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -111,6 +112,71 @@ def test_a_copy_of_before_hours_were_kept_is_made_anew(world, desk, tmp_path):
     assert world.standin.called["athena:StartQueryExecution"] - queries == 3
 
 
+def test_a_copy_of_which_nothing_is_known_is_due_and_gives_no_hours(world, tmp_path):
+    """The process ended between a copy and what is noted of it, or noted nothing else yet."""
+    desk = Desk(world, tmp_path / "athena", hourly_rows=500_000)
+    desk.copy.keep_fresh()
+    assert not desk.copy.has_days()
+    (noted,) = (tmp_path / "athena" / "billing").glob("*11.asked")
+    noted.unlink()
+    assert desk.copy.has_days()
+    with pytest.raises(WrongInput, match="by day"):
+        desk.bill.tally(NOVEMBER, ("hour",))
+    world.standin.costs.failing = "no slot"
+    desk.copy.keep_fresh()
+    assert "Until then the bill of 2026-11-20 12:00 UTC counts." in desk.copy.problems()[0]
+    world.standin.costs.failing = ""
+    world.now += timedelta(hours=1)
+    desk.copy.keep_fresh()
+    assert not desk.copy.has_days()
+
+
+def test_who_asks_amid_a_refresh_waits_only_where_the_copy_is_not_whole(world, tmp_path):
+    waits = []
+
+    class Lock:
+        """Is held by another thread."""
+
+        def acquire(self, *, blocking):
+            waits.append(blocking)
+
+    desk = Desk(world, tmp_path / "athena")
+    desk.copy._lock = Lock()
+    desk.copy.keep_fresh()
+    home = tmp_path / "athena" / "billing"
+    home.mkdir()
+    for month in ("2026-11", "2026-10", "2026-09"):  # in their order
+        (home / f"bills.cur-{month}.csv").touch()
+        desk.copy.keep_fresh()
+    world.now = datetime(2026, 12, 1, tzinfo=UTC)
+    desk.copy.keep_fresh()
+    assert waits == [True, True, True, False, False]
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_of_a_copy(world, desk, tmp_path):
+    before = desk.bill.tally(NOVEMBER, ("service",))
+
+    class Full:
+        """Fills the disk."""
+
+        table, ending = desk.copy.engine.table, desk.copy.engine.ending
+        columns = desk.copy.engine.columns
+
+        def write(self, query, path):
+            path.write_text("half")
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    desk.copy.engine = Full()
+    world.now += timedelta(hours=7)
+    desk.copy.keep_fresh()
+    assert desk.copy.problems() == (
+        "The rollup of bills.cur was not written (No space left on device); it is tried again later."
+        " Until then the bill of 2026-11-20 12:00 UTC counts.",
+    )
+    assert not list((tmp_path / "athena" / "billing").glob(".*.part"))
+    assert desk.bill.tally(NOVEMBER, ("service",)).rows == before.rows
+
+
 def test_hours_are_refused_by_a_sentence(copied):
     with pytest.raises(
         WrongInput, match="Athena gives a bill of this size by day; set TRNBOT_AWS_BILLING"
@@ -132,6 +198,14 @@ def test_a_month_is_asked_again_when_it_may_have_changed(world, desk):
     world.now = datetime(2026, 12, 2, tzinfo=UTC)
     desk.copy.keep_fresh()
     assert queries() == 6
+
+
+def test_the_month_before_is_asked_daily_until_the_twelfth(world, desk):
+    for day, asked in ((11, 2), (12, 2), (13, 1)):
+        before = world.standin.called["athena:StartQueryExecution"]
+        world.now = datetime(2026, 12, day, 18, tzinfo=UTC)
+        desk.copy.keep_fresh()
+        assert world.standin.called["athena:StartQueryExecution"] - before == asked, day
 
 
 def test_what_is_scanned_is_priced(world, desk):

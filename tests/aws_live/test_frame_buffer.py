@@ -1,9 +1,12 @@
 """Keep days of steps while points arrive: bins move on, things come and go, nothing is lost."""
 
+import os
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints, room_in, spread
+from adapters.aws.live.frame_buffer import FrameBuffer, GridRing, NewPoints, room_in, spread
 from adapters.aws.metrics.batch import TimeGrid
 from adapters.aws.metrics.points import MetricSeries, Points
 
@@ -75,6 +78,51 @@ def test_columns_stay_in_memory_where_no_file_can_be(tmp_path):
     columns = room_in(taken, 0)((1, 2, 3))
     assert columns.shape == (1, 2, 3)
     assert np.isnan(columns).all()
+
+
+def test_columns_stay_in_memory_where_the_system_reserves_no_place(tmp_path, monkeypatch):
+    """As on macOS."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    assert room_in(tmp_path, 0)((1, 2, 3)).shape == (1, 2, 3)
+
+
+def test_who_reads_while_bins_are_renewed_meets_none_that_is_blank():
+    met = []
+
+    class Watched(GridRing):
+        """Looks at its values when a part of them is about to be written."""
+
+        def write(self, grid, edge, *, fill):
+            met.append(np.isfinite(self.cut(grid, grid.base).values[:, :6]).all())
+            super().write(grid, edge, fill=fill)
+
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0")])
+    run(buffer, [0], START, START + 7200, 3600)
+    grid = buffer.grids["node"]
+    ring = Watched(DAY // 300, grid.base, room_in(None))
+    for _ in range(2):
+        ring.renew(grid, grid.base, grid.base)
+    assert met[-1]
+
+
+def test_a_bin_beyond_the_newest_is_blank_again():
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0")])
+    run(buffer, [0], START, START + 7200, 3600)
+    grid = buffer.grids["node"]
+    ring = GridRing(DAY // 300, grid.base, room_in(None))
+    ring.renew(grid, grid.base, grid.base)
+    ring.renew(replace(grid, values=grid.values[:, :6]), grid.base, grid.base)
+    values = ring.cut(grid, grid.base).values
+    assert np.isfinite(values[:, :6]).all()
+    assert np.isnan(values[:, 6:]).all()
+
+
+def test_points_ahead_of_the_clock_wait_for_their_step():
+    buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0")])
+    buffer.absorb(
+        NewPoints([points(0, START, START + 300)], settled=START), START // 300, lambda _: {}
+    )
+    assert buffer.grids["node"].visible(START // 300) == 0
 
 
 def test_a_frame_that_was_handed_out_keeps_its_past():

@@ -23,6 +23,7 @@ from adapters.aws.metrics.points import standard
 from adapters.aws.metrics.promql import (
     KEYS,
     NAMESPACE,
+    Aggregate,
     Query,
     aggregates,
     naming,
@@ -294,6 +295,11 @@ def test_rules_spare_more_than_sixteen_of_seventeen_points(tmp_path):
             assert one == other, name
             assert len(one) == 2, name
             by_series, by_rules = by_series + plain, by_rules + points
+            if query.aggregate is Aggregate.INCREASE:
+                coarse = replace(query, period=300)
+                ruled = replace(coarse, record=name)
+                one, other = (looked_up(recorded, x, begin + 540)[0] for x in (ruled, coarse))
+                assert one == pytest.approx(other), name
     assert by_rules == 2 * len(node_queries())
     assert by_series > 16 * by_rules
 
@@ -305,6 +311,13 @@ def looked_up(address, query, at):
         data = json.load(answer)["data"]
     values = {x["metric"]["instance_id"]: float(x["value"][1]) for x in data["result"]}
     return values, data["stats"]["samples"]["totalQueryableSamples"]
+
+
+def test_a_rule_that_runs_at_the_whole_minute_tells_of_that_minute_alone():
+    """Its next value stands a minute later, which is no longer looked at."""
+    for name, query in node_queries().items():
+        assert 59 < replace(query, record=name).delay < 60
+        assert query.delay == 0
 
 
 def test_promtool_takes_the_rules_and_their_values(tmp_path):

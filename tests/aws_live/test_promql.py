@@ -5,9 +5,14 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from adapters.aws.api.operations import Place
 from adapters.aws.api.promql import PrometheusServer
 from adapters.aws.config import ReadingConfig
+from adapters.aws.live.promql import fetch
 from adapters.aws.live.record import record
+from adapters.aws.live.requests import MetricRequest, SeriesBook
+from adapters.aws.metrics.points import MetricSeries
+from adapters.aws.metrics.promql import NAMESPACE, SampleCounts
 from adapters.aws.recording.recording import open_recording
 from bot.model.frame import MetricsSurface
 from tests.aws_live.cloudwatch import Stored
@@ -184,6 +189,66 @@ def test_samples_are_counted_and_priced_as_the_server_counts_them(world):
     assert use.units == pytest.approx(looked_at, rel=0.1)
     assert use.usd == use.units * use.price_usd
     assert live.calls.meter.bill().usd >= use.usd > 0
+
+
+class RuledServer:
+    """Answers queries about nodes: `values` of an instance by a text in the query and the begin of a minute."""
+
+    server = PrometheusServer("https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-1")
+
+    def __init__(self, values):
+        self.values, self.charged = values, 0
+
+    def call(self, place, service, operation, *, query, start, end, **_):
+        source = next(x for x in self.values if x in query)
+        return {"data": {"result": list(self.results(source, query, start, end))}}
+
+    def results(self, source, query, start, end):
+        for instance, value_of in self.values[source].items():
+            late = 59.999 if source == "trnbot:" else 0
+            times = {begin + 60 + late: value for begin, value in value_of.items()}
+            values = [[time, value] for time, value in times.items() if start <= time <= end]
+            if instance in query and values:
+                yield {"metric": {"instance_id": instance}, "values": values}
+
+    def charge(self, service, operation, samples):
+        self.charged += samples
+
+
+def read_by_rules(server, minutes, instances):
+    """Read utilization of instances that recording rules tell of: by instance the values by minute."""
+    place, metric, book = Place("us-west-2"), "neuroncore_utilization_ratio", SeriesBook()
+    for instance in instances:
+        pairs = (("ClusterName", "c"), ("InstanceId", instance), ("NodeName", "n"))
+        names = tuple(name for name, _ in pairs)
+        book.enter([MetricSeries(NAMESPACE, metric, names, pairs, place.region, "")], 0)
+    numbers = tuple(range(len(instances)))
+    # They were installed after the samples had been counted.
+    book.samples[place] = SampleCounts({}, 60.0, len(instances))
+    of_nodes = float(len(instances))
+    book.recorded[place] = {f"trnbot:{metric}:{x}": of_nodes for x in ("avg", "max")}
+    statistics = (("Sum", "Maximum"),) * len(instances)
+    request = MetricRequest(place, 0, 60 * minutes, numbers, 60, statistics)
+    return {
+        instances[x.number]: dict(zip(x.times.tolist(), x.sets["Sum"].tolist(), strict=True))
+        for x in fetch(server, book, request)
+    }
+
+
+def test_recording_rules_that_came_after_a_count_are_priced():
+    server = RuledServer({"trnbot:": {"i-1": {0: "0.5"}}})
+    assert read_by_rules(server, 1, ["i-1"]) == {"i-1": {0: 0.5}}
+    assert server.charged == 2
+
+
+def test_each_minute_that_no_rule_tells_of_comes_by_the_series():
+    recorded = {"i-1": {60: "0.1", 120: "0.1"}, "i-2": {0: "0.2", 60: "0.2"}}
+    by_series = {x: dict.fromkeys((0, 60, 120), "0.9") for x in recorded}
+    server = RuledServer({"trnbot:": recorded, "neuroncore": by_series})
+    assert read_by_rules(server, 3, ["i-1", "i-2"]) == {
+        "i-1": {0: 0.9, 60: 0.1, 120: 0.1},
+        "i-2": {0: 0.2, 60: 0.2, 120: 0.9},
+    }
 
 
 def test_a_server_of_ones_own_costs_nothing(world):

@@ -5,8 +5,14 @@ import json
 from datetime import timedelta
 
 import duckdb
+import pyarrow
 import pytest
+from pyarrow import parquet
 
+from adapters.aws.files import Problems
+from adapters.aws.metrics.lines import read_jsonl
+from adapters.aws.metrics.parquet import read_parquet
+from adapters.aws.metrics.points import Gatherer
 from tests.aws_live.conftest import open_tiny
 from tests.aws_live.same import differences
 from tests.aws_live.serving import STREAM
@@ -202,6 +208,56 @@ def test_a_series_is_held_against_the_fleet_once_until_that_is_another(world, ho
         new = live.streams.read(now, live.streams.stopwatch() + 60, wanted, scope)
         assert bool(new.points) == (wanted is set)
     assert len(asked) == 2
+
+
+def test_a_host_that_comes_before_its_accelerator_is_read_where_ec2_tells_nothing(world, hose):
+    world.standin.faults.denied = {"ec2:DescribeInstances", "cloudwatch:ListMetrics"}
+    live = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
+    for hours in (0.25, 0.35, 0.45):
+        (now,) = world.ticks(hours, hours)
+        key = hose.write(now - timedelta(minutes=1))
+        body, at = world.standin.objects[key]
+        lines = body.splitlines(keepends=True)
+        hosts = [x for x in lines if b'"node_cpu_' in x]
+        # Firehose cuts objects by their size: one may hold the metrics of hosts alone.
+        world.standin.objects[key] = b"".join(hosts), at
+        if hours > 0.25:
+            world.standin.objects[f"{key}-2"] = b"".join(x for x in lines if x not in hosts), at
+        live.read(now)
+    assert hosts
+    assert any(x.metric.startswith("node_cpu_") for x in live.metrics.book.series)
+
+
+def test_what_is_ignored_may_have_any_dimensions(tmp_path):
+    record = {"namespace": "AWS/Other", "metric_name": "x", "timestamp": 1_790_000_000_000}
+    record |= {"value": {"count": 1, "sum": 1}, "dimensions": {"a": 1}, "account_id": 123}
+    path, problems = tmp_path / "object", Problems()
+    path.write_text(json.dumps(record))
+    read_jsonl(path, path.name, Gatherer(), problems)
+    assert problems.sentences() == ()
+
+
+def test_threads_that_meet_a_series_at_once_both_number_it(tmp_path):
+    """The second reads the same file while the first asks for the number."""
+
+    class Shared(Gatherer):
+        def number(self, *names):
+            if not second.parts:
+                read_parquet([(path, path.name)], second, Problems())
+            return super().number(*names)
+
+    path, number_of, sets = tmp_path / "x.parquet", {}, {}
+    second, first = (kind(number_of=number_of, sets=sets) for kind in (Gatherer, Shared))
+    value = {"max": 1.0, "min": 1.0, "sum": 1.0, "count": 1.0}
+    names = {"ClusterName": "c", "InstanceId": "i-1", "NodeName": "n"}
+    columns = {
+        "account_id": ["1"], "region": ["us-west-2"], "namespace": ["ContainerInsights"],
+        "metric_name": ["node_neuroncore_utilization"], "dimensions": [names],
+        "timestamp": [1_790_000_000_000], "value": [value], "unit": ["Percent"],
+    }  # fmt: skip
+    parquet.write_table(pyarrow.table(columns), path)
+    read_parquet([(path, path.name)], first, Problems())
+    assert [len(x.series) for x in (*second.parts, *first.parts)] == [1, 1]
 
 
 def test_a_stream_in_another_form_is_said_with_the_remedy(world, hose):

@@ -18,7 +18,7 @@ from adapters.aws.bill.exports import RollupCopy, SparkTable
 from adapters.billing.bill import BillOptions, open_billing
 from adapters.billing.exports import SPARK, rollup_query
 from bot.answers.cost.card import cost
-from bot.errors import Unavailable, WrongInput
+from bot.errors import HIDDEN, Unavailable, WrongInput
 from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
@@ -135,7 +135,9 @@ def cur_rows():
             "line_item_resource_id": f"i-{node}",
             "line_item_availability_zone": f"us-west-2{'ab'[node % 2]}",
             "resource_tags": tags | {"aws_eks_cluster_name": f"c{node % 2}", "user_project": "p"},
-            "discount": {"edp": float(-amount) / 20} if kind == "Usage" and node % 4 == 0 else {},
+            "discount": {"edp": float(-amount) / 20, "bundled": None}
+            if kind == "Usage" and node % 4 == 0
+            else {},
         }
         if kind == "SavingsPlanCoveredUsage":
             more["savings_plan_savings_plan_effective_cost"] = str(amount * Decimal("0.7"))
@@ -254,6 +256,21 @@ async def test_a_large_month_comes_by_day(server, exported, tmp_path):
     assert "spend_hour" not in rollup.bill.deltas(NOON, 7).frames
 
 
+@pytest.mark.parametrize(("hourly_rows", "rows"), [(2, 2), (1, 1)])
+def test_charges_of_other_ends_stay_apart_where_a_month_comes_row_by_row(
+    server, tmp_path, hourly_rows, rows
+):
+    """The one may be estimated still when the other is not."""
+    at, folder = NOON - timedelta(days=1), tmp_path / "export"
+    folder.mkdir()
+    write_parquet(folder / "bill.parquet", [line(at, hours=1), line(at, hours=5)])
+    rollup = Rollup(server.place, folder, tmp_path / "copy", hourly_rows)
+    rollup.copy.keep_fresh()
+    (path,) = (tmp_path / "copy" / "billing").glob("*-2026-11.parquet")
+    query = f"SELECT count(*) FROM read_parquet('{path}')"
+    assert duckdb.sql(query).fetchall() == [(rows,)]
+
+
 def test_a_server_that_dies_amid_a_query_leaves_the_bill_of_before(exported, tmp_path):
     dying = Server()
     rollup = Rollup(dying.place, exported("CUR 2.0"), tmp_path)
@@ -291,6 +308,16 @@ def test_a_wrong_address_is_named(tmp_path):
         rollup.bill.tally(NOVEMBER, ())
 
 
+@pytest.mark.parametrize("ending", [":99999/;token=dapi-1", ":1/;session_id=x;token=dapi-1"])
+def test_an_address_that_the_client_does_not_take_is_named_and_never_shown(tmp_path, ending):
+    rollup = Rollup("127.0.0.1:1", "bills.cur", tmp_path)
+    rollup.engine.address = lambda: f"sc://127.0.0.1{ending}"
+    rollup.copy.keep_fresh()
+    (problem,) = rollup.copy.problems()
+    assert "an address that its client does not take; mend TRNBOT_SPARK" in problem
+    assert "dapi" not in problem
+
+
 @pytest.mark.parametrize("table", ["main.bills.cur", "/nowhere/at/all"])
 def test_a_table_that_is_not_there_is_named(server, tmp_path, table):
     rollup = Rollup(server.place, table, tmp_path)
@@ -299,14 +326,30 @@ def test_a_table_that_is_not_there_is_named(server, tmp_path, table):
     assert problem.startswith(f"Spark at {server.place} finds no {table}; set TRNBOT_SPARK_TABLE")
 
 
-def test_a_refused_token_is_named_and_never_shown(tmp_path, caplog):
+def test_each_row_of_a_large_rollup_is_written_once(server, tmp_path):
+    path = tmp_path / "rows.parquet"
+    engine = SparkTable(server.place, lambda: f"sc://{server.place}", "bills.cur")
+    rows = "SELECT CAST(id AS STRING) AS id, 'day' AS rolled_by FROM range(250000)"
+    assert engine.write(rows, path) == "day"
+    counts = duckdb.sql(f"SELECT count(*), count(DISTINCT id) FROM read_parquet('{path}')")
+    assert counts.fetchall() == [(250_000, 250_000)]
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        ("UNAUTHENTICATED", "refuses the token; set one that is valid in TRNBOT_SPARK"),
+        ("INVALID_ARGUMENT", f"failed over bills.cur (Bearer {HIDDEN})"),
+    ],
+)
+def test_a_refused_token_is_named_and_never_shown(tmp_path, caplog, status, sentence):
     """A server of gRPC that lets nobody in, and repeats what it was shown."""
     import grpc
 
     class Refusing(grpc.GenericRpcHandler):
         def service(self, call):
             shown = dict(call.invocation_metadata).get("authorization", "")
-            said = lambda _, context: context.abort(grpc.StatusCode.UNAUTHENTICATED, shown)  # noqa: E731
+            said = lambda _, context: context.abort(grpc.StatusCode[status], shown)  # noqa: E731
             return grpc.unary_unary_rpc_method_handler(said)
 
     refusing = grpc.server(futures.ThreadPoolExecutor(1), [Refusing()])
@@ -316,7 +359,7 @@ def test_a_refused_token_is_named_and_never_shown(tmp_path, caplog):
     rollup.copy.keep_fresh()
     refusing.stop(None)
     assert rollup.copy.problems() == (
-        f"Spark at localhost:{port} refuses the token; set one that is valid in TRNBOT_SPARK; it is tried again later.",
+        f"Spark at localhost:{port} {sentence}; it is tried again later.",
     )
     assert "dapi" not in repr(rollup.engine) + caplog.text
 

@@ -7,7 +7,7 @@ import pytest
 from builder import START, STEP, Fleet, World, hours, only
 
 from bot.model.causes import Cause
-from detectors.jobs import fellows, restarts
+from detectors.jobs import _levels_around, fellows, restarts
 
 
 def other_job(fleet, start, end, nodes=slice(None), level=0.6, memory=1.15, latency=2.0):
@@ -148,3 +148,11 @@ def test_a_node_that_joins_an_alert_counts_since_its_onset():
             seen = now
     assert len(world.known) == 1
     assert lost == pytest.approx(2 * 3 + 2 * 2, rel=0.03)
+
+
+def test_levels_are_those_of_the_steps_beside_and_of_none_beyond_the_ends():
+    values, step = np.arange(10, dtype=np.float32)[None], np.array([5, 0, 8, 9])
+    before, after = _levels_around(values, np.zeros(4, dtype=int), step, 3)
+    assert before[1] == pytest.approx([4, np.nan, 7, 8], nan_ok=True)
+    assert after[1] == pytest.approx([8, 3, 9, np.nan], nan_ok=True)
+    assert (before[0, 0], after[0, 0]) == (3, 7)

@@ -10,7 +10,8 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
-from detectors.forest import METRICS
+from detectors.detector import Detector
+from detectors.forest import METRICS, fit
 from detectors.nodes.odd import spans_of_scopes
 from detectors.odd_model import COSTS, CostHistory, combined, known_costs
 from detectors.roster import build_roster
@@ -108,6 +109,22 @@ def test_what_the_job_showed_before_is_not_odd():
         jobs().scale(hours(58), hours(60), **EVALUATION).scale(hours(66), hours(68), **EVALUATION)
     )
     assert told(World(fleet), hours(64), hours(68)) == []
+
+
+def test_of_many_rows_the_forest_learns_every_nth_of_all_blocks(monkeypatch):
+    world, learnt = World(jobs()), []
+
+    def grow(rows):
+        learnt.append(rows)
+        return fit(rows)
+
+    for most in (10**6, 50):
+        monkeypatch.setattr("detectors.odd_model.MOST_ROWS", most)
+        world.detector = Detector(grow)
+        world.at(hours(64))
+    every, thinned = learnt
+    assert np.array_equal(thinned, every[:: -(-len(every) // 50)])
+    assert 40 < len(thinned) <= 50
 
 
 def test_one_metric_alone_is_no_combination():

@@ -116,6 +116,12 @@ def test_two_trials_that_hold_the_same_memory_by_chance_are_told_apart_by_their_
     assert bool(told(fleet, 2, 40)) == is_told
 
 
+def test_work_of_another_pace_did_not_run_before_though_it_held_the_same_memory():
+    fleet = nightly([5, 45, 40])
+    fleet.scale(START, hours(NIGHT), slice(0, 6), neuron_execution_latency=1.3)
+    assert told(fleet, 2, 40) == ()
+
+
 def test_a_job_of_another_name_compiles_for_the_first_time_though_its_memory_is_alike():
     compiles = [5, 45, 40]
     other = runs(compiles)

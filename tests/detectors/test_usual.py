@@ -1,5 +1,6 @@
 """What is usual for a node is learnt from when it was well, never from what was told of it."""
 
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -40,6 +41,27 @@ def test_what_nobody_was_told_of_is_learnt():
 def test_only_the_nodes_that_were_told_are_left_out():
     usual = learnt(told=(0,))
     assert usual.low == pytest.approx([0.9, 0.2, 0.9, 0.9], abs=0.05)
+
+
+@pytest.mark.parametrize("block", [1, 3])
+def test_a_fleet_of_many_blocks_learns_what_one_block_does(monkeypatch, block):
+    fleet = Fleet(days=3).starve(*STARVED, slice(1, 3))
+    frame = fleet.frame()
+    roster = build_roster(frame.things, Inventory(START))
+    roster = replace(roster, inference=np.array([False, True, False, True]))
+    floor, spans = np.array([0.05, 0.95, 0.05, 0.3]), (((fleet.ids[2],), *STARVED),)
+
+    def usual_of():
+        return learn(frame, roster, floor, spans, whole=frame)
+
+    whole = usual_of()
+    monkeypatch.setattr("detectors.usual.BLOCK", block)
+    parts = usual_of()
+    for name in {x.name for x in fields(Usual)} - {"medians"}:
+        assert np.array_equal(getattr(parts, name), getattr(whole, name), equal_nan=True), name
+    assert parts.medians.keys() == whole.medians.keys()
+    for name, median in whole.medians.items():
+        assert np.array_equal(parts.medians[name], median, equal_nan=True), name
 
 
 def test_what_lies_outside_of_what_is_learnt_from_blanks_nothing():

@@ -177,10 +177,13 @@ The running one, the one before while AWS closes it, any older.
 _CLOSED_BY_DAY = 12
 _AGAIN = timedelta(minutes=30)
 _MONTHS = 3
-_NAME_CHARS = 200
-"""Of a table in the name of a file, which may have 255 in all."""
 _GRAIN = "rolled_by"
 """The column of a rollup that says hour or day, alike in all its rows."""
+
+
+def file_stem(table: str) -> str:
+    """Return a table as a part of a file's name, which may have 255 characters in all."""
+    return quote(table, safe="")[-200:]
 
 
 class RollupEngine(Protocol):
@@ -219,10 +222,10 @@ class RollupCopy:
         """Refresh the months that are due.
 
         A failure leaves the copy as it was and is tried again after half an hour. Who asks while
-        another thread refreshes is answered from the copy of before, where there is one.
+        another thread refreshes is answered from the copy of before, where it is whole.
         """
-        newest = self._path(_months(self.clock())[0])
-        if not self._lock.acquire(blocking=not newest.is_file()):
+        oldest = self._path(_months(self.clock())[-1])  # the last that is written at a start
+        if not self._lock.acquire(blocking=not oldest.is_file()):
             return
         try:
             now = self.clock()
@@ -232,6 +235,9 @@ class RollupCopy:
             self._failed, self._problem = None, ""
         except (Unavailable, WrongInput) as error:
             self._failed, self._problem = now, str(error)
+        except OSError as error:
+            sentence = f"The rollup of {self.engine.table} was not written ({error.strerror})"
+            self._failed, self._problem = now, f"{sentence}; it is tried again later."
         finally:
             self._lock.release()
 
@@ -239,13 +245,13 @@ class RollupCopy:
         """Return why the copy is not fresh, where it is not, and how old it is."""
         if not self._problem:
             return ()
-        asked = [self._asked(path)[0] for path in self._home.glob("*.asked")]
-        until = f" Until then the bill of {max(asked):%Y-%m-%d %H:%M} UTC counts." if asked else ""
+        newest = max((self._asked(path)[0] for path in self._copies()), default=None)
+        until = f" Until then the bill of {newest:%Y-%m-%d %H:%M} UTC counts." if newest else ""
         return (self._problem + until,)
 
     def has_days(self) -> bool:
-        """Return whether any month is rolled up by day, as it has too many rows for its hours."""
-        return any(self._asked(path)[1] == "day" for path in self._home.glob("*.asked"))
+        """Return whether any month may be rolled up by day, as it has too many rows for its hours."""
+        return any(self._asked(path)[1] != "hour" for path in self._copies())
 
     def refresh(self, now: datetime) -> None:
         """Roll up every month that is due.
@@ -260,16 +266,19 @@ class RollupCopy:
             # A whole month takes the place of the one before; without a row it stays empty but
             # known.
             path, table = self._path(month), self.engine.table
+            note = path.with_suffix(".asked")
             with replacing(path) as part:
                 grain = self.engine.write(self.query(table, columns, partitions, month), part)
-            path.with_suffix(".asked").write_text(f"{self.clock().timestamp()} {grain}")
+                # Without it a copy is due, and gives no hours: whoever reads now, or ends here.
+                note.unlink(missing_ok=True)
+            write_whole(note, f"{self.clock().timestamp()} {grain}".encode())
 
     def _due(self, month: date, now: datetime) -> bool:
         path = self._path(month)
         if not path.is_file():
             return True
-        asked, grain = self._asked(path.with_suffix(".asked"))
-        age = now - asked
+        made_at, grain = self._asked(path)
+        age = now - made_at
         running, last, *_ = _months(now)
         if month == running or not grain:
             return age >= _NEWEST
@@ -279,17 +288,19 @@ class RollupCopy:
         return age >= (_CLOSING if closing else _OLD)
 
     def _asked(self, path: Path) -> tuple[datetime, str]:
-        """Return when a month was rolled up, and by hour or day: "" where it was not kept."""
-        seconds, _, grain = path.read_text().partition(" ")
+        """Return when a copy was made, and by hour or day: long ago and "" where that is not known."""
+        try:
+            seconds, _, grain = path.with_suffix(".asked").read_text().partition(" ")
+        except FileNotFoundError:
+            seconds, grain = "", ""
         return datetime.fromtimestamp(float(seconds or 0), UTC), grain
 
-    @property
-    def _home(self) -> Path:
-        return self.folder / "billing"
+    def _copies(self) -> Iterator[Path]:
+        return (self.folder / "billing").glob(f"*{self.engine.ending}")
 
     def _path(self, month: date) -> Path:
-        named = quote(self.engine.table, safe="")[-_NAME_CHARS:]
-        return self._home / f"{named}-{month:%Y-%m}{self.engine.ending}"
+        stem = file_stem(self.engine.table)
+        return self.folder / "billing" / f"{stem}-{month:%Y-%m}{self.engine.ending}"
 
 
 _WAITS = (0.3, 0.5, 1.0, 2.0, *(3.0,) * 60)
@@ -388,12 +399,13 @@ _PARTITIONS = ("billing_period", "year", "month")
 """The columns that AWS parts the files of an export by."""
 _RETRIES = 2
 _GROUP_ROWS = 100_000
-_AWAY = "AWAY"
+_AWAY, _ADDRESS = "AWAY", "ADDRESS"
 _CAUSES = {
     "UNAVAILABLE": "cannot be reached; start it, or set TRNBOT_SPARK to its address",
     _AWAY: "went away amid a question; look whether it runs",
     "UNAUTHENTICATED": "refuses the token; set one that is valid in TRNBOT_SPARK",
     "PERMISSION_DENIED": "does not let the token read {table}; grant it SELECT on that",
+    _ADDRESS: "is named by an address that its client does not take; mend TRNBOT_SPARK",
     "DEADLINE_EXCEEDED": "did not answer in time; look at it, or give it more cores",
 }
 """What is wrong, and to be done, where Spark answers with a status of gRPC."""
@@ -465,9 +477,12 @@ class SparkTable:
 
         # A sentence says so instead.
         filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
-        channel = DefaultChannelBuilder(self.address())
-        channel.add_interceptor(_deadline(self.seconds))
-        session = SparkSession.builder.channelBuilder(channel).create()
+        try:
+            channel = DefaultChannelBuilder(self.address())
+            channel.add_interceptor(_deadline(self.seconds))
+            session = SparkSession.builder.channelBuilder(channel).create()
+        except ValueError:  # of a port or a parameter: its text may hold the address
+            raise Unavailable(self._said(_CAUSES[_ADDRESS])) from None
         session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
         answered = False
         try:
@@ -482,7 +497,7 @@ class SparkTable:
                 session.stop()
 
     def _sentence(self, error: Exception, *, answered: bool) -> str:
-        """Return what went wrong and the nearest right thing."""
+        """Return a failure's cause and the nearest right thing."""
         code: Any = getattr(error, "getGrpcStatusCode", lambda: None)()
         status = str(code.name) if code else ""
         if status == "UNAVAILABLE" and answered:
@@ -495,12 +510,12 @@ class SparkTable:
         return self._said("failed over {table} ({because})", details[1] if details else why(error))
 
     def _said(self, cause: str, because: str = "") -> str:
-        said = cause.format(table=self.table, because=because.rstrip("."))
-        return f"Spark at {self.place} {said}; it is tried again later."
+        sentence = cause.format(table=self.table, because=because.rstrip("."))
+        return f"Spark at {self.place} {sentence}; it is tried again later."
 
 
 def _deadline(seconds: float) -> Any:
-    """Return what gives each call to a server its time, as the client sets none."""
+    """Return the interceptor that gives each call its time, as the client sets none."""
     import grpc
 
     class Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]

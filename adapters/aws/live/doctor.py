@@ -196,18 +196,18 @@ def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
 def _rules(live: Live, place: Place, nodes: int) -> Check:
     """Say how many nodes recording rules tell of, and the points that they spare or would spare."""
     probe = record_of("neuroncore_utilization_ratio", Aggregate.MEAN)
-    told = round(recorded(live.calls, place).get(probe, 0))
+    recorded_nodes = round(recorded(live.calls, place).get(probe, 0))
     by_series, by_rules = live.lister.promql.points_a_minute(place, nodes)
     minutes, times = live.grid.step / 60, by_series / by_rules
     points = f"{by_rules * minutes:,.0f} points a tick, {by_series * minutes:,.0f} without them"
-    coverage = f"they tell of {told} of {counted(nodes, 'node')}"
-    found = f"{coverage}; {points} ({times:.0f} times as many)"
-    if told < nodes:
-        found += "; install deploy/prometheus/rules.yaml where the nodes are scraped"
+    coverage = f"they tell of {recorded_nodes} of {counted(nodes, 'node')}"
+    finding = f"{coverage}; {points} ({times:.0f} times as many)"
+    if recorded_nodes < nodes:
+        finding += "; install deploy/prometheus/rules.yaml where the nodes are scraped"
     elif live.grid.lag < 2 * RECORDED_SECONDS:
         # The last minute's may still be in the making: it is asked for by series.
-        found += "; TRNBOT_METRICS_LAG=2m lets the newest minute come by them too"
-    return Check(f"recording rules for {place}", True, found)
+        finding += "; TRNBOT_METRICS_LAG=2m lets the newest minute come by them too"
+    return Check(f"recording rules for {place}", True, finding)
 
 
 def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:

@@ -6,6 +6,7 @@ import math
 import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -50,22 +51,20 @@ def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
     """Return a maker of columns, of which those of more bytes lie in a nameless file of the folder.
 
     They are mapped: the system lets go of the days that nobody asks for. Where there is no folder,
-    or no place on its disk, all are in memory.
+    or no place can be reserved on its disk, all are in memory.
     """
 
     def room(shape: tuple[int, int, int]) -> Cube:
         size = math.prod(shape) * np.dtype(np.float32).itemsize
-        if folder is None or size <= most_in_memory:
-            return np.full(shape, np.nan, dtype=np.float32)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=folder) as file:
-                # Reserved now: a disk that is full later would end the process.
-                os.posix_fallocate(file.fileno(), 0, size)
-                mapped = mmap.mmap(file.fileno(), size)
-        except OSError:
-            return np.full(shape, np.nan, dtype=np.float32)
-        columns = np.frombuffer(mapped, dtype=np.float32).reshape(shape)
+        buffer: mmap.mmap | None = None
+        if folder is not None and size > most_in_memory:
+            with suppress(OSError, AttributeError):  # macOS has no way to reserve
+                folder.mkdir(parents=True, exist_ok=True)
+                with TemporaryFile(dir=folder) as file:
+                    # Reserved now: a disk that is full later would end the process.
+                    os.posix_fallocate(file.fileno(), 0, size)
+                    buffer = mmap.mmap(file.fileno(), size)
+        columns: Cube = np.ndarray(shape, dtype=np.float32, buffer=buffer)
         columns.fill(np.nan)
         return columns
 
@@ -112,8 +111,8 @@ class GridRing:
             moved[:, : remaining.shape[1]] = remaining
             self._values, self.base = moved, base
         grown = newest.things[: len(self.things)] == self.things and len(newest.things) <= room
-        known = self._values[:, : max(0, self._written - self.base)]
-        before = GridPart(self.base, self.things, self.metrics, known)
+        written = self._values[:, : max(0, self._written - self.base)]
+        before = GridPart(self.base, self.things, self.metrics, written)
         self.things, self.metrics = newest.things, newest.metrics
         if not grown or newest.metrics != before.metrics:
             n_things = len(newest.things)
@@ -121,8 +120,10 @@ class GridRing:
             self._values = self._room((len(newest.metrics), n_bins, n_things + spare))
             self.write(before, self.base, fill=False)
 
-        self._values[:, max(0, horizon - self.base) : max(0, self._written - self.base)] = np.nan
+        # Who reads a view now meets the values of before or after, and none that is blank between.
         self.write(newest, horizon, fill=False)
+        last = newest.base + newest.values.shape[1]
+        self._values[:, max(0, last - self.base) : max(0, self._written - self.base)] = np.nan
 
     def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
         """Return the bins from `since` on as a grid with the axes of the newest one."""
@@ -304,7 +305,7 @@ class FrameBuffer:
 
         # Note when each node last reported.
         nodes = self.grids.get("node")
-        if nodes is None:
+        if nodes is None or nodes.base > end:
             return
         rows = np.asarray(
             np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_

@@ -175,8 +175,10 @@ class PromqlLister:
         Raise `Unavailable`.
         """
         counted, queries = self._count(place, nodes), node_queries()
-        each = dict.fromkeys(queries, float(nodes))
-        of_rules = sum(replace(x, record=name).samples(each, 60.0) for name, x in queries.items())
+        node_counts = dict.fromkeys(queries, float(nodes))
+        of_rules = sum(
+            replace(x, record=name).samples(node_counts, 60.0) for name, x in queries.items()
+        )
         of_series = sum(x.samples(counted.series, counted.spacing) for x in queries.values())
         return of_series, of_rules
 
@@ -189,14 +191,13 @@ class PromqlLister:
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
         selectors = sorted({x for expression in expressions for x in expression.selectors()})
         series = {x: _number(self.calls, place, f"count({x})") for x in selectors}
-        series |= self.book.recorded.get(place, {})
         return SampleCounts(series, 300 / often if often else 60.0, nodes)
 
 
 def recorded(calls: Calls, place: Place) -> Mapping[str, float]:
     """Return how many nodes each recorded series tells of now; raise `Unavailable`."""
-    found = _now(calls, place, f'count by (__name__) ({{__name__=~"{RECORDS}.+"}})')
-    return {str(x["metric"]["__name__"]): float(x["value"][1]) for x in found}
+    results = _now(calls, place, f'count by (__name__) ({{__name__=~"{RECORDS}.+"}})')
+    return {str(x["metric"]["__name__"]): float(x["value"][1]) for x in results}
 
 
 def _number(calls: Calls, place: Place, text: str) -> float:
@@ -252,7 +253,7 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
     dimension = "FullPodName" if kind == "pod" else "InstanceId"
     by = [label for name in KEYS[kind] for label in names.labels[name]]
     dimensions = {n: dict(book.series[n].dimensions) for n in request.numbers}
-    keys = {n: tuple(each[name] for name in KEYS[kind]) for n, each in dimensions.items()}
+    keys = {n: tuple(x[name] for name in KEYS[kind]) for n, x in dimensions.items()}
 
     # Each statistic of each thing by the begin of its period, in the bot's unit.
     columns: dict[str, _Values] = {}
@@ -270,8 +271,8 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
                 break
             where = one_of(names.labels[dimension][0], {dimensions[n][dimension] for n in lacking})
             query = Query(expression, aggregate, by, where, request.period, source)
-            asked = replace(request, numbers=lacking, start=min(begins.values()))
-            for result in _results(calls, book, asked, query):
+            narrowed = replace(request, numbers=lacking, start=min(begins.values()))
+            for result in _results(calls, book, narrowed, query):
                 key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
                 for time, value in result["values"]:
                     begin = round(float(time) - query.delay) - query.period
@@ -319,7 +320,8 @@ def _results(
             things = len(request.numbers)
             filled = min(1.0, sum(len(x["values"]) for x in results) / (things * steps))
             share = filled * min(1.0, things / counted.nodes)
-            samples = round(query.samples(counted.series, counted.spacing) * steps * share)
+            series = {**counted.series, **book.recorded.get(place, {})}
+            samples = round(query.samples(series, counted.spacing) * steps * share)
             calls.charge(service, "query_range", samples)
 
         yield from results

@@ -225,6 +225,7 @@ class Live(PriceSource):
         )
         self.details = DetailPoller(self.lister, self.metrics, config.journal)
         self._listed_at: dict[Place, datetime] = {}
+        self._named = frozenset[str]()
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
         self._tick_result: TickedAccount | None = None
 
@@ -243,7 +244,7 @@ class Live(PriceSource):
         return self._ticked(self._tick_result).read(now)
 
     def _ticked(self, tick: TickedAccount) -> TickedAccount:
-        """Return a tick with what may have come since."""
+        """Return a tick with all that may have come since."""
         return replace(
             tick,
             notices=Notices(self.responses) if self.events.queues else None,
@@ -447,13 +448,17 @@ class Live(PriceSource):
         """
         # A stream may bring regions that are not read here.
         regions = frozenset(place.region for place in (*self._unknown, *self._places))
-        whole = PlaceFleet.joined(map(self.fleet, self._places))
+        fleet = PlaceFleet.joined(map(self.fleet, self._places))
+        # Where EC2 tells none, metrics of accelerators name instances for other objects too.
+        whole = replace(fleet, instances=fleet.instances | self._named)
         closer = frozenset(self.details.instances())
 
         def wanted(listed: Iterable[MetricSeries]) -> set[MetricSeries]:
             local = [x for x in listed if x.region in regions]
             near = details_of(local, closer, self._catalogue)
-            return worth_reading(local, whole, self._catalogue) | near
+            worth = worth_reading(local, whole, self._catalogue)
+            self._named |= {instance_of(x, self._catalogue.instance) for x in worth} - {""}
+            return worth | near
 
         return self.streams.read(now, deadline, wanted, (regions, whole, closer))
 

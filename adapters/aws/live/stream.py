@@ -243,12 +243,12 @@ class Streams:
         # A stream brings all that an account has, and most of it means nothing here.
         places = np.unique(points.series[numbers[points.series] == _UNDECIDED])
         if len(places):
-            every, known = list(gatherer.numbers), self.book.numbers
-            met = [every[place] for place in places.tolist()]
+            series, known_numbers = list(gatherer.numbers), self.book.numbers
+            met = [series[place] for place in places.tolist()]
             self._brings |= {(x.namespace, x.metric, x.region, x.account) for x in met}
             keep = wanted(met)
-            self.book.enter((x for x in keep if x not in known), int(points.seconds.min()))
-            numbers[places] = [known[x] if x in keep else _UNWANTED for x in met]
+            self.book.enter((x for x in keep if x not in known_numbers), int(points.seconds.min()))
+            numbers[places] = [known_numbers[x] if x in keep else _UNWANTED for x in met]
         points = replace(points, series=numbers[points.series])
         return points.take(points.series >= 0)
 

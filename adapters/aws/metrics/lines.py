@@ -63,10 +63,10 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer) -> Points:
 
         # Dimensions are not sorted here: another order is only looked up once more.
         key = (namespace, metric, *where, *dimensions, *dimensions.values())
-        number = gatherer.known.get(key)
+        number = gatherer.number_of.get(key)
         if number is None:
             number = gatherer.number(namespace, metric, dimensions, *where)
-            gatherer.known[tuple(map(intern, key))] = number
+            gatherer.number_of[tuple(intern(x) if isinstance(x, str) else x for x in key)] = number
         if number == IGNORED:
             ignored[namespace, metric] += 1
         numbers[i] = number

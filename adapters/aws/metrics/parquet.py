@@ -323,13 +323,14 @@ class _ParquetReader:
 
     def _number(self, names: Names, hashed: int) -> int:
         """Return the number of a series by its names and the hash of its dimension set."""
-        known, key = self.gatherer.known, (*names, hashed)
-        if key not in known:
+        number_of, key = self.gatherer.number_of, (*names, hashed)
+        if key not in number_of:
             namespace, metric, region, account = names
-            pairs, known[key] = self.gatherer.sets[hashed], IGNORED
+            pairs, number = self.gatherer.sets[hashed], IGNORED
             if pairs is not None:
                 with suppress(TypeError):
-                    known[key] = self.gatherer.number(
+                    number = self.gatherer.number(
                         str(namespace), str(metric), pairs, region or "", account or ""
                     )
-        return known[key]
+            number_of[key] = number  # only now: another thread takes it as it is
+        return number_of[key]

@@ -268,7 +268,7 @@ class Gatherer:
     ignored: Counter[str] = field(default_factory=Counter)
     """Points of metric names that mean nothing here, by `namespace metric`."""
     catalogue: Catalogue = field(default_factory=standard)
-    known: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    number_of: dict[tuple[Any, ...], int] = field(default_factory=dict)
     """The number of each series, or `IGNORED`, by what stands for it in a file."""
     sets: dict[int, Mapping[str, str] | None] = field(default_factory=dict)
     """Dimension sets by DuckDB's hash, None for what is none."""
