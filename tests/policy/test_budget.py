@@ -181,6 +181,8 @@ def test_the_dearest_of_a_tick_takes_the_message_that_is_left():
 def test_what_was_sent_stays_so_and_uses_up_a_message():
     sent, dearer = firing("a", 5, notified=NOON), firing("b", 9)
     assert held([sent, dearer], [sent]) == {"a": "", "b": HELD}
+    snoozed = replace(sent, muted_by="silence:s1")
+    assert held([snoozed, dearer], [snoozed])["b"] == HELD, "a snooze takes no message back"
     earlier = replace(sent, notified=NOON - DAY)
     assert held([earlier, dearer], [earlier]) == {"a": "", "b": ""}, "of the week before"
 
@@ -244,5 +246,7 @@ def test_a_week_is_judged_by_what_was_sent():
     assert week.keeps(Budget(2, 0.95))
     assert not week.keeps(Budget(1))
     assert not week.keeps(Budget(2, 0.99))
+    sent = replace(snoozed, notified=NOON)
+    assert week_of([sent], Window(NOON, NOON + WEEK)).messages == 1
     late = replace(before, notified=NOON)
     assert week_of([late], Window(NOON, NOON + WEEK)).messages == 1
