@@ -243,7 +243,7 @@ class Live(PriceSource):
         return self._ticked(self._tick_result).read(now)
 
     def _ticked(self, tick: TickedAccount) -> TickedAccount:
-        """Return a tick with what may have come since."""
+        """Return a tick with all that may have come since."""
         return replace(
             tick,
             notices=Notices(self.responses) if self.events.queues else None,
