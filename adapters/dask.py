@@ -125,7 +125,9 @@ class DaskCluster:
         build = self._build()
         for worker, answer in client.run(self._build, on_error="return").items():
             if answer != build:
-                runs = f"runs {answer}" if isinstance(answer, str) else "has no trnbot"
+                runs = f"runs {answer}"
+                if not isinstance(answer, str):
+                    runs = f"has no trnbot that answers ({type(answer).__name__})"
                 raise Unavailable(
                     f"The Dask worker {worker} {runs}, not {build} as this process:"
                     " install the same version on both."

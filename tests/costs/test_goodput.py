@@ -7,16 +7,17 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.answers.cost.goodput import goodput_rows
+from bot.answers.cost.goodput import _with_hours, goodput_rows
 from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime, spread
 from bot.costs.training import Paid, run_cost
+from bot.errors import Unavailable
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause
 from bot.model.frame import Frame, runs_of
 from bot.model.labels import Labels
 from bot.model.run import Compile, Ending, Run
-from bot.model.spend import Money, Spend
+from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
 from tests.builders import FIVE, NOON, alert, anomaly, ports_over, waste
 
@@ -364,7 +365,37 @@ def test_days_split_elsewhere_are_those_split_here_though_prices_changed_within_
     assert len(workers.sent) == 2
     assert repr(there) == repr(here)
     assert sum(row.usd for row in there) == sum(row.money.amortised for row in rows)
-    assert all(len(sent) < 100_000 for sent in workers.sent), "the metrics went along"
+    assert not any(b"NodeTime" in sent for sent in workers.sent), "the metrics went along"
+
+
+class HourlyBill:
+    """Has rows by the hour, and keeps how it was asked for them."""
+
+    def __init__(self, rows, error=None):
+        self._rows, self._error = rows, error
+
+    def tally(self, window, by, where):
+        if self._error:
+            raise self._error
+        self.asked = by, where
+        return Tally(window, by, self._rows, Money())
+
+
+def test_only_nodes_of_changed_prices_are_asked_for_by_the_hour():
+    day = [paid("5.00"), paid("20.00", usage_type="SpotUsage:x"), paid("7.00", resource="i-other")]
+    tally = Tally(HOUR, ("day", "resource"), tuple(day), Money())
+    hours = (hour_of(0, "20.00", usage_type="SpotUsage:x"), hour_of(1, "5.00"))
+    condition, node = Filter("team", ("nlp",)), Filter("resource", ("i-llama000",))
+
+    bill = HourlyBill(hours)
+    assert _with_hours(bill, tally, (condition,)) == [day[2], *hours]
+    assert bill.asked == (("day", "resource", "hour"), (condition, node))
+    # A bill by the day has rows of more than an hour, and some have too many rows.
+    by_the_day = HourlyBill((*hours, replace(hours[0], hours=24.0)))
+    assert _with_hours(by_the_day, tally, ()) == tally.rows
+    assert _with_hours(HourlyBill((), Unavailable("Too many.")), tally, ()) == tally.rows
+    calm = replace(tally, rows=(day[0], day[2]))
+    assert _with_hours(bill, calm, ()) == calm.rows
 
 
 def test_a_node_that_was_charged_in_two_ways_on_one_day_is_repriced():

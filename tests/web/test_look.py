@@ -329,6 +329,7 @@ NODES = Table(
         ("?filter=i-199", "i-1990", 10, "10 of 2,000 rows"),
         ("?filter=i-199&sort=-node", "i-1999", 10, "10 of 2,000 rows"),
         ("?from=9999", "i-0001", 100, "1-100 of 2,000"),
+        ("?from=150", "i-0101", 100, "101-200 of 2,000"),
         ("?from=x&sort=nothing", "i-0001", 100, "1-100 of 2,000"),
     ],
 )
@@ -349,6 +350,18 @@ async def test_an_address_sorts_filters_and_leafs_through_all_rows(
     ahead = re.search(r'href="([^"]*)">Next', page)
     assert not ahead or all(
         f"{name.replace('/', '%2F').replace('$', '%24')}" in ahead[1] for name in kept
+    )
+
+
+def test_each_table_has_its_own_part_of_the_address():
+    query = {"line": "fleet", "sort": "node", "from": "101", "sort.2": "-node", "filter.2": "nlp"}
+    one, two = paged(Card("x", blocks=(NODES, NODES)), "/fleet", query).blocks
+    assert (one.rows[0][0], two.rows[0][0]) == ("i-0101", "i-2000")
+    assert (one.fitting, two.fitting) == (2000, 1000)
+    kept = {"line": "fleet", "sort": "node", "from": "101", "sort.2": "-node"}
+    assert dict(two.fields) == kept, "a new filter keeps the order and begins at the first row"
+    assert one.sorts[1][0] == ("/fleet?line=fleet&sort=team&sort.2=-node&filter.2=nlp#table-1"), (
+        "a new order begins at the first row"
     )
 
 
