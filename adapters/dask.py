@@ -24,7 +24,7 @@ _POLL_S, _NOTE_S, _LOOK_S = 0.05, 0.3, 1.0
 _DESERTED_S = 10.0
 """How long no worker may be there before the work is given up: one that restarts takes seconds."""
 _COPIES = 3
-"""How often what is sent lies in a worker's memory at most: as it came, as arrays, and its work."""
+"""How often the arrays lie in a worker's memory at most: as it came, as arrays, and its work."""
 _GIB = 2.0**30
 
 
@@ -34,7 +34,7 @@ class DaskCluster:
     def __init__(
         self, address: str, build: Callable[[], str], connect_s: float = CONNECT_S
     ) -> None:
-        """Take the scheduler's address and what names the code, asked of every worker too."""
+        """Take the scheduler's address, and a name of the code that every worker must give too."""
         self.address, self._build, self._connect_s = address, build, connect_s
         # What the cluster lacks is said once, by whoever asked.
         for name in [x for x in logging.root.manager.loggerDict if x.startswith("distributed")]:
@@ -60,23 +60,22 @@ class DaskCluster:
         is stopped.
         """
         with self._connected() as client:
-            self._refuse_large(sum(view.nbytes for view in sent), self._workers(client))
             topic = f"trnbot-{uuid4().hex}"
             far: dict[int, tuple[int, int]] = {}
-            client.subscribe_topic(topic, lambda event: far.update([event[1]]))
-
-            arrays = [np.frombuffer(view, np.uint8) if view.nbytes else b"" for view in sent]
-            with warnings.catch_warnings():
-                # The scheduler holds it all on purpose: whichever worker dies, another can begin.
-                warnings.simplefilter("ignore")
-                held = client.submit(_received, arrays, pure=False)
-                futures = [
-                    client.submit(_done, do, held, part, (topic, number), pure=False)
-                    for number, part in enumerate(parts)
-                ]
+            futures: list[Future] = []
             try:
-                self._await(client, futures, far)
-                return list(client.gather(futures))
+                self._refuse_large(sum(view.nbytes for view in sent), self._workers(client))
+                client.subscribe_topic(topic, lambda event: far.update([event[1]]))
+                arrays = [np.frombuffer(view, np.uint8) if view.nbytes else b"" for view in sent]
+                with warnings.catch_warnings():
+                    # The scheduler holds it all on purpose: if a worker dies, another can begin.
+                    warnings.simplefilter("ignore")
+                    futures.append(held := client.submit(_received, arrays, pure=False))
+                    for number, part in enumerate(parts):
+                        place = topic, number
+                        futures.append(client.submit(_done, do, held, part, place, pure=False))
+                self._await(client, futures[1:], far)
+                return list(client.gather(futures[1:]))
             except (TrnbotError, KeyboardInterrupt):
                 raise
             except Exception as error:  # of whichever kind: here it may still be done
@@ -85,7 +84,7 @@ class DaskCluster:
                 ) from None
             finally:
                 if client.status == "running":
-                    client.cancel([held, *futures], force=True)
+                    client.cancel(futures, force=True)
 
     def _await(
         self, client: Client, futures: Sequence[Future], far: dict[int, tuple[int, int]]
@@ -126,7 +125,9 @@ class DaskCluster:
         build = self._build()
         for worker, answer in client.run(self._build, on_error="return").items():
             if answer != build:
-                runs = f"runs {answer}" if isinstance(answer, str) else "has no trnbot"
+                runs = f"runs {answer}"
+                if not isinstance(answer, str):
+                    runs = f"has no trnbot that answers ({type(answer).__name__})"
                 raise Unavailable(
                     f"The Dask worker {worker} {runs}, not {build} as this process:"
                     " install the same version on both."
@@ -134,7 +135,7 @@ class DaskCluster:
         return [int(worker["memory_limit"] or 0) for worker in workers.values()]
 
     def _refuse_large(self, size: int, limits: Sequence[int]) -> None:
-        """Raise `Unavailable` where no worker has room for what is sent."""
+        """Raise `Unavailable` where no worker has room for so many bytes."""
         if all(0 < limit < _COPIES * size for limit in limits):
             raise Unavailable(
                 f"The work needs about {_COPIES * size / _GIB:.1f} GiB of a worker's memory; the"
@@ -143,7 +144,7 @@ class DaskCluster:
 
 
 def _received(arrays: Sequence[Any]) -> Sequence[Any]:
-    """Hold what was sent on a worker, from which the others have it."""
+    """Hold the arrays on a worker, from which the others have them."""
     return arrays
 
 

@@ -204,7 +204,7 @@ ROWS = 100
 """Rows of a table that a page shows at once."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?) (d|h|min|s|w)\b")
 _SECONDS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_NUMBER = re.compile(r"[~≈+]?(-?)\$?(-?\d[\d,]*(?:\.\d+)?)(?!\d*-\d)")
+_NUMBER = re.compile(r"[~≈+]?(-?)\$?(\d[\d,]*(?:\.\d+)?)(?!\d*-\d)")
 _UNKNOWN = ("", "–", "?")
 _BEYOND = f"Only the first {EVERY:,} rows are here; add a filter to the line, or take its CSV file."
 
@@ -215,7 +215,7 @@ class TablePage(Table):
 
     name: str = ""
     """Where the address leads to within the page."""
-    found: int = 0
+    fitting: int = 0
     """Rows that fit the filter, of `of`."""
     of: int = 0
     first: int = 0
@@ -284,7 +284,7 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
         lines=tuple(line for _, line in shown),
         rest=_BEYOND if len(every) == EVERY else "",
         name=f"table-{place}",
-        found=len(rows),
+        fitting=len(rows),
         of=len(every),
         first=first,
         sorts=tuple(sorts),
@@ -296,10 +296,14 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
 
 
 def _worth(cell: str) -> tuple[bool, float, str]:
-    """Return by which a cell is sorted: its seconds, its number, else its words after all numbers."""
+    """Return the key that sorts a cell: its seconds or its number, then its words.
+
+    Words without a number come last; numbers within words are in their order, as `node-9`, `node-10`.
+    """
+    words = re.sub(r"\d+", lambda digits: digits[0].zfill(20), cell.lower())
     spans = _SPAN.findall(cell)
     if spans and not _SPAN.sub("", cell).strip():
-        return False, sum(float(length) * _SECONDS[unit] for length, unit in spans), ""
+        return False, sum(float(length) * _SECONDS[unit] for length, unit in spans), words
     if number := _NUMBER.match(cell):
-        return False, float(f"{number[1]}{number[2].replace(',', '')}"), ""
-    return True, 0.0, cell.lower()
+        return False, float(f"{number[1]}{number[2].replace(',', '')}"), words
+    return True, 0.0, words

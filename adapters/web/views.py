@@ -187,7 +187,7 @@ class Views:
             crumbs=crumbs,
             line=line,
             log=log,
-            it=card,
+            it=paged(card, request.path, request.query),
             moments=moments_of(timeline, messages),
         )
         return await _finish(frame, page)

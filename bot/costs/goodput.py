@@ -119,14 +119,14 @@ def is_of_nodes(key: Mapping[str, str]) -> bool:
     return is_neuron(key[TYPE])
 
 
-def repriced(rows: Iterable[Spend]) -> tuple[str, ...]:
+def repriced(rows: Iterable[Spend]) -> set[str]:
     """Return the nodes that were charged in several ways on one day: their hours differ in price."""
     ways: defaultdict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
     for row in rows:
         if row.hours and is_of_nodes(row.key):
             way = tuple(row.key[name] for name in (USAGE, LINE, PURCHASE))
             ways[row.key[RESOURCE], row.key[DAY]].add(way)
-    return tuple(sorted({node for (node, _), found in ways.items() if node and len(found) > 1}))
+    return {node for (node, _), charged in ways.items() if node and len(charged) > 1}
 
 
 class Split:
@@ -200,16 +200,16 @@ class Split:
             steps = time.steps(self._billed.within(Window(start, end)))
             jobs: list[int] = np.unique(time.jobs[:, steps]).tolist() if self._by_job else [ANY_JOB]
             names = dict(enumerate(time.job_names))
-            found = [
+            span = [
                 (
                     names.get(job, ""),
                     np.hstack([time.hours(steps, job), time.work_hours(steps, job)]),
                 )
                 for job in jobs
             ]
-            for _, hours in found:
+            for _, hours in span:
                 hours[:, CODE_OF[GoodputClass.NOT_SEEN]] = 0  # the bill knows whether it ran then
-            self._spans[begin] = found
+            self._spans[begin] = span
         return self._spans[begin]
 
 
@@ -233,10 +233,10 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
             {kind: share for kind, share in zip(CLASSES, shares, strict=False) if share}
             for _, shares in parts
         ]
-        amounts = iter(apportion(usd, [share for some in weights for share in some.values()]))
-        for (job, shares), some in zip(parts, weights, strict=True):
+        amounts = iter(apportion(usd, [share for classes in weights for share in classes.values()]))
+        for (job, shares), weighed in zip(parts, weights, strict=True):
             key = {name: job if name == JOB else row.key[name] for name in by}
-            classes = {kind: next(amounts) for kind in some}
+            classes = {kind: next(amounts) for kind in weighed}
 
             # Rounding leaves no part greater than its whole.
             productive = classes.get(GoodputClass.PRODUCTIVE, Decimal(0))
@@ -258,7 +258,7 @@ def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
         work[key] += row.work
 
     # Classes stand in the order of `CLASSES`.
-    found = (
+    sorted_rows = (
         GoodputRow(
             dict(zip(by, key, strict=True)),
             {kind: classes[kind] for kind in CLASSES if kind in classes},
@@ -266,7 +266,7 @@ def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
         )
         for key, classes in sums.items()
     )
-    return by_cost(found)
+    return by_cost(sorted_rows)
 
 
 def by_cost(rows: Iterable[GoodputRow]) -> list[GoodputRow]:

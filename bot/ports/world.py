@@ -291,7 +291,7 @@ class Workers(Protocol):
         parts: Callable[[], Sequence[tuple[Any, ...]]],
         /,
     ) -> Sequence[Result] | None:
-        """Return what a function of its module gives for the arguments of each part, in order.
+        """Return the result of a module's function for the arguments of each part, in order.
 
         None where it is to be worked out here: `size` tells whether the kind of work pays elsewhere.
         """

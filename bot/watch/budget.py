@@ -223,13 +223,13 @@ def tried_by(workers: Workers, seen: Frontier) -> Frontier:
     """Return a frontier whose floors other machines have tried, where that pays."""
     floors = seen.floors
     chunk = -(-len(floors) // _PARTS)
-    found = workers.each(
+    tried = workers.each(
         "budget",
         len(seen.raised) * len(floors),
         points_at,
         lambda: [(seen, floors[i : i + chunk]) for i in range(0, len(floors), chunk)],
     )
-    return replace(seen, tried=tuple(chain.from_iterable(found or ())))
+    return replace(seen, tried=tuple(chain.from_iterable(tried or ())))
 
 
 def points_at(seen: Frontier, floors: Sequence[Decimal]) -> list[Point]:
@@ -268,14 +268,14 @@ def _firsts(alerts: Iterable[Alert]) -> Iterator[Alert]:
 
 
 LEARNT = 2 * WEEK
-"""How far back the alerts lie that tell what a week brings."""
+"""How far back the alerts lie from which a week is judged."""
 BEYOND = 2
 """Times the dearest message of those weeks that an alert is worth to be sent past the promise."""
 
 
 @dataclass(frozen=True)
 class Bids:
-    """Price a message of those left of a week by what it may be needed for later.
+    """Price a message of those left of a week by the waste that may need it later.
 
     `worths` are the USD an hour of the messages of `LEARNT`, (n,); `unpriced` of them, beside
     these, no floor holds back.
@@ -310,12 +310,12 @@ class Bids:
         # The worth of a rest of the week with so many messages left, hour by hour from its end.
         rates = np.array([worths.size, self.unpriced]) / (LEARNT / HOUR)
         priced, unpriced = 1 - np.exp(-rates)
-        kept = np.zeros(left + 1)
+        losses = np.zeros(left + 1)
         for _ in range(int(np.ceil(hours))):
-            price = np.diff(kept)
+            price = np.diff(losses)
             gain = np.maximum(worths[:, None] - price, 0).mean(axis=0)
-            kept[1:] += priced * gain - unpriced * price
-        return Decimal(repr(float(kept[-1] - kept[-2])))
+            losses[1:] += priced * gain - unpriced * price
+        return Decimal(repr(float(losses[-1] - losses[-2])))
 
 
 def week_at(now: datetime) -> Window:
@@ -334,9 +334,9 @@ def hold(
     no dollars; `notified` says since when.
     """
     before = {x.id: x for x in recent}
-    sent = [x for x in before.values() if not x.muted_by]
-    known = {x.id for x in sent} | {x.id for x in alerts if x.notified}
-    waiting = [x for x in alerts if x.speaking and x.id not in known]
+    sent = [x for x in before.values() if _was_sent(x)]
+    notified = {x.id for x in sent}
+    waiting = [x for x in alerts if x.speaking and x.id not in notified]
     if not waiting:
         return list(alerts)
 
@@ -353,7 +353,7 @@ def hold(
     explains = {x.muted_by for x in alerts if x.cause.facts.however_small}
     changed: dict[str, Alert] = {}
     for alert in sorted(waiting, key=lambda x: -(worths[x.id] or 0)):
-        used = messages_of(x for x in sent if _told(x) in week)
+        used = messages_of(x for x in sent if _notified_at(x) in week)
         floor = bids.floor(int(most) - used, (week.end - now) / HOUR)
         worth = worths[alert.id]
         is_sent = (
@@ -419,15 +419,20 @@ class Week:
 
 def week_of(alerts: Iterable[Alert], window: Window) -> Week:
     """Return the messages of a window's alerts, beside those that the floor alone held back."""
-    within = [alert for alert in alerts if _told(alert) in window]
-    sent = [alert for alert in within if not alert.muted_by]
+    within = [alert for alert in alerts if _notified_at(alert) in window]
+    sent = [alert for alert in within if _was_sent(alert)]
     floored = [alert for alert in within if alert.muted_by in (FLOORED, HELD)]
     covered = spent(sent)
     return Week(messages_of(sent), covered, covered + spent(floored))
 
 
-def _told(alert: Alert) -> datetime:
-    """Return when an alert came to be told, if it was."""
+def _was_sent(alert: Alert) -> bool:
+    """Return whether an alert has notified, even if it has been muted since."""
+    return not alert.muted_by or alert.notified is not None
+
+
+def _notified_at(alert: Alert) -> datetime:
+    """Return when an alert began to notify, or would have."""
     return alert.notified or alert.opened
 
 

@@ -355,9 +355,9 @@ def fits(route: Route, alert: Alert) -> bool:
 def audience(alert: Alert, routes: Routes, policy: Policy, now: datetime) -> tuple[str, ...]:
     """Return the channels of the alert at `now`.
 
-    Those of a second route too, once it stood unacknowledged for too long.
+    Those of a second route too, once it stood unacknowledged for too long since it notifies.
     """
-    late = now - alert.opened >= policy.duration("alert.escalate_after")
+    late = now - (alert.notified or alert.opened) >= policy.duration("alert.escalate_after")
     urgent = alert.firing and alert.severity is Severity.CRITICAL and alert.acknowledged is None
     return distinct([*route(alert, routes), *(routes.escalate if urgent and late else ())])
 

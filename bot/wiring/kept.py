@@ -150,8 +150,8 @@ def packed(part: object) -> list[memoryview]:
         whole = array
         while isinstance(whole.base, np.ndarray):
             whole = whole.base
-        apart = whole is array or not array.size or whole.dtype.hasobject
-        if apart or not whole.flags.c_contiguous:
+        is_whole = whole is array or not array.size or whole.dtype.hasobject
+        if is_whole or not whole.flags.c_contiguous:
             return array.__reduce_ex__(5)
         offset = array.ctypes.data - whole.ctypes.data
         return np.ndarray, (array.shape, array.dtype, whole, offset, array.strides)

@@ -253,7 +253,7 @@ class OpenedSource:
             self.bill().problems()
 
     def parcel(self, span: ReplaySpan) -> Parcel:
-        """Return what replays over a span ask, as it is now and can be sent."""
+        """Return all that replays over a span ask, as it is now and can be sent."""
         from bot.wiring.workers import Answers, Parcel
 
         # The bill is asked for its rates by the first tick of a day, as `Pricing` does.

@@ -1,4 +1,4 @@
-"""Do long work on the workers of a Dask cluster where it pays: pack what it asks, and send it.
+"""Do long work on the workers of a Dask cluster where it pays: pack all that it asks, and send it.
 
 A worker needs nothing but this package: no folder, no account and no database.
 """
@@ -89,15 +89,15 @@ class Answers:
                 self._answers[question] = error
 
     def __getattr__(self, name: str) -> Any:
-        """Return the method that answers from what was asked before."""
+        """Return the method that answers from the answers held."""
         if name.startswith("_"):
             raise AttributeError(name)
 
         def answer(*asked: Any) -> Any:
-            known = self._answers[name, *asked]
-            if isinstance(known, TrnbotError):
-                raise known
-            return known
+            result = self._answers[name, *asked]
+            if isinstance(result, TrnbotError):
+                raise result
+            return result
 
         return answer
 
@@ -116,7 +116,7 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Side:
-    """Hold what tells one replay of a parcel from another."""
+    """Hold the parts in which replays of one parcel differ."""
 
     policy: Policy
     routes: Routes
@@ -147,7 +147,7 @@ def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
 
 
 def called(_: Sequence[Any], part: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
-    """Return what a function gives for some arguments, on a worker."""
+    """Return the result of a function for some arguments, on a worker."""
     do, arguments = part
     return do(*arguments)
 
@@ -161,7 +161,7 @@ class DaskWorkers:
         parcel: Callable[[ReplaySpan], Parcel],
         pays: Mapping[str, Threshold] = PAYS,
     ) -> None:
-        """Take what packs all that replays over a span ask, and from which sizes it pays."""
+        """Take a function that packs all that replays over a span ask, and from which sizes it pays."""
         self._cluster, self._parcel, self._pays = cluster, parcel, pays
 
     def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:

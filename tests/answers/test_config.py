@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,8 @@ from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.card import Tone
 from bot.model.policy import Policy
+from bot.watch.preview import replayed
+from bot.watch.tick import grid
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import (
     ADMIN,
@@ -21,6 +24,7 @@ from tests.answers.configuring import (
     below,
     buttons,
     changed,
+    end,
     refused,
 )
 
@@ -31,6 +35,16 @@ async def test_a_preview_shows_both_sides_and_changes_nothing(bot: App) -> None:
     assert card.data["delay_minutes"] == [30.0, 10.0]
     assert list(buttons(card)) == ["Apply", "Change…", "Cancel"]
     assert (below(bot), bot.ports.stores.versions.versions(1)) == (0.05, [])
+
+
+def test_a_preview_replays_nothing_that_came_after_the_question(bot: App) -> None:
+    until = end(bot) - timedelta(minutes=7)
+    (result,) = replayed(bot.ports, [bot.ports.policy], until)
+    extent = bot.ports.world.source.extent()
+    assert extent
+    times = grid(extent.start, until, bot.ports.site.interval)
+    assert times[-1] > until
+    assert result.ticks == len(times) - 1
 
 
 async def test_a_preview_says_what_disappears_and_what_it_cost(bot: App) -> None:

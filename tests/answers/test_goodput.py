@@ -8,18 +8,21 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
-from bot.answers.cost.goodput import Goodput, goodput_card, goodput_words
+from bot.answers.cost.goodput import Goodput, goodput_card, goodput_within, goodput_words
 from bot.app import App
 from bot.cards.card import Chart, ChartKind, Tone
 from bot.costs.goodput import GoodputRow, Work, grouped
 from bot.costs.node_time import GoodputClass
+from bot.model.frame import Frame
 from bot.model.notification import Coverage
 from bot.model.spend import Money, Tally
-from bot.model.window import Window
+from bot.model.window import WEEK, Window
 from bot.wiring.serve import GoodputRounds
 from tests.answers.configuring import ask, buttons, end
+from tests.builders import with_parts
 
 
 @pytest.mark.parametrize("by", ["cluster", "team", "job", "node", "day", "instance_type,purchase"])
@@ -44,6 +47,34 @@ async def test_the_classes_of_all_rows_sum_to_what_cost_says(bot: App, by: str) 
     for name, amount in card.data["classes_usd"].items():
         assert sum(row["classes_usd"][name] for row in rows) == amount
     assert 0 < card.data["goodput"] < 1
+
+
+class Measured:
+    """Publishes effective FLOPs beside what a source reads, at a tenth of a TFLOP per node."""
+
+    def __init__(self, source):
+        self._source = source
+
+    def read(self, now):
+        reading = self._source.read(now)
+        nodes = reading.frame("node")
+        flops = np.full_like(nodes.values[:, :, :1], 1e11)
+        values = np.concatenate([nodes.values, flops], axis=-1)
+        names = (*nodes.metrics, "neuroncore_effective_flops")
+        measured = Frame("node", nodes.things, nodes.start, nodes.step, names, values)
+        return replace(reading, frames={**reading.frames, "node": measured})
+
+
+@pytest.mark.parametrize("by", [("cluster",), ("team", "job"), ("day",)])
+def test_each_row_has_its_part_of_the_work(bot: App, by: tuple[str, ...]) -> None:
+    ports = with_parts(bot.ports, source=Measured(bot.ports.world.source))
+    reading = ports.world.source.read(end(bot))
+    answer = goodput_within(ports, reading, Window(end(bot) - WEEK, end(bot)), by)
+    assert answer.total.work.measured_usd > 0
+    assert sum(row.work.measured_usd for row in answer.rows) == answer.total.work.measured_usd
+    assert sum(row.work.pflop_days for row in answer.rows) == pytest.approx(
+        answer.total.work.pflop_days
+    )
 
 
 async def test_a_flow_draws_the_same_dollars_by_row(bot: App) -> None:

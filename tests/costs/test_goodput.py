@@ -1,22 +1,25 @@
 """Each dollar of Neuron nodes in one class: steps by what a node did, dollars as the bill has them."""
 
+import pickle
 from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pytest
 
+from bot.answers.cost.goodput import _with_hours, goodput_rows
 from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime, spread
 from bot.costs.training import Paid, run_cost
+from bot.errors import Unavailable
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause
 from bot.model.frame import Frame, runs_of
 from bot.model.labels import Labels
 from bot.model.run import Compile, Ending, Run
-from bot.model.spend import Money, Spend
+from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
-from tests.builders import FIVE, NOON, alert, anomaly, waste
+from tests.builders import FIVE, NOON, alert, anomaly, ports_over, waste
 
 START = NOON.replace(hour=0)
 METRICS = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
@@ -321,7 +324,7 @@ def test_memory_that_is_full_loses_what_its_alert_says():
 
 
 def hour_of(n, amortised, hours=1.0, **key):
-    return paid(amortised, hours=hours, hour=f"2026-11-20T{n:02d}:00:00Z", **key)
+    return paid(amortised, hours=hours, **{"hour": f"2026-11-20T{n:02d}:00:00Z"} | key)
 
 
 def test_an_hour_pays_for_what_was_done_in_it():
@@ -332,14 +335,77 @@ def test_an_hour_pays_for_what_was_done_in_it():
     assert row.classes == {GoodputClass.PRODUCTIVE: 5, GoodputClass.IDLE: 20}
 
 
+class Elsewhere:
+    """Does each part in a copy, as another machine does."""
+
+    def each(self, _work, _size, do, parts, /):
+        self.sent = [pickle.dumps((do, part)) for part in parts()]
+        return [do(*part) for do, part in map(pickle.loads, self.sent)]
+
+
+@pytest.mark.parametrize("by_job", [False, True])
+def test_days_split_elsewhere_are_those_split_here_though_prices_changed_within_them(by_job):
+    time = time_of(([0.9] * 12 + [0.0] * 12) * 24, ([1] * 12 + [0] * 12) * 24)
+    run = Frame("run", (Labels(job="pre"),), START, FIVE, ("running",), np.ones((1, 576, 1)))
+    time.run(run, {0: ["i-llama000"]})
+    billed = Window(START + 6 * FIVE, START + 500 * FIVE)
+    rows = [
+        *(hour_of(n, f"{n}.333333", usage_type="SpotUsage:x" if n % 2 else "x") for n in range(24)),
+        hour_of(0, "7.77", day="2026-11-21", hour="2026-11-21T00:00:00Z"),
+        paid("100.01", hours=24.0, day="2026-11-21", resource=""),
+        paid("3.33", hours=24.0, resource="i-unknown"),
+        paid(
+            "5.01", hours=0.0, resource="", line="commitment", usage_type="ComputeSP:1yrNoUpfront"
+        ),
+    ]
+    by = ["cluster", *["job"] * by_job, "day"]
+    split, workers = Split(time, billed, by_job=by_job), Elsewhere()
+    ports = ports_over(None, None, workers=workers)
+    there, here = goodput_rows(ports, rows, split, by), goodput_of(rows, split, by)
+    assert len(workers.sent) == 2
+    assert repr(there) == repr(here)
+    assert sum(row.usd for row in there) == sum(row.money.amortised for row in rows)
+    assert not any(b"NodeTime" in sent for sent in workers.sent), "the metrics went along"
+
+
+class HourlyBill:
+    """Has rows by the hour, and keeps how it was asked for them."""
+
+    def __init__(self, rows, error=None):
+        self._rows, self._error = rows, error
+
+    def tally(self, window, by, where):
+        if self._error:
+            raise self._error
+        self.asked = by, where
+        return Tally(window, by, self._rows, Money())
+
+
+def test_only_nodes_of_changed_prices_are_asked_for_by_the_hour():
+    day = [paid("5.00"), paid("20.00", usage_type="SpotUsage:x"), paid("7.00", resource="i-other")]
+    tally = Tally(HOUR, ("day", "resource"), tuple(day), Money())
+    hours = (hour_of(0, "20.00", usage_type="SpotUsage:x"), hour_of(1, "5.00"))
+    condition, node = Filter("team", ("nlp",)), Filter("resource", ("i-llama000",))
+
+    bill = HourlyBill(hours)
+    assert _with_hours(bill, tally, (condition,)) == [day[2], *hours]
+    assert bill.asked == (("day", "resource", "hour"), (condition, node))
+    # A bill by the day has rows of more than an hour, and some have too many rows.
+    by_the_day = HourlyBill((*hours, replace(hours[0], hours=24.0)))
+    assert _with_hours(by_the_day, tally, ()) == tally.rows
+    assert _with_hours(HourlyBill((), Unavailable("Too many.")), tally, ()) == tally.rows
+    calm = replace(tally, rows=(day[0], day[2]))
+    assert _with_hours(bill, calm, ()) == calm.rows
+
+
 def test_a_node_that_was_charged_in_two_ways_on_one_day_is_repriced():
     other = paid(resource="i-other")
     spot = paid(usage_type="SpotUsage:x", purchase="spot")
     plan = {**other.key, "purchase": "savings-plan"}
     next_day = replace(other, key={**plan, "day": "2026-11-21"})
-    assert repriced([paid(), other, next_day]) == ()
-    assert repriced([paid(), spot, other, next_day]) == ("i-llama000",)
-    assert repriced([other, replace(other, key=plan)]) == ("i-other",)
+    assert repriced([paid(), other, next_day]) == set()
+    assert repriced([paid(), spot, other, next_day]) == {"i-llama000"}
+    assert repriced([other, replace(other, key=plan)]) == {"i-other"}
 
 
 def test_nodes_that_stand_still_after_a_fault_lose_what_its_alert_says():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import numpy as np
@@ -257,6 +257,11 @@ def test_a_line_that_is_stopped_frees_the_workers(running) -> None:
 def test_an_error_of_the_work_itself_is_its_sentence(running) -> None:
     with pytest.raises(WrongInput, match="A share is at most"):
         DaskCluster(running.address, build_name).each(refused, [], [1])
+
+
+def test_what_cannot_be_sent_may_still_be_done_here(running) -> None:
+    with pytest.raises(Unavailable, match=r"failed \(TypeError\)"):
+        DaskCluster(running.address, build_name).each(process_of, [], [Bill().rates, Lock()])
 
 
 def refused(*_: object) -> None:

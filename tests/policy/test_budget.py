@@ -23,11 +23,14 @@ from bot.watch.budget import (
     WEEK,
     Bids,
     Budget,
+    followed,
     frontier,
     hold,
     messages_of,
     read_budget,
+    week_at,
     week_of,
+    worth_of,
 )
 from tests.builders import NOON, alert, anomaly, waste
 
@@ -181,6 +184,8 @@ def test_the_dearest_of_a_tick_takes_the_message_that_is_left():
 def test_what_was_sent_stays_so_and_uses_up_a_message():
     sent, dearer = firing("a", 5, notified=NOON), firing("b", 9)
     assert held([sent, dearer], [sent]) == {"a": "", "b": HELD}
+    snoozed = replace(sent, muted_by="silence:s1")
+    assert held([snoozed, dearer], [snoozed])["b"] == HELD, "a snooze takes no message back"
     earlier = replace(sent, notified=NOON - DAY)
     assert held([earlier, dearer], [earlier]) == {"a": "", "b": ""}, "of the week before"
 
@@ -196,6 +201,28 @@ def test_past_the_promise_goes_what_is_far_dearer_than_all_that_was():
     assert held([*sent, firing("b", 20)], sent)["b"] == ""
     both = [*sent, firing("b", 20, notified=NOON)]
     assert held([*both, firing("c", 900)], both)["c"] == HELD, "once in a week"
+
+
+def test_an_alert_is_no_measure_of_itself():
+    sent, waiting = firing("a", 9, notified=NOON), firing("b", 20)
+    assert held([sent, waiting], [sent, replace(waiting, muted_by=HELD)])["b"] == ""
+
+
+def test_a_loss_that_is_over_is_worth_its_whole():
+    lost = replace(anomaly(Cause.IDLE, n=1), lost_hours=(1.0,))
+    assert worth_of([replace(idle("a", 2, so_far=70), anomaly=lost, peak=None)]) == {"a": 70}
+
+
+def test_a_week_begins_on_monday_in_utc():
+    monday = NOON.replace(hour=0) - 4 * DAY
+    assert monday.weekday() == 0
+    for at in (monday, NOON, monday + WEEK - timedelta(seconds=1)):
+        assert week_at(at) == Window(monday, monday + WEEK)
+
+
+def test_the_end_of_a_replay_begins_no_week():
+    alerts = [idle("a", 10, opened=NOON + WEEK), idle("b", 15, opened=NOON + 2 * WEEK)]
+    assert [x.id for x in followed(alerts, TWO_WEEKS, 1)] == ["a"]
 
 
 def test_what_shares_a_message_or_has_no_dollars_or_explains_what_is_small_is_never_held_back():
@@ -244,5 +271,7 @@ def test_a_week_is_judged_by_what_was_sent():
     assert week.keeps(Budget(2, 0.95))
     assert not week.keeps(Budget(1))
     assert not week.keeps(Budget(2, 0.99))
+    sent = replace(snoozed, notified=NOON)
+    assert week_of([sent], Window(NOON, NOON + WEEK)).messages == 1
     late = replace(before, notified=NOON)
     assert week_of([late], Window(NOON, NOON + WEEK)).messages == 1

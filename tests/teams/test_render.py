@@ -340,6 +340,35 @@ def test_buttons_execute_their_line_six_a_row() -> None:
     assert rows[0]["actions"][0] == first
 
 
+def titles(card: dict[str, Any]) -> list[list[str]]:
+    """Return the titles of each row of buttons."""
+    return [[x["title"] for x in row["actions"]] for row in card["body"] if "actions" in row]
+
+
+def test_a_row_of_buttons_ends_where_a_phone_does() -> None:
+    names = ["By instance type", "By team", "By cluster and account", "x" * 60, "A", "B"]
+    buttons = Buttons(tuple(Button(name, "line") for name in names))
+    assert titles(body(buttons)) == [
+        ["By instance type", "By team"],
+        ["By cluster and account"],
+        ["x" * 60],
+        ["A", "B"],
+    ]
+
+
+def test_details_open_from_the_last_row_of_buttons() -> None:
+    blocks = Text(("the rule",), Style.DETAIL), Facts((("gross", "$5"),), Style.DETAIL)
+    buttons = Buttons((Button("By instance type", "a"), Button("By cluster and account", "b")))
+    after = text("the end")
+    card = body(buttons, *blocks, after)
+    assert titles(card) == [["By instance type"], ["By cluster and account", "Details"]]
+    assert [x.get("isVisible", True) for x in card["body"][3:]] == [False, False, True]
+    alone = body(*blocks, after)
+    assert titles(alone) == [["Details"]]
+    (toggle,) = (x for x in elements(alone) if x.get("type") == "Action.ToggleVisibility")
+    assert len(toggle["targetElements"]) == 2
+
+
 def test_a_form_draws_every_kind_of_field() -> None:
     fields = (
         Field("a", "A", FieldKind.TEXT, "v", hint="h", required=True),

@@ -69,6 +69,14 @@ def test_a_critical_alert_that_nobody_acknowledges_goes_up(
     ) is told
 
 
+def test_an_alert_that_was_held_back_goes_up_no_sooner_than_others() -> None:
+    sent = alert(anomaly(severity=Severity.CRITICAL), notified=NOON)
+    held_for_days = replace(sent, opened=NOON - timedelta(days=3))
+    for minutes in (29, 30):
+        channels = audience(held_for_days, ROUTES, POLICY, NOON + timedelta(minutes=minutes))
+        assert ("slack:CBOSS" in channels) is (minutes == 30)
+
+
 def test_each_channel_hears_only_what_is_routed_there() -> None:
     alerts = [alert(owner="dana"), alert(anomaly(cluster="bert"), name="a2", owner="dana")]
     notices = notify(State(), alerts, Rules(POLICY, ("web:alerts",), ROUTES), NOON)

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.charts.svg import Canvas, svg
 from adapters.web.html import PageRenderer, legend
-from adapters.web.links import address, controls_of, span, undoubled
+from adapters.web.links import ROWS, address, controls_of, paged, span, undoubled
 from adapters.web.views import QUICK_S
 from bot.app import error_card
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, folded, text
@@ -329,6 +329,7 @@ NODES = Table(
         ("?filter=i-199", "i-1990", 10, "10 of 2,000 rows"),
         ("?filter=i-199&sort=-node", "i-1999", 10, "10 of 2,000 rows"),
         ("?from=9999", "i-0001", 100, "1-100 of 2,000"),
+        ("?from=150", "i-0101", 100, "101-200 of 2,000"),
         ("?from=x&sort=nothing", "i-0001", 100, "1-100 of 2,000"),
     ],
 )
@@ -350,6 +351,51 @@ async def test_an_address_sorts_filters_and_leafs_through_all_rows(
     assert not ahead or all(
         f"{name.replace('/', '%2F').replace('$', '%24')}" in ahead[1] for name in kept
     )
+
+
+def test_each_table_has_its_own_part_of_the_address():
+    query = {"line": "fleet", "sort": "node", "from": "101", "sort.2": "-node", "filter.2": "nlp"}
+    one, two = paged(Card("x", blocks=(NODES, NODES)), "/fleet", query).blocks
+    assert (one.rows[0][0], two.rows[0][0]) == ("i-0101", "i-2000")
+    assert (one.fitting, two.fitting) == (2000, 1000)
+    kept = {"line": "fleet", "sort": "node", "from": "101", "sort.2": "-node"}
+    assert dict(two.fields) == kept, "a new filter keeps the order and begins at the first row"
+    assert one.sorts[1][0] == ("/fleet?line=fleet&sort=team&sort.2=-node&filter.2=nlp#table-1"), (
+        "a new order begins at the first row"
+    )
+
+
+async def test_a_long_table_of_an_alert_is_paged_too(open_console):
+    async def answer(_):
+        return Card("2,000 nodes", blocks=(folded(NODES, 12, "and more"),))
+
+    _, client = await open_console(answer=answer)
+    page = await (await client.get("/alert/a1?from=1901")).text()
+    assert "1,901-2,000 of 2,000" in page
+    assert 'href="/alert/a1?from=1801#table-1">Previous' in page
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["-$1,200", "-12 %", "–"],
+        ["1 min", "3 h", "1 d 11 h", "2 d"],
+        ["$9.50", "~$20", "$1,083"],
+        ["Nov 9, 10:05", "Nov 9, 10:30", "Nov 20, 09:00"],
+        ["2025-12-31", "2026-01-09", "2026-01-10"],
+        ["node-9", "node-10", "node-100"],
+        ["3 of 10", "3 of 12"],
+        ["5", "-$-6", "--5", "1-2-3"],
+    ],
+)
+def test_cells_are_sorted_as_people_read_them(cells):
+    table = Table((Heading("x"),), tuple((cell,) for cell in cells[::-1] * ROWS))
+    ordered = []
+    for start in range(1, len(table.rows), ROWS):
+        query = {"sort": "x", "from": str(start)}
+        (page,) = paged(Card("x", blocks=(table,)), "/fleet", query).blocks
+        ordered += [cell for (cell,) in page.rows]
+    assert list(dict.fromkeys(ordered)) == cells
 
 
 async def test_an_alert_tells_its_story_and_what_this_console_said(open_console):

@@ -219,7 +219,7 @@ def button_sets(block: Buttons, *, stands: bool) -> list[Json]:
 
 
 def action_rows(actions: Sequence[Json]) -> list[Json]:
-    """Return actions in rows that a phone shows whole, as Teams cuts off what is beyond its edge."""
+    """Return actions in rows that a phone shows whole, as Teams cuts off all beyond its edge."""
     rows: list[list[Json]] = []
     room = 0
     for action in actions:

@@ -33,7 +33,7 @@ function worth(cell) {
   if (spans.length && words.replace(/(\d+(?:\.\d+)?) (d|h|min|s|w)\b|\s/g, "") === "") {
     return spans.reduce((sum, [, count, unit]) => sum + Number(count) * UNITS[unit], 0);
   }
-  const number = words.replace(/,/g, "").match(/^[~≈+]?(-?)\$?(-?\d+(?:\.\d+)?)/);
+  const number = words.replace(/,/g, "").match(/^[~≈+]?(-?)\$?(\d+(?:\.\d+)?)(?!\d*-\d)/);
   return number ? Number(number[1] + number[2]) : words === "" || words === "–" || words === "?" ? null : words.toLowerCase();
 }
 

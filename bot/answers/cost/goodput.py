@@ -431,7 +431,7 @@ def goodput_within(
     parts = goodput_rows(ports, rows_billed, split, [*columns, _DAY])
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
-    named = [GoodputRow(dict(zip(by, row.key.values(), strict=True)), row.classes) for row in rows]
+    named = [replace(row, key=dict(zip(by, row.key.values(), strict=True))) for row in rows]
     (total,) = grouped(parts, ()) or [GoodputRow({}, {})]
 
     return Goodput(
@@ -456,8 +456,8 @@ def goodput_rows(
         of_days = by_key((row.key[_DAY], row) for row in rows)
         return [(of_day, split.apart(of_day), by) for of_day in of_days.values()]
 
-    found = ports.world.workers.each("goodput", len(rows), goodput_of, days)
-    return goodput_of(rows, split, by) if found is None else by_cost(chain.from_iterable(found))
+    by_day = ports.world.workers.each("goodput", len(rows), goodput_of, days)
+    return goodput_of(rows, split, by) if by_day is None else by_cost(chain.from_iterable(by_day))
 
 
 def _with_hours(allocation: Allocation, tally: Tally, where: Sequence[Filter]) -> Sequence[Spend]:
@@ -469,15 +469,16 @@ def _with_hours(allocation: Allocation, tally: Tally, where: Sequence[Filter]) -
     if not nodes:
         return tally.rows
     by = tuple(dict.fromkeys((*tally.by, BILLED_HOUR)))
+    of_nodes = (*where, Filter(RESOURCE, tuple(sorted(nodes))))
     try:
-        hourly = allocation.tally(tally.window, by, (*where, Filter(RESOURCE, nodes))).rows
+        hourly = allocation.tally(tally.window, by, of_nodes).rows
     except TrnbotError:
         return tally.rows
     # A row of one node that holds more than an hour is of a day.
     if any(row.hours > 1 + _SLACK for row in hourly):
         return tally.rows
-    apart = set(nodes)
-    return [*(row for row in tally.rows if row.key[RESOURCE] not in apart), *hourly]
+    by_the_day = (row for row in tally.rows if row.key[RESOURCE] not in nodes)
+    return [*by_the_day, *hourly]
 
 
 def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow | None:
