@@ -103,10 +103,10 @@ def test_every_setting_is_documented_as_it_is(key: SettingKey) -> None:
 @in_one_run
 @pytest.mark.parametrize("cause", list(Cause))
 def test_every_cause_has_a_page(cause: Cause) -> None:
-    """The prose is written by hand: what it means, what is looked at, and an alert as it reads."""
+    """The prose is written by hand: what it means, what trnbot checks, and an alert as it reads."""
     prose, made, _ = read(f"docs/causes/{cause}.md").partition(FACTS_BEGIN)
     assert made
-    for heading in ("What it means", "What is looked at", "Example"):
+    for heading in ("What it means", "What trnbot checks", "Example"):
         _, _, part = prose.partition(f"\n## {heading}\n")
         assert part.strip(), f"say by hand under '{heading}'; the generated part does not"
     assert re.search(r"^> .{40}", part, re.MULTILINE), "quote an alert"
