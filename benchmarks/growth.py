@@ -149,7 +149,7 @@ def _panel(subject: str, points: Sequence[Point], left: int) -> Iterator[str]:
             f'<circle cx="{x:.0f}" cy="{y:.0f}" r="3" class="s{shape}"/>' for x, y in places
         )
         size, value, unit = of_figure[-1]
-        words = f"{figure}, {value:,.3g} {unit} at most"
+        words = f"{figure}, {value:{',.0f' if value >= 100 else '.3g'}} {unit} at {size:,}"
         yield f'<text x="{left + MARGIN + 8}" y="{18 + 16 * shape}" class="s{shape}">{words}</text>'
 
 
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 known.append(Point(subject, int(size), figure, unit, float(value)))
 
     for size in asked.sizes:
-        measured = list(SUBJECTS[asked.subject](size))
+        measured = [p._replace(value=round(p.value, 3)) for p in SUBJECTS[asked.subject](size)]
         for point in measured:
             print(
                 f"{size:>12,} {point.subject:<7} {point.figure:<16} {point.value:>12,.3f} {point.unit}",
