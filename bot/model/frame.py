@@ -111,15 +111,12 @@ class Frame:
 
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Frame:
         """Return only the things at `rows`: indices or a mask, or a slice, which is a view."""
-        if isinstance(rows, slice):
-            things, values = self.things[rows], self.values[rows]
-            return Frame(self.kind, things, self.start, self.step, self.metrics, values)
-        indices = np.asarray(rows)
-        if indices.dtype == bool:
-            indices = np.flatnonzero(indices)
-        indices = indices.astype(np.intp)
-        things = tuple(self.things[i] for i in indices)
-        return replace(self, things=things, values=self.values[indices])
+        chosen = _chosen(rows)
+        if isinstance(chosen, slice):
+            things = self.things[chosen]
+        else:
+            things = tuple(self.things[i] for i in chosen)
+        return replace(self, things=things, values=self.values[chosen])
 
     def times(self) -> list[datetime]:
         """Return the end of each step."""
@@ -165,10 +162,15 @@ class FramePart(Frame):
 
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Frame:
         """Return only the things at `rows`: indices, a mask or a slice."""
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows)
-            rows = rows if rows.dtype == bool else rows.astype(np.intp)
-        return FramePart(self._frame, self._rows[rows])
+        return FramePart(self._frame, self._rows[_chosen(rows)])
+
+
+def _chosen(rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Indices | slice:
+    """Return rows as indices, a slice as it is."""
+    if isinstance(rows, slice):
+        return rows
+    indices = np.asarray(rows)
+    return np.flatnonzero(indices) if indices.dtype == bool else indices.astype(np.intp)
 
 
 class MetricsSurface(StrEnum):

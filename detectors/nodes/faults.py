@@ -7,16 +7,7 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
-from detectors.arrays import (
-    Floats,
-    Mask,
-    Numbers,
-    Rows,
-    lately,
-    newest_of,
-    share_before,
-    trailing,
-)
+from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
 from detectors.nodes import cores
 from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
 from detectors.progress import work_at_risk
