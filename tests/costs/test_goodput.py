@@ -302,25 +302,25 @@ def test_of_a_run_whose_nodes_no_metric_knows_nothing_is_known():
     assert found.row.goodput is found.ettr is None
 
 
+def split_beside(time, cause, first, lost):
+    """Return the steps of each class where an alert from step `first` on says that `lost` steps were lost."""
+    found = anomaly(cause, n=1, usual=(0.9, 0.9), unit="ratio")
+    found = replace(found, window=Window(START + first * FIVE, START + 12 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal(lost) / Decimal(12)),)
+    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    return dict(zip(CLASSES, time.hours(slice(0, 12))[0] * 12, strict=True))
+
+
 def test_a_stretch_without_work_goes_whole_to_the_cause_that_took_most_of_it():
     time = time_of([0.9] * 6 + [0.0] * 6, [1] * 11 + [0])
-    found = anomaly(Cause.HUNG, n=1, usual=(0.9, 0.9), unit="ratio")
-    found = replace(found, window=Window(START + 7 * FIVE, START + 12 * FIVE))
-    hours = (WastedHours(Decimal(20), Decimal(4) / Decimal(12)),)
-    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
-    split = time.hours(slice(0, 12))[0] * 12
-    assert split[CLASSES.index(GoodputClass.HUNG)] == pytest.approx(6)
-    assert split[CLASSES.index(GoodputClass.PRODUCTIVE)] == pytest.approx(6)
+    split = split_beside(time, Cause.HUNG, 7, 4)
+    assert split[GoodputClass.HUNG] == pytest.approx(6)
+    assert split[GoodputClass.PRODUCTIVE] == pytest.approx(6)
 
 
 def test_memory_that_is_full_loses_what_its_alert_says():
-    time = time_of([0.9] * 6 + [0.6] * 6)
-    found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.9, 0.9), unit="ratio")
-    found = replace(found, window=Window(START + 6 * FIVE, START + 12 * FIVE))
-    hours = (WastedHours(Decimal(20), Decimal(2) / Decimal(12)),)
-    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
-    split = time.hours(slice(0, 12))[0] * 12
-    assert split[CLASSES.index(GoodputClass.ERRORS_HARDWARE)] == pytest.approx(2)
+    split = split_beside(time_of([0.9] * 6 + [0.6] * 6), Cause.MEMORY_PRESSURE, 6, 2)
+    assert split[GoodputClass.ERRORS_HARDWARE] == pytest.approx(2)
 
 
 def hour_of(n, amortised, hours=1.0, **key):
