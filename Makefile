@@ -43,8 +43,8 @@ test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sam
 test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: kills, storms, seeds and faults at length
 	$(PYTEST) -n 4 -m "not e2e"
 
-e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium; what fails is tried once more, and named
-	$(PYTEST) -n 3 tests/e2e -m e2e --reruns 1 -r R
+e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium; what fails is tried once more, and named (ALL=1: every width in both themes)
+	$(PYTEST) -n 3 tests/e2e -m "e2e$(if $(ALL),, and not slow)" --reruns 1 -r R
 
 helm: $(VENV)/helm.ready  ## the chart and the manifests, by Helm itself (244 MB)
 	$(PYTEST) -n 2 -m "not slow" tests/deploy

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 
 from adapters.charts.png import draw
 from adapters.chat.slack.render import Around, chart_places, message
@@ -31,10 +31,10 @@ from adapters.chat.slack.tables import draws
 from adapters.chat.teams.render import render
 from bot.cards.card import Chart
 from tests.cards.samples import SAMPLES
+from tests.e2e.browser import chromium
 from tests.e2e.playground import TEAMS_DARK, installed
 from tests.e2e.slackpage import AS_SLACK_SHOWS, DARK
 from tests.e2e.slackserver import BOT_TOKEN, FINANCE, SlackServer, slack_server
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 LINES: Mapping[str, str] = {
     "notice_first": "",
@@ -232,11 +232,9 @@ def show(found: Sequence[Measured], messages: Mapping[str, Any]) -> None:
 
 async def measure(messages: Mapping[str, Any], pictures: str) -> list[Measured]:
     """Show the messages in both clients, and return their sizes."""
-    async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+    async with chromium() as browser:
         found = await in_slack(browser, messages, pictures)
         found += await in_teams(browser, messages, pictures)
-        await browser.close()
     return found
 
 

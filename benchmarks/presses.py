@@ -15,10 +15,10 @@ import sys
 from collections import defaultdict
 from statistics import quantiles
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page
 
+from tests.e2e.browser import chromium
 from tests.e2e.consoles import starved
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 READING = ("Why", "Snooze…", "Not an anomaly…", "Tune…")
 DECIDING = ("Acknowledge", "Reopen")
@@ -112,11 +112,9 @@ def show(times: Times) -> None:
 async def main(scenario: str = "story", rounds: str = "10", until: str = END) -> None:
     """Serve, press and print."""
     with starved(scenario, until) as bot:
-        async with async_playwright() as driver:
-            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        async with chromium() as browser:
             page = await browser.new_page(viewport={"width": 1440, "height": 900})
             show(await measure(page, bot.url, int(rounds)))
-            await browser.close()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -20,10 +20,15 @@ import pytest
 from tests.e2e.product import CACHE, Product, product, recording
 from tests.e2e.slackserver import free_port
 from tests.e2e.test_life import FAST, STARVED, STILL
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1440}
 THEMES = ("light", "dark")
+WINDOWS = list(zip(WIDTHS, itertools.cycle(THEMES), strict=False))
+"""Each width once, each theme."""
+EVERY_WINDOW = [
+    pytest.param(*window, marks=() if window in WINDOWS else pytest.mark.slow)
+    for window in itertools.product(WIDTHS, THEMES)
+]
 FIXED = (
     "/ask?line=alerts%20window%3D7d",
     "/ask?line=config",
@@ -59,18 +64,6 @@ def _watched(scenario: str, until: str) -> tempfile.TemporaryDirectory[str]:
         while str(bot.health()["ticked_at"] or "") < until and not bot.health()["ended"]:
             time.sleep(0.1)
     return made
-
-
-@asynccontextmanager
-async def browsing() -> AsyncIterator[Any]:
-    """Start a headless Chromium; skip without one."""
-    api = pytest.importorskip("playwright.async_api")
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    async with api.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield browser
-        await browser.close()
 
 
 @dataclass(frozen=True)

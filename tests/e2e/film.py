@@ -19,9 +19,9 @@ from typing import Any
 
 from PIL import Image
 
+from tests.e2e.browser import chromium
 from tests.e2e.product import Product
 from tests.e2e.slackserver import free_port
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 ROOT = Path(__file__).parents[2]
 TOUR, PICTURES = ROOT / "docs" / "tour.md", ROOT / "docs" / "pictures"
@@ -92,10 +92,8 @@ async def frame(page: Any, second: int, folder: Path) -> Frame:
 
 async def film(url: str, folder: Path) -> list[Frame]:
     """Open the first page and leave a picture each 15 seconds."""
-    from playwright.async_api import async_playwright
 
-    async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+    async with chromium() as browser:
         page = await browser.new_page(
             viewport=SIZE, device_scale_factor=SCALE, locale="en-GB", timezone_id="UTC"
         )
@@ -105,7 +103,6 @@ async def film(url: str, folder: Path) -> list[Frame]:
         for second in range(0, LONGEST_S + 1, EVERY_S):
             await asyncio.sleep(max(0.0, begun + second - time.monotonic()))
             frames.append(await frame(page, second, folder))
-        await browser.close()
     return frames
 
 

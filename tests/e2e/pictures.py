@@ -19,9 +19,9 @@ from typing import Any
 from PIL import Image
 
 from tests.e2e import film
+from tests.e2e.browser import chromium
 from tests.e2e.product import Product, product, recording
 from tests.e2e.slackserver import free_port
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 END = "2026-11-20T11:45"
 """A time of the demo's recording when four alerts are open."""
@@ -96,7 +96,6 @@ def light(picture: Path) -> None:
 
 async def console(folder: Path) -> None:
     """Replay the demo fast, then take every picture of its end."""
-    from playwright.async_api import async_playwright
 
     with tempfile.TemporaryDirectory() as state:
         settings = {"TRNBOT_SOURCE": staged(Path(state))}
@@ -105,11 +104,9 @@ async def console(folder: Path) -> None:
             with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": speed}) as bot:
                 caught_up(bot, until)
         with product(Path(state), free_port(), settings | {"TRNBOT_SPEED": "1"}) as bot:
-            async with async_playwright() as driver:
-                browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+            async with chromium() as browser:
                 for shot in SHOTS:
                     await take(browser, bot.url, shot, folder)
-                await browser.close()
 
 
 def clients(folder: Path) -> None:

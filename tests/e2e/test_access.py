@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from tests.e2e.consoles import THEMES, WIDTHS, Tab, browsing, kept, starved, tab
+from tests.e2e.consoles import EVERY_WINDOW, WIDTHS, Tab, kept, starved, tab
 from tests.e2e.product import Product
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -39,13 +39,12 @@ async def violations(opened: Tab) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("device", WIDTHS)
+@pytest.mark.parametrize(("device", "theme"), EVERY_WINDOW)
 async def test_axe_finds_nothing_and_nothing_scrolls_sideways(
-    bot: Product, device: str, theme: str
+    bot: Product, browser: Any, device: str, theme: str
 ) -> None:
     found: list[str] = []
-    async with browsing() as browser, tab(browser, bot.url, WIDTHS[device], theme) as opened:
+    async with tab(browser, bot.url, WIDTHS[device], theme) as opened:
         for path in await opened.paths():
             await opened.open(path)
             found += await violations(opened)
@@ -106,12 +105,11 @@ async def focused(opened: Tab, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("device", WIDTHS)
+@pytest.mark.parametrize(("device", "theme"), EVERY_WINDOW)
 async def test_keys_alone_do_it_and_the_focus_stays_with_its_control(
-    bot: Product, device: str, theme: str
+    bot: Product, browser: Any, device: str, theme: str
 ) -> None:
-    async with browsing() as browser, tab(browser, bot.url, WIDTHS[device], theme) as opened:
+    async with tab(browser, bot.url, WIDTHS[device], theme) as opened:
         alert = (await opened.paths())[-5]
         assert alert.startswith("/alert/")
         for path in ("/", alert):
@@ -171,8 +169,8 @@ async def decide(opened: Tab, bot: Product) -> None:
         await button(opened, "Dismiss").click()
 
 
-async def test_nothing_moves_for_who_wants_nothing_to_move(bot: Product) -> None:
-    async with browsing() as browser, tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
+async def test_nothing_moves_for_who_wants_nothing_to_move(bot: Product, browser: Any) -> None:
+    async with tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
         await opened.page.emulate_media(reduced_motion="reduce")
         await opened.open("/")
         await opened.page.evaluate(
@@ -186,8 +184,8 @@ async def test_nothing_moves_for_who_wants_nothing_to_move(bot: Product) -> None
         assert await opened.page.evaluate("window.moved") == 0
 
 
-async def test_the_first_key_leads_past_the_rail(bot: Product) -> None:
-    async with browsing() as browser, tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
+async def test_the_first_key_leads_past_the_rail(bot: Product, browser: Any) -> None:
+    async with tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
         await opened.open("/alerts")
         await opened.page.keyboard.press("Tab")
         await focused(opened, "Skip to the content")

@@ -26,7 +26,7 @@ from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.source import OpenedSource
 from tests.aws_live.test_acting import Answers
 from tests.builders import with_parts
-from tests.e2e.consoles import browsing, tab
+from tests.e2e.consoles import tab
 from tests.e2e.playground import playground
 from tests.e2e.product import recording
 from tests.e2e.slackserver import FINANCE, free_port, slack_server
@@ -130,11 +130,11 @@ async def pictured(client: Screen, part: str) -> None:
     await client.page.set_viewport_size(WIDE)
 
 
-async def test_two_idle_nodes_are_stopped_by_a_press_in_slack(tmp_path: Path) -> None:
+async def test_two_idle_nodes_are_stopped_by_a_press_in_slack(tmp_path: Path, browser: Any) -> None:
     with slack_server("socket", tmp_path) as server:
         async with (
             acting(tmp_path, slack_settings(server, "socket"), free_port()) as bot,
-            screen(server.url, "slack-act") as slack,
+            screen(browser, server.url, "slack-act") as slack,
         ):
             await slack.page.get_by_text("finops-alerts").first.click()
             await slack.press("Do it…")
@@ -155,12 +155,12 @@ async def test_two_idle_nodes_are_stopped_by_a_press_in_slack(tmp_path: Path) ->
             await pictured(slack, "worked")
 
 
-async def test_they_are_stopped_by_a_press_in_teams(tmp_path: Path) -> None:
+async def test_they_are_stopped_by_a_press_in_teams(tmp_path: Path, browser: Any) -> None:
     port = free_port()
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
         async with (
             acting(tmp_path, teams_settings() | TINY, port) as bot,
-            screen("about:blank", "teams-act", 1400) as teams,
+            screen(browser, "about:blank", "teams-act", 1400) as teams,
         ):
             await teams.page.goto(url)
             await teams.sees("Hello, trnbot watches")
@@ -177,14 +177,14 @@ async def test_they_are_stopped_by_a_press_in_teams(tmp_path: Path) -> None:
             await pictured(teams, "worked")
 
 
-async def test_they_are_stopped_by_two_presses_in_the_console(tmp_path: Path) -> None:
+async def test_they_are_stopped_by_two_presses_in_the_console(tmp_path: Path, browser: Any) -> None:
     """By two people whom a proxy names; one alone is not enough above the sum."""
     people = {
         "TRNBOT_WEB_PROXIES": "127.0.0.1/32",
         "TRNBOT_ADMINS": "web:mei@example.com,web:dana@example.com",
         "TRNBOT_PUBLIC_URL": "http://console.example",
     }
-    async with acting(tmp_path, people | TINY, free_port(), "20000") as bot, browsing() as browser:
+    async with acting(tmp_path, people | TINY, free_port(), "20000") as bot:
         async with tab(browser, bot.url, 1000, "light") as first:
             await first.page.set_extra_http_headers({"X-Forwarded-User": "mei@example.com"})
             console = Screen(first.page, "console-act")

@@ -6,6 +6,7 @@ With TRNBOT_SHOTS=docs/pictures the pictures are taken again.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,9 @@ ANSWERS = (
 """A line, words of its answer, and the name of its picture."""
 
 
-async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(tmp_path: Path) -> None:
+async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(
+    tmp_path: Path, browser: Any
+) -> None:
     port = free_port()
     with slack_server("socket", tmp_path) as server:
         settings = slack_settings(server, "socket") | {
@@ -35,7 +38,7 @@ async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(tmp_path: Path) -
         with product(tmp_path, port, settings | FAST) as bot:
             await until(lambda: reached(bot, STARVED), "the starved hours")
         with product(tmp_path, port, settings | STILL):
-            async with screen(server.url, "slack", 1300) as slack:
+            async with screen(browser, server.url, "slack", 1300) as slack:
                 await slack.page.get_by_text("finops-alerts").first.click()
                 for line, words, name in ANSWERS:
                     await say(slack, f"/trn {line}")
@@ -46,13 +49,15 @@ async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(tmp_path: Path) -
                 await slack.shot("csv", newest(slack))
 
 
-async def test_a_personal_chat_of_teams_begins_with_the_summary(tmp_path: Path) -> None:
+async def test_a_personal_chat_of_teams_begins_with_the_summary(
+    tmp_path: Path, browser: Any
+) -> None:
     port = free_port()
     settings = teams_settings()
     with product(tmp_path, port, settings | FAST) as bot:
         await until(lambda: reached(bot, STARVED), "the starved hours")
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
-        async with screen("about:blank", "teams", 1400) as teams:
+        async with screen(browser, "about:blank", "teams", 1400) as teams:
             with product(tmp_path, port, settings | STILL):
                 await teams.page.goto(url)
                 await teams.sees("Hello, trnbot watches")

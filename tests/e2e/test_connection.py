@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from adapters.http import application
@@ -18,7 +18,6 @@ from bot.cards.card import Button, Buttons, Card
 from bot.model.request import Request
 from tests.e2e.console_server import MemoryShelf, answer, filled, health, surface
 from tests.e2e.slackserver import free_port
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 pytestmark = pytest.mark.e2e
 AT_ONCE_MS = 4_000
@@ -45,15 +44,9 @@ async def serving(
         await runner.cleanup()
 
 
-@pytest.fixture
-async def page() -> AsyncIterator[Any]:
-    api = pytest.importorskip("playwright.async_api")
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    async with api.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield await browser.new_page(viewport={"width": 1400, "height": 900})
-        await browser.close()
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Any) -> Any:
+    return await browser.new_page(viewport={"width": 1400, "height": 900})
 
 
 async def lamp_is_green(page: Any) -> bool:

@@ -2,11 +2,11 @@
 
 import json
 import re
-import shutil
 from html import escape
 from urllib.parse import quote, urljoin
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -18,18 +18,8 @@ from tests.e2e.console_server import answer, filled, surface
 
 pytestmark = pytest.mark.e2e
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
-
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def console():
     """Serve the sample console on loopback."""
     asked = []
@@ -52,20 +42,7 @@ async def console():
     await server.close()
 
 
-@pytest.fixture
-async def browser():
-    """Start a headless Chromium."""
-    playwright = pytest.importorskip("playwright.async_api")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine")
-    async with playwright.async_playwright() as started:
-        opened = await started.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        await opened.close()
-
-
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(browser, console):
     """Open the channel; any script error or blocked resource fails the test."""
     context = await browser.new_context(
@@ -233,7 +210,7 @@ Promise.allSettled(tried).then(() => setTimeout(() => document.body.classList.ad
 </script>"""
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def elsewhere(console):
     """Serve a page of another site that tries everything a page may try."""
 

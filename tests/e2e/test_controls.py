@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from bot.answers.all import ANSWERS
 from bot.grammar.line import effect_of
 from bot.model.request import Effect
-from tests.e2e.consoles import THEMES, WIDTHS, Tab, browsing, kept, starved, tab
+from tests.e2e.consoles import WIDTHS, WINDOWS, Tab, kept, starved, tab
 from tests.e2e.product import Product
 
 assert ANSWERS
@@ -53,11 +52,11 @@ def bot() -> Iterator[Product]:
         yield served
 
 
-@pytest.mark.parametrize(("device", "theme"), list(zip(WIDTHS, cycle(THEMES), strict=False)))
+@pytest.mark.parametrize(("device", "theme"), WINDOWS)
 async def test_every_control_of_every_page_does_what_the_page_says(
-    bot: Product, device: str, theme: str
+    bot: Product, browser: Any, device: str, theme: str
 ) -> None:
-    async with browsing() as browser, tab(browser, bot.url, WIDTHS[device], theme) as opened:
+    async with tab(browser, bot.url, WIDTHS[device], theme) as opened:
         pressed = [
             press for path in await opened.paths() for press in await press_all(opened, bot, path)
         ]
@@ -68,13 +67,10 @@ async def test_every_control_of_every_page_does_what_the_page_says(
     assert {"share", "ack", "unack", "snooze", "not-an-anomaly", "why", "config"} <= lines, lines
 
 
-async def test_every_link_of_every_page_opens() -> None:
+async def test_every_link_of_every_page_opens(browser: Any) -> None:
     links: dict[str, str] = {}
     with starved() as bot:  # one of its own: presses elsewhere take alerts away
-        async with (
-            browsing() as browser,
-            tab(browser, bot.url, WIDTHS["desktop"], "light") as opened,
-        ):
+        async with tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
             for path in await opened.paths():
                 await opened.open(path)
                 found = await opened.page.locator("a[href^='/']:not([download])").evaluate_all(

@@ -20,7 +20,6 @@ from tests.e2e.product import product, recording
 from tests.e2e.slackpage import AS_SLACK_SHOWS, DARK
 from tests.e2e.slackserver import BOB, FINANCE, free_port, slack_server
 from tests.e2e.test_product import ask, conversation, message, reached, slack_settings, until
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 SHOTS = os.environ.get("TRNBOT_SHOTS", "")
@@ -82,22 +81,17 @@ class Screen:
 
 
 @asynccontextmanager
-async def screen(url: str, name: str, height: int = 900) -> AsyncIterator[Screen]:
+async def screen(browser: Any, url: str, name: str, height: int = 900) -> AsyncIterator[Screen]:
     """Open a client in a browser."""
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    api = pytest.importorskip("playwright.async_api")
-    async with api.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        page = await browser.new_page(viewport={"width": 1000, "height": height})
-        await page.goto(url)
-        yield Screen(
-            page,
-            name,
-            AS_SLACK_SHOWS if name.startswith("slack") else "",
-            DARK if name.startswith("slack") else TEAMS_DARK,
-        )
-        await browser.close()
+    page = await browser.new_page(viewport={"width": 1000, "height": height})
+    await page.goto(url)
+    yield Screen(
+        page,
+        name,
+        AS_SLACK_SHOWS if name.startswith("slack") else "",
+        DARK if name.startswith("slack") else TEAMS_DARK,
+    )
+    await page.close()
 
 
 async def say(slack: Screen, line: str) -> None:
@@ -111,7 +105,7 @@ def newest(slack: Screen) -> Any:
     return slack.page.locator(".msg").last
 
 
-async def test_an_alert_and_a_setting_live_in_slack(tmp_path: Path) -> None:
+async def test_an_alert_and_a_setting_live_in_slack(tmp_path: Path, browser: Any) -> None:
     port = free_port()
     with slack_server("socket", tmp_path) as server:
         settings = slack_settings(server, "socket") | {
@@ -121,7 +115,7 @@ async def test_an_alert_and_a_setting_live_in_slack(tmp_path: Path) -> None:
             await message(server, FINANCE, "starved")
             await until(lambda: reached(bot, STARVED), "the starved hours")
         with product(tmp_path, port, settings | STILL):
-            async with screen(server.url, "slack") as slack:
+            async with screen(browser, server.url, "slack") as slack:
                 await slack.page.get_by_text("finops-alerts").first.click()
                 await slack.sees("FIRING")
                 await slack.shot(place=slack.page.locator(".msg").first)
@@ -201,11 +195,11 @@ def teams_settings() -> dict[str, str]:
     }
 
 
-async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
+async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path, browser: Any) -> None:
     port = free_port()
     settings = teams_settings()
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
-        async with screen("about:blank", "teams", 1400) as teams:
+        async with screen(browser, "about:blank", "teams", 1400) as teams:
             with product(tmp_path, port, settings | STILL):
                 await teams.page.goto(url)
                 await teams.sees("Hello, trnbot watches")

@@ -13,7 +13,6 @@ from bot.model.request import CommandHint
 from tests.builders import NOON
 from tests.e2e import samples
 from tests.e2e.console_server import surface
-from tests.e2e.test_console import browser  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.e2e
 NODES = Table(
@@ -40,7 +39,7 @@ async def served(answer, **changed):
     await server.close()
 
 
-async def test_a_table_sorts_and_filters_by_its_own_figures(browser):  # noqa: F811
+async def test_a_table_sorts_and_filters_by_its_own_figures(browser):
     async def answer(_):
         return Card("12 nodes", blocks=(NODES,))
 
@@ -65,7 +64,7 @@ async def test_a_table_sorts_and_filters_by_its_own_figures(browser):  # noqa: F
 
 
 @pytest.mark.parametrize("width", [360, 390, 820, 1440])
-async def test_nothing_is_clipped_at_any_width(browser, width):  # noqa: F811
+async def test_nothing_is_clipped_at_any_width(browser, width):
     async def answer(_):
         return Card("12 nodes", blocks=(NODES, samples.bar_chart()))
 
@@ -77,7 +76,7 @@ async def test_nothing_is_clipped_at_any_width(browser, width):  # noqa: F811
             assert await opened.evaluate("document.documentElement.scrollWidth") <= width
 
 
-async def test_a_phone_breaks_no_word_and_reaches_every_page(browser):  # noqa: F811
+async def test_a_phone_breaks_no_word_and_reaches_every_page(browser):
     async def answer(_):
         return Card("12 nodes", blocks=(NODES,))
 
@@ -92,7 +91,7 @@ async def test_a_phone_breaks_no_word_and_reaches_every_page(browser):  # noqa: 
             assert box["height"] >= 44, await link.inner_text()
 
 
-async def test_ask_completes_arguments_and_brings_back_what_was_asked(browser):  # noqa: F811
+async def test_ask_completes_arguments_and_brings_back_what_was_asked(browser):
     hints = (
         CommandHint(
             "cost",
@@ -136,7 +135,7 @@ STATE = """(chart) => ({
 })"""
 
 
-async def test_a_drag_zooms_a_chart_over_time_and_escape_or_the_button_shows_all_again(browser):  # noqa: F811
+async def test_a_drag_zooms_a_chart_over_time_and_escape_or_the_button_shows_all_again(browser):
     hours = tuple(NOON + timedelta(minutes=15 * i) for i in range(49))
     chart = Chart(
         ChartKind.LINE,
@@ -186,7 +185,7 @@ MANY = Table(
 CELLS = "tbody tr:visible td:first-child"
 
 
-async def test_sorting_filter_and_page_of_a_table_stand_in_its_address(browser):  # noqa: F811
+async def test_sorting_filter_and_page_of_a_table_stand_in_its_address(browser):
     async def answer(_):
         return Card("250 nodes", blocks=(MANY,))
 
@@ -216,7 +215,7 @@ async def test_sorting_filter_and_page_of_a_table_stand_in_its_address(browser):
         assert await again.get_by_label("Filter rows").input_value() == "i-00"
 
 
-async def test_keys_go_to_pages_alerts_rows_and_lines(browser):  # noqa: F811
+async def test_keys_go_to_pages_alerts_rows_and_lines(browser):
     async def answer(_):
         return Card("12 nodes", blocks=(NODES,))
 
@@ -248,7 +247,7 @@ async def test_keys_go_to_pages_alerts_rows_and_lines(browser):  # noqa: F811
         assert await page.evaluate("document.activeElement.textContent") == "i-01"
 
 
-async def test_a_typed_answer_has_an_address_that_can_be_copied(browser):  # noqa: F811
+async def test_a_typed_answer_has_an_address_that_can_be_copied(browser):
     async with served(samples_answer) as address:
         context = await browser.new_context(permissions=["clipboard-read", "clipboard-write"])
         page = await context.new_page()
@@ -270,7 +269,7 @@ async def test_a_typed_answer_has_an_address_that_can_be_copied(browser):  # noq
 
 
 @pytest.mark.parametrize("page_of", ["/", "/alerts", "/cost", "/fleet", "/saved"])
-async def test_a_phone_shows_more_than_half_of_a_page(browser, page_of):  # noqa: F811
+async def test_a_phone_shows_more_than_half_of_a_page(browser, page_of):
     async with served(samples_answer) as address:
         page = await browser.new_page(viewport={"width": 390, "height": 844})
         await page.goto(urljoin(address, page_of))

@@ -61,10 +61,13 @@ async def serving(server: SlackServer, folder: Path, now: datetime) -> AsyncIter
     store.close()
 
 
-async def test_a_slow_preview_is_applied_in_its_window(tmp_path: Path) -> None:
+async def test_a_slow_preview_is_applied_in_its_window(tmp_path: Path, browser: Any) -> None:
     recording("tiny")
     with slack_server("socket", tmp_path) as server:
-        async with serving(server, tmp_path, END), screen(server.url, "slack-modal") as slack:
+        async with (
+            serving(server, tmp_path, END),
+            screen(browser, server.url, "slack-modal") as slack,
+        ):
             await slack.page.get_by_text("finops-alerts").first.click()
             await say(slack, "/trn config")
             await slack.press("Change settings")
@@ -95,12 +98,12 @@ async def apply(server: SlackServer, slack: Screen, window: Any) -> None:
     assert "25" in await newest(slack).inner_text()
 
 
-async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
+async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path, browser: Any) -> None:
     recording("tiny")
     with slack_server("socket", tmp_path) as server:
         async with (
             serving(server, tmp_path, IDLE) as bot,
-            screen(server.url, "slack-judged") as slack,
+            screen(browser, server.url, "slack-judged") as slack,
         ):
             await bot.tick(IDLE - timedelta(minutes=5))
             await slack.page.get_by_text("finops-alerts").first.click()
@@ -125,12 +128,14 @@ async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
             await slack.sees("Nobody has muted anything")
 
 
-async def test_a_judgement_in_the_console_needs_no_choice_and_is_taken_back(tmp_path: Path) -> None:
+async def test_a_judgement_in_the_console_needs_no_choice_and_is_taken_back(
+    tmp_path: Path, browser: Any
+) -> None:
     settings = {"TRNBOT_SOURCE": f"recording:{recording('reference')}"}
     with product(tmp_path, free_port(), settings | FAST) as bot:
         await until(lambda: reached(bot, STARVED), "the starved hours")
     with product(tmp_path, free_port(), settings | STILL) as bot:
-        async with screen(bot.url, "console") as console:
+        async with screen(browser, bot.url, "console") as console:
             await console.press("Not an anomaly…")
             asked = console.page.locator("dialog[open]")
             assert await asked.locator("select").input_value(timeout=SOON_MS) == USUAL

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -28,7 +27,6 @@ from tests.e2e.slackserver import (
     free_port,
     slack_server,
 )
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 SPEED = "600"
@@ -158,10 +156,7 @@ async def test_migrate_is_answered_for_a_busy_cluster_and_refused_for_a_starved_
             await message(server, GENERAL, "trn2.48xlarge")
 
 
-async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path) -> None:
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    api = pytest.importorskip("playwright.async_api")
+async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path, browser: Any) -> None:
     port = free_port()
     settings = {
         "TRNBOT_SOURCE": f"recording:{recording('tiny')}",
@@ -170,31 +165,25 @@ async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path) -> Non
         "MicrosoftAppId": "",
     }
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
-        async with api.async_playwright() as driver:
-            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-            page = await browser.new_page(viewport={"width": 1280, "height": 1100})
-            with product(tmp_path, port, settings):
-                await page.goto(url)
-                await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
-                await ask(page, "cost 7d by team")
-                await page.get_by_text("Amortised").first.wait_for(timeout=30_000)
-            heard = settings | {
-                "TRNBOT_ROUTE": f"teams:{conversation(tmp_path)}",
-                "TRNBOT_SPEED": "360",
-            }
-            with product(tmp_path, port, heard):
-                await page.get_by_text("FIRING").first.wait_for(timeout=90_000)
-                await page.get_by_role("button", name="Acknowledge").last.click()
-                await page.get_by_text("Acknowledged by").first.wait_for(timeout=30_000)
-                await page.get_by_text("OVER after").first.wait_for(timeout=90_000)
-                assert await page.get_by_text("FIRING").count() == 0
-            await browser.close()
+        page = await browser.new_page(viewport={"width": 1280, "height": 1100})
+        with product(tmp_path, port, settings):
+            await page.goto(url)
+            await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
+            await ask(page, "cost 7d by team")
+            await page.get_by_text("Amortised").first.wait_for(timeout=30_000)
+        heard = settings | {
+            "TRNBOT_ROUTE": f"teams:{conversation(tmp_path)}",
+            "TRNBOT_SPEED": "360",
+        }
+        with product(tmp_path, port, heard):
+            await page.get_by_text("FIRING").first.wait_for(timeout=90_000)
+            await page.get_by_role("button", name="Acknowledge").last.click()
+            await page.get_by_text("Acknowledged by").first.wait_for(timeout=30_000)
+            await page.get_by_text("OVER after").first.wait_for(timeout=90_000)
+            assert await page.get_by_text("FIRING").count() == 0
 
 
-async def test_migrate_is_answered_and_refused_in_teams_too(tmp_path: Path) -> None:
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    api = pytest.importorskip("playwright.async_api")
+async def test_migrate_is_answered_and_refused_in_teams_too(tmp_path: Path, browser: Any) -> None:
     port = free_port()
     settings = {
         "TRNBOT_SOURCE": f"recording:{recording('reference')}",
@@ -202,22 +191,19 @@ async def test_migrate_is_answered_and_refused_in_teams_too(tmp_path: Path) -> N
         "TRNBOT_TEAMS_DEVELOPMENT": "1",
     }
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
-        async with api.async_playwright() as driver:
-            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-            page = await browser.new_page(viewport={"width": 1280, "height": 1100})
-            with product(tmp_path, port, settings | {"TRNBOT_SPEED": "20000"}) as bot:
-                await until(lambda: reached(bot, "2026-11-19T00:30"), "the starved hours")
-            with product(tmp_path, port, settings | {"TRNBOT_SPEED": "1"}):
-                await page.goto(url)
-                await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
-                await ask(page, "migrate llama")
-                await page.get_by_text("starved").first.wait_for(timeout=30_000)
-                assert await page.get_by_text("same work costs").count() == 0
-            with product(tmp_path, port, settings) as bot:
-                await until(lambda: reached(bot, "2026-11-19T12:00"), "the end of the recording")
-                await ask(page, "migrate llama")
-                await page.get_by_text("same work costs").first.wait_for(timeout=30_000)
-            await browser.close()
+        page = await browser.new_page(viewport={"width": 1280, "height": 1100})
+        with product(tmp_path, port, settings | {"TRNBOT_SPEED": "20000"}) as bot:
+            await until(lambda: reached(bot, "2026-11-19T00:30"), "the starved hours")
+        with product(tmp_path, port, settings | {"TRNBOT_SPEED": "1"}):
+            await page.goto(url)
+            await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
+            await ask(page, "migrate llama")
+            await page.get_by_text("starved").first.wait_for(timeout=30_000)
+            assert await page.get_by_text("same work costs").count() == 0
+        with product(tmp_path, port, settings) as bot:
+            await until(lambda: reached(bot, "2026-11-19T12:00"), "the end of the recording")
+            await ask(page, "migrate llama")
+            await page.get_by_text("same work costs").first.wait_for(timeout=30_000)
 
 
 async def reached(bot: Product, end: str) -> bool:

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -33,13 +33,6 @@ from tests.e2e.slackserver import (
 
 assert ANSWERS
 pytestmark = pytest.mark.e2e
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
 
 
 async def answer(request):
@@ -69,7 +62,7 @@ def surface_for(server, mode):
     )
 
 
-@pytest.fixture(params=["socket", "events"])
+@pytest_asyncio.fixture(params=["socket", "events"], loop_scope="session")
 async def slack(request, tmp_path):
     """Yield the server with a surface connected to it, by Socket Mode and by signed HTTP."""
     port = free_port()
@@ -171,20 +164,13 @@ async def test_app_home_is_published(slack):
     assert await until(published)
 
 
-@pytest.fixture
-async def page(slack):
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(slack, browser):
     """Open the channel in a browser as Alice."""
-    playwright = pytest.importorskip("playwright.async_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine")
-    async with playwright.async_playwright() as started:
-        browser = await started.chromium.launch(executable_path=chromium, args=FLAGS)
-        opened = await browser.new_page()
-        await opened.goto(slack[0].url)
-        await opened.get_by_text("finops-alerts").first.click()
-        yield opened
-        await browser.close()
+    opened = await browser.new_page()
+    await opened.goto(slack[0].url)
+    await opened.get_by_text("finops-alerts").first.click()
+    return opened
 
 
 async def test_a_button_opens_a_form_in_a_modal_and_its_answer_is_private(slack, page):

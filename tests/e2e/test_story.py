@@ -18,7 +18,6 @@ from bot.wiring.environment import STATE
 from bot.wiring.surfaces import SOURCE
 from tests.e2e.product import Product, product
 from tests.e2e.slackserver import free_port
-from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.first]
 TOUR = Path(__file__).parents[2] / "docs" / "tour.md"
@@ -48,26 +47,18 @@ def firing(bot: Product) -> str:
 
 
 async def test_the_tour_s_story_is_told_in_90_seconds_and_begins_again_at_a_press(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Any
 ) -> None:
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    api = pytest.importorskip("playwright.async_api")
     monkeypatch.setattr(source, "STATE", tmp_path / STATE)
     source.folder_of(SOURCE)  # made before the clock runs, as on every call but the first
     words = ("demo", "--no-browser", "--source", SOURCE)
     with product(tmp_path, free_port(), {"TRNBOT_DATABASE_URL": ""}, words) as bot:
-        async with api.async_playwright() as driver:
-            browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-            page = await browser.new_page(
-                viewport={"width": 1280, "height": 900}, timezone_id="UTC"
-            )
-            await page.goto(bot.url)
-            begun = time.monotonic()
-            await said(page, "Simulated: the fleet, its bill, and the people named here", 10)
-            await follow(page, bot, begun)
-            await begins_again(page, bot)
-            await browser.close()
+        page = await browser.new_page(viewport={"width": 1280, "height": 900}, timezone_id="UTC")
+        await page.goto(bot.url)
+        begun = time.monotonic()
+        await said(page, "Simulated: the fleet, its bill, and the people named here", 10)
+        await follow(page, bot, begun)
+        await begins_again(page, bot)
 
 
 async def follow(page: Any, bot: Product, begun: float) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from bot.cards.card import Card, Tone
-from tests.e2e.consoles import browsing
 from tests.e2e.slackserver import free_port
 from tests.e2e.test_connection import serving
 
@@ -23,13 +22,11 @@ SEEN = "seen => { Object.defineProperty(document, 'hidden', { value: !seen, conf
 """Shows or hides a tab; without a window, a browser shows all of them."""
 
 
-@pytest.fixture
-async def context() -> AsyncIterator[Any]:
-    async with browsing() as browser:
-        made = await browser.new_context(viewport={"width": 1000, "height": 800})
-        made.set_default_timeout(SOON_MS)
-        yield made
-        await made.close()
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(browser: Any) -> Any:
+    made = await browser.new_context(viewport={"width": 1000, "height": 800})
+    made.set_default_timeout(SOON_MS)
+    return made
 
 
 async def opened(context: Any, url: str, path: str = "/") -> Any:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from adapters.charts.png import draw
@@ -48,16 +49,6 @@ pytestmark = pytest.mark.e2e
 
 SHOTS = os.environ.get("TRNBOT_SHOTS", "")
 """A folder to leave pictures in; none are taken without it."""
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 EVIL = "[x](http://evil) **b** _i_ <at>all</at> <b>h</b> {{DATE(2020-01-01T00:00:00Z)}} `c`\n# h\n- l\n1. n"
 
 
@@ -92,17 +83,6 @@ async def answer(request: Request) -> Card:
         case "snooze" if "=" not in request.line:
             return samples.form_card()
     return Card("Heard", Tone.GOOD, (text("You typed ", Code(request.line)),))
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Any]:
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"needs {CHROMIUM}")
-    api = pytest.importorskip("playwright.async_api")
-    async with api.async_playwright() as driver:
-        made = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield made
-        await made.close()
 
 
 @dataclass
@@ -145,7 +125,7 @@ async def nobody(_: str) -> None:
     """Tell no admin: nobody strange writes here."""
 
 
-@pytest.fixture(params=list(TeamsSdk))
+@pytest_asyncio.fixture(params=list(TeamsSdk), loop_scope="session")
 async def client(browser: Any, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     shelf = Shelf()
     hints = [CommandHint("cost", "What Trainium costs.", "cost 7d by team")]
@@ -240,7 +220,7 @@ DRAW = """card => {
 }"""
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def painter(browser: Any) -> Any:
     """Return a page with the reference renderer and a markdown reader."""
     modules = installed() / "node_modules"
