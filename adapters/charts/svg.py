@@ -73,11 +73,10 @@ def svg(chart: Chart, canvas: Canvas) -> Markup:
     drawn = Markup("").join(parts(chart, canvas))
     # What is pressed inside a picture, nobody who hears it finds.
     role = "group" if "<a " in drawn else "img"
-    box = Markup(
+    return Markup(
         '<svg class="{}" role="{}" width="100%" height="{}">'
         "<title>{}</title><desc>{}</desc>{}</svg>"
-    )
-    return box.format(classes(chart), role, number(height), chart.title, chart.summary, drawn)
+    ).format(classes(chart), role, number(height), chart.title, chart.summary, drawn)
 
 
 def parts(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
@@ -139,8 +138,9 @@ class _Plot:
 
     def grid(self) -> Iterator[Markup]:
         """Yield a hairline and a label for each tick of the value axis."""
-        labels = axis.tick_labels(self.ticks, self.chart.unit)
-        for tick, label in zip(self.ticks, labels, strict=True):
+        for tick, label in zip(
+            self.ticks, axis.tick_labels(self.ticks, self.chart.unit), strict=True
+        ):
             y, kind = percent(self.y(tick)), "rule" if tick else "base"
             yield element("line", kind=kind, x1=0, x2="100%", y1=y, y2=y)
             yield element("text", label, kind="tick", x=0, y=y, dx=-8, dy=4, anchor="end")
@@ -172,8 +172,9 @@ class LinePlot(_Plot):
 
     def clock(self) -> Iterator[Markup]:
         """Yield the labels of the time axis, each second one of a class that a phone leaves out."""
-        instants = axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
-        for i, (instant, label) in enumerate(instants):
+        for i, (instant, label) in enumerate(
+            axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
+        ):
             kind, x = "tick odd" if i % 2 else "tick", percent(self.x(instant))
             yield element("text", label, kind=kind, x=x, y="100%", dy=18, anchor="middle")
         yield element("text", "UTC", kind="tick", x=0, y="100%", dx=-21, dy=18, anchor="end")
@@ -198,12 +199,12 @@ class LinePlot(_Plot):
             if drawn:
                 paths.append(element("path", kind=kind, d=drawn))
 
-        view = f"0 0 {number(self.canvas.width)} {number(self.canvas.height)}"
-        box = Markup(
+        return Markup(
             '<svg class="plot" viewBox="{}" preserveAspectRatio="none" width="100%" height="100%">'
             "{}</svg>"
+        ).format(
+            f"0 0 {number(self.canvas.width)} {number(self.canvas.height)}", Markup("").join(paths)
         )
-        return box.format(view, Markup("").join(paths))
 
     def parts(self) -> Iterator[Markup]:
         """Yield everything, the background first."""
@@ -237,9 +238,9 @@ class LinePlot(_Plot):
         # The one line of a chart is drawn over in red within the incident, both ends included.
         lines = [(f"line {hue(x, i)}", x.values) for i, x in enumerate(self.chart.series)]
         if shaded and len(lines) == 1:
-            readings = zip(self.chart.times, lines[0][1], strict=False)
             inside = [
-                value if shaded.start <= time <= shaded.end else None for time, value in readings
+                value if shaded.start <= time <= shaded.end else None
+                for time, value in zip(self.chart.times, lines[0][1], strict=False)
             ]
             lines.append(("line alarm", tuple(inside)))
         yield self.shapes(lines)
@@ -410,10 +411,9 @@ def _flow(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
             words = f"{chart.categories[i] or 'none'} · {series.name}"
             title = element("title", f"{words} {axis.figure(value, chart.unit)}")
             bands.append(element("path", title, kind=f"stream {hue(series, k)}", d=drawn))
-    box = Markup(
+    yield Markup(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" width="100%" height="100%">{}</svg>'
-    )
-    yield box.format(number(canvas.width), number(canvas.height), Markup("").join(bands))
+    ).format(number(canvas.width), number(canvas.height), Markup("").join(bands))
 
 
 def _apart(places: Sequence[float], least: float) -> list[float]:

@@ -101,10 +101,9 @@ class Cloud:
         address = _split(url)
         if address is None or not (address.port in (None, 443) or is_loopback(address.host)):
             return False
-        services = (pattern.partition("://") for pattern in self.services)
         return any(
             address.host == host or (host.startswith("*.") and address.host.endswith(host[1:]))
-            for scheme, _, host in services
+            for scheme, _, host in (pattern.partition("://") for pattern in self.services)
             if address.scheme == scheme
         )
 
@@ -205,8 +204,9 @@ class TeamsConfig:
 
         Microsoft's, in development this machine's.
         """
-        ours = self.development and on_loopback(service_url)
-        return ours or (bool(self.app_id) and self.cloud.serves(service_url))
+        return (self.development and on_loopback(service_url)) or (
+            bool(self.app_id) and self.cloud.serves(service_url)
+        )
 
 
 def on_loopback(url: str) -> bool:

@@ -125,11 +125,6 @@ def openapi(tools: Sequence[Tool], version: str) -> Mapping[str, Any]:
         summary = f"{tool.summary}{' For admins.' if tool.who is Role.ADMIN else ''}"
         paths[f"{ROOT}{quote(tool.command)}"] = _reading(tool.name, summary, parameters)
 
-    token = {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "TRNBOT_WEB_TOKEN, where it is set.",
-    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -143,7 +138,13 @@ def openapi(tools: Sequence[Tool], version: str) -> Mapping[str, Any]:
         "paths": paths,
         "components": {
             "schemas": {"Answer": dict(reading[0].answer), "Refusal": _REFUSAL},
-            "securitySchemes": {"token": token},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "TRNBOT_WEB_TOKEN, where it is set.",
+                }
+            },
         },
     }
 
@@ -163,13 +164,14 @@ def _reading(name: str, summary: str, parameters: Sequence[Any]) -> Mapping[str,
     answer = _response("The answer; of `format=csv` its table.", "Answer")
     answer["content"][CSV] = {"schema": {"type": "string"}}
     refusals = {str(status): _response(words, "Refusal") for status, words in _REFUSALS.items()}
-    operation = {
-        "operationId": name,
-        "summary": summary,
-        "parameters": [*parameters, _FORMAT],
-        "responses": {"200": answer, **refusals},
+    return {
+        "get": {
+            "operationId": name,
+            "summary": summary,
+            "parameters": [*parameters, _FORMAT],
+            "responses": {"200": answer, **refusals},
+        }
     }
-    return {"get": operation}
 
 
 def _response(words: str, schema: str) -> dict[str, Any]:

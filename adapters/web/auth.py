@@ -363,8 +363,9 @@ class LoginPage:
         except TrnbotError as error:
             origin = self._auth.origin(request)
             audit("sign in", "refused", origin=origin, by="provider", because=str(error))
-            status = 403 if isinstance(error, NotAllowed) else 503
-            return self._form(status, str(error), begun.target)
+            return self._form(
+                403 if isinstance(error, NotAllowed) else 503, str(error), begun.target
+            )
 
         audit("sign in", "done", user, origin=self._auth.origin(request), by="provider")
         # The browser sends its new cookie only to a page that this console itself leads to.
@@ -381,14 +382,13 @@ class LoginPage:
 
     def _form(self, status: int, problem: str = "", target: str = "/") -> web.Response:
         by_token, by_provider = self._auth.ways
-        provider = f"{PROVIDER_PATH}?to={quote(target, safe='')}" if by_provider else ""
         return self._pages.response(
             "login.html",
             status,
             problem=problem,
             target=target,
             by_token=by_token,
-            provider=provider,
+            provider=f"{PROVIDER_PATH}?to={quote(target, safe='')}" if by_provider else "",
         )
 
 

@@ -153,10 +153,9 @@ def controls_of(card: Card, current: LineWindow, now: datetime) -> Controls:
         return Controls(windows, first, last)
 
     # The answer's data write a filter as people do: `team=a,b`, or `team!=a`.
-    parts = (words.partition("=") for words in card.data["filters"])
     filters = [
         Filter(name.removesuffix("!"), tuple(values.split(",")), name.endswith("!"))
-        for name, _, values in parts
+        for name, _, values in (words.partition("=") for words in card.data["filters"])
     ]
 
     by = tuple(card.data["by"])
@@ -266,8 +265,7 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
     first = first - first % ROWS if first < len(rows) else 0
 
     def to(**changes: str) -> str:
-        values = {**query, **changes}
-        filled = urlencode({k: v for k, v in values.items() if v}, quote_via=quote)
+        filled = urlencode({k: v for k, v in {**query, **changes}.items() if v}, quote_via=quote)
         return f"{path}?{filled}#table-{place}"
 
     sorts = []

@@ -217,10 +217,9 @@ def lead_of(summary: Card) -> Sequence[tuple[str, str]]:
     """Return name and words of each line of a summary."""
     if summary.tone is Tone.ERROR:
         return ()
-    texts = (block.spans for block in summary.blocks if isinstance(block, Text))
     return tuple(
         (spans[0].text, plain(spans[1:]).removeprefix(": "))
-        for spans in texts
+        for spans in (block.spans for block in summary.blocks if isinstance(block, Text))
         if spans and isinstance(spans[0], Strong)
     )
 

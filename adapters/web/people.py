@@ -85,8 +85,7 @@ class Roles:
             raise NotAllowed(
                 f"{name} is known, and has no role here; an admin adds one to TRNBOT_WEB_ROLES."
             )
-        email = name.lower() if "@" in name else ""
-        return User(f"web:{name.lower()}", shown or name, role, email)
+        return User(f"web:{name.lower()}", shown or name, role, name.lower() if "@" in name else "")
 
 
 @dataclass(frozen=True)

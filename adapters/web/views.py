@@ -217,8 +217,9 @@ class Views:
         """Answer a filled form: its fields become one line."""
         filled = await request.post()
         fields = {name[2:]: str(value) for name, value in filled.items() if name.startswith("f.")}
-        line = form_line(str(filled.get("line", "")), fields)
-        return await self._respond(request, line, str(filled.get("where", "")))
+        return await self._respond(
+            request, form_line(str(filled.get("line", "")), fields), str(filled.get("where", ""))
+        )
 
     async def hints(self, request: web.Request) -> web.StreamResponse:
         """Return the completions of a line as JSON, which a browser asks for once."""
@@ -316,11 +317,10 @@ class Views:
         # A tab's line is known by the tab's name, any other by itself below the page's name.
         tab = next((words for words, tabbed in page.tabs if tabbed == line), "")
         by_itself = line != page.line and not tab
-        crumbs = ((page.name, page.of or request.path),) if by_itself else ()
         values: dict[str, Any] = {
             "name": line if by_itself else page.name,
             "tab": tab,
-            "crumbs": crumbs,
+            "crumbs": ((page.name, page.of or request.path),) if by_itself else (),
             "line": line,
             "tabs": page.tabs,
         }
@@ -394,8 +394,9 @@ class Views:
         if OWN_HEADER not in request.headers:
             if card.public:
                 return web.Response(status=303, headers={"Location": HOME})
-            status = _status(card)
-            return self._page("line.html", request, status=status, name="Ask", line=line, it=card)
+            return self._page(
+                "line.html", request, status=_status(card), name="Ask", line=line, it=card
+            )
 
         # By these the page's script knows an answer, beside its words.
         changed = card.tone is not Tone.ERROR and effect is Effect.CHANGES
@@ -422,8 +423,9 @@ class Views:
     ) -> Card:
         asker = ASKER.get()
         user = (asker and asker.user) or READER
-        at = self._console.clock()
-        request = Request(line, user, at, "web", LOCAL, channel, where, manner, whole=False)
+        request = Request(
+            line, user, self._console.clock(), "web", LOCAL, channel, where, manner, whole=False
+        )
         try:
             return await self._console.answer(request)
         except TrnbotError as error:

@@ -64,15 +64,15 @@ def filter_line(pair: Filter) -> str:
 
 def cost_line(window: str, by: Sequence[str], filters: Sequence[Filter] = ()) -> str:
     """Return the line that asks for the cost of a window, by these dimensions and filters."""
-    split = ["by", ",".join(by)] if by else []
-    return " ".join(["cost", window, *split, *map(filter_line, filters)])
+    return " ".join(
+        ["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)]
+    )
 
 
 def window_line(window: Window) -> str:
     """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, two instants."""
     ends = (window.start, window.end)
-    midnights = all(end.time() == time.min for end in ends)
-    if not midnights or window.length < timedelta(days=1):
+    if not all(end.time() == time.min for end in ends) or window.length < timedelta(days=1):
         return "..".join(f"{end:%Y-%m-%dT%H:%M:%S}".removesuffix(":00") for end in ends)
     first, last = window.start, window.end - timedelta(days=1)
     return f"{first:%Y-%m-%d}" + (f"..{last:%Y-%m-%d}" if last > first else "")

@@ -309,8 +309,9 @@ def typed(line: CommandLine, now: datetime) -> Call:
                 f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
                 parameter.word,
             )
-        text = parameter.arg.default or "" if words is None else " ".join(words)
-        arguments[parameter.name] = convert(parameter, text, now)
+        arguments[parameter.name] = convert(
+            parameter, parameter.arg.default or "" if words is None else " ".join(words), now
+        )
     return Call(command, arguments)
 
 
@@ -406,8 +407,9 @@ def _command_line(line: str, words: list[Word]) -> CommandLine:
     command, after = find_command([word.text for word in words])
     arguments = words[len(words) - len(after) :]
     text = line[words[0].start :] or "help"
-    typed_after = line[arguments[0].start :] if arguments else ""
-    return CommandLine(command, arguments, text, typed_after, shared, detailed)
+    return CommandLine(
+        command, arguments, text, line[arguments[0].start :] if arguments else "", shared, detailed
+    )
 
 
 def _unprefixed(words: list[Word]) -> list[Word]:
@@ -461,8 +463,7 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
             parameter, values = parameters[name], [word.value, *_commas(word.value, queue)]
         elif filters and word.equals > 0:
             # The one parameter that is given by many words.
-            condition = " ".join([word.text, *_commas(word.value, queue)])
-            texts.setdefault(filters, []).append(condition)
+            texts.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
             continue
         elif (
             not takes_text

@@ -297,8 +297,7 @@ class Turns:
 
         ahead = (Lane.WATCH, Lane.QUICK) if lane is Lane.HEAVY else ()
         work = Work(self._limits.rows, [self._loads[busy] for busy in ahead])
-        line = _Line(lane, person, used, work, equal)
-        answering = asyncio.create_task(self._answered(line, job))
+        answering = asyncio.create_task(self._answered(_Line(lane, person, used, work, equal), job))
         try:
             return await self._waited(answering, work, lane, asker, changes=command.changes)
         except OverBudget:

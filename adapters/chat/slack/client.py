@@ -314,9 +314,11 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
             sentence = _SENTENCES["ratelimited"].format(channel=place)
             raise Limited(sentence, closed_s(error)) from None
 
-        needed = str(error.response.get("needed") or "?") if code == "missing_scope" else ""
-        template = _SENTENCES.get(code, "Slack refused with '{code}'.")
-        sentence = template.format(channel=place, needed=needed, code=code)
+        sentence = _SENTENCES.get(code, "Slack refused with '{code}'.").format(
+            channel=place,
+            needed=str(error.response.get("needed") or "?") if code == "missing_scope" else "",
+            code=code,
+        )
         if code in LASTING:
             raise Refused(sentence) from None
         # Slack's own failures may come after it took the call.

@@ -120,8 +120,9 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
 
     inputs = [_input(field) for field in form.fields]
     above = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
-    empty = {"type": "section", "text": plain_text(form.title, SECTION)}
-    blocks = [*above, *inputs][:VIEW_BLOCKS] or [empty]
+    blocks = [*above, *inputs][:VIEW_BLOCKS] or [
+        {"type": "section", "text": plain_text(form.title, SECTION)}
+    ]
     submit = plain_text(form.submit, VIEW_BUTTON)
     return _view(FORM, form.title, blocks, private_metadata=metadata, submit=submit)
 

@@ -218,8 +218,9 @@ class EventListener:
         """Answer `@trnbot LINE` in its thread, for all."""
         event = body.get("event") or {}
         if is_person(event):
-            thread = event.get("thread_ts") or event.get("ts", "")
-            self.tasks.spawn(self._hear(body, thread, context))
+            self.tasks.spawn(
+                self._hear(body, event.get("thread_ts") or event.get("ts", ""), context)
+            )
 
     async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer a direct message; messages in channels are not ours without a mention."""
@@ -229,11 +230,10 @@ class EventListener:
 
     async def _hear(self, body: Json, thread: str, context: AsyncBoltContext) -> None:
         event = body.get("event") or {}
-        key = f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"
         await self._respond(
             parse_line(without_mention(event.get("text") or "")),
             parse_author(body, thread),
-            key,
+            f"{context.team_id}:{event.get('channel')}:{event.get('ts')}",
             context,
         )
 
@@ -265,8 +265,9 @@ class EventListener:
             if await self._seen.again(body.get("event_id", "")):
                 return
             workspace = await self._workspace(context)
-            claim = replace(parse_author(body), channel="")
-            requester = await workspace.belongings.requester(claim)
+            requester = await workspace.belongings.requester(
+                replace(parse_author(body), channel="")
+            )
             if not requester.stranger or self._is_to_be_told(requester):
                 await workspace.responder.show_home(requester)
 
@@ -287,8 +288,7 @@ class EventListener:
 
     async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type a button's line for the person who pressed."""
-        keeping = self.tasks.spawn(self._keep(body, context))
-        await asyncio.wait({keeping}, timeout=_KEPT_WITHIN_S)
+        await asyncio.wait({self.tasks.spawn(self._keep(body, context))}, timeout=_KEPT_WITHIN_S)
         await ack()
         self.tasks.spawn(self._take_press(body, context))
 
@@ -325,8 +325,9 @@ class EventListener:
         """Answer, from time to time, what was pressed on a process that was killed before it did."""
         while outbox := self._ports.outbox:
             try:
-                keys = await asyncio.to_thread(PRESSES.keys, self._ports.documents, _PRESSES_MOST)
-                for key in keys:
+                for key in await asyncio.to_thread(
+                    PRESSES.keys, self._ports.documents, _PRESSES_MOST
+                ):
                     if key in self._answered:
                         await self._forget_press(key)
                     if key in self._pressed:

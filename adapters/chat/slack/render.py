@@ -146,8 +146,9 @@ def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     """Yield every block of the message in order, each with its rank."""
     yield from (SizeUnit("title", block, Rank.NEVER) for block in _title(card))
     first = next((block for block in card.blocks if isinstance(block, Text)), None)
-    native = native_charts(card) if around.native else {}
-    drawer = _Drawer(around, native, TABLES if around.native else 0)
+    drawer = _Drawer(
+        around, native_charts(card) if around.native else {}, TABLES if around.native else 0
+    )
     for block in card.blocks:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
         name, drawn = drawer.draw(block)
@@ -170,8 +171,9 @@ class _Drawer:
         """Return a name for a card block, and its Slack blocks: the one place for each kind."""
         match block:
             case Text() | Attachment():
-                text = block if isinstance(block, Text) else Text((f"📎 {block.name}",))
-                return "text", _text(text)
+                return "text", _text(
+                    block if isinstance(block, Text) else Text((f"📎 {block.name}",))
+                )
             case Facts():
                 return "facts", _facts(block)
             case Table(caption=title):
@@ -183,8 +185,9 @@ class _Drawer:
             case Buttons():
                 return "buttons", _buttons(block, self.actions)
             case Form(title=title):
-                line = self.around.line or block.line
-                opener = Button(title, line, ButtonStyle.PRIMARY, opens=True)
+                opener = Button(
+                    title, self.around.line or block.line, ButtonStyle.PRIMARY, opens=True
+                )
                 return _named(title) or "chart", _buttons(Buttons((opener,)), self.actions)
             case _:
                 assert_never(block)
@@ -301,10 +304,10 @@ def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
             }
         elements.append(element)
 
-    drawn: list[Json] = [
-        {"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)
+    return [
+        *[{"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)],
+        *_notes(f"Too long for a button: {', '.join(too_long)}." if too_long else ""),
     ]
-    return [*drawn, *_notes(f"Too long for a button: {', '.join(too_long)}." if too_long else "")]
 
 
 def _batches(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:

@@ -111,7 +111,6 @@ class Responder:
         at: datetime | None = None,
     ) -> Card:
         """Return the bot's answer to a line, asked now or `at` an earlier time."""
-        channel = f"slack:{self._prefix}{requester.channel}" if requester.among_people else ""
         return await self._ports.answer(
             Request(
                 with_workspace(line, self._prefix),
@@ -119,7 +118,7 @@ class Responder:
                 at or self._ports.clock(),
                 "slack",
                 requester.belonging,
-                channel,
+                f"slack:{self._prefix}{requester.channel}" if requester.among_people else "",
                 requester.thread,
                 manner,
                 whole=False,
@@ -171,8 +170,9 @@ class Responder:
         file = next((block for block in card.blocks if isinstance(block, Attachment)), None)
         if file is not None:
             channel = "" if private and requester.among_people else requester.channel
-            thread = requester.thread if channel else ""
-            where = await self._sender.give(file, channel, thread, requester.user)
+            where = await self._sender.give(
+                file, channel, requester.thread if channel else "", requester.user
+            )
             after = card.blocks.index(file) + 1
             words = (quiet(where),) if where else ()
             card = replace(card, blocks=(*card.blocks[:after], *words, *card.blocks[after:]))
@@ -204,8 +204,9 @@ class Responder:
             else:
                 await self._client.views_update(view_id=standing, view=working())
         except FAILURES as error:
-            failed = "not opened" if standing is None else "gone"
-            log.info("modal %s: %s", failed, type(error).__name__)
+            log.info(
+                "modal %s: %s", "not opened" if standing is None else "gone", type(error).__name__
+            )
             return await self.respond(line, requester)
         view = {"view_id": opened["view"]["id"] if standing is None else standing}
         return await self._fill_modal(view, await self.ask(line, requester), line, requester)
@@ -231,8 +232,9 @@ class Responder:
 
         Tell the person when the modal is closed.
         """
-        view = answer_view(card, Origin(requester.channel, requester.thread))
-        filled = await self._update_modal(where, view)
+        filled = await self._update_modal(
+            where, answer_view(card, Origin(requester.channel, requester.thread))
+        )
         if not filled or (card.public and requester.channel) or not requester.private:
             await self.deliver(card, line, requester)
 

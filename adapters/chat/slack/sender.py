@@ -262,8 +262,7 @@ class Sender:
 
         Then in plainer blocks, then without.
         """
-        tries = 2 if around.images else 1
-        for number in range(tries):
+        for number in range(2 if around.images else 1):
             if number:
                 await self.wait_for_upload()
             try:

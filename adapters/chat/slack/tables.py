@@ -142,8 +142,7 @@ def table_block(table: Table) -> tuple[Json, int] | None:
     total is not a row of it.
     """
     # Where the folded rows do not go on, the rows stand for several each.
-    goes_on = table.every[: len(table.rows)] == table.rows
-    every_row = table.every if goes_on else table.rows
+    every_row = table.every if table.every[: len(table.rows)] == table.rows else table.rows
     if not (len(every_row) >= _LEAST and 1 < len(table.columns) <= COLUMNS):
         return None
 

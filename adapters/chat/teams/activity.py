@@ -352,8 +352,9 @@ def _activity(body: Mapping[str, Any]) -> Activity:
 
 
 def _members(listed: object) -> frozenset[str]:
-    members = listed if isinstance(listed, list) else ()
-    return frozenset(text_of(member, "id") for member in members)
+    return frozenset(
+        text_of(member, "id") for member in (listed if isinstance(listed, list) else ())
+    )
 
 
 def _part_of(document: Any, *names: str) -> Any:

@@ -170,9 +170,10 @@ class ConnectorClient:
         self._check(service_url)
         try:
             async with asyncio.timeout(_READ_S):
-                headers = await self._credentials.header()
                 async with self._opened().get(
-                    _url(service_url, path), headers=headers, allow_redirects=False
+                    _url(service_url, path),
+                    headers=await self._credentials.header(),
+                    allow_redirects=False,
                 ) as response:
                     if response.status != 200:
                         raise _refusal(response.status, await _object(response))
@@ -216,8 +217,9 @@ class ConnectorClient:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             # A message lost in a connection gone stale may have arrived, or not.
-            fresh = aiohttp.TCPConnector(force_close=True)
-            self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, connector=fresh)
+            self._session = aiohttp.ClientSession(
+                timeout=_TIMEOUT, trust_env=True, connector=aiohttp.TCPConnector(force_close=True)
+            )
         return self._session
 
 

@@ -186,8 +186,9 @@ class Responder:
             await self._refuse(activity, error)
             return
 
-        request = self._request(activity, line, place, belonging)
-        answer = asyncio.ensure_future(self._ask(place, request))
+        answer = asyncio.ensure_future(
+            self._ask(place, self._request(activity, line, place, belonging))
+        )
         under = thread if where is place else ""
         if not where.threaded:
             # The sign of typing is not shown in channels; an answer does not fail for want of it.
@@ -218,11 +219,13 @@ class Responder:
         self, activity: Activity, line: str, place: Conversation, belonging: Belonging
     ) -> Request:
         sender = activity.sender
-        email = self._belongings.email(sender.id)
-        user = User(f"{OURS}{sender.id}", sender.name[:100], email=email)
+        user = User(
+            f"{OURS}{sender.id}", sender.name[:100], email=self._belongings.email(sender.id)
+        )
         at, channel = self._ports.clock(), f"{OURS}{place.id}"
-        thread = thread_of(activity)
-        return Request(line, user, at, "teams", belonging, channel, thread, whole=False)
+        return Request(
+            line, user, at, "teams", belonging, channel, thread_of(activity), whole=False
+        )
 
     async def _safe_place(
         self, place: Conversation, belonging: Belonging, user: str
@@ -240,8 +243,9 @@ class Responder:
 
     async def _refuse(self, activity: Activity, why: TrnbotError) -> None:
         """Say one sentence without data, at most once an hour to a person who does not belong."""
-        person = f"{type(why).__name__} {activity.sender.id}"
-        if self._refusals.is_due(person, certain=isinstance(why, NotAllowed)):
+        if self._refusals.is_due(
+            f"{type(why).__name__} {activity.sender.id}", certain=isinstance(why, NotAllowed)
+        ):
             thread = thread_of(activity) or activity.id
             await self._send(conversation_of(activity), thread, Card(str(why), Tone.INFO))
 
@@ -264,8 +268,9 @@ class Responder:
         reply = await answer
         if reply.place is None or reply.request is None:
             return
-        user = reply.request.user.id.removeprefix(OURS)
-        where = await self._safe_place(reply.place, reply.request.belonging, user)
+        where = await self._safe_place(
+            reply.place, reply.request.belonging, reply.request.user.id.removeprefix(OURS)
+        )
         await self._send(where, thread if where is reply.place else "", reply.card)
 
     async def _ask(self, place: Conversation, request: Request) -> Card:

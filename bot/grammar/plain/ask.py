@@ -140,8 +140,7 @@ class PlainWords:
             if reading.others:
                 blocks += (_buttons(reading.others),)
                 data["choices"] = list(reading.others)
-            wrong = Card("That did not work", Tone.ERROR, blocks, data)
-            raise Unsure(str(error), wrong) from error
+            raise Unsure(str(error), Card("That did not work", Tone.ERROR, blocks, data)) from error
         self._remember(request, reading.line)
         return call, with_reading(card, reading)
 
@@ -189,8 +188,7 @@ class PlainWords:
             reading = PlainReading(tuple(dict.fromkeys(offers))[:MOST], sure=False)
         reader = self._ports.world.reader
         if reader and not _is_precise(line) and not (reading and reading.sure):
-            ranker = self._ranker or Ranker(load_counts())
-            lines = choices(unprefixed, names, request.at, ranker)
+            lines = choices(unprefixed, names, request.at, self._ranker or Ranker(load_counts()))
             if chosen := await asyncio.to_thread(reader.choose, unprefixed, lines):
                 offers = tuple(x for x in (reading.lines if reading else ()) if x != chosen)
                 reading = PlainReading((chosen,), True, offers[: MOST - 1], by=reader.name)
@@ -225,8 +223,9 @@ class PlainWords:
     def _count(self) -> None:
         """Count what this installation has learnt to the examples."""
         learnt = LEARNT.newest(self._ports.stores.documents, MOST_LEARNT)
-        examples = (Example(entry.text, entry.command) for _, entry in learnt)
-        self._ranker = Ranker(load_counts(), tuple(sorted(examples)))
+        self._ranker = Ranker(
+            load_counts(), tuple(sorted(Example(entry.text, entry.command) for _, entry in learnt))
+        )
 
     async def names(self, now: datetime) -> Names:
         """Return the names known now."""
@@ -339,8 +338,9 @@ def _press(line: str, meant: str) -> Unsure:
     )
     note = text("Read as ", Code(meant), ". It changes something, so it waits for your press.")
     data = {"error": sentence, "choices": [meant]}
-    blocks = (note, _buttons((meant,)))
-    return Unsure(sentence, Card("Shall this be done?", Tone.INFO, blocks, data))
+    return Unsure(
+        sentence, Card("Shall this be done?", Tone.INFO, (note, _buttons((meant,))), data)
+    )
 
 
 def _buttons(lines: Sequence[str]) -> Buttons:

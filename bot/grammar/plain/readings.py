@@ -348,14 +348,14 @@ class _Question:
             if candidates[0].command in likely or not likely:
                 lines += self.apart(candidates[0].row)
             for command, candidate in by_command.items():
-                support = _TABLE * candidate.explained / candidates[0].explained
-                weights[command] = weights.get(command, 0.0) + support
+                weights[command] = weights.get(command, 0.0) + (
+                    _TABLE * candidate.explained / candidates[0].explained
+                )
         for command in sorted(weights, key=lambda command: -weights[command]):
             if command in by_command:
                 lines += by_command[command].lines
             elif command in load_offers():
-                filled = map(self._fill, load_offers()[command])
-                lines += list(filter(None, filled))[:1]
+                lines += list(filter(None, map(self._fill, load_offers()[command])))[:1]
         return tuple(dict.fromkeys(lines))
 
     def _kinds_of(self, sense: Sense) -> set[str]:

@@ -301,8 +301,7 @@ def load_languages() -> Mapping[str, Language]:
         either = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
         edges = ("", "") if code == "ja" else (r"(?<![\w.-])", r"(?![\w-])")
         words = frozenset(word for phrase in english for word in phrase.split())
-        pattern = re.compile(f"{edges[0]}(?:{either}){edges[1]}")
-        languages[code] = Language(english, words, pattern)
+        languages[code] = Language(english, words, re.compile(f"{edges[0]}(?:{either}){edges[1]}"))
     return languages
 
 
@@ -428,8 +427,7 @@ def _known(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
     fills = dict(names.folded.get(phrase, ()))
     fills |= {kind: entries[phrase] for kind, entries in tables.items() if phrase in entries}
     means = lexicon.means.get(phrase, frozenset())
-    weak = not fills and (not means or means <= WEAK)
-    return Sense(start, phrase, means, fills, weak)
+    return Sense(start, phrase, means, fills, not fills and (not means or means <= WEAK))
 
 
 WEAK = frozenset(

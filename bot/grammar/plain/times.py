@@ -71,8 +71,7 @@ class Calendar:
         return reader(match)
 
     def _read_days_of_month(self, match: re.Match[str]) -> dict[str, str]:
-        month = _index(MONTHS, match["of"]) + 1
-        first = self._past(int(match["first"]), month)
+        first = self._past(int(match["first"]), _index(MONTHS, match["of"]) + 1)
         return {"window": self._text(first, first.replace(day=int(match["last"])))}
 
     def _read_days_between(self, match: re.Match[str]) -> dict[str, str]:
@@ -136,8 +135,7 @@ class Calendar:
         return {"window": self._quarter_text(start)}
 
     def _quarter_text(self, start: date) -> str:
-        after = (start.replace(day=1) + timedelta(days=95)).replace(day=1)
-        return self._text(start, after - DAY)
+        return self._text(start, (start.replace(day=1) + timedelta(days=95)).replace(day=1) - DAY)
 
     def _rolling(self, words: str) -> dict[str, str]:
         return self._length(
