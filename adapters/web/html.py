@@ -279,7 +279,7 @@ def _groups(blocks: list[Block]) -> list[_Group]:
 
 
 def _tabled(card: Card) -> bool:
-    return card.tone is not Tone.ERROR and any(isinstance(block, Table) for block in card.blocks)
+    return card.tone is not Tone.ERROR and any(card.each(Table))
 
 
 def _headline(card: Card) -> tuple[str, str]:

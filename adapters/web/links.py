@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import count
 from urllib.parse import quote, urlencode
 
-from bot.cards.card import EVERY, Align, Buttons, Card, Table
+from bot.cards.card import EVERY, Align, Card, Table
 from bot.cards.lines import cost_line, visible, window_line
 from bot.model.request import LineWindow
 from bot.model.spend import Filter
@@ -183,20 +183,6 @@ def span(first: str, last: str) -> str:
     Other words are left for the bot to refuse.
     """
     return f"{first}..{last}" if first != last else first
-
-
-def undoubled(card: Card, offered: Collection[str]) -> Card:
-    """Return a card without the buttons whose lines the page offers by its own links."""
-    blocks = (
-        Buttons(tuple(button for button in block.buttons if button.line not in offered))
-        if isinstance(block, Buttons)
-        else block
-        for block in card.blocks
-    )
-    return replace(
-        card,
-        blocks=tuple(block for block in blocks if not isinstance(block, Buttons) or block.buttons),
-    )
 
 
 ROWS = 100

@@ -25,7 +25,6 @@ from adapters.web.links import (
     page_of,
     paged,
     span,
-    undoubled,
 )
 from adapters.web.live import LEAD, LEAD_S, LINES, Hub, Shared, WasteStrip, lead_of, standing
 from adapters.web.messages import Messages, PageMessage, SlotDrawer, excerpt, moments_of
@@ -339,16 +338,18 @@ class Views:
         current = self._console.window(grammar_line, clock) if card.tone is not Tone.ERROR else None
         controls = controls_of(card, current, clock) if current else None
         offered = [
-            *(row for block in card.blocks if isinstance(block, Table) for row in block.lines),
+            *(row for block in card.each(Table) for row in block.lines),
             *(tabbed for _, tabbed in page.tabs),
             *(controls.offered if controls else ()),
         ]
+        # The page offers these by its own links.
+        undoubled = card.without_buttons(lambda button: button.line in offered)
         drawn = self._page(
             "line.html",
             request,
             standing(card, Card("")).facts if alerts else {},
             status=_status(card),
-            it=paged(undoubled(card, offered), request.path, request.query),
+            it=paged(undoubled, request.path, request.query),
             controls=controls,
             grammar_line=grammar_line,
             **values,
@@ -403,7 +404,7 @@ class Views:
         reads = effect in (Effect.READS, Effect.NOTHING)
         headers = {
             "X-Trnbot-Tone": card.tone.value,
-            "X-Trnbot-Form": _flag(any(isinstance(block, Form) for block in card.blocks)),
+            "X-Trnbot-Form": _flag(any(card.each(Form))),
             "X-Trnbot-Changed": _flag(changed),
             "X-Trnbot-Field": _NAME.sub("", str(card.data.get("argument", ""))),
             "X-Trnbot-Asks": _flag(card.data.get("asks", False)),

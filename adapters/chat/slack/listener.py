@@ -40,7 +40,7 @@ from adapters.chat.slack.markup import cut, one_line
 from adapters.chat.slack.responder import Answered, Responder
 from adapters.chat.slack.sender import Sender
 from adapters.chat.work import Refusals, Tasks
-from bot.cards.card import Buttons, ButtonStyle, Card, Form, Tone, first_words
+from bot.cards.card import Card, Form, Tone, first_words
 from bot.errors import Refused, TrnbotError
 from bot.model.request import Effect, Standing
 from bot.ports import ChatPorts, Deduplicator, Documents
@@ -447,10 +447,7 @@ class EventListener:
             return
 
         # A card that asks for more, by a form or by its main button, stays in the modal.
-        rows = [block.buttons for block in card.blocks if isinstance(block, Buttons)]
-        asks = any(isinstance(block, Form) for block in card.blocks) or any(
-            button.style is ButtonStyle.PRIMARY for row in rows for button in row
-        )
+        asks = any(card.each(Form)) or card.primary
         pressed = view.get("callback_id") == PRESS
         stays = pressed or (view.get("callback_id") == FORM and asks)
         if stays:

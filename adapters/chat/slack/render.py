@@ -138,14 +138,13 @@ def fallback(card: Card) -> str:
 def chart_places(card: Card, *, native: bool = False) -> dict[int, Chart]:
     """Return the charts that need a picture, by their place among the card's charts."""
     drawn = native_charts(card) if native else {}
-    charts = enumerate(block for block in card.blocks if isinstance(block, Chart))
-    return {place: chart for place, chart in charts if place not in drawn}
+    return {n: chart for n, chart in enumerate(card.each(Chart)) if n not in drawn}
 
 
 def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     """Yield every block of the message in order, each with its rank."""
     yield from (SizeUnit("title", block, Rank.NEVER) for block in _title(card))
-    first = next((block for block in card.blocks if isinstance(block, Text)), None)
+    first = next(card.each(Text), None)
     drawer = _Drawer(
         around, native_charts(card) if around.native else {}, TABLES if around.native else 0
     )

@@ -167,7 +167,7 @@ class Responder:
         if not private or requester.belonging.shared:
             card = without_share(card)
 
-        file = next((block for block in card.blocks if isinstance(block, Attachment)), None)
+        file = next(card.each(Attachment), None)
         if file is not None:
             channel = "" if private and requester.among_people else requester.channel
             where = await self._sender.give(
@@ -303,8 +303,7 @@ class Responder:
 
 def _beginning(card: Card) -> Card:
     """Return a card of an alert's first paragraphs, which pings nobody."""
-    words = tuple(block for block in card.blocks if isinstance(block, Text))
-    return replace(card, blocks=words[:_UNFURLED], mentions=())
+    return replace(card, blocks=tuple(card.each(Text))[:_UNFURLED], mentions=())
 
 
 def incident(card: Card, page: str, posted: str) -> Json | None:

@@ -130,9 +130,7 @@ _NUMBER = re.compile(r"(-?)\$?(\d[\d,]*(?:\.\d+)?)(?: ?%|x)?")
 
 def draws(card: Card) -> bool:
     """Return whether something of the card is drawn by Slack's own blocks."""
-    return bool(native_charts(card)) or any(
-        isinstance(block, Table) and table_block(block) for block in card.blocks
-    )
+    return bool(native_charts(card)) or any(map(table_block, card.each(Table)))
 
 
 def table_block(table: Table) -> tuple[Json, int] | None:
@@ -185,8 +183,7 @@ def native_charts(card: Card) -> dict[int, Json]:
 
     By their place among the card's charts.
     """
-    charts = enumerate(block for block in card.blocks if isinstance(block, Chart))
-    drawn = ((place, chart_block(chart)) for place, chart in charts)
+    drawn = enumerate(map(chart_block, card.each(Chart)))
     return dict([(place, block) for place, block in drawn if block][:CHARTS])
 
 

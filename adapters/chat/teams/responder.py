@@ -170,7 +170,7 @@ class Responder:
         is_short = all(isinstance(block, Text) for block in card.blocks) and len(card.blocks) <= 1
         if not is_short:
             self._tasks.spawn(self._send_when_done(answer, thread))
-        paragraphs = [plain(block.spans) for block in card.blocks if isinstance(block, Text)]
+        paragraphs = [plain(block.spans) for block in card.each(Text)]
         return invoke_answer(MESSAGE, "\n".join([card.title, *paragraphs[:1]])[:1000])
 
     async def _respond(self, activity: Activity, line: str) -> None:

@@ -295,13 +295,7 @@ def with_reading(card: Card, reading: PlainReading) -> Card:
         # Asked is what something cost, and no table of it: the first sentences tell, and
         # everything else is behind a button.
         title = title.replace(grouped_words(card.data.get("by", ())), "", 1)
-        shares = [
-            button
-            for block in card.blocks
-            if isinstance(block, Buttons)
-            for button in block.buttons
-            if isinstance(button, ShareButton)
-        ]
+        shares = (button for button in card.buttons if isinstance(button, ShareButton))
         sentences = takewhile(lambda block: isinstance(block, Text), card.blocks[:2])
         blocks = (*sentences, Buttons((Button("More", reading.line), *shares)))
 
