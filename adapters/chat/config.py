@@ -98,13 +98,12 @@ class Cloud:
 
     def serves(self, url: str) -> bool:
         """Return whether a service URL is one of Microsoft's."""
-        address = _split(url)
-        if address is None or not (address.port in (None, 443) or is_loopback(address.host)):
-            return False
-        return any(
-            address.host == host or (host.startswith("*.") and address.host.endswith(host[1:]))
-            for scheme, _, host in (pattern.partition("://") for pattern in self.services)
-            if address.scheme == scheme
+        scheme, host, port = _split(url)
+        services = (pattern.partition("://") for pattern in self.services)
+        return (port in (None, 443) or is_loopback(host)) and any(
+            name == host or (name.startswith("*.") and host.endswith(name[1:]))
+            for served, _, name in services
+            if served == scheme
         )
 
 
@@ -211,8 +210,8 @@ class TeamsConfig:
 
 def on_loopback(url: str) -> bool:
     """Return whether a URL leads to this machine."""
-    parts = _split(url)
-    return parts is not None and is_loopback(parts.host)
+    _, host, _ = _split(url)
+    return is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:
@@ -225,23 +224,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _Address:
-    """Hold where a URL leads."""
+def _split(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of a URL.
 
-    scheme: str
-    host: str
-    port: int | None
-
-
-def _split(url: str) -> _Address | None:
-    """Return where a URL leads.
-
-    None for an address that hides its host behind a name or cannot be read.
+    Nothing of an address that hides its host behind a name or cannot be read.
     """
     try:
         parts = urlsplit(url)
         hides = "@" in parts.netloc or "\\" in url or any(sign.isspace() for sign in url)
-        return None if hides else _Address(parts.scheme, parts.hostname or "", parts.port)
+        return ("", "", None) if hides else (parts.scheme, parts.hostname or "", parts.port)
     except ValueError:
-        return None
+        return "", "", None

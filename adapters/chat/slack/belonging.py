@@ -63,18 +63,15 @@ class Members:
         if not (group == ADMINS or _GROUP.fullmatch(group)):
             return False
 
-        key, ask = group, lambda: self._members(group)
-        if group == ADMINS:
-            key, ask = f"{ADMINS} {user}", lambda: self._admin(user)
+        key = f"{ADMINS} {user}" if group == ADMINS else group
         async with explained():
-            return user in await self._answers.of(key, FRESH_S, ask)
+            return user in await self._answers.of(key, FRESH_S, lambda: self._members(user, group))
 
-    async def _members(self, group: str) -> frozenset[str]:
-        answer: Any = await self._client.usergroups_users_list(usergroup=group)
-        return frozenset(map(str, answer.get("users") or ()))
-
-    async def _admin(self, user: str) -> frozenset[str]:
-        """Return the person alone where they are an admin, nobody otherwise."""
+    async def _members(self, user: str, group: str) -> frozenset[str]:
+        """Return the people of a user group; of the admins the person alone, where they are one."""
+        if group != ADMINS:
+            answer: Any = await self._client.usergroups_users_list(usergroup=group)
+            return frozenset(map(str, answer.get("users") or ()))
         profile = (await self._client.users_info(user=user)).get("user") or {}
         leads = profile.get("is_admin") or profile.get("is_owner")
         return frozenset({user} if leads and not profile.get("deleted") else ())

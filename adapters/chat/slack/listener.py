@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from slack_bolt import BoltResponse
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
@@ -185,14 +186,14 @@ class EventListener:
     def register(self, app: AsyncApp) -> None:
         """Attach every handler; nothing Slack may send is left without one."""
         for attach, name, handler in (
-            (app.command, _ANY, self.on_command),
+            (app.command, _ANY, self._later(self.on_command)),
             (app.action, _ANY, self.on_action),
             (app.view, _ANY, self.on_submit),
-            (app.shortcut, _ANY, self.on_shortcut),
+            (app.shortcut, _ANY, self._later(self.on_shortcut)),
             (app.event, "app_mention", self.on_mention),
             (app.event, "message", self.on_message),
             (app.event, "app_home_opened", self.on_home),
-            (app.event, "link_shared", self.on_link),
+            (app.event, "link_shared", self._later(self.on_link)),
             (app.event, "app_uninstalled", self.on_removed),
             (app.event, "tokens_revoked", self.on_removed),
             (app.event, _ANY, self.on_other),
@@ -200,19 +201,25 @@ class EventListener:
             attach(name)(handler)
         app.error(self.on_error)
 
-    async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+    def _later(
+        self, handle: Callable[[Json, AsyncBoltContext], Coroutine[Any, Any, None]]
+    ) -> Callable[..., Awaitable[None]]:
+        """Return a handler that acknowledges, and goes on in a task of its own."""
+
+        async def take(ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+            await ack()
+            self.tasks.spawn(handle(body, context))
+
+        return take
+
+    async def on_command(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `/trn LINE`, privately, with a button to share."""
-        await ack()
-
-        async def respond() -> None:
-            await self._respond(
-                parse_line(body.get("text") or ""),
-                parse_claim(body, body.get("channel_id", "")),
-                body.get("trigger_id", ""),
-                context,
-            )
-
-        self.tasks.spawn(respond())
+        await self._respond(
+            parse_line(body.get("text") or ""),
+            parse_claim(body, body.get("channel_id", "")),
+            body.get("trigger_id", ""),
+            context,
+        )
 
     async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
@@ -245,18 +252,14 @@ class EventListener:
 
     async def on_link(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw under a message the alerts that its links lead to."""
+        workspace = await self._workspace(context)
+        requester = await workspace.belongings.requester(parse_author(body))
 
-        async def unfurl() -> None:
-            workspace = await self._workspace(context)
-            requester = await workspace.belongings.requester(parse_author(body))
-
-            # Of a stranger's links, and where strangers read, nothing is drawn.
-            belonging = requester.belonging
-            is_member = belonging.standing is Standing.MEMBER and not belonging.shared
-            if is_member and not await self._seen.again(body.get("event_id", "")):
-                await workspace.responder.unfurl(body.get("event") or {}, requester)
-
-        self.tasks.spawn(unfurl())
+        # Of a stranger's links, and where strangers read, nothing is drawn.
+        belonging = requester.belonging
+        is_member = belonging.standing is Standing.MEMBER and not belonging.shared
+        if is_member and not await self._seen.again(body.get("event_id", "")):
+            await workspace.responder.unfurl(body.get("event") or {}, requester)
 
     async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw App Home; a stranger's says so, and holds no more what it once showed a member."""
@@ -375,29 +378,23 @@ class EventListener:
             shares = is_private and self._ports.effect(line) is Effect.SHARES
             await responder.respond(line, replace(requester, pressed_share=shares))
 
-    async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+    async def on_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
         """Open the modal where a line is typed.
 
         Its answer goes into the thread of the message it was opened on.
         """
-        await ack()
+        message = body.get("message") or {}
+        channel = (body.get("channel") or {}).get("id", "")
+        thread = message.get("thread_ts") or message.get("ts", "") if channel else ""
+        words = without_mention(message.get("text") or "").strip()
+        line = parse_line(words) if words else ""
 
-        async def open_modal() -> None:
-            message = body.get("message") or {}
-            channel = (body.get("channel") or {}).get("id", "")
-            thread = message.get("thread_ts") or message.get("ts", "") if channel else ""
-            words = without_mention(message.get("text") or "").strip()
-            line = parse_line(words) if words else ""
-
-            if await self._admitted(
-                parse_claim(body, channel, thread=thread), line or "help", context
-            ):
-                typed = line if self._ports.effect(line) is not Effect.NOTHING else ""
-                view = ask_view(usage_hint(self._ports.hints), typed, Origin(channel, thread))
-                responder = (await self._workspace(context)).responder
-                await responder.open_modal(body.get("trigger_id", ""), view)
-
-        self.tasks.spawn(open_modal())
+        claim = parse_claim(body, channel, thread=thread)
+        if await self._admitted(claim, line or "help", context):
+            typed = line if self._ports.effect(line) is not Effect.NOTHING else ""
+            view = ask_view(usage_hint(self._ports.hints), typed, Origin(channel, thread))
+            responder = (await self._workspace(context)).responder
+            await responder.open_modal(body.get("trigger_id", ""), view)
 
     async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type the line a modal stands for; keep the modal open when the line was wrong."""

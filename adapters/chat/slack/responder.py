@@ -9,18 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
-from slack_sdk.models.metadata import (
-    EntityAttributes,
-    EntityMetadata,
-    EntityPayload,
-    EntityStringField,
-    EntityTimestampField,
-    EntityTitle,
-    EntityTypedField,
-    EntityUserField,
-    ExternalRef,
-    IncidentEntityFields,
-)
 
 from adapters.chat.config import Json
 from adapters.chat.slack.client import FAILURES, Client, code_of, explained, is_limited, log
@@ -318,34 +306,30 @@ def incident(card: Card, page: str, posted: str) -> Json | None:
     data = card.data
     if not data.get("id"):
         return None
-    attributes = EntityAttributes(
-        title=EntityTitle(text=cut(one_line(card.title), _TITLE)),
-        display_id=str(data["id"]),
-        display_type="Alert",
-        product_name="trnbot",
-    )
-
-    severity = str(data.get("severity") or "").capitalize() or "Warning"
     cause, assignee = (
         cut(one_line(str(data.get(name) or "")), _FIELD) for name in ("cause", "assigned_to")
     )
-    fields = IncidentEntityFields(
-        status=EntityStringField(value="Over" if data.get("closed_at") else "Firing"),
-        priority=EntityStringField(value=severity),
-        description=EntityStringField(value=cause),
-    )
+    severity = str(data.get("severity") or "").capitalize() or "Warning"
+    fields: Json = {
+        "status": {"value": "Over" if data.get("closed_at") else "Firing"},
+        "priority": {"value": severity},
+        "description": {"value": cause} if cause else {},
+    }
     if isinstance(opened := data.get("opened_at"), datetime):
-        fields.date_created = EntityTimestampField(value=int(opened.timestamp()))
+        fields["date_created"] = {"value": int(opened.timestamp())}
     if assignee:
-        fields.assigned_to = EntityTypedField(
-            type="slack#/types/user", user=EntityUserField(text=assignee)
-        )
+        fields["assigned_to"] = {"type": "slack#/types/user", "user": {"text": assignee}}
 
-    described: Json = EntityMetadata(
-        "slack#/entities/incident",
-        EntityPayload(attributes=attributes, fields=fields),
-        ExternalRef(id=str(data["id"]), type="alert"),
-        page,
-        posted,
-    ).to_dict()
-    return described
+    attributes = {
+        "title": {"text": cut(one_line(card.title), _TITLE)},
+        "display_id": str(data["id"]),
+        "display_type": "Alert",
+        "product_name": "trnbot",
+    }
+    return {
+        "entity_type": "slack#/entities/incident",
+        "entity_payload": {"attributes": attributes, "fields": fields},
+        "external_ref": {"id": str(data["id"]), "type": "alert"},
+        "url": page,
+        "app_unfurl_url": posted,
+    }

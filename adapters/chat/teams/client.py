@@ -104,18 +104,6 @@ class ConnectorClient:
         self._pace = Pace(delays=self.delays)
         self._session: aiohttp.ClientSession | None = None
 
-    async def call(
-        self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]
-    ) -> str:
-        """Send an activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
-        return await self._request(
-            method,
-            service_url,
-            f"/{quote(conversation, safe='')}/activities{path}",
-            conversation,
-            body,
-        )
-
     async def open(self, service_url: str, bot: str, user: str, tenant: str) -> str:
         """Open the chat of the bot with a person and return its id, the same whenever it is asked.
 
@@ -128,17 +116,17 @@ class ConnectorClient:
             "tenantId": tenant,
             "channelData": {"tenant": {"id": tenant}},
         }
-        opened = await self._request("POST", service_url, "", user, body)
+        opened = await self.call("POST", service_url, "", user, body)
         if not opened:
             raise Unavailable("Teams did not name the chat that it opened.")
         return opened
 
-    async def _request(
+    async def call(
         self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]
     ) -> str:
         """Call the connector until it takes it, as often and as late as it asks for.
 
-        Return the id it answers.
+        Return the id it answers; raise `Gone` for a 404, else `Unavailable`.
         """
         self._check(service_url)
         url, statuses = _url(service_url, path), list[int]()
@@ -264,8 +252,9 @@ class Connector:
         body = self._body(activity)
         if body.get("recipient", {}).get(TARGETED):
             path += "?isTargetedActivity=true"
+        path = f"/{quote(conversation, safe='')}/activities{path}"
         return self._made(
-            await self._client.call(method, self._service_url, conversation, path, body)
+            await self._client.call(method, self._service_url, path, conversation, body)
         )
 
 

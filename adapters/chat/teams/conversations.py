@@ -232,14 +232,20 @@ class Conversations:
         person = await self.person(address)
         if person.personal and (chat := await self.get(person.personal)):
             return chat
-        near = await self.near(address)
+        near = (await self.near(address)).reference
         if self._open is None:
             raise _unknown(address)
-        reference = near.reference
-        opened = await self._open(
-            reference.service_url, reference.bot.id, address, reference.conversation.tenant
-        )
-        return await self.keep_opened(address, opened, near)
+        tenant = near.conversation.tenant
+        opened = await self._open(near.service_url, near.bot.id, address, tenant)
+
+        # Another activity may have told more of the person meanwhile.
+        place = Place(opened, _PERSONAL, tenant)
+        reference = replace(near, conversation=place, user=Account(address), locale="")
+        conversation = Conversation(reference, _PERSONAL, greeted=True)
+        await self.remember(conversation)
+        before = await self.person(address)
+        await self._put(address, Person(opened, before.heard or opened, before.entra))
+        return conversation
 
     async def learn(self, activity: Activity) -> Conversation:
         """Remember where a person who belongs wrote, and who they are.
@@ -269,9 +275,10 @@ class Conversations:
         personal = place.id if place.personal else before.personal
         entra = activity.sender.entra or before.entra
         if (personal, entra) != (before.personal, before.entra):
-            await asyncio.to_thread(
-                PEOPLE.put, self._documents, user, Person(personal, place.id, entra)
-            )
+            await self._put(user, Person(personal, place.id, entra))
+
+    async def _put(self, user: str, person: Person) -> None:
+        await asyncio.to_thread(PEOPLE.put, self._documents, user, person)
 
     async def near(self, user: str) -> Conversation:
         """Return a conversation whose service and tenant lead to a person.
@@ -285,18 +292,6 @@ class Conversations:
         if conversation is None:
             raise _unknown(user)
         return conversation
-
-    async def keep_opened(self, user: str, conversation: str, near: Conversation) -> Conversation:
-        """Keep the chat that was opened with a person, and return it."""
-        reference = near.reference
-        chat = Place(conversation, _PERSONAL, reference.conversation.tenant)
-        reference = replace(reference, conversation=chat, user=Account(user), locale="")
-        opened = Conversation(reference, _PERSONAL, greeted=True)
-        await self.remember(opened)
-        before = await self.person(user)
-        person = Person(conversation, before.heard or conversation, before.entra)
-        await asyncio.to_thread(PEOPLE.put, self._documents, user, person)
-        return opened
 
     async def channels(self) -> list[Conversation]:
         """Return the channels that the bot is in, the last written first."""
