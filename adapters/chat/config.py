@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -33,14 +33,14 @@ class SlackConfig:
     Raise `WrongInput` where neither Socket Mode nor signed HTTP is possible.
     """
 
-    bot_token: str = ""
-    app_token: str = ""
-    signing_secret: str = ""
+    bot_token: str = field(default="", repr=False)
+    app_token: str = field(default="", repr=False)
+    signing_secret: str = field(default="", repr=False)
     api_url: str = ""
     """The Web API's address, "" for Slack's own."""
     client_id: str = ""
     """The app's id for OAuth; with it, workspaces install the app, and no bot token is needed."""
-    client_secret: str = ""
+    client_secret: str = field(default="", repr=False)
     workspaces: tuple[str, ...] = ()
     """Who may install; an address without a workspace means the first of them."""
     public_url: str = ""
@@ -66,10 +66,6 @@ class SlackConfig:
                 " or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.",
             ),
         )
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"SlackConfig({self.client_id or 'one workspace'})"
 
     @property
     def redirect_uri(self) -> str:
@@ -156,7 +152,7 @@ class TeamsConfig:
 
     app_id: str = ""
     """Empty where nobody signs: with `development` alone, and then for this machine alone."""
-    app_password: str = ""
+    app_password: str = field(default="", repr=False)
     tenant_id: str = ""
     development: bool = False
     tenants: tuple[str, ...] = ()
@@ -187,10 +183,6 @@ class TeamsConfig:
                 "pip install 'trnbot[agents]', or set TRNBOT_TEAMS_SDK=botbuilder.",
             ),
         )
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"TeamsConfig({self.app_id or 'development'})"
 
     @property
     def served_tenants(self) -> frozenset[str] | None:

@@ -9,7 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -194,13 +194,9 @@ class OidcConfig:
 
     issuer: str
     client_id: str
-    secret: str
+    secret: str = field(repr=False)
     claim: str = "email"
     groups: str = "groups"
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"OidcConfig({self.issuer}, {self.client_id})"
 
 
 @dataclass(frozen=True)
@@ -350,7 +346,7 @@ class Known:
     roles: Roles = Roles()
     proxy: Proxy | None = None
     provider: OidcProvider | None = None
-    secret: bytes = b""
+    secret: bytes = field(default=b"", repr=False)
     """What signs the sessions of people where there is no shared token."""
 
     @property

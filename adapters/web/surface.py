@@ -42,15 +42,11 @@ class WebConfig:
     title: str = "trnbot"
     hosts: tuple[str, ...] = ()
     """Names under which a proxy on this machine offers the console."""
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     """The token that every page but `/healthz` asks for, "" for none."""
     public_url: str = ""
     known: Known = field(default_factory=Known)
     """How people are known, beside that token."""
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"WebConfig({self.title}, {self.public_url})"
 
     @property
     def secure(self) -> bool:

@@ -45,9 +45,9 @@ SIZES = Sizes()
 
 def convert(parameter: Parameter, text: str, now: datetime) -> Any:
     """Return the typed value of `text`; raise `WrongInput` with the argument and its right form."""
-    kind, optional = _bare(parameter.type)
-    if optional and not text:
-        return None
+    kind = bare_type(parameter.type)
+    if kind is not parameter.type and not text:
+        return None  # it may be left out
     if kind not in _TYPES:
         raise TypeError(f"no reader for {kind} of '{parameter.name}'")
     try:
@@ -103,14 +103,9 @@ def type_name(parameter: Parameter) -> str:
 
 def bare_type(kind: Any) -> Any:
     """Return the type of an argument that is given: without `| None`."""
-    return _bare(kind)[0]
-
-
-def _bare(kind: Any) -> tuple[Any, bool]:
-    """Take `| None` off a type."""
-    if typing.get_origin(kind) in {types.UnionType, typing.Union}:
-        return next(part for part in typing.get_args(kind) if part is not type(None)), True
-    return kind, False
+    if typing.get_origin(kind) not in {types.UnionType, typing.Union}:
+        return kind
+    return next(part for part in typing.get_args(kind) if part is not type(None))
 
 
 def _number(text: str, name: str, _: datetime) -> Decimal:

@@ -177,12 +177,9 @@ class Shares:
         Where too many are remembered, forget one who asks nothing now.
         """
         limits = self._limits
-        share = self._people.pop(person, None)
-        if share is None:
-            share = Share(
-                Bucket(lines, lines, now),
-                Bucket(limits.work, limits.work_a_minute, now),
-            )
+        share = self._people.pop(person, None) or Share(
+            Bucket(lines, lines, now), Bucket(limits.work, limits.work_a_minute, now)
+        )
         share.lines.resize(lines, lines)
         self._people[person] = share
 

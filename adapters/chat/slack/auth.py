@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -51,15 +51,11 @@ class Installation:
 
     team: str
     name: str
-    token: str
+    token: str = field(repr=False)
     bot_user: str
     by: str
     at: datetime
     scopes: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Name the workspace alone."""
-        return f"Installation({self.team})"
 
 
 class Installations:

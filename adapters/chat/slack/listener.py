@@ -6,7 +6,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -57,7 +57,7 @@ _ADDRESS = re.compile(r"slack:(T\w+/)?\w+")
 class Workspace:
     """Hold the parts that post and answer in one workspace."""
 
-    token: str
+    token: str = field(repr=False)
     prefix: str
     """Tells its addresses from those of the first workspace: "" or `T123/`."""
     client: Client
@@ -65,10 +65,6 @@ class Workspace:
     responder: Responder
     members: Members
     belongings: Belongings
-
-    def __repr__(self) -> str:
-        """Show no token."""
-        return f"Workspace({self.prefix})"
 
     def localized(self, card: Card) -> Card:
         """Return the card without pings of people of other workspaces.

@@ -195,7 +195,7 @@ def mended(line: str, names: Names, now: datetime) -> str:
     """
     commands = {entry.name for entry in command_index().values() if not entry.hidden}
     first, *others = line.split() or [""]
-    near = get_close_matches(first.lower(), sorted(commands), 1, _LIKE)
+    near = _alike(first, commands)
     if not near:
         return ""
 
@@ -203,7 +203,8 @@ def mended(line: str, names: Names, now: datetime) -> str:
     known = set(load_lexicon().dimensions.values())
     for parameter in command.parameters:
         known |= {parameter.word, *filter(None, parameter.arg.choices)}
-    words = [word if "=" in word else _nearest(word, known) for word in others]
+    # A known word that a slip of the finger made another one of takes its place.
+    words = [word if "=" in word else next(iter(_alike(word, known)), word) for word in others]
     strange = [
         word
         for word in words
@@ -218,9 +219,8 @@ def mended(line: str, names: Names, now: datetime) -> str:
     return right if right != line else ""
 
 
-def _nearest(word: str, known: set[str]) -> str:
-    """Return the known word that a slip of the finger made this one of, else the word."""
-    return next(iter(get_close_matches(word.lower(), sorted(known), 1, _LIKE)), word)
+def _alike(word: str, known: set[str]) -> list[str]:
+    return get_close_matches(word.lower(), sorted(known), 1, _LIKE)
 
 
 _WHY = {"cost": "why cost", "alerts": "why", "alert": "why", "fleet": "why"}
@@ -432,19 +432,20 @@ class _Question:
                 return True
         if "where" not in row.slots:
             return False
-        for kind in _OF_FLEET:
-            names = self._names.of(kind)
-            values = {sense.fills[kind] for sense in self._senses if sense.fills.get(kind)}
-            if names and values - set(names):
-                return True
-        return self._several() is not None
+        is_unknown = any(
+            (names := self._names.of(kind)) and value not in names
+            for sense in self._senses
+            for kind, value in sense.fills.items()
+            if kind in _OF_FLEET and value
+        )
+        return is_unknown or self._several() is not None
 
     def _several(self) -> tuple[str, list[str]] | None:
         """Return the dimension of which a line names several, with the names."""
-        for (name, negated), values in self.conditions.items():
-            if len(values) > 1 and not negated:
-                return name, values
-        return None
+        named = (
+            (name, values) for (name, negated), values in self.conditions.items() if not negated
+        )
+        return next((pair for pair in named if len(pair[1]) > 1), None)
 
     def apart(self, row: _Row) -> tuple[str, ...]:
         """Return lines for each of several names or times that no answer takes together."""

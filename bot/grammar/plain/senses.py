@@ -86,12 +86,9 @@ def misspelt(word: str, words: Iterable[str], slips: Mapping[str, frozenset[str]
     A word of four letters or fewer may be another word too, which no table holds: there a letter is
     left out, or two are swapped.
     """
-    near = set(slips.get(word, ()))
-    if len(word) >= _LEAST:
-        for text in _shorter(word):
-            near |= slips.get(text, frozenset())
-            if text in words:
-                near.add(text)
+    shorter = _shorter(word) if len(word) >= _LEAST else set[str]()
+    near = {text for text in shorter if text in words}
+    near.update(*(slips.get(text, ()) for text in (word, *shorter)))
 
     digits = [letter for letter in word if letter.isdigit()]
     for candidate in sorted(near):
@@ -153,13 +150,11 @@ def names_of(
 
 def families_of(types: Mapping[str, InstanceType]) -> Mapping[str, str]:
     """Return the largest type of each family."""
-    largest: dict[str, InstanceType] = {}
-    for kind in types.values():
-        family = kind.name.partition(".")[0]
-        top = largest.get(family)
-        if top is None or (kind.chips, kind.vcpus) > (top.chips, top.vcpus):
-            largest[family] = kind
-    return {family: kind.name for family, kind in largest.items()}
+    families = by_key((kind.name.partition(".")[0], kind) for kind in types.values())
+    return {
+        family: max(kinds, key=lambda kind: (kind.chips, kind.vcpus)).name
+        for family, kinds in families.items()
+    }
 
 
 _PACKAGE = "bot.grammar.plain"
@@ -371,14 +366,11 @@ _AMOUNT_PATTERNS = tuple(
 )
 
 
-_SCALES = {"thousands": 1e3, "millions": 1e6}
-
-
 def _amount(kind: str, text: str) -> dict[str, str]:
     """Return the slots that an amount of a kind can fill."""
     match kind:
         case "thousands" | "millions":
-            return {"usd": f"{float(text) * _SCALES[kind]:.0f}"}
+            return {"usd": f"{float(text) * (1e3 if kind == 'thousands' else 1e6):.0f}"}
         case "number":
             is_count = text.isdigit() and 0 < int(text) < 10_000
             return {"usd": text, **({"nodes": text} if is_count else {}), "version": text}
