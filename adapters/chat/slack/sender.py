@@ -27,8 +27,7 @@ from adapters.chat.slack.client import (
     log,
 )
 from adapters.chat.slack.pictures import ChartUploader
-from adapters.chat.slack.render import Around, key_block_id, message
-from adapters.chat.slack.tables import draws
+from adapters.chat.slack.render import Around, draws, key_block_id, message
 from bot.cards.card import Attachment, Card
 from bot.errors import Limited
 from bot.ports.work import permitted
