@@ -246,8 +246,20 @@ class LinePlot(_Plot):
         yield self.shapes(lines)
 
         yield from self._ends()
-        if self.canvas.pointed:
-            yield from self._hits()
+        if not self.canvas.pointed:
+            return
+
+        # Invisible columns tell their time and values, few enough to tell apart.
+        count = len(self.chart.times)
+        stride = axis.thinned(count, _MOST_HITS)
+        # The newest time always has a column: the strides are counted from it.
+        half = 50 * stride / max(1, count - 1)
+        for i in range((count - 1) % stride, count, stride):
+            time = self.chart.times[i]
+            left, right = max(0.0, self.x(time) - half), min(100.0, self.x(time) + half)
+            yield _hit(
+                left, right - left, f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
+            )
 
     def _ends(self) -> Iterator[Markup]:
         """Label each line at its last reading, pushed apart where they would touch."""
@@ -269,19 +281,6 @@ class LinePlot(_Plot):
                 if abs(y - middle) < 18:
                     y = middle + 18 if y >= middle or middle < 20 else middle - 18
             yield element("text", words, kind=f"now {kind}", x="100%", y=percent(y), dx=10, dy=4)
-
-    def _hits(self) -> Iterator[Markup]:
-        """Yield invisible columns that tell their time and values, few enough to tell apart."""
-        count = len(self.chart.times)
-        stride = axis.thinned(count, _MOST_HITS)
-        # The newest time always has a column: the strides are counted from it.
-        half = 50 * stride / max(1, count - 1)
-        for i in range((count - 1) % stride, count, stride):
-            time = self.chart.times[i]
-            left, right = max(0.0, self.x(time) - half), min(100.0, self.x(time) + half)
-            yield _hit(
-                left, right - left, f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
-            )
 
 
 class _BarPlot(_Plot):

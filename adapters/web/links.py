@@ -64,19 +64,10 @@ PAGES: Mapping[str, Page] = {
 }
 """The pages beside the channel of alerts, by path."""
 _OWN = {
-    **{
-        "alerts": "/alerts",
-        "summary": "/alerts",
-        "suggestions": "/alerts",
-        "fleet": "/fleet",
-        "idle": "/fleet",
-        "cost": "/cost",
-        "savings": "/saved",
-        "help": "/help",
-    },
-    **dict.fromkeys(
-        ("config", "routes", "silences", "feedback", "doctor", "self", "about"), "/settings"
-    ),
+    line.split()[0]: path
+    for path, page in PAGES.items()
+    for line in (page.line, *(tabbed for _, tabbed in page.tabs))
+    if line not in ("", HOME)
 }
 """The pages that show more than one line's answer, by the line's first word."""
 DOWNLOAD = "/download"

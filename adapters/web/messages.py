@@ -267,13 +267,14 @@ def moments_of(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
 
     This console's messages about it in place of the log's words.
     """
-    sent: list[Moment] = []
-    for message in messages:
-        sent.append(Moment(message.at, "sent", "Sent to this console", "trnbot", message.id))
-        sent += [
-            Moment(reply.at, "sent", reply.card.title, "trnbot", message.id)
-            for reply in message.replies
-        ]
+    sent = [
+        Moment(at, "sent", words, "trnbot", message.id)
+        for message in messages
+        for at, words in (
+            (message.at, "Sent to this console"),
+            *((reply.at, reply.card.title) for reply in message.replies),
+        )
+    ]
 
     # The log words a message of this console less closely than the message itself does.
     logged = [Moment(**event) for event in timeline.data.get("events", ())]

@@ -268,15 +268,30 @@ def command(
         types = typing.get_type_hints(
             SimpleNamespace(__annotations__=annotations), inspect.unwrap(handler).__globals__
         )
-        parameters = []
         for word, argument in arguments:
             if not isinstance(argument.default, Arg):
                 raise TypeError(f"{handler.__name__}: '{word}' needs arg(...) as its default")
-            parameters.append(Parameter(word, types[word], argument.default))
 
-        described = (needs, may, topic, examples, who, hidden, changes, audited, heavy)
-        extras = (aliases, carries, previews, rows, figures or {})
-        registered = Command(name, summary, handler, tuple(parameters), *described, *extras)
+        registered = Command(
+            name,
+            summary,
+            handler,
+            tuple(Parameter(word, types[word], given.default) for word, given in arguments),
+            needs,
+            may,
+            topic,
+            examples,
+            who,
+            hidden,
+            changes,
+            audited,
+            heavy,
+            aliases,
+            carries,
+            previews,
+            rows,
+            figures or {},
+        )
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

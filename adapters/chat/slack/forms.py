@@ -32,6 +32,7 @@ from adapters.chat.slack.markup import (
 from adapters.chat.slack.render import view_blocks
 from bot.cards.card import Card, Field, FieldKind, Form, quiet
 from bot.cards.lines import form_line
+from bot.model.codec import decode
 from bot.model.request import Belonging, Standing
 
 _ON = ("true", "yes", "on")
@@ -63,14 +64,9 @@ class Origin:
         if len(text) > VIEW_METADATA:
             raise ValueError("metadata longer than Slack keeps")
         try:
-            metadata = json.loads(text)
+            return decode(Origin, json.loads(text))
         except RecursionError:
             raise ValueError("metadata too deep") from None
-        if not isinstance(metadata, dict):
-            raise ValueError("metadata of another app")
-        return Origin(
-            **{name: str(metadata.get(name, "")) for name in ("channel", "thread", "line")}
-        )
 
 
 def working(name: str = "") -> Json:

@@ -74,7 +74,11 @@ class Responder:
         if not cards:
             return
 
-        unfurls = {url: {"blocks": message(_beginning(card)).blocks} for url, card in cards.items()}
+        # Their first paragraphs, which ping nobody.
+        unfurls = {}
+        for url, card in cards.items():
+            words = tuple(card.each(Text))[:_UNFURLED]
+            unfurls[url] = {"blocks": message(replace(card, blocks=words, mentions=())).blocks}
         objects = (incident(card, url.partition("?")[0], url) for url, card in cards.items())
         entities = list(filter(None, objects))
         channel, ts = requester.channel, str(event.get("message_ts") or "")
@@ -287,11 +291,6 @@ class Responder:
             **in_thread(requester.thread),
         }
         return await self._client.send_response(requester.response_url, body)
-
-
-def _beginning(card: Card) -> Card:
-    """Return a card of an alert's first paragraphs, which pings nobody."""
-    return replace(card, blocks=tuple(card.each(Text))[:_UNFURLED], mentions=())
 
 
 def incident(card: Card, page: str, posted: str) -> Json | None:

@@ -12,11 +12,10 @@ from urllib.parse import quote
 
 import aiohttp
 
-from adapters.chat.teams.activity import Account, Activity, Place, Reference, split_thread
+from adapters.chat.teams.activity import Account, Activity, Place, Reference, split_thread, text_of
 from adapters.chat.teams.client import Credentials
 from adapters.chat.work import Monotonic, Recent
 from bot.errors import Unavailable
-from bot.model.codec import decode, encode
 from bot.ports.stores import Documents, DocumentStore
 
 FRESH_S = 300.0
@@ -98,6 +97,7 @@ class Owners:
 
 
 MESSAGES = "teams.messages"
+"""The ids of messages, each under its conversation and key."""
 _LOOKED_AT = 200
 _REMEMBERED = 2_000
 """Messages of all conversations that are looked through for a key."""
@@ -163,13 +163,6 @@ class _ConversationDocument:
 CONVERSATIONS = Documents("teams.conversations", _ConversationDocument)
 
 
-@dataclass(frozen=True)
-class _PostedMessage:
-    """Hold a message's id as it is stored under its conversation and key."""
-
-    message: str
-
-
 def conversation_of(activity: Activity) -> Conversation:
     """Return where an activity was said."""
     place = activity.conversation
@@ -189,7 +182,7 @@ class Conversations:
     The database may block, so each call runs in a thread.
     """
 
-    def __init__(self, documents: DocumentStore, open_chat: Open | None = None) -> None:
+    def __init__(self, documents: DocumentStore, open_chat: Open) -> None:
         self._documents, self._open = documents, open_chat
         self._written: dict[str, _ConversationDocument] = {}
 
@@ -233,8 +226,6 @@ class Conversations:
         if person.personal and (chat := await self.get(person.personal)):
             return chat
         near = (await self.near(address)).reference
-        if self._open is None:
-            raise _unknown(address)
         tenant = near.conversation.tenant
         opened = await self._open(near.service_url, near.bot.id, address, tenant)
 
@@ -305,7 +296,7 @@ class Conversations:
     async def keep_message(self, conversation: str, key: str, message: str) -> None:
         """Remember which message carries a key."""
         await asyncio.to_thread(
-            self._documents.put, MESSAGES, f"{conversation}|{key}", encode(_PostedMessage(message))
+            self._documents.put, MESSAGES, f"{conversation}|{key}", {"message": message}
         )
 
     async def messages(self, conversation: str) -> Mapping[str, str]:
@@ -313,7 +304,7 @@ class Conversations:
         newest = await asyncio.to_thread(self._documents.newest, MESSAGES, _REMEMBERED)
         places = ((*place.rpartition("|"), document) for place, document in newest)
         return {
-            key: decode(_PostedMessage, document).message
+            key: text_of(document, "message")
             for place, _, key, document in places
             if place == conversation
         }
