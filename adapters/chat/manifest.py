@@ -146,8 +146,10 @@ _FIRST = ("cost", "fleet", "alerts", "why", "spot", "help")
 def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
     """Return the examples that fit into `most` characters: the most common questions first."""
     by_name = sorted(hints, key=lambda hint: hint.name)
-    asked = by_worth([hint for hint in by_name if not hint.changes or hint.name in _FIRST], _FIRST)
-    lines = accumulate((hint.example or hint.name for hint in asked), "{} | {}".format)
+    questions = by_worth(
+        [hint for hint in by_name if not hint.changes or hint.name in _FIRST], _FIRST
+    )
+    lines = accumulate((hint.example or hint.name for hint in questions), "{} | {}".format)
     return max(takewhile(lambda line: len(line) <= most, lines), key=len, default="help")
 
 

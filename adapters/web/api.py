@@ -74,8 +74,10 @@ class Api:
                         f"'{form[:40]}' is not a format of an answer; write json or csv.", FORMAT
                     )
                 # No command has an argument of this name.
-                named = {x: request.query.getall(x) for x in request.query if x != FORMAT}
-                arguments = {x: items if len(items) > 1 else items[0] for x, items in named.items()}
+                values = {x: request.query.getall(x) for x in request.query if x != FORMAT}
+                arguments = {
+                    x: items if len(items) > 1 else items[0] for x, items in values.items()
+                }
 
                 answered = await self._read(request.match_info["line"].strip(), arguments)
                 accepted = request.headers.get("Accept", "")

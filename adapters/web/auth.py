@@ -141,9 +141,9 @@ class ConsoleAuth:
         role.
         """
         network = _network(self.origin(request))
-        kind, _, shown = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() == "bearer" and (self.locked or is_token(shown.strip())):
-            return await self._by_token(shown.strip(), network)
+        kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer" and (self.locked or is_token(secret.strip())):
+            return await self._by_token(secret.strip(), network)
         if not self.locked:
             return Visitor(READER, f"web:{network}")
         try:
@@ -173,11 +173,11 @@ class ConsoleAuth:
         if not is_token(shown):
             return Visitor(READER, f"web:{network}") if self.opens(shown, network) else None
         self._guesses.check(network)
-        found = await asyncio.to_thread(token_visitor, self._documents, shown, self._seconds())
-        if found is None:
+        program = await asyncio.to_thread(token_visitor, self._documents, shown, self._seconds())
+        if program is None:
             self._guesses.count(network)
             audit("token", "refused", origin=network)
-        return found
+        return program
 
     def origin(self, request: web.Request) -> str:
         """Return the address that a request came from."""

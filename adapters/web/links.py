@@ -237,8 +237,8 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
         sorted_rows.sort(key=lambda x: _worth(x[0][at]), reverse=by.startswith("-"))
         rows = [*sorted_rows, *(x for x in rows if x[0][at] in _UNKNOWN)]
 
-    asked = query.get(start, "")
-    first = int(asked) - 1 if re.fullmatch(r"[1-9]\d{0,5}", asked) else 0
+    number = query.get(start, "")
+    first = int(number) - 1 if re.fullmatch(r"[1-9]\d{0,5}", number) else 0
     first = first - first % ROWS if first < len(rows) else 0
 
     def to(**changes: str) -> str:
@@ -252,11 +252,11 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
         down = state == "ascending" if state else column.align is Align.RIGHT
         sorts.append((to(**{sort: f"{'-' if down else ''}{column.name}", start: ""}), state))
 
-    shown = rows[first : first + ROWS]
+    page = rows[first : first + ROWS]
     return TablePage(
         **{name: getattr(table, name) for name in ("columns", "total", "caption")},
-        rows=tuple(row for row, _ in shown),
-        lines=tuple(line for _, line in shown),
+        rows=tuple(row for row, _ in page),
+        lines=tuple(line for _, line in page),
         rest=_BEYOND if len(every) == EVERY else "",
         name=f"table-{place}",
         fitting=len(rows),

@@ -268,9 +268,9 @@ def moments_of(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
     This console's messages about it in place of the log's words.
     """
     sent = [
-        Moment(at, "sent", words, "trnbot", message.id)
+        Moment(instant, "sent", words, "trnbot", message.id)
         for message in messages
-        for at, words in (
+        for instant, words in (
             (message.at, "Sent to this console"),
             *((reply.at, reply.card.title) for reply in message.replies),
         )

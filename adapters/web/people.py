@@ -69,8 +69,8 @@ class Roles:
         if not self.rules:
             return Role.ANYONE
         names = {name.lower(), "*", *(f"{GROUP}{group.lower()}" for group in groups)}
-        given = [rule.role for rule in self.rules if rule.who in names]
-        return max(given, key=(Role.READER, Role.ANYONE, Role.ADMIN).index, default=None)
+        granted = [rule.role for rule in self.rules if rule.who in names]
+        return max(granted, key=(Role.READER, Role.ANYONE, Role.ADMIN).index, default=None)
 
     def user(self, name: str, shown: str, groups: Sequence[str]) -> User:
         """Return the person under the console's address; raise `NotAllowed` for no role."""

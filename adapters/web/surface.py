@@ -209,10 +209,10 @@ class LoginPage:
         if provider is None:
             raise web.HTTPNotFound(text="No provider for signing in is set up here.\n")
         try:
-            there, begun = await asyncio.to_thread(provider.begin, self._back(request), target)
+            address, begun = await asyncio.to_thread(provider.begin, self._back(request), target)
         except TrnbotError as error:
             return self._form(503, str(error), target)
-        answer = redirect(there)
+        answer = redirect(address)
         self._auth.keep_begun(answer, begun)
         return answer
 

@@ -316,10 +316,10 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
         rows.append((alert.cause.facts.words, _place_and_count(alert), per_hour, state))
     if rows:
         # That all of them fire needs no column, and a phone has the room for their places.
-        shown = _OTHERS if any(row[-1] != "firing" for row in rows) else _OTHERS[:-1]
+        headings = _OTHERS if any(row[-1] != "firing" for row in rows) else _OTHERS[:-1]
         hidden = counted(len(others) - _TOP, "more alert")
         note = f"and {hidden} of this incident; type: alerts" if len(others) > _TOP else ""
-        yield Table(shown, tuple(row[: len(shown)] for row in rows), rest=note)
+        yield Table(headings, tuple(row[: len(headings)] for row in rows), rest=note)
 
 
 def thread_line(

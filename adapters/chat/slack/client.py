@@ -367,7 +367,7 @@ class SlackSetup:
 
     async def channels(self, bot_token: str) -> list[Channel]:
         """Return the channels that can be seen: those that the bot is in first, then by name."""
-        client, found, cursor = self._client(bot_token), list[Channel](), ""
+        client, channels, cursor = self._client(bot_token), list[Channel](), ""
         for _ in range(_MOST_PAGES):
             async with explained():
                 page = await client.conversations_list(
@@ -376,14 +376,14 @@ class SlackSetup:
                     limit=_PAGE,
                     cursor=cursor or None,
                 )
-            found += [
+            channels += [
                 Channel(str(x["id"]), str(x.get("name", "")), bool(x.get("is_member")))
                 for x in page.get("channels") or ()
             ]
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 break
-        return sorted(found, key=lambda channel: (not channel.joined, channel.name))
+        return sorted(channels, key=lambda channel: (not channel.joined, channel.name))
 
     def _client(self, token: str) -> Client:
         return Client(token, self._api_url, Delays())

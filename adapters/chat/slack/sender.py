@@ -196,7 +196,7 @@ class Sender:
 
     async def _posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
         """Look through the pages of a channel, or of a message's thread."""
-        found = PostedMessages()
+        messages = PostedMessages()
         method = "conversations.replies" if thread else "conversations.history"
         query = {"channel": channel, "limit": _PAGE, "include_all_metadata": True}
         query |= {"ts": thread, "limit": _THREAD_PAGE} if thread else {}
@@ -209,14 +209,14 @@ class Sender:
                 if is_limited(error) or code_of(error) in PASSING:
                     raise
                 log.info("%s of %s not read: %s", method, channel, code_of(error))
-                return found
+                return messages
 
             for posted in page.get("messages") or ():
-                found.add(posted)
+                messages.add(posted)
             query["cursor"] = (page.get("response_metadata") or {}).get("next_cursor") or ""
             if not query["cursor"]:
                 break
-        return found
+        return messages
 
     async def _conversation(self, channel: str) -> str:
         """Return the conversation with a person for their id: edits and history need one."""

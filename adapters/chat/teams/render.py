@@ -391,11 +391,11 @@ def render(
             end = len(shell["body"])
 
     # Shown and folded again on the reader's device, at a press among the last buttons.
-    shown = [element["id"] for element in shell["body"] if element.get("id") in folded]
-    if shown:
+    details = [element["id"] for element in shell["body"] if element.get("id") in folded]
+    if details:
         actions = shell["body"].pop(end - 1)["actions"] if end else []
-        at = end - 1 if end else len(shell["body"])
-        shell["body"][at:at] = action_rows([*actions, _toggle(shown)])
+        place = end - 1 if end else len(shell["body"])
+        shell["body"][place:place] = action_rows([*actions, _toggle(details)])
     if dropped:
         counts = Counter(type(block).__name__.lower() for block in dropped)
         names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}

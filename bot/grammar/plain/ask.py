@@ -209,15 +209,15 @@ class PlainWords:
         """Learn what a line meant that was asked back, from the line that its person asks next."""
         if request.manner is not Manner.ASKED:
             return
-        asked = self._asked_back.pop(request.user.id, None)
-        if not asked or request.line not in asked.lines or request.at - asked.at > _FRESH:
+        question = self._asked_back.pop(request.user.id, None)
+        if not question or request.line not in question.lines or request.at - question.at > _FRESH:
             return
-        meant = attempted(request.line)
-        if meant is None:
+        command = attempted(request.line)
+        if command is None:
             return
-        store, learnt = self._ports.stores.documents, LearntLine(asked.text, meant.name)
+        store, learnt = self._ports.stores.documents, LearntLine(question.text, command.name)
         with suppress(Unavailable):
-            await asyncio.to_thread(LEARNT.put, store, asked.text, learnt)
+            await asyncio.to_thread(LEARNT.put, store, question.text, learnt)
             await asyncio.to_thread(self._count)
 
     def _count(self) -> None:

@@ -133,8 +133,8 @@ def read_plain(
     that the ranker finds likely. Else the likeliest commands are offered, each by the line that
     explains most.
     """
-    asked = _TERM_ASKED.fullmatch(normalized(line))
-    if asked and (term := term_of(asked["term"] or asked["last"])):
+    definition = _TERM_ASKED.fullmatch(normalized(line))
+    if definition and (term := term_of(definition["term"] or definition["last"])):
         return PlainReading((f"help {term}",), sure=True)
 
     senses, ranker = senses_of(line, names, now), ranker or Ranker(load_counts())
@@ -200,15 +200,17 @@ def mended(line: str, names: Names, now: datetime) -> str:
         return ""
 
     command, others = find_command([*near, *others])
-    known = set(load_lexicon().dimensions.values())
+    vocabulary = set(load_lexicon().dimensions.values())
     for parameter in command.parameters:
-        known |= {parameter.word, *filter(None, parameter.arg.choices)}
+        vocabulary |= {parameter.word, *filter(None, parameter.arg.choices)}
     # A known word that a slip of the finger made another one of takes its place.
-    words = [word if "=" in word else next(iter(_alike(word, known)), word) for word in others]
+    words = [word if "=" in word else next(iter(_alike(word, vocabulary)), word) for word in others]
     strange = [
         word
         for word in words
-        if word not in known and folded(word) not in names.folded and not re.search(r"[\d=]", word)
+        if word not in vocabulary
+        and folded(word) not in names.folded
+        and not re.search(r"[\d=]", word)
     ]
     if strange:
         return ""

@@ -103,8 +103,8 @@ class Calendar:
         return {"window": self._text(day, day), **weekday}
 
     def _read_span(self, match: re.Match[str]) -> dict[str, str]:
-        read: Callable[[str], dict[str, str]] = getattr(self, f"_{match.lastgroup}")
-        return read(match[0])
+        reader: Callable[[str], dict[str, str]] = getattr(self, f"_{match.lastgroup}")
+        return reader(match[0])
 
     def _before(self, _: str) -> dict[str, str]:
         return {"window": self._text(*[self._today - 2 * DAY] * 2)}
