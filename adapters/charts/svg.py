@@ -293,46 +293,43 @@ class _BarPlot(_Plot):
             yield _HATCH
 
         count, most = len(self.chart.categories), self.canvas.categories
+        width = 100 / count
         stride, letters = axis.thinned(count, most), max(6, self.canvas.letters // min(most, count))
         for i, name in enumerate(self.chart.categories):
-            yield from self._bar(i, 100 / count)
+            above, below, middle = 0.0, 0.0, percent((i + 0.5) * width)
+            place = {"x": percent((i + 0.14) * width), "width": percent(0.72 * width)}
+            for k, series in enumerate(self.chart.series):
+                value = series.values[i] if i < len(series.values) else None
+                if value is None or not axis.is_reading(value):
+                    continue
+                foot = above if value >= 0 else below
+                top, bottom = sorted((self.y(foot), self.y(foot + value)))
+                edges = {"y": percent(top), "height": percent(bottom - top)}
+                yield element("rect", kind=f"bar {hue(series, k)}", **place, **edges)
+                above, below = above + max(value, 0.0), below + min(value, 0.0)
+
+            top, bottom = self.y(above), self.y(below)
+            if i in self.chart.partial:
+                edges = {"y": percent(top), "height": percent(bottom - top)}
+                yield element("rect", kind="unfinished", **place, **edges)
+
+            if count <= self.canvas.sums and above + below:
+                kind, write = "sum", axis.amount
+                if count > self.canvas.roomy:
+                    kind, write = "sum tight", axis.brief
+                words, y = write(above + below, self.chart.unit), percent(top)
+                yield element("text", words, kind=kind, x=middle, y=y, dy=-5, anchor="middle")
+
+            if self.canvas.pointed:
+                partial = ", a part of its time only" if i in self.chart.partial else ""
+                words = f"{name or 'none'}{partial} · {self.values(i)}"
+                line = self.chart.lines[i] if i < len(self.chart.lines) else ""
+                yield self.canvas.opened(line, _hit(i * width, width, words))
+
             if i % stride == 0:
                 kind = "tick odd" if (i // stride) % 2 and count > 4 else "tick"
-                words, x = axis.shorten(name or "none", letters), percent((i + 0.5) * 100 / count)
-                yield element("text", words, kind=kind, x=x, y="100%", dy=18, anchor="middle")
-
-    def _bar(self, i: int, width: float) -> Iterator[Markup]:
-        """Yield the stack of a category, its sum where there is room, and the pointer's column."""
-        above = below = 0.0
-        place = {"x": percent((i + 0.14) * width), "width": percent(0.72 * width)}
-        for k, series in enumerate(self.chart.series):
-            value = series.values[i] if i < len(series.values) else None
-            if value is None or not axis.is_reading(value):
-                continue
-            foot = above if value >= 0 else below
-            top, bottom = sorted((self.y(foot), self.y(foot + value)))
-            edges = {"y": percent(top), "height": percent(bottom - top)}
-            yield element("rect", kind=f"bar {hue(series, k)}", **place, **edges)
-            above, below = above + max(value, 0.0), below + min(value, 0.0)
-
-        top, bottom = self.y(above), self.y(below)
-        if i in self.chart.partial:
-            edges = {"y": percent(top), "height": percent(bottom - top)}
-            yield element("rect", kind="unfinished", **place, **edges)
-
-        count, unit = len(self.chart.categories), self.chart.unit
-        if count <= self.canvas.sums and above + below:
-            kind, write = "sum", axis.amount
-            if count > self.canvas.roomy:
-                kind, write = "sum tight", axis.brief
-            words, x, y = write(above + below, unit), percent((i + 0.5) * width), percent(top)
-            yield element("text", words, kind=kind, x=x, y=y, dy=-5, anchor="middle")
-
-        if self.canvas.pointed:
-            partial = ", a part of its time only" if i in self.chart.partial else ""
-            words = f"{self.chart.categories[i] or 'none'}{partial} · {self.values(i)}"
-            line = self.chart.lines[i] if i < len(self.chart.lines) else ""
-            yield self.canvas.opened(line, _hit(i * width, width, words))
+                words = axis.shorten(name or "none", letters)
+                yield element("text", words, kind=kind, x=middle, y="100%", dy=18, anchor="middle")
 
 
 def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
