@@ -296,7 +296,7 @@ class _BarPlot(_Plot):
         width = 100 / count
         stride, letters = axis.thinned(count, most), max(6, self.canvas.letters // min(most, count))
         for i, name in enumerate(self.chart.categories):
-            above, below, middle = 0.0, 0.0, percent((i + 0.5) * width)
+            above, below, middle = 0.0, 0.0, percent((i + 0.5) * 100 / count)
             place = {"x": percent((i + 0.14) * width), "width": percent(0.72 * width)}
             for k, series in enumerate(self.chart.series):
                 value = series.values[i] if i < len(series.values) else None
