@@ -254,10 +254,11 @@ def followed(line: str, last: str, names: Names, now: datetime) -> str:
     if any(sense.means - {"without"} or "unknown" in sense.fills for sense in senses):
         return ""
 
-    values: dict[str, str] = {}
-    for word in ("by", "window"):
-        texts = [sense.fills[word] for sense in senses if word in sense.fills]
-        values |= {word: ",".join(dict.fromkeys(texts))} if texts else {}
+    by_slot = {
+        word: dict.fromkeys(sense.fills[word] for sense in senses if word in sense.fills)
+        for word in ("by", "window")
+    }
+    values = {word: ",".join(of_word) for word, of_word in by_slot.items() if of_word}
     filters = [
         Filter(name, tuple(dict.fromkeys(texts)), negated)
         for (name, negated), texts in _Question(senses, names, now).conditions.items()
@@ -383,9 +384,8 @@ class _Question:
 
     def _filled(self) -> dict[str, str]:
         """Return the text of each slot."""
-        named: dict[str, str] = {}
-        for sense in reversed(self._senses):
-            named.update(sense.fills)
+        # The first piece that fills a slot counts.
+        named = {slot: text for x in reversed(self._senses) for slot, text in x.fills.items()}
         names, types, runs = self._names, self._types, self._runs
         # The one with GPUs is left behind.
         old, new = sorted(types, key=is_neuron) if len(types) == 2 else ("", "")

@@ -311,11 +311,14 @@ def in_english(text: str) -> str:
         return languages["ja"].translated(text)
     words = _ELIDED.sub(" ", text).split()
     common = load_lexicon().words
-    hits = {}
-    for code in ("fr", "es"):
-        spoken = [word for word in words if word in languages[code].words]
-        # A word that English or German has too tells of none, but where all else is equal.
-        hits[code] = sum(word not in common for word in spoken), len(spoken)
+    spoken = {
+        code: [word for word in words if word in languages[code].words] for code in ("fr", "es")
+    }
+    # A word that English or German has too tells of none, but where all else is equal.
+    hits = {
+        code: (sum(word not in common for word in of_code), len(of_code))
+        for code, of_code in spoken.items()
+    }
     code = max(hits, key=lambda code: hits[code])
     if hits[code][0] >= 2 or (hits[code][0] and not any(word in common for word in words)):
         return languages[code].translated(" ".join(words))
