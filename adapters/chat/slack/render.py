@@ -1,10 +1,10 @@
 """Draw Cards as Block Kit messages and views, within every limit of Slack.
 
 Tables and charts are text and pictures, or Slack's own blocks where these say all that ours say. A
-table is monospaced text, or a list where a phone would break its lines. Slack's own are `data_table`
-and `data_visualization`, not the older `table`: a message may hold only one (`only_one_table_allowed`,
-read 2026-11-21), where some answers have three. A chart with a band, a shaded incident, bars that add
-up or a gap stays a picture.
+table is monospaced text, or a list where a phone would break its lines. Slack's own are
+`data_table` and `data_visualization`, not the older `table`: a message may hold only one
+(`only_one_table_allowed`, read 2026-11-21), where some answers have three. A chart with a band, a
+shaded incident, bars that add up or a gap stays a picture.
 
 Source: docs.slack.dev, reference/block-kit/blocks (read 2026-11-22). Documented or measured limits
 differ between readers; the lowest of them holds here.
