@@ -26,8 +26,7 @@ import aiohttp
 from playwright.async_api import Browser, Page
 
 from adapters.charts.png import draw
-from adapters.chat.slack.render import Around, chart_places, message
-from adapters.chat.slack.tables import draws
+from adapters.chat.slack.render import Around, chart_places, draws, message
 from adapters.chat.teams.render import render
 from bot.cards.card import Chart
 from tests.cards.samples import SAMPLES

@@ -73,11 +73,10 @@ def svg(chart: Chart, canvas: Canvas) -> Markup:
     drawn = Markup("").join(parts(chart, canvas))
     # What is pressed inside a picture, nobody who hears it finds.
     role = "group" if "<a " in drawn else "img"
-    box = Markup(
+    return Markup(
         '<svg class="{}" role="{}" width="100%" height="{}">'
         "<title>{}</title><desc>{}</desc>{}</svg>"
-    )
-    return box.format(classes(chart), role, number(height), chart.title, chart.summary, drawn)
+    ).format(classes(chart), role, number(height), chart.title, chart.summary, drawn)
 
 
 def parts(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
@@ -139,8 +138,9 @@ class _Plot:
 
     def grid(self) -> Iterator[Markup]:
         """Yield a hairline and a label for each tick of the value axis."""
-        labels = axis.tick_labels(self.ticks, self.chart.unit)
-        for tick, label in zip(self.ticks, labels, strict=True):
+        for tick, label in zip(
+            self.ticks, axis.tick_labels(self.ticks, self.chart.unit), strict=True
+        ):
             y, kind = percent(self.y(tick)), "rule" if tick else "base"
             yield element("line", kind=kind, x1=0, x2="100%", y1=y, y2=y)
             yield element("text", label, kind="tick", x=0, y=y, dx=-8, dy=4, anchor="end")
@@ -172,8 +172,9 @@ class LinePlot(_Plot):
 
     def clock(self) -> Iterator[Markup]:
         """Yield the labels of the time axis, each second one of a class that a phone leaves out."""
-        instants = axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
-        for i, (instant, label) in enumerate(instants):
+        for i, (instant, label) in enumerate(
+            axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
+        ):
             kind, x = "tick odd" if i % 2 else "tick", percent(self.x(instant))
             yield element("text", label, kind=kind, x=x, y="100%", dy=18, anchor="middle")
         yield element("text", "UTC", kind="tick", x=0, y="100%", dx=-21, dy=18, anchor="end")
@@ -198,12 +199,12 @@ class LinePlot(_Plot):
             if drawn:
                 paths.append(element("path", kind=kind, d=drawn))
 
-        view = f"0 0 {number(self.canvas.width)} {number(self.canvas.height)}"
-        box = Markup(
+        return Markup(
             '<svg class="plot" viewBox="{}" preserveAspectRatio="none" width="100%" height="100%">'
             "{}</svg>"
+        ).format(
+            f"0 0 {number(self.canvas.width)} {number(self.canvas.height)}", Markup("").join(paths)
         )
-        return box.format(view, Markup("").join(paths))
 
     def parts(self) -> Iterator[Markup]:
         """Yield everything, the background first."""
@@ -237,16 +238,28 @@ class LinePlot(_Plot):
         # The one line of a chart is drawn over in red within the incident, both ends included.
         lines = [(f"line {hue(x, i)}", x.values) for i, x in enumerate(self.chart.series)]
         if shaded and len(lines) == 1:
-            readings = zip(self.chart.times, lines[0][1], strict=False)
             inside = [
-                value if shaded.start <= time <= shaded.end else None for time, value in readings
+                value if shaded.start <= time <= shaded.end else None
+                for time, value in zip(self.chart.times, lines[0][1], strict=False)
             ]
             lines.append(("line alarm", tuple(inside)))
         yield self.shapes(lines)
 
         yield from self._ends()
-        if self.canvas.pointed:
-            yield from self._hits()
+        if not self.canvas.pointed:
+            return
+
+        # Invisible columns tell their time and values, few enough to tell apart.
+        count = len(self.chart.times)
+        stride = axis.thinned(count, _MOST_HITS)
+        # The newest time always has a column: the strides are counted from it.
+        half = 50 * stride / max(1, count - 1)
+        for i in range((count - 1) % stride, count, stride):
+            time = self.chart.times[i]
+            left, right = max(0.0, self.x(time) - half), min(100.0, self.x(time) + half)
+            yield _hit(
+                left, right - left, f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
+            )
 
     def _ends(self) -> Iterator[Markup]:
         """Label each line at its last reading, pushed apart where they would touch."""
@@ -269,19 +282,6 @@ class LinePlot(_Plot):
                     y = middle + 18 if y >= middle or middle < 20 else middle - 18
             yield element("text", words, kind=f"now {kind}", x="100%", y=percent(y), dx=10, dy=4)
 
-    def _hits(self) -> Iterator[Markup]:
-        """Yield invisible columns that tell their time and values, few enough to tell apart."""
-        count = len(self.chart.times)
-        stride = axis.thinned(count, _MOST_HITS)
-        # The newest time always has a column: the strides are counted from it.
-        half = 50 * stride / max(1, count - 1)
-        for i in range((count - 1) % stride, count, stride):
-            time = self.chart.times[i]
-            left, right = max(0.0, self.x(time) - half), min(100.0, self.x(time) + half)
-            yield _hit(
-                left, right - left, f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
-            )
-
 
 class _BarPlot(_Plot):
     """Draw bars over categories, stacked where there are several series."""
@@ -293,46 +293,43 @@ class _BarPlot(_Plot):
             yield _HATCH
 
         count, most = len(self.chart.categories), self.canvas.categories
+        width = 100 / count
         stride, letters = axis.thinned(count, most), max(6, self.canvas.letters // min(most, count))
         for i, name in enumerate(self.chart.categories):
-            yield from self._bar(i, 100 / count)
+            above, below, middle = 0.0, 0.0, percent((i + 0.5) * 100 / count)
+            place = {"x": percent((i + 0.14) * width), "width": percent(0.72 * width)}
+            for k, series in enumerate(self.chart.series):
+                value = series.values[i] if i < len(series.values) else None
+                if value is None or not axis.is_reading(value):
+                    continue
+                foot = above if value >= 0 else below
+                top, bottom = sorted((self.y(foot), self.y(foot + value)))
+                edges = {"y": percent(top), "height": percent(bottom - top)}
+                yield element("rect", kind=f"bar {hue(series, k)}", **place, **edges)
+                above, below = above + max(value, 0.0), below + min(value, 0.0)
+
+            top, bottom = self.y(above), self.y(below)
+            if i in self.chart.partial:
+                edges = {"y": percent(top), "height": percent(bottom - top)}
+                yield element("rect", kind="unfinished", **place, **edges)
+
+            if count <= self.canvas.sums and above + below:
+                kind, write = "sum", axis.amount
+                if count > self.canvas.roomy:
+                    kind, write = "sum tight", axis.brief
+                words, y = write(above + below, self.chart.unit), percent(top)
+                yield element("text", words, kind=kind, x=middle, y=y, dy=-5, anchor="middle")
+
+            if self.canvas.pointed:
+                partial = ", a part of its time only" if i in self.chart.partial else ""
+                words = f"{name or 'none'}{partial} · {self.values(i)}"
+                line = self.chart.lines[i] if i < len(self.chart.lines) else ""
+                yield self.canvas.opened(line, _hit(i * width, width, words))
+
             if i % stride == 0:
                 kind = "tick odd" if (i // stride) % 2 and count > 4 else "tick"
-                words, x = axis.shorten(name or "none", letters), percent((i + 0.5) * 100 / count)
-                yield element("text", words, kind=kind, x=x, y="100%", dy=18, anchor="middle")
-
-    def _bar(self, i: int, width: float) -> Iterator[Markup]:
-        """Yield the stack of a category, its sum where there is room, and the pointer's column."""
-        above = below = 0.0
-        place = {"x": percent((i + 0.14) * width), "width": percent(0.72 * width)}
-        for k, series in enumerate(self.chart.series):
-            value = series.values[i] if i < len(series.values) else None
-            if value is None or not axis.is_reading(value):
-                continue
-            foot = above if value >= 0 else below
-            top, bottom = sorted((self.y(foot), self.y(foot + value)))
-            edges = {"y": percent(top), "height": percent(bottom - top)}
-            yield element("rect", kind=f"bar {hue(series, k)}", **place, **edges)
-            above, below = above + max(value, 0.0), below + min(value, 0.0)
-
-        top, bottom = self.y(above), self.y(below)
-        if i in self.chart.partial:
-            edges = {"y": percent(top), "height": percent(bottom - top)}
-            yield element("rect", kind="unfinished", **place, **edges)
-
-        count, unit = len(self.chart.categories), self.chart.unit
-        if count <= self.canvas.sums and above + below:
-            kind, write = "sum", axis.amount
-            if count > self.canvas.roomy:
-                kind, write = "sum tight", axis.brief
-            words, x, y = write(above + below, unit), percent((i + 0.5) * width), percent(top)
-            yield element("text", words, kind=kind, x=x, y=y, dy=-5, anchor="middle")
-
-        if self.canvas.pointed:
-            partial = ", a part of its time only" if i in self.chart.partial else ""
-            words = f"{self.chart.categories[i] or 'none'}{partial} · {self.values(i)}"
-            line = self.chart.lines[i] if i < len(self.chart.lines) else ""
-            yield self.canvas.opened(line, _hit(i * width, width, words))
+                words = axis.shorten(name or "none", letters)
+                yield element("text", words, kind=kind, x=middle, y="100%", dy=18, anchor="middle")
 
 
 def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
@@ -410,10 +407,9 @@ def _flow(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
             words = f"{chart.categories[i] or 'none'} · {series.name}"
             title = element("title", f"{words} {axis.figure(value, chart.unit)}")
             bands.append(element("path", title, kind=f"stream {hue(series, k)}", d=drawn))
-    box = Markup(
+    yield Markup(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" width="100%" height="100%">{}</svg>'
-    )
-    yield box.format(number(canvas.width), number(canvas.height), Markup("").join(bands))
+    ).format(number(canvas.width), number(canvas.height), Markup("").join(bands))
 
 
 def _apart(places: Sequence[float], least: float) -> list[float]:

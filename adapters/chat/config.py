@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -33,14 +33,14 @@ class SlackConfig:
     Raise `WrongInput` where neither Socket Mode nor signed HTTP is possible.
     """
 
-    bot_token: str = ""
-    app_token: str = ""
-    signing_secret: str = ""
+    bot_token: str = field(default="", repr=False)
+    app_token: str = field(default="", repr=False)
+    signing_secret: str = field(default="", repr=False)
     api_url: str = ""
     """The Web API's address, "" for Slack's own."""
     client_id: str = ""
     """The app's id for OAuth; with it, workspaces install the app, and no bot token is needed."""
-    client_secret: str = ""
+    client_secret: str = field(default="", repr=False)
     workspaces: tuple[str, ...] = ()
     """Who may install; an address without a workspace means the first of them."""
     public_url: str = ""
@@ -66,10 +66,6 @@ class SlackConfig:
                 " or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.",
             ),
         )
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"SlackConfig({self.client_id or 'one workspace'})"
 
     @property
     def redirect_uri(self) -> str:
@@ -98,14 +94,12 @@ class Cloud:
 
     def serves(self, url: str) -> bool:
         """Return whether a service URL is one of Microsoft's."""
-        address = _split(url)
-        if address is None or not (address.port in (None, 443) or is_loopback(address.host)):
-            return False
+        scheme, host, port = _split(url)
         services = (pattern.partition("://") for pattern in self.services)
-        return any(
-            address.host == host or (host.startswith("*.") and address.host.endswith(host[1:]))
-            for scheme, _, host in services
-            if address.scheme == scheme
+        return (port in (None, 443) or is_loopback(host)) and any(
+            name == host or (name.startswith("*.") and host.endswith(name[1:]))
+            for served, _, name in services
+            if served == scheme
         )
 
 
@@ -158,7 +152,7 @@ class TeamsConfig:
 
     app_id: str = ""
     """Empty where nobody signs: with `development` alone, and then for this machine alone."""
-    app_password: str = ""
+    app_password: str = field(default="", repr=False)
     tenant_id: str = ""
     development: bool = False
     tenants: tuple[str, ...] = ()
@@ -190,10 +184,6 @@ class TeamsConfig:
             ),
         )
 
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"TeamsConfig({self.app_id or 'development'})"
-
     @property
     def served_tenants(self) -> frozenset[str] | None:
         """Return the tenants that are served, None for every one."""
@@ -205,14 +195,15 @@ class TeamsConfig:
 
         Microsoft's, in development this machine's.
         """
-        ours = self.development and on_loopback(service_url)
-        return ours or (bool(self.app_id) and self.cloud.serves(service_url))
+        return (self.development and on_loopback(service_url)) or (
+            bool(self.app_id) and self.cloud.serves(service_url)
+        )
 
 
 def on_loopback(url: str) -> bool:
     """Return whether a URL leads to this machine."""
-    parts = _split(url)
-    return parts is not None and is_loopback(parts.host)
+    _, host, _ = _split(url)
+    return is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:
@@ -225,23 +216,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _Address:
-    """Hold where a URL leads."""
+def _split(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of a URL.
 
-    scheme: str
-    host: str
-    port: int | None
-
-
-def _split(url: str) -> _Address | None:
-    """Return where a URL leads.
-
-    None for an address that hides its host behind a name or cannot be read.
+    Nothing of an address that hides its host behind a name or cannot be read.
     """
     try:
         parts = urlsplit(url)
         hides = "@" in parts.netloc or "\\" in url or any(sign.isspace() for sign in url)
-        return None if hides else _Address(parts.scheme, parts.hostname or "", parts.port)
+        return ("", "", None) if hides else (parts.scheme, parts.hostname or "", parts.port)
     except ValueError:
-        return None
+        return "", "", None

@@ -7,17 +7,13 @@ Teams' is written to schema 1.29, "Microsoft Teams app manifest" (learn.microsof
 from __future__ import annotations
 
 import json
-import struct
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-import numpy as np
-import numpy.typing as npt
 import yaml
 
 from adapters.chat.config import REDIRECT_PATH, Json
@@ -149,10 +145,11 @@ _FIRST = ("cost", "fleet", "alerts", "why", "spot", "help")
 
 def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
     """Return the examples that fit into `most` characters: the most common questions first."""
-    rank = {name: place for place, name in enumerate(_FIRST)}
-    asked = [hint for hint in hints if not hint.changes or hint.name in rank]
-    asked.sort(key=lambda hint: (rank.get(hint.name, len(rank)), hint.name))
-    lines = accumulate((hint.example or hint.name for hint in asked), "{} | {}".format)
+    by_name = sorted(hints, key=lambda hint: hint.name)
+    questions = by_worth(
+        [hint for hint in by_name if not hint.changes or hint.name in _FIRST], _FIRST
+    )
+    lines = accumulate((hint.example or hint.name for hint in questions), "{} | {}".format)
     return max(takewhile(lambda line: len(line) <= most, lines), key=len, default="help")
 
 
@@ -162,6 +159,7 @@ NO_APP = "00000000-0000-0000-0000-000000000000"
 COMMANDS_MOST = 12
 _NOON = (2026, 1, 1, 12, 0, 0)  # a fixed time, so that the same input gives the same bytes
 _SITE = "https://trnbot.example"
+_ICONS = Path(__file__).parents[2] / "manifest" / "teams"
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def teams_manifest(app: TeamsApp) -> Json:
     ]
     listed = {"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}
 
-    document: Json = {
+    return {
         "$schema": "https://developer.microsoft.com/en-us/json-schemas/teams/"
         f"v{VERSION}/MicrosoftTeams.schema.json",
         "manifestVersion": VERSION,
@@ -233,8 +231,7 @@ def teams_manifest(app: TeamsApp) -> Json:
                 "resourceSpecific": [{"name": "TeamMember.Read.Group", "type": "Application"}]
             }
         },
-    }
-    return document | ({"validDomains": [app.host]} if app.host else {})
+    } | ({"validDomains": [app.host]} if app.host else {})
 
 
 def build_package(path: Path, app: TeamsApp) -> Path:
@@ -248,7 +245,7 @@ def build_package(path: Path, app: TeamsApp) -> Path:
 
 def icons() -> dict[str, bytes]:
     """Return both icons as PNG, by file name."""
-    return {"color.png": color_icon(), "outline.png": outline_icon()}
+    return {path.name: path.read_bytes() for path in sorted(_ICONS.glob("*.png"))}
 
 
 def as_text(document: Json) -> str:
@@ -272,58 +269,9 @@ _TEAMS_FIRST = (
 )
 
 
-def by_worth(hints: Sequence[CommandHint]) -> tuple[CommandHint, ...]:
-    """Return the hints, those named here first, the others in their own order after them."""
-    rank = {name: place for place, name in enumerate(_TEAMS_FIRST)}
+def by_worth(
+    hints: Sequence[CommandHint], first: Sequence[str] = _TEAMS_FIRST
+) -> tuple[CommandHint, ...]:
+    """Return the hints, those named `first` first, the others in their own order after them."""
+    rank = {name: place for place, name in enumerate(first)}
     return tuple(sorted(hints, key=lambda hint: rank.get(hint.name, len(rank))))
-
-
-Pixels = npt.NDArray[np.uint8]
-
-_INK = (27, 58, 87, 255)
-_BUSY = (255, 255, 255, 255)
-_WASTED = (255, 153, 0, 255)
-_BARS = ((0.20, 0.22), (0.42, 0.36), (0.64, 0.68))
-"""Left edge and top of each bar, as shares of the icon."""
-_WIDTH = 0.16
-_FLOOR = 0.80
-
-
-def color_icon(size: int = 192) -> bytes:
-    """Return the colour icon: a full square, as Teams rounds it itself."""
-    ground = np.full((size, size, 4), _INK, dtype=np.uint8)
-    return _png(_with_bars(ground, (_BUSY, _BUSY, _WASTED)))
-
-
-def outline_icon(size: int = 32) -> bytes:
-    """Return the outline icon: white on nothing, as the schema asks."""
-    return _png(_with_bars(np.zeros((size, size, 4), dtype=np.uint8), (_BUSY, _BUSY, _BUSY)))
-
-
-def _with_bars(pixels: Pixels, colors: tuple[tuple[int, ...], ...]) -> Pixels:
-    size = pixels.shape[0]
-    for (left, top), color in zip(_BARS, colors, strict=True):
-        rows = slice(round(top * size), round(_FLOOR * size))
-        pixels[rows, round(left * size) : round((left + _WIDTH) * size)] = color
-    return pixels
-
-
-def _png(pixels: Pixels) -> bytes:
-    """Write 8-bit RGBA rows, each with filter 0 (PNG specification, third edition)."""
-    height, width, _ = pixels.shape
-    rows = np.insert(pixels.reshape(height, width * 4), 0, 0, axis=1).tobytes()
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0))
-        + _chunk(b"IDAT", zlib.compress(rows, 9))
-        + _chunk(b"IEND", b"")
-    )
-
-
-def _chunk(name: bytes, content: bytes) -> bytes:
-    return (
-        struct.pack(">I", len(content))
-        + name
-        + content
-        + struct.pack(">I", zlib.crc32(name + content))
-    )

@@ -74,8 +74,10 @@ class Api:
                         f"'{form[:40]}' is not a format of an answer; write json or csv.", FORMAT
                     )
                 # No command has an argument of this name.
-                named = {x: request.query.getall(x) for x in request.query if x != FORMAT}
-                arguments = {x: items if len(items) > 1 else items[0] for x, items in named.items()}
+                values = {x: request.query.getall(x) for x in request.query if x != FORMAT}
+                arguments = {
+                    x: items if len(items) > 1 else items[0] for x, items in values.items()
+                }
 
                 answered = await self._read(request.match_info["line"].strip(), arguments)
                 accepted = request.headers.get("Accept", "")
@@ -125,11 +127,6 @@ def openapi(tools: Sequence[Tool], version: str) -> Mapping[str, Any]:
         summary = f"{tool.summary}{' For admins.' if tool.who is Role.ADMIN else ''}"
         paths[f"{ROOT}{quote(tool.command)}"] = _reading(tool.name, summary, parameters)
 
-    token = {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "TRNBOT_WEB_TOKEN, where it is set.",
-    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -143,7 +140,13 @@ def openapi(tools: Sequence[Tool], version: str) -> Mapping[str, Any]:
         "paths": paths,
         "components": {
             "schemas": {"Answer": dict(reading[0].answer), "Refusal": _REFUSAL},
-            "securitySchemes": {"token": token},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "TRNBOT_WEB_TOKEN, where it is set.",
+                }
+            },
         },
     }
 
@@ -163,13 +166,14 @@ def _reading(name: str, summary: str, parameters: Sequence[Any]) -> Mapping[str,
     answer = _response("The answer; of `format=csv` its table.", "Answer")
     answer["content"][CSV] = {"schema": {"type": "string"}}
     refusals = {str(status): _response(words, "Refusal") for status, words in _REFUSALS.items()}
-    operation = {
-        "operationId": name,
-        "summary": summary,
-        "parameters": [*parameters, _FORMAT],
-        "responses": {"200": answer, **refusals},
+    return {
+        "get": {
+            "operationId": name,
+            "summary": summary,
+            "parameters": [*parameters, _FORMAT],
+            "responses": {"200": answer, **refusals},
+        }
     }
-    return {"get": operation}
 
 
 def _response(words: str, schema: str) -> dict[str, Any]:

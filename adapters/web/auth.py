@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from html import escape
 from urllib.parse import quote, urlsplit
 
 from aiohttp import web
@@ -31,14 +30,11 @@ from adapters.web.people import (
     token_visitor,
     unpacked,
 )
-from bot.errors import NotAllowed, TrnbotError
+from bot.errors import NotAllowed
 from bot.ports import DocumentStore
 from bot.ports.work import CONNECTION, Asker, asked_by, audit
 
 LOGIN_PATH = "/login"
-PROVIDER_PATH = "/login/provider"
-BACK_PATH = "/login/back"
-LOGOUT_PATH = "/logout"
 _ENDED = "web.sign-outs"
 """The collection of sessions that were signed out of, until their cookies end by themselves."""
 _LASTS_S = 7 * 86_400
@@ -46,14 +42,12 @@ _PERSON_LASTS_S = 12 * 3_600
 """A person signs in each working day, so that who left the provider is out by the next."""
 _SIGNING_IN_S = 600
 """How long a person may take at the provider."""
-_WRONG_S = 1.0
-"""Seconds that a wrong token waits for its refusal."""
 _GUESSES, _WITHIN_S = 10, 60.0
 """Wrong tokens that one address may show within so many seconds, one after the other or at once."""
 _ADDRESSES = 10_000
 _OWN_PATH = re.compile(r"/(?:[\w.~%-][\w.~%/-]*)?(?:\?[\w.~%&=+/-]*)?", re.ASCII)
 """A path whose second letter is no slash, which would make it another site's address."""
-_REFUSED = "Too many wrong tokens came from this address; wait a minute."
+TOO_MANY = "Too many wrong tokens came from this address; wait a minute."
 
 Seconds = Callable[[], float]
 
@@ -68,9 +62,12 @@ class Guesses:
         self._seconds = seconds
         self._wrong: dict[str, list[float]] = {}
 
-    def exhausted(self, address: str) -> bool:
-        """Return whether the address must wait."""
-        return len(self._recent(_network(address))) >= _GUESSES
+    def check(self, address: str) -> None:
+        """Raise 429 for an address that must wait."""
+        if len(self._recent(_network(address))) >= _GUESSES:
+            raise web.HTTPTooManyRequests(
+                text=f"{TOO_MANY}\n", headers={"Retry-After": str(int(_WITHIN_S))}
+            )
 
     def count(self, address: str) -> None:
         """Remember one wrong token."""
@@ -126,12 +123,12 @@ class ConsoleAuth:
     @property
     def locked(self) -> bool:
         """Return whether anything is asked for."""
-        return bool(self._token) or self.known.any
+        return self.by_token or self.known.any
 
     @property
-    def ways(self) -> tuple[bool, bool]:
-        """Return whether the shared token opens the console, and whether a provider does."""
-        return bool(self._token), self.known.provider is not None
+    def by_token(self) -> bool:
+        """Return whether the shared token opens the console."""
+        return bool(self._token)
 
     async def admits(self, request: web.Request) -> bool:
         """Return whether a request may see the console."""
@@ -144,9 +141,9 @@ class ConsoleAuth:
         role.
         """
         network = _network(self.origin(request))
-        kind, _, shown = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() == "bearer" and (self.locked or is_token(shown.strip())):
-            return await self._by_token(shown.strip(), network)
+        kind, _, secret = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer" and (self.locked or is_token(secret.strip())):
+            return await self._by_token(secret.strip(), network)
         if not self.locked:
             return Visitor(READER, f"web:{network}")
         try:
@@ -175,12 +172,12 @@ class ConsoleAuth:
         """Return the program of a token, or the reader of the shared one."""
         if not is_token(shown):
             return Visitor(READER, f"web:{network}") if self.opens(shown, network) else None
-        self._refuse_guesses(network)
-        found = await asyncio.to_thread(token_visitor, self._documents, shown, self._seconds())
-        if found is None:
+        self._guesses.check(network)
+        program = await asyncio.to_thread(token_visitor, self._documents, shown, self._seconds())
+        if program is None:
             self._guesses.count(network)
             audit("token", "refused", origin=network)
-        return found
+        return program
 
     def origin(self, request: web.Request) -> str:
         """Return the address that a request came from."""
@@ -192,19 +189,13 @@ class ConsoleAuth:
 
         Raise 429 for an address that guessed too often, whatever it shows.
         """
-        self._refuse_guesses(address)
+        self._guesses.check(address)
         # The same time is taken whichever letter is wrong.
         right = hmac.compare_digest(secret.encode(errors="replace"), self._token)
         if not right or not self._token:
             self._guesses.count(address)
             return False
         return True
-
-    def _refuse_guesses(self, address: str) -> None:
-        if self._guesses.exhausted(address):
-            raise web.HTTPTooManyRequests(
-                text=f"{_REFUSED}\n", headers={"Retry-After": str(int(_WITHIN_S))}
-            )
 
     def begin(self, answer: web.StreamResponse, person: str = "") -> None:
         """Give the browser the cookie of a new session: no script reads it, no other site sends it."""
@@ -295,108 +286,13 @@ class ConsoleAuth:
         return hmac.digest(self._key, text.encode(errors="replace"), "sha256").hex()
 
 
-class LoginPage:
-    """Ask who a person is or for the token, give the cookie for it, and take it back."""
-
-    def __init__(self, auth: ConsoleAuth, pages: PageRenderer, public_url: str = "") -> None:
-        self._auth, self._pages, self._public_url = auth, pages, public_url
-
-    async def show(self, request: web.Request) -> web.StreamResponse:
-        """Ask how the person signs in."""
-        target = own_path(request.query.get("to", ""))
-        return _to(target) if await self._auth.admits(request) else self._form(200, target=target)
-
-    async def enter(self, request: web.Request) -> web.StreamResponse:
-        """Let in who knows the token; who does not waits, so that guessing takes its time."""
-        filled = await request.post()
-        secret, target = (str(filled.get(name, "")) for name in ("secret", "to"))
-        target = own_path(target)
-        try:
-            opened = self._auth.opens(secret, self._auth.origin(request))
-        except web.HTTPTooManyRequests as error:
-            return self._form(error.status, _REFUSED, target)
-        origin = self._auth.origin(request)
-        audit("sign in", "done" if opened else "refused", READER, origin=origin, by="token")
-        if not opened:
-            await asyncio.sleep(_WRONG_S)
-            return self._form(403, "That token is wrong.", target)
-
-        answer = _to(target)
-        self._auth.begin(answer)
-        return answer
-
-    async def leave(self, request: web.Request) -> web.StreamResponse:
-        """Sign this browser out."""
-        audit("sign out", "done")
-        answer = _to(LOGIN_PATH)
-        await self._auth.end(request, answer)
-        return answer
-
-    async def to_provider(self, request: web.Request) -> web.StreamResponse:
-        """Send a person to the provider that knows them."""
-        provider, target = self._auth.known.provider, own_path(request.query.get("to", ""))
-        if provider is None:
-            raise web.HTTPNotFound(text="No provider for signing in is set up here.\n")
-        try:
-            there, begun = await asyncio.to_thread(provider.begin, self._back(request), target)
-        except TrnbotError as error:
-            return self._form(503, str(error), target)
-        answer = _to(there)
-        self._auth.keep_begun(answer, begun)
-        return answer
-
-    async def back(self, request: web.Request) -> web.StreamResponse:
-        """Begin the session of a person whom the provider sent back."""
-        provider, begun = self._auth.known.provider, self._auth.begun(request)
-        state, code = (request.query.get(name, "") for name in ("state", "code"))
-        if (
-            provider is None
-            or begun is None
-            or not hmac.compare_digest(state.encode(errors="replace"), begun.state.encode())
-        ):
-            return self._form(403, "This browser did not start signing in here; start again.")
-        if not code:
-            return self._form(403, "The provider signed nobody in; start again.", begun.target)
-        try:
-            person = await asyncio.to_thread(provider.finish, self._back(request), code, begun)
-            user = self._auth.known.roles.user(*person)
-        except TrnbotError as error:
-            origin = self._auth.origin(request)
-            audit("sign in", "refused", origin=origin, by="provider", because=str(error))
-            status = 403 if isinstance(error, NotAllowed) else 503
-            return self._form(status, str(error), begun.target)
-
-        audit("sign in", "done", user, origin=self._auth.origin(request), by="provider")
-        # The browser sends its new cookie only to a page that this console itself leads to.
-        again = web.Response(
-            text=_AGAIN.replace('content="0"', f'content="0; url={escape(begun.target)}"'),
-            content_type="text/html",
-        )
-        self._auth.begin(again, packed(person))
-        return again
-
-    def _back(self, request: web.Request) -> str:
-        site = self._public_url or f"{request.scheme}://{request.host}"
-        return f"{site}{BACK_PATH}"
-
-    def _form(self, status: int, problem: str = "", target: str = "/") -> web.Response:
-        by_token, by_provider = self._auth.ways
-        provider = f"{PROVIDER_PATH}?to={quote(target, safe='')}" if by_provider else ""
-        return self._pages.response(
-            "login.html",
-            status,
-            problem=problem,
-            target=target,
-            by_token=by_token,
-            provider=provider,
-        )
-
-
 def refusal(request: web.Request) -> web.StreamResponse:
     """Send a person to the page that asks for the token; tell a program that it is missing."""
     if request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
         target = own_path(request.path_qs)
-        return _to(LOGIN_PATH if target == "/" else f"{LOGIN_PATH}?to={quote(target, safe='')}")
+        return redirect(
+            LOGIN_PATH if target == "/" else f"{LOGIN_PATH}?to={quote(target, safe='')}"
+        )
 
     return web.Response(
         status=401,
@@ -411,7 +307,8 @@ def own_path(address: str) -> str:
     return address if _OWN_PATH.fullmatch(address) else "/"
 
 
-def _to(path: str) -> web.Response:
+def redirect(path: str) -> web.Response:
+    """Send a browser to a path, which it opens by GET."""
     return web.Response(status=303, headers={"Location": path})
 
 
@@ -433,7 +330,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _FORM_BYTES = 64 * 1024
 """A form holds one line, whose every letter may take 12 bytes on the way."""
 _FORM, _NOTHING = "application/x-www-form-urlencoded", "application/octet-stream"
-_AGAIN = (
+AGAIN = (
     '<!doctype html><meta http-equiv="refresh" content="0"><title>Opening…</title><p>Opening…</p>\n'
 )
 """Loads the same address again, this time as the console's own page.
@@ -541,7 +438,7 @@ class Guard:
                 with asked_by(asker):
                     return await handler(request)
             if sender_of(request) is Sender.LINK:
-                return web.Response(text=_AGAIN, content_type="text/html")
+                return web.Response(text=AGAIN, content_type="text/html")
             return refusal(request)
 
         return self.open(guarded)

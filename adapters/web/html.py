@@ -87,8 +87,9 @@ def static_routes(
     guard: Callable[[Handler], Handler] = lambda handler: handler,
 ) -> list[web.RouteDef]:
     """Return the routes of the files, with their version and without."""
-    addresses = "/static/{name}", "/static/{version}/{name}"
-    return [web.get(path, guard(static_file)) for path in addresses]
+    return [
+        web.get(path, guard(static_file)) for path in ("/static/{name}", "/static/{version}/{name}")
+    ]
 
 
 _CANVAS = Canvas(address=address)
@@ -168,12 +169,13 @@ class PageRenderer:
                     block.style.value, spans(block.spans)
                 )
             case Chart():
-                drawn = Markup('<figure class="{}"><figcaption>{}</figcaption>{}{}</figure>')
-                kind, picture = block.kind.value, svg(block, _CANVAS)
-                return drawn.format(kind, block.title, legend(block), picture)
+                return Markup('<figure class="{}"><figcaption>{}</figcaption>{}{}</figure>').format(
+                    block.kind.value, block.title, legend(block), svg(block, _CANVAS)
+                )
             case Attachment():
-                file = Markup('<p class="text"><a class="button" href="{}" download>{}</a></p>')
-                return file.format(download(block.line), block.name)
+                return Markup(
+                    '<p class="text"><a class="button" href="{}" download>{}</a></p>'
+                ).format(download(block.line), block.name)
             case Facts() | Table() | Buttons() | Form():
                 part = Table if isinstance(block, Table) else type(block)
                 name = f"{part.__name__.lower()}.html"
@@ -198,8 +200,9 @@ def legend(chart: Chart) -> Markup:
     if chart.partial:
         items.append(swatch.format("partial", "part of its time only"))
 
-    rows = Markup("").join(Markup("<li>{}</li>").format(item) for item in items)
-    return Markup('<ul class="legend">{}</ul>').format(rows)
+    return Markup('<ul class="legend">{}</ul>').format(
+        Markup("").join(Markup("<li>{}</li>").format(item) for item in items)
+    )
 
 
 def spans(parts: tuple[Span, ...]) -> Markup:
@@ -276,7 +279,7 @@ def _groups(blocks: list[Block]) -> list[_Group]:
 
 
 def _tabled(card: Card) -> bool:
-    return card.tone is not Tone.ERROR and any(isinstance(block, Table) for block in card.blocks)
+    return card.tone is not Tone.ERROR and any(card.each(Table))
 
 
 def _headline(card: Card) -> tuple[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import count
 from urllib.parse import quote, urlencode
 
-from bot.cards.card import EVERY, Align, Buttons, Card, Table
+from bot.cards.card import EVERY, Align, Card, Table
 from bot.cards.lines import cost_line, visible, window_line
 from bot.model.request import LineWindow
 from bot.model.spend import Filter
@@ -64,19 +64,10 @@ PAGES: Mapping[str, Page] = {
 }
 """The pages beside the channel of alerts, by path."""
 _OWN = {
-    **{
-        "alerts": "/alerts",
-        "summary": "/alerts",
-        "suggestions": "/alerts",
-        "fleet": "/fleet",
-        "idle": "/fleet",
-        "cost": "/cost",
-        "savings": "/saved",
-        "help": "/help",
-    },
-    **dict.fromkeys(
-        ("config", "routes", "silences", "feedback", "doctor", "self", "about"), "/settings"
-    ),
+    line.split()[0]: path
+    for path, page in PAGES.items()
+    for line in (page.line, *(tabbed for _, tabbed in page.tabs))
+    if line not in ("", HOME)
 }
 """The pages that show more than one line's answer, by the line's first word."""
 DOWNLOAD = "/download"
@@ -153,10 +144,9 @@ def controls_of(card: Card, current: LineWindow, now: datetime) -> Controls:
         return Controls(windows, first, last)
 
     # The answer's data write a filter as people do: `team=a,b`, or `team!=a`.
-    parts = (words.partition("=") for words in card.data["filters"])
     filters = [
         Filter(name.removesuffix("!"), tuple(values.split(",")), name.endswith("!"))
-        for name, _, values in parts
+        for name, _, values in (words.partition("=") for words in card.data["filters"])
     ]
 
     by = tuple(card.data["by"])
@@ -184,20 +174,6 @@ def span(first: str, last: str) -> str:
     Other words are left for the bot to refuse.
     """
     return f"{first}..{last}" if first != last else first
-
-
-def undoubled(card: Card, offered: Collection[str]) -> Card:
-    """Return a card without the buttons whose lines the page offers by its own links."""
-    blocks = (
-        Buttons(tuple(button for button in block.buttons if button.line not in offered))
-        if isinstance(block, Buttons)
-        else block
-        for block in card.blocks
-    )
-    return replace(
-        card,
-        blocks=tuple(block for block in blocks if not isinstance(block, Buttons) or block.buttons),
-    )
 
 
 ROWS = 100
@@ -261,13 +237,12 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
         sorted_rows.sort(key=lambda x: _worth(x[0][at]), reverse=by.startswith("-"))
         rows = [*sorted_rows, *(x for x in rows if x[0][at] in _UNKNOWN)]
 
-    asked = query.get(start, "")
-    first = int(asked) - 1 if re.fullmatch(r"[1-9]\d{0,5}", asked) else 0
+    number = query.get(start, "")
+    first = int(number) - 1 if re.fullmatch(r"[1-9]\d{0,5}", number) else 0
     first = first - first % ROWS if first < len(rows) else 0
 
     def to(**changes: str) -> str:
-        values = {**query, **changes}
-        filled = urlencode({k: v for k, v in values.items() if v}, quote_via=quote)
+        filled = urlencode({k: v for k, v in {**query, **changes}.items() if v}, quote_via=quote)
         return f"{path}?{filled}#table-{place}"
 
     sorts = []
@@ -277,11 +252,11 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
         down = state == "ascending" if state else column.align is Align.RIGHT
         sorts.append((to(**{sort: f"{'-' if down else ''}{column.name}", start: ""}), state))
 
-    shown = rows[first : first + ROWS]
+    page = rows[first : first + ROWS]
     return TablePage(
         **{name: getattr(table, name) for name in ("columns", "total", "caption")},
-        rows=tuple(row for row, _ in shown),
-        lines=tuple(line for _, line in shown),
+        rows=tuple(row for row, _ in page),
+        lines=tuple(line for _, line in page),
         rest=_BEYOND if len(every) == EVERY else "",
         name=f"table-{place}",
         fitting=len(rows),

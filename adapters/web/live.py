@@ -217,10 +217,9 @@ def lead_of(summary: Card) -> Sequence[tuple[str, str]]:
     """Return name and words of each line of a summary."""
     if summary.tone is Tone.ERROR:
         return ()
-    texts = (block.spans for block in summary.blocks if isinstance(block, Text))
     return tuple(
         (spans[0].text, plain(spans[1:]).removeprefix(": "))
-        for spans in texts
+        for spans in (block.spans for block in summary.each(Text))
         if spans and isinstance(spans[0], Strong)
     )
 
@@ -231,7 +230,7 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
         return WasteStrip(False)
 
     # The card's table has a row for each alert, in the order of its data.
-    table = next((block.rows for block in alerts.blocks if isinstance(block, Table)), ())
+    table = next((block.rows for block in alerts.each(Table)), ())
     firing = [
         (alert, words)
         for alert, words in itertools.zip_longest(alerts.data["alerts"], table)

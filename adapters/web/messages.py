@@ -112,8 +112,7 @@ class Messages:
         if thread:
             message = await self.get(thread)
             return {reply.key: reply.key for reply in message.replies} if message else {}
-        newest = await self._newest(channel)
-        return {str(x.get("key")): str(x["id"]) for x in reversed(newest)}
+        return {str(x.get("key")): str(x["id"]) for x in reversed(await self._newest(channel))}
 
     async def back_from(self, channel: str, until: str = "") -> tuple[bool, Iterator[PageMessage]]:
         """Return whether these are a channel's newest messages, and yield them newest first.
@@ -123,8 +122,9 @@ class Messages:
         """
         documents = (await self._of(channel))[::-1]
         begin = next((n for n, document in enumerate(documents) if document["id"] == until), 0)
-        messages = map(self._read_once, documents[begin:])
-        return begin == 0, (message for message in messages if message is not None)
+        return begin == 0, (
+            message for message in map(self._read_once, documents[begin:]) if message is not None
+        )
 
     async def about(self, channel: str, alert: str) -> list[PageMessage]:
         """Return the messages of a channel about an alert, the oldest first."""
@@ -267,13 +267,14 @@ def moments_of(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
 
     This console's messages about it in place of the log's words.
     """
-    sent: list[Moment] = []
-    for message in messages:
-        sent.append(Moment(message.at, "sent", "Sent to this console", "trnbot", message.id))
-        sent += [
-            Moment(reply.at, "sent", reply.card.title, "trnbot", message.id)
-            for reply in message.replies
-        ]
+    sent = [
+        Moment(instant, "sent", words, "trnbot", message.id)
+        for message in messages
+        for instant, words in (
+            (message.at, "Sent to this console"),
+            *((reply.at, reply.card.title) for reply in message.replies),
+        )
+    ]
 
     # The log words a message of this console less closely than the message itself does.
     logged = [Moment(**event) for event in timeline.data.get("events", ())]

@@ -9,7 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -69,8 +69,8 @@ class Roles:
         if not self.rules:
             return Role.ANYONE
         names = {name.lower(), "*", *(f"{GROUP}{group.lower()}" for group in groups)}
-        given = [rule.role for rule in self.rules if rule.who in names]
-        return max(given, key=(Role.READER, Role.ANYONE, Role.ADMIN).index, default=None)
+        granted = [rule.role for rule in self.rules if rule.who in names]
+        return max(granted, key=(Role.READER, Role.ANYONE, Role.ADMIN).index, default=None)
 
     def user(self, name: str, shown: str, groups: Sequence[str]) -> User:
         """Return the person under the console's address; raise `NotAllowed` for no role."""
@@ -85,8 +85,7 @@ class Roles:
             raise NotAllowed(
                 f"{name} is known, and has no role here; an admin adds one to TRNBOT_WEB_ROLES."
             )
-        email = name.lower() if "@" in name else ""
-        return User(f"web:{name.lower()}", shown or name, role, email)
+        return User(f"web:{name.lower()}", shown or name, role, name.lower() if "@" in name else "")
 
 
 @dataclass(frozen=True)
@@ -195,13 +194,9 @@ class OidcConfig:
 
     issuer: str
     client_id: str
-    secret: str
+    secret: str = field(repr=False)
     claim: str = "email"
     groups: str = "groups"
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"OidcConfig({self.issuer}, {self.client_id})"
 
 
 @dataclass(frozen=True)
@@ -351,7 +346,7 @@ class Known:
     roles: Roles = Roles()
     proxy: Proxy | None = None
     provider: OidcProvider | None = None
-    secret: bytes = b""
+    secret: bytes = field(default=b"", repr=False)
     """What signs the sessions of people where there is no shared token."""
 
     @property

@@ -1,35 +1,45 @@
-"""Set the console up, join its parts, and answer while the bot starts."""
+"""Set the console up, join its parts, let people sign in, and answer while the bot starts."""
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from aiohttp import web
 
 from adapters.web.api import ROOT as API
 from adapters.web.auth import (
-    BACK_PATH,
+    AGAIN,
     LOGIN_PATH,
-    LOGOUT_PATH,
-    PROVIDER_PATH,
+    TOO_MANY,
     ConsoleAuth,
     Guard,
-    LoginPage,
     RequestHandler,
+    own_path,
+    redirect,
 )
 from adapters.web.html import PageRenderer, static_routes
 from adapters.web.links import DOWNLOAD
 from adapters.web.live import Hub
 from adapters.web.messages import Messages, PageMessage
-from adapters.web.people import Known
+from adapters.web.people import READER, Known, packed
 from adapters.web.views import CHANNEL, Console, Views
 from bot.cards.card import Card
+from bot.errors import NotAllowed, TrnbotError
 from bot.ports import DocumentStore
 from bot.ports.chat import ANY_PAGE
+from bot.ports.work import audit
+
+PROVIDER_PATH = "/login/provider"
+BACK_PATH = "/login/back"
+_WRONG_S = 1.0
+"""Seconds that a wrong token waits for its refusal."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +52,11 @@ class WebConfig:
     title: str = "trnbot"
     hosts: tuple[str, ...] = ()
     """Names under which a proxy on this machine offers the console."""
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     """The token that every page but `/healthz` asks for, "" for none."""
     public_url: str = ""
     known: Known = field(default_factory=Known)
     """How people are known, beside that token."""
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"WebConfig({self.title}, {self.public_url})"
 
     @property
     def secure(self) -> bool:
@@ -132,7 +138,7 @@ class WebSurface:
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
             web.get(PROVIDER_PATH, everyone(self._login.to_provider)),
             web.get(BACK_PATH, everyone(self._login.back)),
-            web.post(LOGOUT_PATH, writing(self._login.leave)),
+            web.post("/logout", writing(self._login.leave)),
             *static_routes(everyone),
             web.get("/hints/{version}", reading(views.hints)),
             web.get("/healthz", self._guard.by_token(views.healthz, views.wellness)),
@@ -157,6 +163,105 @@ class WebSurface:
         html = self._pages.page("message.html", message=message)
         self._hub.publish(
             "message", html=html, id=message.id, channel=message.channel, posted=posted
+        )
+
+
+class LoginPage:
+    """Ask who a person is or for the token, give the cookie for it, and take it back."""
+
+    def __init__(self, auth: ConsoleAuth, pages: PageRenderer, public_url: str = "") -> None:
+        self._auth, self._pages, self._public_url = auth, pages, public_url
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Ask how the person signs in."""
+        target = own_path(request.query.get("to", ""))
+        return (
+            redirect(target) if await self._auth.admits(request) else self._form(200, target=target)
+        )
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        """Let in who knows the token; who does not waits, so that guessing takes its time."""
+        filled = await request.post()
+        target, origin = own_path(str(filled.get("to", ""))), self._auth.origin(request)
+        try:
+            opened = self._auth.opens(str(filled.get("secret", "")), origin)
+        except web.HTTPTooManyRequests as error:
+            return self._form(error.status, TOO_MANY, target)
+        audit("sign in", "done" if opened else "refused", READER, origin=origin, by="token")
+        if not opened:
+            await asyncio.sleep(_WRONG_S)
+            return self._form(403, "That token is wrong.", target)
+
+        answer = redirect(target)
+        self._auth.begin(answer)
+        return answer
+
+    async def leave(self, request: web.Request) -> web.StreamResponse:
+        """Sign this browser out."""
+        audit("sign out", "done")
+        answer = redirect(LOGIN_PATH)
+        await self._auth.end(request, answer)
+        return answer
+
+    async def to_provider(self, request: web.Request) -> web.StreamResponse:
+        """Send a person to the provider that knows them."""
+        provider, target = self._auth.known.provider, own_path(request.query.get("to", ""))
+        if provider is None:
+            raise web.HTTPNotFound(text="No provider for signing in is set up here.\n")
+        try:
+            address, begun = await asyncio.to_thread(provider.begin, self._back(request), target)
+        except TrnbotError as error:
+            return self._form(503, str(error), target)
+        answer = redirect(address)
+        self._auth.keep_begun(answer, begun)
+        return answer
+
+    async def back(self, request: web.Request) -> web.StreamResponse:
+        """Begin the session of a person whom the provider sent back."""
+        provider, begun = self._auth.known.provider, self._auth.begun(request)
+        state, code = (request.query.get(name, "") for name in ("state", "code"))
+        origin = self._auth.origin(request)
+        if (
+            provider is None
+            or begun is None
+            or not hmac.compare_digest(state.encode(errors="replace"), begun.state.encode())
+        ):
+            return self._form(403, "This browser did not start signing in here; start again.")
+        if not code:
+            return self._form(403, "The provider signed nobody in; start again.", begun.target)
+        try:
+            person = await asyncio.to_thread(provider.finish, self._back(request), code, begun)
+            user = self._auth.known.roles.user(*person)
+        except TrnbotError as error:
+            audit("sign in", "refused", origin=origin, by="provider", because=str(error))
+            return self._form(
+                403 if isinstance(error, NotAllowed) else 503, str(error), begun.target
+            )
+
+        audit("sign in", "done", user, origin=origin, by="provider")
+        # The browser sends its new cookie only to a page that this console itself leads to.
+        again = web.Response(
+            text=AGAIN.replace('content="0"', f'content="0; url={escape(begun.target)}"'),
+            content_type="text/html",
+        )
+        self._auth.begin(again, packed(person))
+        return again
+
+    def _back(self, request: web.Request) -> str:
+        site = self._public_url or f"{request.scheme}://{request.host}"
+        return f"{site}{BACK_PATH}"
+
+    def _form(self, status: int, problem: str = "", target: str = "/") -> web.Response:
+        provider = (
+            f"{PROVIDER_PATH}?to={quote(target, safe='')}" if self._auth.known.provider else ""
+        )
+        return self._pages.response(
+            "login.html",
+            status,
+            problem=problem,
+            target=target,
+            by_token=self._auth.by_token,
+            provider=provider,
         )
 
 

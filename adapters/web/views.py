@@ -25,7 +25,6 @@ from adapters.web.links import (
     page_of,
     paged,
     span,
-    undoubled,
 )
 from adapters.web.live import LEAD, LEAD_S, LINES, Hub, Shared, WasteStrip, lead_of, standing
 from adapters.web.messages import Messages, PageMessage, SlotDrawer, excerpt, moments_of
@@ -217,8 +216,9 @@ class Views:
         """Answer a filled form: its fields become one line."""
         filled = await request.post()
         fields = {name[2:]: str(value) for name, value in filled.items() if name.startswith("f.")}
-        line = form_line(str(filled.get("line", "")), fields)
-        return await self._respond(request, line, str(filled.get("where", "")))
+        return await self._respond(
+            request, form_line(str(filled.get("line", "")), fields), str(filled.get("where", ""))
+        )
 
     async def hints(self, request: web.Request) -> web.StreamResponse:
         """Return the completions of a line as JSON, which a browser asks for once."""
@@ -316,11 +316,10 @@ class Views:
         # A tab's line is known by the tab's name, any other by itself below the page's name.
         tab = next((words for words, tabbed in page.tabs if tabbed == line), "")
         by_itself = line != page.line and not tab
-        crumbs = ((page.name, page.of or request.path),) if by_itself else ()
         values: dict[str, Any] = {
             "name": line if by_itself else page.name,
             "tab": tab,
-            "crumbs": crumbs,
+            "crumbs": ((page.name, page.of or request.path),) if by_itself else (),
             "line": line,
             "tabs": page.tabs,
         }
@@ -339,16 +338,18 @@ class Views:
         current = self._console.window(grammar_line, clock) if card.tone is not Tone.ERROR else None
         controls = controls_of(card, current, clock) if current else None
         offered = [
-            *(row for block in card.blocks if isinstance(block, Table) for row in block.lines),
+            *(row for block in card.each(Table) for row in block.lines),
             *(tabbed for _, tabbed in page.tabs),
             *(controls.offered if controls else ()),
         ]
+        # The page offers these by its own links.
+        undoubled = card.without_buttons(lambda button: button.line in offered)
         drawn = self._page(
             "line.html",
             request,
             standing(card, Card("")).facts if alerts else {},
             status=_status(card),
-            it=paged(undoubled(card, offered), request.path, request.query),
+            it=paged(undoubled, request.path, request.query),
             controls=controls,
             grammar_line=grammar_line,
             **values,
@@ -394,15 +395,16 @@ class Views:
         if OWN_HEADER not in request.headers:
             if card.public:
                 return web.Response(status=303, headers={"Location": HOME})
-            status = _status(card)
-            return self._page("line.html", request, status=status, name="Ask", line=line, it=card)
+            return self._page(
+                "line.html", request, status=_status(card), name="Ask", line=line, it=card
+            )
 
         # By these the page's script knows an answer, beside its words.
         changed = card.tone is not Tone.ERROR and effect is Effect.CHANGES
         reads = effect in (Effect.READS, Effect.NOTHING)
         headers = {
             "X-Trnbot-Tone": card.tone.value,
-            "X-Trnbot-Form": _flag(any(isinstance(block, Form) for block in card.blocks)),
+            "X-Trnbot-Form": _flag(any(card.each(Form))),
             "X-Trnbot-Changed": _flag(changed),
             "X-Trnbot-Field": _NAME.sub("", str(card.data.get("argument", ""))),
             "X-Trnbot-Asks": _flag(card.data.get("asks", False)),
@@ -422,8 +424,9 @@ class Views:
     ) -> Card:
         asker = ASKER.get()
         user = (asker and asker.user) or READER
-        at = self._console.clock()
-        request = Request(line, user, at, "web", LOCAL, channel, where, manner, whole=False)
+        request = Request(
+            line, user, self._console.clock(), "web", LOCAL, channel, where, manner, whole=False
+        )
         try:
             return await self._console.answer(request)
         except TrnbotError as error:

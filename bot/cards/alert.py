@@ -194,8 +194,7 @@ def over_card(alerts: Sequence[Alert]) -> Card:
     parts = [f"OVER after {duration_text(lasted(leads))}"]
     if total := sum((alert.waste.so_far for alert in leads if alert.waste), Decimal(0)):
         parts.append(f"cost {usd(total)}")
-    place = worst.anomaly.labels.cluster or where(worst)
-    parts.append(f"{worst.cause.facts.words}, {place}")
+    parts.append(f"{worst.cause.facts.words}, {worst.anomaly.labels.cluster or where(worst)}")
     # A hang and the ageing checkpoint of one run put the same work at risk.
     risks = {
         alert.anomaly.at_risk.things: alert.at_risk_usd
@@ -240,8 +239,9 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
         unpriced = sum(member.waste is None for member in firing)
         left_out = f", {counted(unpriced, 'alert')} without a price" if unpriced else ""
         total = Strong(f"{usd(hour)} an hour")
-        so_far = f" · {usd(far)} so far{left_out}"
-        blocks.append(text(f"All {len(firing)} alerts together: ", total, so_far))
+        blocks.append(
+            text(f"All {len(firing)} alerts together: ", total, f" · {usd(far)} so far{left_out}")
+        )
     if waste and alert.cause.facts.family is Family.COMPILE and anomaly.things[1:]:
         # All but one node's share would have been spared, as they compile the same minutes.
         nodes = len(anomaly.things)
@@ -316,10 +316,10 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
         rows.append((alert.cause.facts.words, _place_and_count(alert), per_hour, state))
     if rows:
         # That all of them fire needs no column, and a phone has the room for their places.
-        shown = _OTHERS if any(row[-1] != "firing" for row in rows) else _OTHERS[:-1]
+        headings = _OTHERS if any(row[-1] != "firing" for row in rows) else _OTHERS[:-1]
         hidden = counted(len(others) - _TOP, "more alert")
         note = f"and {hidden} of this incident; type: alerts" if len(others) > _TOP else ""
-        yield Table(shown, tuple(row[: len(shown)] for row in rows), rest=note)
+        yield Table(headings, tuple(row[: len(headings)] for row in rows), rest=note)
 
 
 def thread_line(
@@ -347,8 +347,9 @@ def thread_line(
             per_hour, so_far = total_waste(notification.alerts)
             return Card(f"Worse: {usd(per_hour)} an hour now, {usd(so_far)} so far", card.tone)
         case Reason.REMINDER:
-            title = f"Nobody has acknowledged this yet: {card.title}"
-            return Card(title, card.tone, mentions=card.mentions)
+            return Card(
+                f"Nobody has acknowledged this yet: {card.title}", card.tone, mentions=card.mentions
+            )
         case Reason.MORE:
             change = "Firing again" if entry.over else "Part of a larger incident"
             return Card(f"{change}: {card.title}", card.tone)
@@ -444,7 +445,8 @@ def _awake(
             wish = f"{silence.who} asked to be notified at {usd(ceiling)}"
             words = f"it has cost {usd(cost)}, and {wish}"
         if words:
-            pinged = Mention(silence.by, silence.who)
-            return Card(f"Snooze ended: {words}", tone, mentions=(pinged,))
+            return Card(
+                f"Snooze ended: {words}", tone, mentions=(Mention(silence.by, silence.who),)
+            )
 
     return None

@@ -32,9 +32,8 @@ def headline(alert: Alert, now: datetime) -> str:
 
     Nothing in it ages with the message.
     """
-    begun = alert.anomaly.window.start
     state = (
-        f"FIRING since {since(begun, now)}"
+        f"FIRING since {since(alert.anomaly.window.start, now)}"
         if alert.firing
         else f"OVER after {duration_text(lasted((alert,)))}"
     )
@@ -48,8 +47,7 @@ def lasted(alerts: Sequence[Alert]) -> timedelta:
     Its dollars are of that instant too.
     """
     # An anomaly began before its alert was opened, and it is the anomaly that people know.
-    begun = min(alert.anomaly.window.start for alert in alerts)
-    return max(alert.seen for alert in alerts) - begun
+    return max(alert.seen for alert in alerts) - min(alert.anomaly.window.start for alert in alerts)
 
 
 def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from bot.model.window import Window
 
@@ -277,6 +277,7 @@ class Attachment:
 
 
 Block = Text | Facts | Table | Chart | Buttons | Form | Attachment
+Kind = TypeVar("Kind", bound=Block)
 
 
 @dataclass(frozen=True)
@@ -297,6 +298,30 @@ class Card:
     mentions: tuple[Mention, ...] = ()
     public: bool = False
     brief: str = field(default="", metadata=_OPTIONAL)
+
+    def each(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Yield the blocks of a kind in their order."""
+        return (block for block in self.blocks if isinstance(block, kind))
+
+    @property
+    def buttons(self) -> Iterator[Button]:
+        """Yield the buttons of every row."""
+        return (button for row in self.each(Buttons) for button in row.buttons)
+
+    @property
+    def primary(self) -> Button | None:
+        """Return the button that it offers first of all."""
+        return next((x for x in self.buttons if x.style is ButtonStyle.PRIMARY), None)
+
+    def without_buttons(self, unwanted: Callable[[Button], bool]) -> Card:
+        """Return the card without some buttons, and without the rows that these leave empty."""
+        blocks = (
+            Buttons(tuple(button for button in block.buttons if not unwanted(button)))
+            if isinstance(block, Buttons)
+            else block
+            for block in self.blocks
+        )
+        return replace(self, blocks=tuple(block for block in blocks if block != Buttons(())))
 
 
 def text(*spans: Span, style: Style = Style.NORMAL) -> Text:
@@ -373,11 +398,11 @@ def folded(table: Table, most: int, rest: str) -> Table:
 
 def first_words(card: Card) -> str:
     """Return a card's first paragraph as bare text, "" where it has none."""
-    return next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
+    return next((plain(block.spans) for block in card.each(Text)), "")
 
 
 def unnamed(card: Card) -> list[Mention]:
     """Return the people that a card pings whom no text of it names, each once."""
-    texts = [block.spans for block in card.blocks if isinstance(block, Text)]
-    people = {span.user for spans in texts for span in spans if isinstance(span, Mention)}
+    spans = (span for block in card.each(Text) for span in block.spans)
+    people = {span.user for span in spans if isinstance(span, Mention)}
     return [mention for mention in dict.fromkeys(card.mentions) if mention.user not in people]

@@ -229,8 +229,9 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
             return None
 
     # The onset is shown with an hour before it, of two days at most.
-    onset = frame.end - anomaly.window.start + timedelta(hours=1)
-    length = max(_SHOWN, min(timedelta(days=2), onset))
+    length = max(
+        _SHOWN, min(timedelta(days=2), frame.end - anomaly.window.start + timedelta(hours=1))
+    )
     cut = frame.last(timedelta(days=35) if frame.step >= timedelta(days=1) else length)
     rows = [i for i, thing in enumerate(cut.things) if belongs(thing, anomaly)]
     readings, money = cut.of(anomaly.metric)[rows], anomaly.kind.startswith("spend")
@@ -289,12 +290,11 @@ def belongs(thing: Labels, anomaly: Anomaly) -> bool:
     """
     if not anomaly.things:
         return anomaly.labels.selects(thing)
-    whole = anomaly.kind in {"run", "spend", "spend_hour", "pod"}
 
     return (
         thing.instance in anomaly.things
         or thing.resource in anomaly.things
-        or (whole and anomaly.scope.selects(thing))
+        or (anomaly.kind in {"run", "spend", "spend_hour", "pod"} and anomaly.scope.selects(thing))
     )
 
 

@@ -64,15 +64,15 @@ def filter_line(pair: Filter) -> str:
 
 def cost_line(window: str, by: Sequence[str], filters: Sequence[Filter] = ()) -> str:
     """Return the line that asks for the cost of a window, by these dimensions and filters."""
-    split = ["by", ",".join(by)] if by else []
-    return " ".join(["cost", window, *split, *map(filter_line, filters)])
+    return " ".join(
+        ["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)]
+    )
 
 
 def window_line(window: Window) -> str:
     """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, two instants."""
     ends = (window.start, window.end)
-    midnights = all(end.time() == time.min for end in ends)
-    if not midnights or window.length < timedelta(days=1):
+    if not all(end.time() == time.min for end in ends) or window.length < timedelta(days=1):
         return "..".join(f"{end:%Y-%m-%dT%H:%M:%S}".removesuffix(":00") for end in ends)
     first, last = window.start, window.end - timedelta(days=1)
     return f"{first:%Y-%m-%d}" + (f"..{last:%Y-%m-%d}" if last > first else "")
@@ -99,7 +99,7 @@ LONGEST_SHARED = 1_500
 
 def _asks(card: Card) -> bool:
     """Return whether a card is a form or a mistake: nothing to share or to keep."""
-    return card.tone is Tone.ERROR or any(isinstance(block, Form) for block in card.blocks)
+    return card.tone is Tone.ERROR or any(card.each(Form))
 
 
 def with_share(card: Card, line: str) -> Card:
@@ -114,8 +114,7 @@ def with_share(card: Card, line: str) -> Card:
 
 def with_file(card: Card, line: str) -> Card:
     """Give an answer with a table the button that makes a file of it, in its last row."""
-    tabled = any(isinstance(block, Table) for block in card.blocks)
-    if not tabled or _asks(card) or len(line) > LONGEST_SHARED:
+    if not any(card.each(Table)) or _asks(card) or len(line) > LONGEST_SHARED:
         return card
     return _with_button(card, Button("CSV", f"csv {line}"))
 
@@ -164,10 +163,4 @@ def with_permalink(card: Card, url: str) -> Card:
 
 def without_share(card: Card) -> Card:
     """Return the card without buttons to share it: all can see it already."""
-    blocks = (
-        Buttons(tuple(b for b in block.buttons if not isinstance(b, ShareButton)))
-        if isinstance(block, Buttons)
-        else block
-        for block in card.blocks
-    )
-    return replace(card, blocks=tuple(block for block in blocks if block != Buttons(())))
+    return card.without_buttons(lambda button: isinstance(button, ShareButton))

@@ -53,15 +53,15 @@ class Access:
                 f"'{line.command.name}' waits for a person to press it; a link can only read."
             )
 
-        given, user = request.user.role, request.user.id
-        if given is Role.READER and line.effect in (Effect.CHANGES, Effect.SHARES):
+        role, user = request.user.role, request.user.id
+        if role is Role.READER and line.effect in (Effect.CHANGES, Effect.SHARES):
             raise NotAllowed(
                 f"You may read here, and '{line.command.name}' does more;"
                 " an admin gives roles in TRNBOT_WEB_ROLES."
             )
 
         lines = [part for part in (line, line.carried) if part and part.runs.who is Role.ADMIN]
-        if not lines or Role.ADMIN in (given, await self.role(user, people)):
+        if not lines or Role.ADMIN in (role, await self.role(user, people)):
             return
         name = lines[0].command.name
         if not self.admins:

@@ -45,9 +45,9 @@ SIZES = Sizes()
 
 def convert(parameter: Parameter, text: str, now: datetime) -> Any:
     """Return the typed value of `text`; raise `WrongInput` with the argument and its right form."""
-    kind, optional = _bare(parameter.type)
-    if optional and not text:
-        return None
+    kind = bare_type(parameter.type)
+    if kind is not parameter.type and not text:
+        return None  # it may be left out
     if kind not in _TYPES:
         raise TypeError(f"no reader for {kind} of '{parameter.name}'")
     try:
@@ -103,14 +103,9 @@ def type_name(parameter: Parameter) -> str:
 
 def bare_type(kind: Any) -> Any:
     """Return the type of an argument that is given: without `| None`."""
-    return _bare(kind)[0]
-
-
-def _bare(kind: Any) -> tuple[Any, bool]:
-    """Take `| None` off a type."""
-    if typing.get_origin(kind) in {types.UnionType, typing.Union}:
-        return next(part for part in typing.get_args(kind) if part is not type(None)), True
-    return kind, False
+    if typing.get_origin(kind) not in {types.UnionType, typing.Union}:
+        return kind
+    return next(part for part in typing.get_args(kind) if part is not type(None))
 
 
 def _number(text: str, name: str, _: datetime) -> Decimal:
@@ -309,8 +304,9 @@ def typed(line: CommandLine, now: datetime) -> Call:
                 f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
                 parameter.word,
             )
-        text = parameter.arg.default or "" if words is None else " ".join(words)
-        arguments[parameter.name] = convert(parameter, text, now)
+        arguments[parameter.name] = convert(
+            parameter, parameter.arg.default or "" if words is None else " ".join(words), now
+        )
     return Call(command, arguments)
 
 
@@ -406,8 +402,9 @@ def _command_line(line: str, words: list[Word]) -> CommandLine:
     command, after = find_command([word.text for word in words])
     arguments = words[len(words) - len(after) :]
     text = line[words[0].start :] or "help"
-    typed_after = line[arguments[0].start :] if arguments else ""
-    return CommandLine(command, arguments, text, typed_after, shared, detailed)
+    return CommandLine(
+        command, arguments, text, line[arguments[0].start :] if arguments else "", shared, detailed
+    )
 
 
 def _unprefixed(words: list[Word]) -> list[Word]:
@@ -461,8 +458,7 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
             parameter, values = parameters[name], [word.value, *_commas(word.value, queue)]
         elif filters and word.equals > 0:
             # The one parameter that is given by many words.
-            condition = " ".join([word.text, *_commas(word.value, queue)])
-            texts.setdefault(filters, []).append(condition)
+            texts.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
             continue
         elif (
             not takes_text

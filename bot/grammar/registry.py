@@ -56,8 +56,9 @@ class Needs(Flag):
     @property
     def watched(self) -> bool:
         """Return whether the command is about a source, whose end is "now" in a recording."""
-        sources = Needs.SOURCE | Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE
-        return bool(self & sources)
+        return bool(
+            self & (Needs.SOURCE | Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE)
+        )
 
 
 class Topic(Enum):
@@ -257,23 +258,40 @@ def command(
                 cast("Callable[..., Card]", function), *args, **arguments
             )
 
-        asynchronous = inspect.iscoroutinefunction(function)
-        handler = cast("CommandHandler", function) if asynchronous else in_thread
+        handler = (
+            cast("CommandHandler", function) if inspect.iscoroutinefunction(function) else in_thread
+        )
 
         # The arguments after (ports, request) are those that people type.
         arguments = list(inspect.signature(handler).parameters.items())[2:]
         annotations = {word: argument.annotation for word, argument in arguments}
-        namespace = inspect.unwrap(handler).__globals__
-        types = typing.get_type_hints(SimpleNamespace(__annotations__=annotations), namespace)
-        parameters = []
+        types = typing.get_type_hints(
+            SimpleNamespace(__annotations__=annotations), inspect.unwrap(handler).__globals__
+        )
         for word, argument in arguments:
             if not isinstance(argument.default, Arg):
                 raise TypeError(f"{handler.__name__}: '{word}' needs arg(...) as its default")
-            parameters.append(Parameter(word, types[word], argument.default))
 
-        described = (needs, may, topic, examples, who, hidden, changes, audited, heavy)
-        extras = (aliases, carries, previews, rows, figures or {})
-        registered = Command(name, summary, handler, tuple(parameters), *described, *extras)
+        registered = Command(
+            name,
+            summary,
+            handler,
+            tuple(Parameter(word, types[word], given.default) for word, given in arguments),
+            needs,
+            may,
+            topic,
+            examples,
+            who,
+            hidden,
+            changes,
+            audited,
+            heavy,
+            aliases,
+            carries,
+            previews,
+            rows,
+            figures or {},
+        )
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

@@ -177,12 +177,9 @@ class Shares:
         Where too many are remembered, forget one who asks nothing now.
         """
         limits = self._limits
-        share = self._people.pop(person, None)
-        if share is None:
-            share = Share(
-                Bucket(lines, lines, now),
-                Bucket(limits.work, limits.work_a_minute, now),
-            )
+        share = self._people.pop(person, None) or Share(
+            Bucket(lines, lines, now), Bucket(limits.work, limits.work_a_minute, now)
+        )
         share.lines.resize(lines, lines)
         self._people[person] = share
 
@@ -297,8 +294,7 @@ class Turns:
 
         ahead = (Lane.WATCH, Lane.QUICK) if lane is Lane.HEAVY else ()
         work = Work(self._limits.rows, [self._loads[busy] for busy in ahead])
-        line = _Line(lane, person, used, work, equal)
-        answering = asyncio.create_task(self._answered(line, job))
+        answering = asyncio.create_task(self._answered(_Line(lane, person, used, work, equal), job))
         try:
             return await self._waited(answering, work, lane, asker, changes=command.changes)
         except OverBudget:

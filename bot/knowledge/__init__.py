@@ -48,11 +48,11 @@ class KnowledgeFiles:
     @cache
     def types() -> Mapping[str, InstanceType]:
         """Return the specification of every known instance type, by name."""
-        read = noun_of(InstanceType)
+        reader = noun_of(InstanceType)
         return InstanceTypes(
             _each(
                 "instance_types.csv",
-                lambda row: read({**row, "family": row["name"].partition(".")[0]}),
+                lambda row: reader({**row, "family": row["name"].partition(".")[0]}),
             )
         )
 

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from adapters.charts.png import draw
 from adapters.chat.config import TeamsConfig, TeamsSdk
-from adapters.chat.manifest import outline_icon
+from adapters.chat.manifest import icons
 from adapters.chat.teams.render import render
 from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.memory import MemoryStore
@@ -239,7 +239,7 @@ async def painter(browser: Any) -> Any:
 @pytest.mark.parametrize("name", cards())
 async def test_the_reference_renderer_finds_no_fault(painter: Any, name: str) -> None:
     events = await painter.evaluate(
-        DRAW, json.loads(json.dumps(render(cards()[name], lambda _: outline_icon())))
+        DRAW, json.loads(json.dumps(render(cards()[name], lambda _: icons()["outline.png"])))
     )
     assert [event for event in events if "Chart." not in event] == []
     assert await painter.locator("img").count() == len(

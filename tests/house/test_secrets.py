@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from adapters.chat.config import PUBLIC, SlackConfig, TeamsConfig, TeamsSdk
+from adapters.chat.slack.auth import Installation
 from adapters.chat.slack.forms import Requester
 from adapters.chat.slack.surface import SlackSurface
 from adapters.chat.teams.activity import Account, Place, Reference
@@ -23,6 +24,8 @@ from adapters.chat.teams.conversations import Conversation
 from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
+from adapters.web.people import Known, OidcConfig
+from adapters.web.surface import WebConfig
 from bot.cards.card import Card, Chart, ChartKind, text
 from bot.errors import TrnbotError
 from bot.model.request import LOCAL
@@ -36,6 +39,14 @@ from tests.e2e.slackserver import free_port
 from tests.storm.loop import simulate
 
 SECRET = "S3CRET"
+HOLDERS = (
+    SlackConfig(bot_token=f"xoxb-{SECRET}", app_token=f"xapp-{SECRET}", signing_secret=SECRET),
+    SlackConfig(client_id="1", client_secret=SECRET, signing_secret=SECRET),
+    TeamsConfig(app_id="1", app_password=SECRET),
+    Installation("T1", "x", SECRET, "B1", "U1", NOON),
+    OidcConfig("https://issuer.example", "1", SECRET),
+    WebConfig(secret=SECRET, known=Known(secret=SECRET.encode())),
+)
 TOKEN, APP_TOKEN, TICKET = f"xoxb-{SECRET}-1", f"xapp-{SECRET}-1", f"_hooks/response/{SECRET}"
 CARD = Card(
     "FIRING", blocks=(text("idle"), Chart(ChartKind.LINE, "Use", "%", (), summary="It fell."))
@@ -53,6 +64,11 @@ WAYS = (
     "closed port",
 )
 Door = Callable[[str], Awaitable[None]]
+
+
+@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
+def test_no_text_made_of_what_holds_a_secret_shows_it(holder: object) -> None:
+    assert SECRET not in f"{holder} {holder!r}"
 
 
 class Parrot:

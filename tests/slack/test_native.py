@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from adapters.chat.slack.render import Around, message
-from adapters.chat.slack.tables import chart_block, table_block
+from adapters.chat.slack.render import Around, chart_block, message, table_block
 from bot.cards.card import Align, Card, Chart, ChartKind, Heading, Series, Table, folded, text
 from tests.cards.samples import SAMPLES
 from tests.cases import in_one_run

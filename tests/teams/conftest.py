@@ -160,7 +160,7 @@ class Bot:
     async def settled(self) -> None:
         """Wait until every answer was sent."""
         await asyncio.sleep(0)
-        await self.surface._responder.drain()
+        await self.surface._responder.tasks.drain()
 
     async def hear(self, text: str, **more: Any) -> tuple[int, Any]:
         """Let a person write, and wait for the answer."""

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -51,32 +51,18 @@ class Installation:
 
     team: str
     name: str
-    token: str
+    token: str = field(repr=False)
     bot_user: str
     by: str
     at: datetime
     scopes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        """Name the workspace alone."""
-        return f"Installation({self.team})"
-
-
-@dataclass(frozen=True)
-class _InstallationDocument:
-    """Hold an installation as it is stored under its workspace's id."""
-
-    name: str = ""
-    token: str = ""
-    bot_user: str = ""
-    by: str = ""
-    at: str = ""
-    """ISO 8601, and the scopes between spaces."""
-    scopes: str = ""
-
 
 class Installations:
-    """Read and write installations; the database may block, so each call runs in a thread."""
+    """Read and write installations; the database may block, so each call runs in a thread.
+
+    One is stored under its workspace's id, its scopes between spaces.
+    """
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
@@ -92,9 +78,8 @@ class Installations:
         document = await asyncio.to_thread(self._documents.get, INSTALLATIONS, team)
         if document is None:
             return None
-        facts = vars(decode(_InstallationDocument, document))
-        at, scopes = datetime.fromisoformat(facts["at"]), tuple(facts["scopes"].split())
-        return Installation(team, **{**facts, "at": at, "scopes": scopes})
+        scopes = str(document.get("scopes") or "").split()
+        return decode(Installation, {**document, "team": team, "scopes": scopes})
 
     async def forget(self, team: str) -> None:
         """Drop the token of a workspace that removed the app."""

@@ -63,20 +63,16 @@ class Members:
         if not (group == ADMINS or _GROUP.fullmatch(group)):
             return False
 
-        key, ask = group, lambda: self._members(group)
-        if group == ADMINS:
-            key, ask = f"{ADMINS} {user}", lambda: self._admin(user)
+        key = f"{ADMINS} {user}" if group == ADMINS else group
         async with explained():
-            return user in await self._answers.of(key, FRESH_S, ask)
+            return user in await self._answers.of(key, FRESH_S, lambda: self._members(user, group))
 
-    async def _members(self, group: str) -> frozenset[str]:
-        answer: Any = await self._client.usergroups_users_list(usergroup=group)
-        return frozenset(map(str, answer.get("users") or ()))
-
-    async def _admin(self, user: str) -> frozenset[str]:
-        """Return the person alone where they are an admin, nobody otherwise."""
-        answer: Any = await self._client.users_info(user=user)
-        profile = answer.get("user") or {}
+    async def _members(self, user: str, group: str) -> frozenset[str]:
+        """Return the people of a user group; of the admins the person alone, where they are one."""
+        if group != ADMINS:
+            answer: Any = await self._client.usergroups_users_list(usergroup=group)
+            return frozenset(map(str, answer.get("users") or ()))
+        profile = (await self._client.users_info(user=user)).get("user") or {}
         leads = profile.get("is_admin") or profile.get("is_owner")
         return frozenset({user} if leads and not profile.get("deleted") else ())
 
@@ -280,8 +276,7 @@ class Belongings:
         return await self._people.of(user, ask)
 
     async def _ask_channel(self, channel: str) -> bool:
-        answer: Any = await self._client.conversations_info(channel=channel)
-        facts = answer.get("channel") or {}
+        facts = (await self._client.conversations_info(channel=channel)).get("channel") or {}
         if not facts:
             raise Unavailable("Slack did not say who reads a channel.")
         if any(facts.get(mark) for mark in _OPEN):
@@ -308,8 +303,9 @@ def _belonging(profile: Profile, home: Home, served: Sequence[str], claimed: str
     if not profile.teams or (claimed and claimed not in profile.teams):
         return Belonging(claimed if claimed != home.team else "", Standing.STRANGER)
 
-    teams = (team for team in (home.team, *served, home.enterprise) if team in profile.teams)
-    team = next(teams, "")
+    team = next(
+        (team for team in (home.team, *served, home.enterprise) if team in profile.teams), ""
+    )
     if not team or not profile.active:
         return Belonging(profile.teams[0], Standing.STRANGER)
     return Belonging(team, Standing.GUEST if profile.guest else Standing.MEMBER)

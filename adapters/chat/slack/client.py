@@ -314,9 +314,11 @@ async def explained(channel: str = "") -> AsyncIterator[None]:
             sentence = _SENTENCES["ratelimited"].format(channel=place)
             raise Limited(sentence, closed_s(error)) from None
 
-        needed = str(error.response.get("needed") or "?") if code == "missing_scope" else ""
-        template = _SENTENCES.get(code, "Slack refused with '{code}'.")
-        sentence = template.format(channel=place, needed=needed, code=code)
+        sentence = _SENTENCES.get(code, "Slack refused with '{code}'.").format(
+            channel=place,
+            needed=str(error.response.get("needed") or "?") if code == "missing_scope" else "",
+            code=code,
+        )
         if code in LASTING:
             raise Refused(sentence) from None
         # Slack's own failures may come after it took the call.
@@ -365,7 +367,7 @@ class SlackSetup:
 
     async def channels(self, bot_token: str) -> list[Channel]:
         """Return the channels that can be seen: those that the bot is in first, then by name."""
-        client, found, cursor = self._client(bot_token), list[Channel](), ""
+        client, channels, cursor = self._client(bot_token), list[Channel](), ""
         for _ in range(_MOST_PAGES):
             async with explained():
                 page = await client.conversations_list(
@@ -374,14 +376,14 @@ class SlackSetup:
                     limit=_PAGE,
                     cursor=cursor or None,
                 )
-            found += [
+            channels += [
                 Channel(str(x["id"]), str(x.get("name", "")), bool(x.get("is_member")))
                 for x in page.get("channels") or ()
             ]
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 break
-        return sorted(found, key=lambda channel: (not channel.joined, channel.name))
+        return sorted(channels, key=lambda channel: (not channel.joined, channel.name))
 
     def _client(self, token: str) -> Client:
         return Client(token, self._api_url, Delays())

@@ -30,8 +30,9 @@ from adapters.chat.slack.markup import (
     size,
 )
 from adapters.chat.slack.render import view_blocks
-from bot.cards.card import Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
+from bot.cards.card import Card, Field, FieldKind, Form, quiet
 from bot.cards.lines import form_line
+from bot.model.codec import decode
 from bot.model.request import Belonging, Standing
 
 _ON = ("true", "yes", "on")
@@ -63,14 +64,9 @@ class Origin:
         if len(text) > VIEW_METADATA:
             raise ValueError("metadata longer than Slack keeps")
         try:
-            metadata = json.loads(text)
+            return decode(Origin, json.loads(text))
         except RecursionError:
             raise ValueError("metadata too deep") from None
-        if not isinstance(metadata, dict):
-            raise ValueError("metadata of another app")
-        return Origin(
-            **{name: str(metadata.get(name, "")) for name in ("channel", "thread", "line")}
-        )
 
 
 def working(name: str = "") -> Json:
@@ -87,26 +83,18 @@ def answer_view(card: Card, origin: Origin) -> Json:
 
     Its form to fill in, else the card to read, its main button at the foot.
     """
-    form = next((block for block in card.blocks if isinstance(block, Form)), None)
+    form = next(card.each(Form), None)
     if form is not None:
         around = tuple(block for block in card.blocks if not isinstance(block, Form))
         return form_view(form, Card(card.title, card.tone, around), origin)
 
-    rows = [block.buttons for block in card.blocks if isinstance(block, Buttons)]
-    primary = (button for row in rows for button in row if button.style is ButtonStyle.PRIMARY)
-    main = next(primary, None)
+    main = card.primary
     if main is None or len(metadata := replace(origin, line=main.line).dump()) > VIEW_METADATA:
         return _view(SHOWN, card.title, _under(card.title, card), private_metadata=origin.dump())
 
     # Not every client sends a button inside: the main one becomes the modal's own.
-    inside = (
-        Buttons(tuple(button for button in block.buttons if button != main))
-        if isinstance(block, Buttons)
-        else block
-        for block in card.blocks
-    )
-    blocks = tuple(block for block in inside if not isinstance(block, Buttons) or block.buttons)
-    body = _under(card.title, Card(card.title, card.tone, blocks))
+    inside = card.without_buttons(lambda button: button == main)
+    body = _under(card.title, Card(card.title, card.tone, inside.blocks))
     submit = plain_text(main.text, VIEW_BUTTON)
     return _view(PRESS, card.title, body, private_metadata=metadata, submit=submit)
 
@@ -120,8 +108,9 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
 
     inputs = [_input(field) for field in form.fields]
     above = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
-    empty = {"type": "section", "text": plain_text(form.title, SECTION)}
-    blocks = [*above, *inputs][:VIEW_BLOCKS] or [empty]
+    blocks = [*above, *inputs][:VIEW_BLOCKS] or [
+        {"type": "section", "text": plain_text(form.title, SECTION)}
+    ]
     submit = plain_text(form.submit, VIEW_BUTTON)
     return _view(FORM, form.title, blocks, private_metadata=metadata, submit=submit)
 

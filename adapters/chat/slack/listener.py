@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from slack_bolt import BoltResponse
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
@@ -40,7 +41,7 @@ from adapters.chat.slack.markup import cut, one_line
 from adapters.chat.slack.responder import Answered, Responder
 from adapters.chat.slack.sender import Sender
 from adapters.chat.work import Refusals, Tasks
-from bot.cards.card import Buttons, ButtonStyle, Card, Form, Tone, first_words
+from bot.cards.card import Card, Form, Tone, first_words
 from bot.errors import Refused, TrnbotError
 from bot.model.request import Effect, Standing
 from bot.ports import ChatPorts, Deduplicator, Documents
@@ -56,7 +57,7 @@ _ADDRESS = re.compile(r"slack:(T\w+/)?\w+")
 class Workspace:
     """Hold the parts that post and answer in one workspace."""
 
-    token: str
+    token: str = field(repr=False)
     prefix: str
     """Tells its addresses from those of the first workspace: "" or `T123/`."""
     client: Client
@@ -64,10 +65,6 @@ class Workspace:
     responder: Responder
     members: Members
     belongings: Belongings
-
-    def __repr__(self) -> str:
-        """Show no token."""
-        return f"Workspace({self.prefix})"
 
     def localized(self, card: Card) -> Card:
         """Return the card without pings of people of other workspaces.
@@ -185,14 +182,14 @@ class EventListener:
     def register(self, app: AsyncApp) -> None:
         """Attach every handler; nothing Slack may send is left without one."""
         for attach, name, handler in (
-            (app.command, _ANY, self.on_command),
+            (app.command, _ANY, self._later(self.on_command)),
             (app.action, _ANY, self.on_action),
             (app.view, _ANY, self.on_submit),
-            (app.shortcut, _ANY, self.on_shortcut),
+            (app.shortcut, _ANY, self._later(self.on_shortcut)),
             (app.event, "app_mention", self.on_mention),
             (app.event, "message", self.on_message),
             (app.event, "app_home_opened", self.on_home),
-            (app.event, "link_shared", self.on_link),
+            (app.event, "link_shared", self._later(self.on_link)),
             (app.event, "app_uninstalled", self.on_removed),
             (app.event, "tokens_revoked", self.on_removed),
             (app.event, _ANY, self.on_other),
@@ -200,26 +197,33 @@ class EventListener:
             attach(name)(handler)
         app.error(self.on_error)
 
-    async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+    def _later(
+        self, handle: Callable[[Json, AsyncBoltContext], Coroutine[Any, Any, None]]
+    ) -> Callable[..., Awaitable[None]]:
+        """Return a handler that acknowledges, and goes on in a task of its own."""
+
+        async def take(ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+            await ack()
+            self.tasks.spawn(handle(body, context))
+
+        return take
+
+    async def on_command(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `/trn LINE`, privately, with a button to share."""
-        await ack()
-
-        async def respond() -> None:
-            await self._respond(
-                parse_line(body.get("text") or ""),
-                parse_claim(body, body.get("channel_id", "")),
-                body.get("trigger_id", ""),
-                context,
-            )
-
-        self.tasks.spawn(respond())
+        await self._respond(
+            parse_line(body.get("text") or ""),
+            parse_claim(body, body.get("channel_id", "")),
+            body.get("trigger_id", ""),
+            context,
+        )
 
     async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
         event = body.get("event") or {}
         if is_person(event):
-            thread = event.get("thread_ts") or event.get("ts", "")
-            self.tasks.spawn(self._hear(body, thread, context))
+            self.tasks.spawn(
+                self._hear(body, event.get("thread_ts") or event.get("ts", ""), context)
+            )
 
     async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer a direct message; messages in channels are not ours without a mention."""
@@ -229,11 +233,10 @@ class EventListener:
 
     async def _hear(self, body: Json, thread: str, context: AsyncBoltContext) -> None:
         event = body.get("event") or {}
-        key = f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"
         await self._respond(
             parse_line(without_mention(event.get("text") or "")),
             parse_author(body, thread),
-            key,
+            f"{context.team_id}:{event.get('channel')}:{event.get('ts')}",
             context,
         )
 
@@ -245,18 +248,14 @@ class EventListener:
 
     async def on_link(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw under a message the alerts that its links lead to."""
+        workspace = await self._workspace(context)
+        requester = await workspace.belongings.requester(parse_author(body))
 
-        async def unfurl() -> None:
-            workspace = await self._workspace(context)
-            requester = await workspace.belongings.requester(parse_author(body))
-
-            # Of a stranger's links, and where strangers read, nothing is drawn.
-            belonging = requester.belonging
-            is_member = belonging.standing is Standing.MEMBER and not belonging.shared
-            if is_member and not await self._seen.again(body.get("event_id", "")):
-                await workspace.responder.unfurl(body.get("event") or {}, requester)
-
-        self.tasks.spawn(unfurl())
+        # Of a stranger's links, and where strangers read, nothing is drawn.
+        belonging = requester.belonging
+        is_member = belonging.standing is Standing.MEMBER and not belonging.shared
+        if is_member and not await self._seen.again(body.get("event_id", "")):
+            await workspace.responder.unfurl(body.get("event") or {}, requester)
 
     async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw App Home; a stranger's says so, and holds no more what it once showed a member."""
@@ -265,8 +264,9 @@ class EventListener:
             if await self._seen.again(body.get("event_id", "")):
                 return
             workspace = await self._workspace(context)
-            claim = replace(parse_author(body), channel="")
-            requester = await workspace.belongings.requester(claim)
+            requester = await workspace.belongings.requester(
+                replace(parse_author(body), channel="")
+            )
             if not requester.stranger or self._is_to_be_told(requester):
                 await workspace.responder.show_home(requester)
 
@@ -287,8 +287,7 @@ class EventListener:
 
     async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type a button's line for the person who pressed."""
-        keeping = self.tasks.spawn(self._keep(body, context))
-        await asyncio.wait({keeping}, timeout=_KEPT_WITHIN_S)
+        await asyncio.wait({self.tasks.spawn(self._keep(body, context))}, timeout=_KEPT_WITHIN_S)
         await ack()
         self.tasks.spawn(self._take_press(body, context))
 
@@ -325,8 +324,9 @@ class EventListener:
         """Answer, from time to time, what was pressed on a process that was killed before it did."""
         while outbox := self._ports.outbox:
             try:
-                keys = await asyncio.to_thread(PRESSES.keys, self._ports.documents, _PRESSES_MOST)
-                for key in keys:
+                for key in await asyncio.to_thread(
+                    PRESSES.keys, self._ports.documents, _PRESSES_MOST
+                ):
                     if key in self._answered:
                         await self._forget_press(key)
                     if key in self._pressed:
@@ -374,29 +374,23 @@ class EventListener:
             shares = is_private and self._ports.effect(line) is Effect.SHARES
             await responder.respond(line, replace(requester, pressed_share=shares))
 
-    async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
+    async def on_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
         """Open the modal where a line is typed.
 
         Its answer goes into the thread of the message it was opened on.
         """
-        await ack()
+        message = body.get("message") or {}
+        channel = (body.get("channel") or {}).get("id", "")
+        thread = message.get("thread_ts") or message.get("ts", "") if channel else ""
+        words = without_mention(message.get("text") or "").strip()
+        line = parse_line(words) if words else ""
 
-        async def open_modal() -> None:
-            message = body.get("message") or {}
-            channel = (body.get("channel") or {}).get("id", "")
-            thread = message.get("thread_ts") or message.get("ts", "") if channel else ""
-            words = without_mention(message.get("text") or "").strip()
-            line = parse_line(words) if words else ""
-
-            if await self._admitted(
-                parse_claim(body, channel, thread=thread), line or "help", context
-            ):
-                typed = line if self._ports.effect(line) is not Effect.NOTHING else ""
-                view = ask_view(usage_hint(self._ports.hints), typed, Origin(channel, thread))
-                responder = (await self._workspace(context)).responder
-                await responder.open_modal(body.get("trigger_id", ""), view)
-
-        self.tasks.spawn(open_modal())
+        claim = parse_claim(body, channel, thread=thread)
+        if await self._admitted(claim, line or "help", context):
+            typed = line if self._ports.effect(line) is not Effect.NOTHING else ""
+            view = ask_view(usage_hint(self._ports.hints), typed, Origin(channel, thread))
+            responder = (await self._workspace(context)).responder
+            await responder.open_modal(body.get("trigger_id", ""), view)
 
     async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type the line a modal stands for; keep the modal open when the line was wrong."""
@@ -446,10 +440,7 @@ class EventListener:
             return
 
         # A card that asks for more, by a form or by its main button, stays in the modal.
-        rows = [block.buttons for block in card.blocks if isinstance(block, Buttons)]
-        asks = any(isinstance(block, Form) for block in card.blocks) or any(
-            button.style is ButtonStyle.PRIMARY for row in rows for button in row
-        )
+        asks = any(card.each(Form)) or card.primary
         pressed = view.get("callback_id") == PRESS
         stays = pressed or (view.get("callback_id") == FORM and asks)
         if stays:

@@ -9,18 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
-from slack_sdk.models.metadata import (
-    EntityAttributes,
-    EntityMetadata,
-    EntityPayload,
-    EntityStringField,
-    EntityTimestampField,
-    EntityTitle,
-    EntityTypedField,
-    EntityUserField,
-    ExternalRef,
-    IncidentEntityFields,
-)
 
 from adapters.chat.config import Json
 from adapters.chat.slack.client import FAILURES, Client, code_of, explained, is_limited, log
@@ -86,7 +74,11 @@ class Responder:
         if not cards:
             return
 
-        unfurls = {url: {"blocks": message(_beginning(card)).blocks} for url, card in cards.items()}
+        # Their first paragraphs, which ping nobody.
+        unfurls = {}
+        for url, card in cards.items():
+            words = tuple(card.each(Text))[:_UNFURLED]
+            unfurls[url] = {"blocks": message(replace(card, blocks=words, mentions=())).blocks}
         objects = (incident(card, url.partition("?")[0], url) for url, card in cards.items())
         entities = list(filter(None, objects))
         channel, ts = requester.channel, str(event.get("message_ts") or "")
@@ -111,7 +103,6 @@ class Responder:
         at: datetime | None = None,
     ) -> Card:
         """Return the bot's answer to a line, asked now or `at` an earlier time."""
-        channel = f"slack:{self._prefix}{requester.channel}" if requester.among_people else ""
         return await self._ports.answer(
             Request(
                 with_workspace(line, self._prefix),
@@ -119,7 +110,7 @@ class Responder:
                 at or self._ports.clock(),
                 "slack",
                 requester.belonging,
-                channel,
+                f"slack:{self._prefix}{requester.channel}" if requester.among_people else "",
                 requester.thread,
                 manner,
                 whole=False,
@@ -168,11 +159,12 @@ class Responder:
         if not private or requester.belonging.shared:
             card = without_share(card)
 
-        file = next((block for block in card.blocks if isinstance(block, Attachment)), None)
+        file = next(card.each(Attachment), None)
         if file is not None:
             channel = "" if private and requester.among_people else requester.channel
-            thread = requester.thread if channel else ""
-            where = await self._sender.give(file, channel, thread, requester.user)
+            where = await self._sender.give(
+                file, channel, requester.thread if channel else "", requester.user
+            )
             after = card.blocks.index(file) + 1
             words = (quiet(where),) if where else ()
             card = replace(card, blocks=(*card.blocks[:after], *words, *card.blocks[after:]))
@@ -204,8 +196,9 @@ class Responder:
             else:
                 await self._client.views_update(view_id=standing, view=working())
         except FAILURES as error:
-            failed = "not opened" if standing is None else "gone"
-            log.info("modal %s: %s", failed, type(error).__name__)
+            log.info(
+                "modal %s: %s", "not opened" if standing is None else "gone", type(error).__name__
+            )
             return await self.respond(line, requester)
         view = {"view_id": opened["view"]["id"] if standing is None else standing}
         return await self._fill_modal(view, await self.ask(line, requester), line, requester)
@@ -231,8 +224,9 @@ class Responder:
 
         Tell the person when the modal is closed.
         """
-        view = answer_view(card, Origin(requester.channel, requester.thread))
-        filled = await self._update_modal(where, view)
+        filled = await self._update_modal(
+            where, answer_view(card, Origin(requester.channel, requester.thread))
+        )
         if not filled or (card.public and requester.channel) or not requester.private:
             await self.deliver(card, line, requester)
 
@@ -299,12 +293,6 @@ class Responder:
         return await self._client.send_response(requester.response_url, body)
 
 
-def _beginning(card: Card) -> Card:
-    """Return a card of an alert's first paragraphs, which pings nobody."""
-    words = tuple(block for block in card.blocks if isinstance(block, Text))
-    return replace(card, blocks=words[:_UNFURLED], mentions=())
-
-
 def incident(card: Card, page: str, posted: str) -> Json | None:
     """Return the work object of an alert's card, None of any other.
 
@@ -317,34 +305,30 @@ def incident(card: Card, page: str, posted: str) -> Json | None:
     data = card.data
     if not data.get("id"):
         return None
-    attributes = EntityAttributes(
-        title=EntityTitle(text=cut(one_line(card.title), _TITLE)),
-        display_id=str(data["id"]),
-        display_type="Alert",
-        product_name="trnbot",
-    )
-
-    severity = str(data.get("severity") or "").capitalize() or "Warning"
     cause, assignee = (
         cut(one_line(str(data.get(name) or "")), _FIELD) for name in ("cause", "assigned_to")
     )
-    fields = IncidentEntityFields(
-        status=EntityStringField(value="Over" if data.get("closed_at") else "Firing"),
-        priority=EntityStringField(value=severity),
-        description=EntityStringField(value=cause),
-    )
+    severity = str(data.get("severity") or "").capitalize() or "Warning"
+    fields: Json = {
+        "status": {"value": "Over" if data.get("closed_at") else "Firing"},
+        "priority": {"value": severity},
+        "description": {"value": cause} if cause else {},
+    }
     if isinstance(opened := data.get("opened_at"), datetime):
-        fields.date_created = EntityTimestampField(value=int(opened.timestamp()))
+        fields["date_created"] = {"value": int(opened.timestamp())}
     if assignee:
-        fields.assigned_to = EntityTypedField(
-            type="slack#/types/user", user=EntityUserField(text=assignee)
-        )
+        fields["assigned_to"] = {"type": "slack#/types/user", "user": {"text": assignee}}
 
-    described: Json = EntityMetadata(
-        "slack#/entities/incident",
-        EntityPayload(attributes=attributes, fields=fields),
-        ExternalRef(id=str(data["id"]), type="alert"),
-        page,
-        posted,
-    ).to_dict()
-    return described
+    attributes = {
+        "title": {"text": cut(one_line(card.title), _TITLE)},
+        "display_id": str(data["id"]),
+        "display_type": "Alert",
+        "product_name": "trnbot",
+    }
+    return {
+        "entity_type": "slack#/entities/incident",
+        "entity_payload": {"attributes": attributes, "fields": fields},
+        "external_ref": {"id": str(data["id"]), "type": "alert"},
+        "url": page,
+        "app_unfurl_url": posted,
+    }

@@ -27,8 +27,7 @@ from adapters.chat.slack.client import (
     log,
 )
 from adapters.chat.slack.pictures import ChartUploader
-from adapters.chat.slack.render import Around, key_block_id, message
-from adapters.chat.slack.tables import draws
+from adapters.chat.slack.render import Around, draws, key_block_id, message
 from bot.cards.card import Attachment, Card
 from bot.errors import Limited
 from bot.ports.work import permitted
@@ -197,7 +196,7 @@ class Sender:
 
     async def _posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
         """Look through the pages of a channel, or of a message's thread."""
-        found = PostedMessages()
+        messages = PostedMessages()
         method = "conversations.replies" if thread else "conversations.history"
         query = {"channel": channel, "limit": _PAGE, "include_all_metadata": True}
         query |= {"ts": thread, "limit": _THREAD_PAGE} if thread else {}
@@ -210,14 +209,14 @@ class Sender:
                 if is_limited(error) or code_of(error) in PASSING:
                     raise
                 log.info("%s of %s not read: %s", method, channel, code_of(error))
-                return found
+                return messages
 
             for posted in page.get("messages") or ():
-                found.add(posted)
+                messages.add(posted)
             query["cursor"] = (page.get("response_metadata") or {}).get("next_cursor") or ""
             if not query["cursor"]:
                 break
-        return found
+        return messages
 
     async def _conversation(self, channel: str) -> str:
         """Return the conversation with a person for their id: edits and history need one."""
@@ -262,8 +261,7 @@ class Sender:
 
         Then in plainer blocks, then without.
         """
-        tries = 2 if around.images else 1
-        for number in range(tries):
+        for number in range(2 if around.images else 1):
             if number:
                 await self.wait_for_upload()
             try:

@@ -315,13 +315,16 @@ def _activity(body: Mapping[str, Any]) -> Activity:
     bot = Account.of(recipient)
 
     # The texts by which a message mentions somebody, each with whom.
-    mentions: list[tuple[str, str]] = []
-    entities = body.get("entities")
-    for entity in entities[:_ENTITIES_MOST] if isinstance(entities, list) else []:
-        mentioned = _part_of(entity, "mentioned")
-        if isinstance(mentioned, Mapping):
-            text = str(entity.get("text") or f"<at>{mentioned.get('name')}</at>")
-            mentions.append((text, str(mentioned.get("id") or "")))
+    listed = body.get("entities")
+    entities = listed[:_ENTITIES_MOST] if isinstance(listed, list) else []
+    mentions = [
+        (
+            str(entity.get("text") or f"<at>{mentioned.get('name')}</at>"),
+            str(mentioned.get("id") or ""),
+        )
+        for entity in entities
+        if isinstance(mentioned := _part_of(entity, "mentioned"), Mapping)
+    ]
 
     return Activity(
         text_of(body, "type"),
@@ -352,8 +355,9 @@ def _activity(body: Mapping[str, Any]) -> Activity:
 
 
 def _members(listed: object) -> frozenset[str]:
-    members = listed if isinstance(listed, list) else ()
-    return frozenset(text_of(member, "id") for member in members)
+    return frozenset(
+        text_of(member, "id") for member in (listed if isinstance(listed, list) else ())
+    )
 
 
 def _part_of(document: Any, *names: str) -> Any:

@@ -59,8 +59,9 @@ class Tenants:
     async def report_unknown(self, named: frozenset[str]) -> None:
         """Tell an admin of an unknown tenant when this is its first time."""
         unknown = sorted(named - (self._served or frozenset()))
-        readable = (tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant))
-        name = next(readable, "of no name")
+        name = next(
+            (tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant)), "of no name"
+        )
         if await asyncio.to_thread(self._keys.first, UNKNOWN_TENANTS, name):
             await self._tell(
                 f"Teams tenant {name} wrote to the bot and was refused;"
@@ -110,8 +111,9 @@ class Belongings:
 
         "" for a stranger or nobody. Raise `Unavailable`.
         """
-        near = await self.conversations.near(user)
-        for place in dict.fromkeys((near, *(await self.conversations.channels())[:_ROSTERS])):
+        for place in dict.fromkeys(
+            (await self.conversations.near(user), *(await self.conversations.channels())[:_ROSTERS])
+        ):
             try:
                 member = await self._roster(place, user)
             except Gone:

@@ -104,18 +104,6 @@ class ConnectorClient:
         self._pace = Pace(delays=self.delays)
         self._session: aiohttp.ClientSession | None = None
 
-    async def call(
-        self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]
-    ) -> str:
-        """Send an activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
-        return await self._request(
-            method,
-            service_url,
-            f"/{quote(conversation, safe='')}/activities{path}",
-            conversation,
-            body,
-        )
-
     async def open(self, service_url: str, bot: str, user: str, tenant: str) -> str:
         """Open the chat of the bot with a person and return its id, the same whenever it is asked.
 
@@ -128,17 +116,17 @@ class ConnectorClient:
             "tenantId": tenant,
             "channelData": {"tenant": {"id": tenant}},
         }
-        opened = await self._request("POST", service_url, "", user, body)
+        opened = await self.call("POST", service_url, "", user, body)
         if not opened:
             raise Unavailable("Teams did not name the chat that it opened.")
         return opened
 
-    async def _request(
+    async def call(
         self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]
     ) -> str:
         """Call the connector until it takes it, as often and as late as it asks for.
 
-        Return the id it answers.
+        Return the id it answers; raise `Gone` for a 404, else `Unavailable`.
         """
         self._check(service_url)
         url, statuses = _url(service_url, path), list[int]()
@@ -170,9 +158,10 @@ class ConnectorClient:
         self._check(service_url)
         try:
             async with asyncio.timeout(_READ_S):
-                headers = await self._credentials.header()
                 async with self._opened().get(
-                    _url(service_url, path), headers=headers, allow_redirects=False
+                    _url(service_url, path),
+                    headers=await self._credentials.header(),
+                    allow_redirects=False,
                 ) as response:
                     if response.status != 200:
                         raise _refusal(response.status, await _object(response))
@@ -216,8 +205,9 @@ class ConnectorClient:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             # A message lost in a connection gone stale may have arrived, or not.
-            fresh = aiohttp.TCPConnector(force_close=True)
-            self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, connector=fresh)
+            self._session = aiohttp.ClientSession(
+                timeout=_TIMEOUT, trust_env=True, connector=aiohttp.TCPConnector(force_close=True)
+            )
         return self._session
 
 
@@ -262,8 +252,9 @@ class Connector:
         body = self._body(activity)
         if body.get("recipient", {}).get(TARGETED):
             path += "?isTargetedActivity=true"
+        path = f"/{quote(conversation, safe='')}/activities{path}"
         return self._made(
-            await self._client.call(method, self._service_url, conversation, path, body)
+            await self._client.call(method, self._service_url, path, conversation, body)
         )
 
 

@@ -12,11 +12,10 @@ from urllib.parse import quote
 
 import aiohttp
 
-from adapters.chat.teams.activity import Account, Activity, Place, Reference, split_thread
+from adapters.chat.teams.activity import Account, Activity, Place, Reference, split_thread, text_of
 from adapters.chat.teams.client import Credentials
 from adapters.chat.work import Monotonic, Recent
 from bot.errors import Unavailable
-from bot.model.codec import decode, encode
 from bot.ports.stores import Documents, DocumentStore
 
 FRESH_S = 300.0
@@ -98,6 +97,7 @@ class Owners:
 
 
 MESSAGES = "teams.messages"
+"""The ids of messages, each under its conversation and key."""
 _LOOKED_AT = 200
 _REMEMBERED = 2_000
 """Messages of all conversations that are looked through for a key."""
@@ -163,13 +163,6 @@ class _ConversationDocument:
 CONVERSATIONS = Documents("teams.conversations", _ConversationDocument)
 
 
-@dataclass(frozen=True)
-class _PostedMessage:
-    """Hold a message's id as it is stored under its conversation and key."""
-
-    message: str
-
-
 def conversation_of(activity: Activity) -> Conversation:
     """Return where an activity was said."""
     place = activity.conversation
@@ -189,7 +182,7 @@ class Conversations:
     The database may block, so each call runs in a thread.
     """
 
-    def __init__(self, documents: DocumentStore, open_chat: Open | None = None) -> None:
+    def __init__(self, documents: DocumentStore, open_chat: Open) -> None:
         self._documents, self._open = documents, open_chat
         self._written: dict[str, _ConversationDocument] = {}
 
@@ -232,14 +225,18 @@ class Conversations:
         person = await self.person(address)
         if person.personal and (chat := await self.get(person.personal)):
             return chat
-        near = await self.near(address)
-        if self._open is None:
-            raise _unknown(address)
-        reference = near.reference
-        opened = await self._open(
-            reference.service_url, reference.bot.id, address, reference.conversation.tenant
-        )
-        return await self.keep_opened(address, opened, near)
+        near = (await self.near(address)).reference
+        tenant = near.conversation.tenant
+        opened = await self._open(near.service_url, near.bot.id, address, tenant)
+
+        # Another activity may have told more of the person meanwhile.
+        place = Place(opened, _PERSONAL, tenant)
+        reference = replace(near, conversation=place, user=Account(address), locale="")
+        conversation = Conversation(reference, _PERSONAL, greeted=True)
+        await self.remember(conversation)
+        before = await self.person(address)
+        await self._put(address, Person(opened, before.heard or opened, before.entra))
+        return conversation
 
     async def learn(self, activity: Activity) -> Conversation:
         """Remember where a person who belongs wrote, and who they are.
@@ -269,9 +266,10 @@ class Conversations:
         personal = place.id if place.personal else before.personal
         entra = activity.sender.entra or before.entra
         if (personal, entra) != (before.personal, before.entra):
-            await asyncio.to_thread(
-                PEOPLE.put, self._documents, user, Person(personal, place.id, entra)
-            )
+            await self._put(user, Person(personal, place.id, entra))
+
+    async def _put(self, user: str, person: Person) -> None:
+        await asyncio.to_thread(PEOPLE.put, self._documents, user, person)
 
     async def near(self, user: str) -> Conversation:
         """Return a conversation whose service and tenant lead to a person.
@@ -286,18 +284,6 @@ class Conversations:
             raise _unknown(user)
         return conversation
 
-    async def keep_opened(self, user: str, conversation: str, near: Conversation) -> Conversation:
-        """Keep the chat that was opened with a person, and return it."""
-        reference = near.reference
-        chat = Place(conversation, _PERSONAL, reference.conversation.tenant)
-        reference = replace(reference, conversation=chat, user=Account(user), locale="")
-        opened = Conversation(reference, _PERSONAL, greeted=True)
-        await self.remember(opened)
-        before = await self.person(user)
-        person = Person(conversation, before.heard or conversation, before.entra)
-        await asyncio.to_thread(PEOPLE.put, self._documents, user, person)
-        return opened
-
     async def channels(self) -> list[Conversation]:
         """Return the channels that the bot is in, the last written first."""
         newest = await self._newest(_LOOKED_AT)
@@ -310,7 +296,7 @@ class Conversations:
     async def keep_message(self, conversation: str, key: str, message: str) -> None:
         """Remember which message carries a key."""
         await asyncio.to_thread(
-            self._documents.put, MESSAGES, f"{conversation}|{key}", encode(_PostedMessage(message))
+            self._documents.put, MESSAGES, f"{conversation}|{key}", {"message": message}
         )
 
     async def messages(self, conversation: str) -> Mapping[str, str]:
@@ -318,7 +304,7 @@ class Conversations:
         newest = await asyncio.to_thread(self._documents.newest, MESSAGES, _REMEMBERED)
         places = ((*place.rpartition("|"), document) for place, document in newest)
         return {
-            key: decode(_PostedMessage, document).message
+            key: text_of(document, "message")
             for place, _, key, document in places
             if place == conversation
         }

@@ -49,8 +49,7 @@ def escape(text: str) -> str:
 
     Every mark stands for itself.
     """
-    marked = _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text)))
-    return _LIST.sub(rf"\1{_GAP}\2", marked)
+    return _LIST.sub(rf"\1{_GAP}\2", _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text))))
 
 
 OURS = "teams:"
@@ -210,12 +209,13 @@ _STYLES = {ButtonStyle.PRIMARY: "positive", ButtonStyle.DANGER: "destructive"}
 
 def button_sets(block: Buttons, *, stands: bool) -> list[Json]:
     """Draw rows of buttons; `stands` marks a message that a press must not replace."""
-    actions = [
-        _action(b.text, {"line": b.line}, b.style, stands)
-        for b in block.buttons
-        if len(b.line) <= LINE_MOST
-    ]
-    return action_rows(actions)
+    return action_rows(
+        [
+            _action(b.text, {"line": b.line}, b.style, stands)
+            for b in block.buttons
+            if len(b.line) <= LINE_MOST
+        ]
+    )
 
 
 def action_rows(actions: Sequence[Json]) -> list[Json]:
@@ -335,18 +335,16 @@ def _input(field: Field, name: str) -> Json:
 
 
 def _choice(field: Field, shared: Json) -> Json:
-    choices = [
-        {"title": short(bare(label), 100) or value, "value": value}
-        for value, label in field.options[:100]
-    ]
-    picked = field.value if field.value in {value for value, _ in field.options} else None
     return {
         "type": "Input.ChoiceSet",
         "style": "compact",
-        "choices": choices,
+        "choices": [
+            {"title": short(bare(label), 100) or value, "value": value}
+            for value, label in field.options[:100]
+        ],
         **shared,
         **_hint(field),
-        **_start(picked),
+        **_start(field.value if field.value in {value for value, _ in field.options} else None),
     }
 
 

@@ -141,8 +141,7 @@ def _line(chart: Chart) -> Json:
     if not chart.times:
         return {"data": []}
     end = chart.times[-1]
-    is_long = end - chart.times[0] > _LONG
-    seconds, unit = (86_400.0, "days") if is_long else (3_600.0, "hours")
+    seconds, unit = (86_400.0, "days") if end - chart.times[0] > _LONG else (3_600.0, "hours")
     places = [_rounded((time - end).total_seconds() / seconds) for time in chart.times]
 
     data = []
@@ -255,7 +254,6 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     heads = [column.name for column in table.columns]
     elements = [words(table.caption, bold=True)] if table.caption else []
     if columns:
-        total = [_row(table.total, columns, bold=True)] if table.total else []
         drawn: Json = {
             "type": "Table",
             "columns": [{"width": width} for width in _widths(table, columns)],
@@ -263,7 +261,7 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
             "rows": [
                 _row(heads, columns, bold=True),
                 *[_row(row, columns) for row in table.rows[:ROWS_MOST]],
-                *total,
+                *([_row(table.total, columns, bold=True)] if table.total else []),
             ],
         }
         if rich:
@@ -393,11 +391,11 @@ def render(
             end = len(shell["body"])
 
     # Shown and folded again on the reader's device, at a press among the last buttons.
-    shown = [element["id"] for element in shell["body"] if element.get("id") in folded]
-    if shown:
+    details = [element["id"] for element in shell["body"] if element.get("id") in folded]
+    if details:
         actions = shell["body"].pop(end - 1)["actions"] if end else []
-        at = end - 1 if end else len(shell["body"])
-        shell["body"][at:at] = action_rows([*actions, _toggle(shown)])
+        place = end - 1 if end else len(shell["body"])
+        shell["body"][place:place] = action_rows([*actions, _toggle(details)])
     if dropped:
         counts = Counter(type(block).__name__.lower() for block in dropped)
         names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
@@ -405,8 +403,9 @@ def render(
             f"{n} {names.get(kind, kind)}{'s' if n > 1 and kind != 'buttons' else ''}"
             for kind, n in counts.items()
         ]
-        note = f"Left out, the message would be too long: {', '.join(parts)}."
-        shell["body"].append(words(note, Style.QUIET))
+        shell["body"].append(
+            words(f"Left out, the message would be too long: {', '.join(parts)}.", Style.QUIET)
+        )
     _ping(shell, [ping for piece in pieces for ping in piece.pings])
     return shell
 
@@ -441,8 +440,9 @@ def _elements(
     hidden = {"id": f"detail{number}", "isVisible": False} if is_detail(block) else {}
     match block:
         case Text() | Attachment():
-            drawn = paragraph(block if isinstance(block, Text) else _offer(block), mentions)
-            return [drawn | hidden]
+            return [
+                paragraph(block if isinstance(block, Text) else _offer(block), mentions) | hidden
+            ]
         case Facts(pairs=pairs):
             facts = [
                 {"title": escape(short(name, 100)), "value": escape(short(value, 1000)) or "–"}

@@ -123,21 +123,9 @@ class Responder:
         self._ports = ports
         self._belongings, self._conversations = belongings, belongings.conversations
         self._sdk, self._timeout_s = sdk, timeout_s
-        self._tasks = Tasks(_report)
-        self.drain = self._tasks.drain
+        self.tasks = Tasks(_report)
+        """Answers that go on after their turn."""
         self._refusals = Refusals()
-
-    def send_later(self, place: Conversation, card: Card) -> None:
-        """Send a card to a conversation after the turn."""
-        self._tasks.spawn(self._send(place, "", card))
-
-    def respond_later(self, activity: Activity, line: str) -> None:
-        """Answer a message's line in its thread after the turn."""
-        self._tasks.spawn(self._respond(activity, line))
-
-    def refuse_later(self, activity: Activity, why: TrnbotError) -> None:
-        """Tell a person after the turn why they are not answered."""
-        self._tasks.spawn(self._refuse(activity, why))
 
     async def respond_in_place(
         self, activity: Activity, line: str, *, keeps: bool
@@ -148,10 +136,10 @@ class Responder:
 
         Teams shows either to the person who pressed alone.
         """
-        answer, thread = self._tasks.spawn(self._answer(activity, line)), thread_of(activity)
+        answer, thread = self.tasks.spawn(self._answer(activity, line)), thread_of(activity)
         done, _ = await asyncio.wait({answer}, timeout=self._timeout_s)
         if not done:
-            self._tasks.spawn(self._send_when_done(answer, thread))
+            self.tasks.spawn(self._send_when_done(answer, thread))
             return invoke_answer(MESSAGE, "Working on it; the answer follows.")
 
         reply = answer.result()
@@ -169,11 +157,11 @@ class Responder:
         # One line carries the first words; a card that says more follows.
         is_short = all(isinstance(block, Text) for block in card.blocks) and len(card.blocks) <= 1
         if not is_short:
-            self._tasks.spawn(self._send_when_done(answer, thread))
-        paragraphs = [plain(block.spans) for block in card.blocks if isinstance(block, Text)]
+            self.tasks.spawn(self._send_when_done(answer, thread))
+        paragraphs = [plain(block.spans) for block in card.each(Text)]
         return invoke_answer(MESSAGE, "\n".join([card.title, *paragraphs[:1]])[:1000])
 
-    async def _respond(self, activity: Activity, line: str) -> None:
+    async def respond(self, activity: Activity, line: str) -> None:
         """Show that the bot is at it, then answer.
 
         Where everybody belongs in the thread, otherwise in the person's own chat.
@@ -183,11 +171,12 @@ class Responder:
             place, belonging = await self._belongings.admit(activity)
             where = await self._safe_place(place, belonging, activity.sender.id)
         except (NotAllowed, Unavailable) as error:
-            await self._refuse(activity, error)
+            await self.refuse(activity, error)
             return
 
-        request = self._request(activity, line, place, belonging)
-        answer = asyncio.ensure_future(self._ask(place, request))
+        answer = asyncio.ensure_future(
+            self._ask(place, self._request(activity, line, place, belonging))
+        )
         under = thread if where is place else ""
         if not where.threaded:
             # The sign of typing is not shown in channels; an answer does not fail for want of it.
@@ -201,9 +190,9 @@ class Responder:
             return await send(self._sdk, where, message, under)
 
         card, note = await answered(answer, say_working, log)
-        await self._send(where, under, card, note)
+        await self.send(where, under, card, note)
         if where is not place:
-            await self._send(place, thread, _ELSEWHERE)
+            await self.send(place, thread, _ELSEWHERE)
 
     async def _answer(self, activity: Activity, line: str) -> _Reply:
         """Return the answer to a press, in one sentence for who does not belong."""
@@ -218,11 +207,13 @@ class Responder:
         self, activity: Activity, line: str, place: Conversation, belonging: Belonging
     ) -> Request:
         sender = activity.sender
-        email = self._belongings.email(sender.id)
-        user = User(f"{OURS}{sender.id}", sender.name[:100], email=email)
+        user = User(
+            f"{OURS}{sender.id}", sender.name[:100], email=self._belongings.email(sender.id)
+        )
         at, channel = self._ports.clock(), f"{OURS}{place.id}"
-        thread = thread_of(activity)
-        return Request(line, user, at, "teams", belonging, channel, thread, whole=False)
+        return Request(
+            line, user, at, "teams", belonging, channel, thread_of(activity), whole=False
+        )
 
     async def _safe_place(
         self, place: Conversation, belonging: Belonging, user: str
@@ -238,12 +229,13 @@ class Responder:
         except Unavailable:
             raise Unavailable(_ASK_ELSEWHERE) from None
 
-    async def _refuse(self, activity: Activity, why: TrnbotError) -> None:
+    async def refuse(self, activity: Activity, why: TrnbotError) -> None:
         """Say one sentence without data, at most once an hour to a person who does not belong."""
-        person = f"{type(why).__name__} {activity.sender.id}"
-        if self._refusals.is_due(person, certain=isinstance(why, NotAllowed)):
+        if self._refusals.is_due(
+            f"{type(why).__name__} {activity.sender.id}", certain=isinstance(why, NotAllowed)
+        ):
             thread = thread_of(activity) or activity.id
-            await self._send(conversation_of(activity), thread, Card(str(why), Tone.INFO))
+            await self.send(conversation_of(activity), thread, Card(str(why), Tone.INFO))
 
     async def _share(self, place: Conversation, thread: str, card: Card) -> str:
         """Show a private answer to everyone of the place, or of the one channel.
@@ -257,22 +249,23 @@ class Responder:
             return "Mention the bot in the channel that should see this, and type the line there."
         if channels[0].shared:
             return "People of other organizations read the bot's channel; nothing was shared there."
-        await self._send(channels[0], "" if place.personal else thread, without_share(card))
+        await self.send(channels[0], "" if place.personal else thread, without_share(card))
         return "Shared."
 
     async def _send_when_done(self, answer: asyncio.Task[_Reply], thread: str) -> None:
         reply = await answer
         if reply.place is None or reply.request is None:
             return
-        user = reply.request.user.id.removeprefix(OURS)
-        where = await self._safe_place(reply.place, reply.request.belonging, user)
-        await self._send(where, thread if where is reply.place else "", reply.card)
+        where = await self._safe_place(
+            reply.place, reply.request.belonging, reply.request.user.id.removeprefix(OURS)
+        )
+        await self.send(where, thread if where is reply.place else "", reply.card)
 
     async def _ask(self, place: Conversation, request: Request) -> Card:
         card = await self._ports.answer(request)
         return card if place.private and not request.belonging.shared else without_share(card)
 
-    async def _send(self, place: Conversation, thread: str, card: Card, instead: str = "") -> None:
+    async def send(self, place: Conversation, thread: str, card: Card, instead: str = "") -> None:
         """Send a card, in the place of a message where there is one to replace."""
         message = await message_of(card, self._ports.draw, budget=ANSWER_BYTES)
         if instead:
@@ -324,7 +317,8 @@ class ActivityListener:
         match activity.type, activity.action:
             case "message", _:
                 if not await self._again(activity):
-                    self._responder.respond_later(activity, parse_line(activity))
+                    answering = self._responder.respond(activity, parse_line(activity))
+                    self._responder.tasks.spawn(answering)
             case "invoke", _:
                 return await self._press(activity)
             case "conversationUpdate", _:
@@ -364,7 +358,7 @@ class ActivityListener:
         Where they wrote, or by the answer to a press.
         """
         if activity.type == "message":
-            self._responder.refuse_later(activity, NotAllowed(NOT_SERVED))
+            self._responder.tasks.spawn(self._responder.refuse(activity, NotAllowed(NOT_SERVED)))
         pressed = activity.type == "invoke" and activity.name == PRESS
         return invoke_answer(MESSAGE, NOT_SERVED) if pressed else None
 
@@ -413,8 +407,8 @@ class ActivityListener:
                 Code(f"teams:{place.id}"),
             ),
         )
-        self._responder.send_later(
-            place, Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
-        )
+        hello = Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
+        tasks = self._responder.tasks
+        tasks.spawn(self._responder.send(place, "", hello))
         if place.personal:
-            self._responder.respond_later(activity, HOME)
+            tasks.spawn(self._responder.respond(activity, HOME))

@@ -45,7 +45,14 @@ class Botbuilder:
         sent = [delivery.replaces]
 
         async def turn(context: TurnContext) -> None:
-            activity = _outgoing(delivery)
+            # Its card goes as it is.
+            document = delivery.document()
+            attachments = document.pop("attachments", ())
+            activity = Activity().deserialize(document)
+            activity.attachments = [
+                Attachment(content_type=item["contentType"], content=item["content"])
+                for item in attachments
+            ] or None
             if delivery.replaces:
                 await self._adapter.update_activity(context, activity)
             else:
@@ -106,18 +113,6 @@ class _Verified(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder
     async def create_user_token_client(self, claims_identity: ClaimsIdentity) -> Any:  # noqa: ARG002
         """Return nothing: nobody signs in through the bot."""
         return None
-
-
-def _outgoing(delivery: ours.Delivery) -> Activity:
-    """Return a message in botbuilder's types, its card as it is."""
-    document = delivery.document()
-    attachments = document.pop("attachments", ())
-    activity = Activity().deserialize(document)
-    activity.attachments = [
-        Attachment(content_type=item["contentType"], content=item["content"])
-        for item in attachments
-    ] or None
-    return activity
 
 
 def _body(activity: Activity) -> dict[str, Any]:

@@ -325,7 +325,7 @@ class TeamsSurface:
 
     async def stop(self) -> None:
         """Finish the answers under way and close the connection."""
-        await self._responder.drain()
+        await self._responder.tasks.drain()
         await self._client.close()
 
     async def post(self, channel: str, card: Card, key: str) -> str:

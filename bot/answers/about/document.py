@@ -194,7 +194,7 @@ def csv_text(line: str, card: Card) -> str:
 
     # The rows are the records that the command names, else the first ones beside a table, else
     # the table as it is drawn, with the rows that were folded away.
-    table = next((block for block in card.blocks if isinstance(block, Table)), None)
+    table = next(card.each(Table), None)
     names = command.rows or (list(lists)[:1] if table else ())
     rows: list[Row] = [dict(_flat(record)) for name in names for record in lists.get(name, ())]
     if not rows and table:
@@ -410,10 +410,7 @@ def line_with(line: str, arguments: Mapping[str, Any]) -> str:
 
 def primary_line(card: Card) -> str:
     """Return the line of the button that a card offers first of all; "" where it offers none."""
-    buttons = (
-        button for block in card.blocks if isinstance(block, Buttons) for button in block.buttons
-    )
-    return next((button.line for button in buttons if button.style is ButtonStyle.PRIMARY), "")
+    return card.primary.line if card.primary else ""
 
 
 def unapplied_card(command: Command, line: str) -> Card:

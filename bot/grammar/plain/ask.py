@@ -140,8 +140,7 @@ class PlainWords:
             if reading.others:
                 blocks += (_buttons(reading.others),)
                 data["choices"] = list(reading.others)
-            wrong = Card("That did not work", Tone.ERROR, blocks, data)
-            raise Unsure(str(error), wrong) from error
+            raise Unsure(str(error), Card("That did not work", Tone.ERROR, blocks, data)) from error
         self._remember(request, reading.line)
         return call, with_reading(card, reading)
 
@@ -189,8 +188,7 @@ class PlainWords:
             reading = PlainReading(tuple(dict.fromkeys(offers))[:MOST], sure=False)
         reader = self._ports.world.reader
         if reader and not _is_precise(line) and not (reading and reading.sure):
-            ranker = self._ranker or Ranker(load_counts())
-            lines = choices(unprefixed, names, request.at, ranker)
+            lines = choices(unprefixed, names, request.at, self._ranker or Ranker(load_counts()))
             if chosen := await asyncio.to_thread(reader.choose, unprefixed, lines):
                 offers = tuple(x for x in (reading.lines if reading else ()) if x != chosen)
                 reading = PlainReading((chosen,), True, offers[: MOST - 1], by=reader.name)
@@ -211,22 +209,23 @@ class PlainWords:
         """Learn what a line meant that was asked back, from the line that its person asks next."""
         if request.manner is not Manner.ASKED:
             return
-        asked = self._asked_back.pop(request.user.id, None)
-        if not asked or request.line not in asked.lines or request.at - asked.at > _FRESH:
+        question = self._asked_back.pop(request.user.id, None)
+        if not question or request.line not in question.lines or request.at - question.at > _FRESH:
             return
-        meant = attempted(request.line)
-        if meant is None:
+        command = attempted(request.line)
+        if command is None:
             return
-        store, learnt = self._ports.stores.documents, LearntLine(asked.text, meant.name)
+        store, learnt = self._ports.stores.documents, LearntLine(question.text, command.name)
         with suppress(Unavailable):
-            await asyncio.to_thread(LEARNT.put, store, asked.text, learnt)
+            await asyncio.to_thread(LEARNT.put, store, question.text, learnt)
             await asyncio.to_thread(self._count)
 
     def _count(self) -> None:
         """Count what this installation has learnt to the examples."""
         learnt = LEARNT.newest(self._ports.stores.documents, MOST_LEARNT)
-        examples = (Example(entry.text, entry.command) for _, entry in learnt)
-        self._ranker = Ranker(load_counts(), tuple(sorted(examples)))
+        self._ranker = Ranker(
+            load_counts(), tuple(sorted(Example(entry.text, entry.command) for _, entry in learnt))
+        )
 
     async def names(self, now: datetime) -> Names:
         """Return the names known now."""
@@ -296,13 +295,7 @@ def with_reading(card: Card, reading: PlainReading) -> Card:
         # Asked is what something cost, and no table of it: the first sentences tell, and
         # everything else is behind a button.
         title = title.replace(grouped_words(card.data.get("by", ())), "", 1)
-        shares = [
-            button
-            for block in card.blocks
-            if isinstance(block, Buttons)
-            for button in block.buttons
-            if isinstance(button, ShareButton)
-        ]
+        shares = (button for button in card.buttons if isinstance(button, ShareButton))
         sentences = takewhile(lambda block: isinstance(block, Text), card.blocks[:2])
         blocks = (*sentences, Buttons((Button("More", reading.line), *shares)))
 
@@ -339,8 +332,9 @@ def _press(line: str, meant: str) -> Unsure:
     )
     note = text("Read as ", Code(meant), ". It changes something, so it waits for your press.")
     data = {"error": sentence, "choices": [meant]}
-    blocks = (note, _buttons((meant,)))
-    return Unsure(sentence, Card("Shall this be done?", Tone.INFO, blocks, data))
+    return Unsure(
+        sentence, Card("Shall this be done?", Tone.INFO, (note, _buttons((meant,))), data)
+    )
 
 
 def _buttons(lines: Sequence[str]) -> Buttons:

@@ -106,13 +106,12 @@ def count(examples: Sequence[Example]) -> Counts:
         for feature in features
         for command, weight in sorted(weights[feature].items())
     ]
-    starts = np.cumsum([0, *(len(weights[feature]) for feature in features)])
     return Counts(
         commands=np.array(commands),
         unseen=np.array(unseen, np.float32),
         features=np.array([_hashed(feature) for feature in features], np.uint32),
         rarity=np.array([rarity[feature] for feature in features], np.uint8),
-        starts=starts.astype(np.uint32),
+        starts=np.cumsum([0, *(len(weights[feature]) for feature in features)]).astype(np.uint32),
         places=np.array([place for place, _ in gains], np.uint8),
         gains=np.array([gain for _, gain in gains], np.uint8),
     )
@@ -137,8 +136,9 @@ class Ranker:
             return ()
         counts, blocks = self.counts, _features(text)
         places = self._places(chain.from_iterable(blocks))
-        rarity = {feature: int(counts.rarity[place]) for feature, place in places.items()}
-        weights = _weighted(blocks, rarity)
+        weights = _weighted(
+            blocks, {feature: int(counts.rarity[place]) for feature, place in places.items()}
+        )
         scores = sum(weights.values()) * counts.unseen
         for feature, weight in weights.items():
             span = slice(counts.starts[places[feature]], counts.starts[places[feature] + 1])
@@ -223,8 +223,9 @@ def load_offers() -> Mapping[str, Sequence[str]]:
 
     They are patterns with slots, as the table of readings has them.
     """
-    rows = table("bot.grammar.plain", "offers.csv")
-    return {row["command"]: row["lines"].split("|") for row in rows}
+    return {
+        row["command"]: row["lines"].split("|") for row in table("bot.grammar.plain", "offers.csv")
+    }
 
 
 @cache

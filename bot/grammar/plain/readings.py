@@ -133,8 +133,8 @@ def read_plain(
     that the ranker finds likely. Else the likeliest commands are offered, each by the line that
     explains most.
     """
-    asked = _TERM_ASKED.fullmatch(normalized(line))
-    if asked and (term := term_of(asked["term"] or asked["last"])):
+    definition = _TERM_ASKED.fullmatch(normalized(line))
+    if definition and (term := term_of(definition["term"] or definition["last"])):
         return PlainReading((f"help {term}",), sure=True)
 
     senses, ranker = senses_of(line, names, now), ranker or Ranker(load_counts())
@@ -195,19 +195,22 @@ def mended(line: str, names: Names, now: datetime) -> str:
     """
     commands = {entry.name for entry in command_index().values() if not entry.hidden}
     first, *others = line.split() or [""]
-    near = get_close_matches(first.lower(), sorted(commands), 1, _LIKE)
+    near = _alike(first, commands)
     if not near:
         return ""
 
     command, others = find_command([*near, *others])
-    known = set(load_lexicon().dimensions.values())
+    vocabulary = set(load_lexicon().dimensions.values())
     for parameter in command.parameters:
-        known |= {parameter.word, *filter(None, parameter.arg.choices)}
-    words = [word if "=" in word else _nearest(word, known) for word in others]
+        vocabulary |= {parameter.word, *filter(None, parameter.arg.choices)}
+    # A known word that a slip of the finger made another one of takes its place.
+    words = [word if "=" in word else next(iter(_alike(word, vocabulary)), word) for word in others]
     strange = [
         word
         for word in words
-        if word not in known and folded(word) not in names.folded and not re.search(r"[\d=]", word)
+        if word not in vocabulary
+        and folded(word) not in names.folded
+        and not re.search(r"[\d=]", word)
     ]
     if strange:
         return ""
@@ -218,9 +221,8 @@ def mended(line: str, names: Names, now: datetime) -> str:
     return right if right != line else ""
 
 
-def _nearest(word: str, known: set[str]) -> str:
-    """Return the known word that a slip of the finger made this one of, else the word."""
-    return next(iter(get_close_matches(word.lower(), sorted(known), 1, _LIKE)), word)
+def _alike(word: str, known: set[str]) -> list[str]:
+    return get_close_matches(word.lower(), sorted(known), 1, _LIKE)
 
 
 _WHY = {"cost": "why cost", "alerts": "why", "alert": "why", "fleet": "why"}
@@ -252,10 +254,11 @@ def followed(line: str, last: str, names: Names, now: datetime) -> str:
     if any(sense.means - {"without"} or "unknown" in sense.fills for sense in senses):
         return ""
 
-    values: dict[str, str] = {}
-    for word in ("by", "window"):
-        texts = [sense.fills[word] for sense in senses if word in sense.fills]
-        values |= {word: ",".join(dict.fromkeys(texts))} if texts else {}
+    by_slot = {
+        word: dict.fromkeys(sense.fills[word] for sense in senses if word in sense.fills)
+        for word in ("by", "window")
+    }
+    values = {word: ",".join(of_word) for word, of_word in by_slot.items() if of_word}
     filters = [
         Filter(name, tuple(dict.fromkeys(texts)), negated)
         for (name, negated), texts in _Question(senses, names, now).conditions.items()
@@ -348,14 +351,14 @@ class _Question:
             if candidates[0].command in likely or not likely:
                 lines += self.apart(candidates[0].row)
             for command, candidate in by_command.items():
-                support = _TABLE * candidate.explained / candidates[0].explained
-                weights[command] = weights.get(command, 0.0) + support
+                weights[command] = weights.get(command, 0.0) + (
+                    _TABLE * candidate.explained / candidates[0].explained
+                )
         for command in sorted(weights, key=lambda command: -weights[command]):
             if command in by_command:
                 lines += by_command[command].lines
             elif command in load_offers():
-                filled = map(self._fill, load_offers()[command])
-                lines += list(filter(None, filled))[:1]
+                lines += list(filter(None, map(self._fill, load_offers()[command])))[:1]
         return tuple(dict.fromkeys(lines))
 
     def _kinds_of(self, sense: Sense) -> set[str]:
@@ -381,9 +384,8 @@ class _Question:
 
     def _filled(self) -> dict[str, str]:
         """Return the text of each slot."""
-        named: dict[str, str] = {}
-        for sense in reversed(self._senses):
-            named.update(sense.fills)
+        # The first piece that fills a slot counts.
+        named = {slot: text for x in reversed(self._senses) for slot, text in x.fills.items()}
         names, types, runs = self._names, self._types, self._runs
         # The one with GPUs is left behind.
         old, new = sorted(types, key=is_neuron) if len(types) == 2 else ("", "")
@@ -432,19 +434,20 @@ class _Question:
                 return True
         if "where" not in row.slots:
             return False
-        for kind in _OF_FLEET:
-            names = self._names.of(kind)
-            values = {sense.fills[kind] for sense in self._senses if sense.fills.get(kind)}
-            if names and values - set(names):
-                return True
-        return self._several() is not None
+        is_unknown = any(
+            (names := self._names.of(kind)) and value not in names
+            for sense in self._senses
+            for kind, value in sense.fills.items()
+            if kind in _OF_FLEET and value
+        )
+        return is_unknown or self._several() is not None
 
     def _several(self) -> tuple[str, list[str]] | None:
         """Return the dimension of which a line names several, with the names."""
-        for (name, negated), values in self.conditions.items():
-            if len(values) > 1 and not negated:
-                return name, values
-        return None
+        named = (
+            (name, values) for (name, negated), values in self.conditions.items() if not negated
+        )
+        return next((pair for pair in named if len(pair[1]) > 1), None)
 
     def apart(self, row: _Row) -> tuple[str, ...]:
         """Return lines for each of several names or times that no answer takes together."""

@@ -86,12 +86,9 @@ def misspelt(word: str, words: Iterable[str], slips: Mapping[str, frozenset[str]
     A word of four letters or fewer may be another word too, which no table holds: there a letter is
     left out, or two are swapped.
     """
-    near = set(slips.get(word, ()))
-    if len(word) >= _LEAST:
-        for text in _shorter(word):
-            near |= slips.get(text, frozenset())
-            if text in words:
-                near.add(text)
+    shorter = _shorter(word) if len(word) >= _LEAST else set[str]()
+    near = {text for text in shorter if text in words}
+    near.update(*(slips.get(text, ()) for text in (word, *shorter)))
 
     digits = [letter for letter in word if letter.isdigit()]
     for candidate in sorted(near):
@@ -153,13 +150,11 @@ def names_of(
 
 def families_of(types: Mapping[str, InstanceType]) -> Mapping[str, str]:
     """Return the largest type of each family."""
-    largest: dict[str, InstanceType] = {}
-    for kind in types.values():
-        family = kind.name.partition(".")[0]
-        top = largest.get(family)
-        if top is None or (kind.chips, kind.vcpus) > (top.chips, top.vcpus):
-            largest[family] = kind
-    return {family: kind.name for family, kind in largest.items()}
+    families = by_key((kind.name.partition(".")[0], kind) for kind in types.values())
+    return {
+        family: max(kinds, key=lambda kind: (kind.chips, kind.vcpus)).name
+        for family, kinds in families.items()
+    }
 
 
 _PACKAGE = "bot.grammar.plain"
@@ -301,8 +296,7 @@ def load_languages() -> Mapping[str, Language]:
         either = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
         edges = ("", "") if code == "ja" else (r"(?<![\w.-])", r"(?![\w-])")
         words = frozenset(word for phrase in english for word in phrase.split())
-        pattern = re.compile(f"{edges[0]}(?:{either}){edges[1]}")
-        languages[code] = Language(english, words, pattern)
+        languages[code] = Language(english, words, re.compile(f"{edges[0]}(?:{either}){edges[1]}"))
     return languages
 
 
@@ -316,14 +310,17 @@ def in_english(text: str) -> str:
     if _SCRIPT.search(text):
         return languages["ja"].translated(text)
     words = _ELIDED.sub(" ", text).split()
-    known = load_lexicon().words
-    hits = {}
-    for code in ("fr", "es"):
-        spoken = [word for word in words if word in languages[code].words]
-        # A word that English or German has too tells of none, but where all else is equal.
-        hits[code] = sum(word not in known for word in spoken), len(spoken)
+    common = load_lexicon().words
+    spoken = {
+        code: [word for word in words if word in languages[code].words] for code in ("fr", "es")
+    }
+    # A word that English or German has too tells of none, but where all else is equal.
+    hits = {
+        code: (sum(word not in common for word in of_code), len(of_code))
+        for code, of_code in spoken.items()
+    }
     code = max(hits, key=lambda code: hits[code])
-    if hits[code][0] >= 2 or (hits[code][0] and not any(word in known for word in words)):
+    if hits[code][0] >= 2 or (hits[code][0] and not any(word in common for word in words)):
         return languages[code].translated(" ".join(words))
     return text
 
@@ -372,14 +369,11 @@ _AMOUNT_PATTERNS = tuple(
 )
 
 
-_SCALES = {"thousands": 1e3, "millions": 1e6}
-
-
 def _amount(kind: str, text: str) -> dict[str, str]:
     """Return the slots that an amount of a kind can fill."""
     match kind:
         case "thousands" | "millions":
-            return {"usd": f"{float(text) * _SCALES[kind]:.0f}"}
+            return {"usd": f"{float(text) * (1e3 if kind == 'thousands' else 1e6):.0f}"}
         case "number":
             is_count = text.isdigit() and 0 < int(text) < 10_000
             return {"usd": text, **({"nodes": text} if is_count else {}), "version": text}
@@ -428,8 +422,7 @@ def _known(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
     fills = dict(names.folded.get(phrase, ()))
     fills |= {kind: entries[phrase] for kind, entries in tables.items() if phrase in entries}
     means = lexicon.means.get(phrase, frozenset())
-    weak = not fills and (not means or means <= WEAK)
-    return Sense(start, phrase, means, fills, weak)
+    return Sense(start, phrase, means, fills, not fills and (not means or means <= WEAK))
 
 
 WEAK = frozenset(

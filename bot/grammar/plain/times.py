@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from operator import itemgetter
 
 from bot.cards.lines import window_line
 from bot.errors import WrongInput
@@ -71,8 +72,7 @@ class Calendar:
         return reader(match)
 
     def _read_days_of_month(self, match: re.Match[str]) -> dict[str, str]:
-        month = _index(MONTHS, match["of"]) + 1
-        first = self._past(int(match["first"]), month)
+        first = self._past(int(match["first"]), _index(MONTHS, match["of"]) + 1)
         return {"window": self._text(first, first.replace(day=int(match["last"])))}
 
     def _read_days_between(self, match: re.Match[str]) -> dict[str, str]:
@@ -93,7 +93,7 @@ class Calendar:
         return {"until": match["a"]}
 
     def _read_one_day(self, match: re.Match[str]) -> dict[str, str]:
-        name, words = _kind(match)
+        name, words = match.lastgroup, match[0]
         if name == "named":
             return {"window": "today", "now": "yes"} if words in TODAY else {"window": "yesterday"}
         if re.fullmatch(r"may|mar|jan|sun|sat|mon|wed|dec|oct", words):
@@ -103,9 +103,8 @@ class Calendar:
         return {"window": self._text(day, day), **weekday}
 
     def _read_span(self, match: re.Match[str]) -> dict[str, str]:
-        name, words = _kind(match)
-        read: Callable[[str], dict[str, str]] = getattr(self, f"_{name}")
-        return read(words)
+        reader: Callable[[str], dict[str, str]] = getattr(self, f"_{match.lastgroup}")
+        return reader(match[0])
 
     def _before(self, _: str) -> dict[str, str]:
         return {"window": self._text(*[self._today - 2 * DAY] * 2)}
@@ -136,8 +135,7 @@ class Calendar:
         return {"window": self._quarter_text(start)}
 
     def _quarter_text(self, start: date) -> str:
-        after = (start.replace(day=1) + timedelta(days=95)).replace(day=1)
-        return self._text(start, after - DAY)
+        return self._text(start, (start.replace(day=1) + timedelta(days=95)).replace(day=1) - DAY)
 
     def _rolling(self, words: str) -> dict[str, str]:
         return self._length(
@@ -223,7 +221,10 @@ class Calendar:
         if words in TODAY:
             return self._today
         if match := re.fullmatch(r"(?:on )?the (\d\d?)\w\w", words):
-            return self._nth(int(match[1]))
+            # The newest day of that number; `ValueError` where neither month has it.
+            day = int(match[1])
+            begun = self._today if day <= self._today.day else self._today.replace(day=1) - DAY
+            return begun.replace(day=day)
         match = re.search(rf"({WEEKDAY})s?$", words)
         if not match:
             raise ValueError(words)
@@ -236,12 +237,6 @@ class Calendar:
             return date(int(year) + (2000 if len(year) == 2 else 0), month, day)
         return self._past(day, month)
 
-    def _nth(self, day: int) -> date:
-        """Return the newest day of that number; raise `ValueError` where neither month has it."""
-        if day <= self._today.day:
-            return self._today.replace(day=day)
-        return (self._today.replace(day=1) - DAY).replace(day=day)
-
     def _past(self, day: int, month: int) -> date:
         """Return the newest such day that is not ahead."""
         newest = date(self._today.year, month, day)
@@ -252,11 +247,6 @@ class Calendar:
         last = min(last, self._today) if first <= self._today else last
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last))
         return window_line(Window(start, end + DAY))
-
-
-def _kind(match: re.Match[str]) -> tuple[str, str]:
-    """Return the name and the words of the part that matched."""
-    return next((name, words) for name, words in match.groupdict().items() if words)
 
 
 def _count(words: str) -> int:
@@ -382,15 +372,12 @@ def _compared(times: list[TimeWords], text: str) -> list[TimeWords]:
     between = f"{text[first.end : second.start]} ".replace("  ", " ")
     if not re.fullmatch(_VERSUS, between) and "vergl" not in text:
         return times
-    if first.window is None or second.window is None:
+    windows = [(time.window, time.fills["window"]) for time in times if time.window]
+    if len(windows) < 2:
         return times
 
-    early, late = first, second
-    if first.window > second.window:
-        early, late = second, first
-    assert early.window
-    assert late.window
-    fills = {"window": late.fills["window"], "pair": "yes"}
-    if early.window.start != late.window.previous().start:
-        fills |= {"pair": "no", "other": early.fills["window"]}
-    return [TimeWords(first.start, second.end, fills, late.window)]
+    (early, earlier), (late, later) = sorted(windows, key=itemgetter(0))
+    fills = {"window": later, "pair": "yes"}
+    if early.start != late.previous().start:
+        fills |= {"pair": "no", "other": earlier}
+    return [TimeWords(first.start, second.end, fills, late)]
