@@ -65,17 +65,24 @@ def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Car
         for commands in topics.values()
         for name, summary, example in commands
     }
-    table = Table(
-        (Heading("for"), Heading("type"), Heading("to get")),
-        tuple((role, *examples_of[name]) for role, name in _BRIEF if name in examples_of),
-    )
-    note = coded(
-        "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains"
-        " one command."
-    )
-    buttons = Buttons((Button(f"All {len(examples_of)} commands", "help all"),))
 
-    return replace(help_card(topics), blocks=(table, quiet(*note), buttons))
+    return replace(
+        help_card(topics),
+        blocks=(
+            Table(
+                (Heading("for"), Heading("type"), Heading("to get")),
+                tuple((role, *examples_of[name]) for role, name in _BRIEF if name in examples_of),
+            ),
+            quiet(
+                *coded(
+                    "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost`"
+                    " explains"
+                    " one command."
+                )
+            ),
+            Buttons((Button(f"All {len(examples_of)} commands", "help all"),)),
+        ),
+    )
 
 
 def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
@@ -88,21 +95,29 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
     for topic, commands in topics.items():
         if topic:
             blocks.append(text(Strong(topic)))
-        rows = tuple((example, summary) for _, summary, example in commands)
-        blocks.append(Table(headings, rows))
+        blocks.append(
+            Table(headings, tuple((example, summary) for _, summary, example in commands))
+        )
 
     blocks.append(
         quiet("A button types a line for you. ", Code("help cost"), " explains one command.")
     )
-    entries = sorted(entry for commands in topics.values() for entry in commands)
-    data = {"commands": [{"name": n, "summary": s, "example": e} for n, s, e in entries]}
 
-    return Card("What you can type", Tone.INFO, tuple(blocks), data)
+    return Card(
+        "What you can type",
+        Tone.INFO,
+        tuple(blocks),
+        {
+            "commands": [
+                {"name": n, "summary": s, "example": e}
+                for n, s, e in sorted(entry for commands in topics.values() for entry in commands)
+            ]
+        },
+    )
 
 
 def command_card(explained: Command) -> Card:
     """Explain one command by its arguments, a note on windows where it takes one, and examples."""
-    columns = (Heading("argument"), Heading("type"), Heading("when left out"), Heading("meaning"))
     cells = tuple(
         (
             parameter.word,
@@ -114,15 +129,24 @@ def command_card(explained: Command) -> Card:
     )
 
     who = explained.who.value
-    windowed = any(parameter.takes(Window) for parameter in explained.parameters)
 
     return Card(
         explained.name,
         Tone.INFO,
         compose(
             text(explained.summary),
-            bool(cells) and Table(columns, cells),
-            windowed and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
+            bool(cells)
+            and Table(
+                (
+                    Heading("argument"),
+                    Heading("type"),
+                    Heading("when left out"),
+                    Heading("meaning"),
+                ),
+                cells,
+            ),
+            any(parameter.takes(Window) for parameter in explained.parameters)
+            and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
             [text("For example ", Code(example)) for example in explained.examples],
             quiet(f"Who may use it: {who}."),
         ),
@@ -194,14 +218,21 @@ def help_about(name: str) -> Card:
 def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
     """List the lines that were learnt, the newest first."""
     rows = tuple((entry.text, entry.command) for _, entry in learnt)
-    blocks = compose(
-        Table((Heading("a line like"), Heading("means")), rows) if rows else text("None so far."),
-        quiet("When the bot asks back what a line means, it learns from the button pressed next."),
-        bool(rows) and quiet(*coded("`words forget all`, or one of them, takes it back.")),
-    )
-    data = {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]}
 
-    return Card("Lines that were learned here", Tone.INFO, blocks, data)
+    return Card(
+        "Lines that were learned here",
+        Tone.INFO,
+        compose(
+            Table((Heading("a line like"), Heading("means")), rows)
+            if rows
+            else text("None so far."),
+            quiet(
+                "When the bot asks back what a line means, it learns from the button pressed next."
+            ),
+            bool(rows) and quiet(*coded("`words forget all`, or one of them, takes it back.")),
+        ),
+        {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]},
+    )
 
 
 @command(
@@ -272,9 +303,12 @@ def about(ports: Ports, request: Request) -> Card:
         problems.append(str(error))
 
     channel = {"this channel": request.channel} if request.channel else {}
-    facts = {**ports.site.facts, **channel, "metrics": metrics or "none"}
 
-    return about_card(facts, ticked_at, list(dict.fromkeys(problems)))
+    return about_card(
+        {**ports.site.facts, **channel, "metrics": metrics or "none"},
+        ticked_at,
+        list(dict.fromkeys(problems)),
+    )
 
 
 @command(
@@ -321,6 +355,7 @@ def doctor_card(checks: list[Check]) -> Card:
     if not failed:
         return Card("Everything needed is in place", Tone.GOOD, blocks, data)
     need = "needs" if len(failed) == 1 else "need"
-    title = f"{len(failed)} of {len(checks)} checks {need} your attention"
 
-    return Card(title, Tone.WARNING, blocks, data)
+    return Card(
+        f"{len(failed)} of {len(checks)} checks {need} your attention", Tone.WARNING, blocks, data
+    )

@@ -150,49 +150,7 @@ def digest_card(week: Week) -> Card:
         "Goodput": week.goodput and goodput_words(week.goodput),
         "The whole bill": week.nowcast and month_end_words(week.nowcast),
     }
-    blocks = compose(
-        _stopped(week.saved, so_far),
-        _OPEN.table(speaking, most=_MOST, noun="alert")
-        if speaking
-        else text(
-            f"{doubted('No alert is open', 'Whether anything is wrong now is not known', week.seen)}."
-        ),
-        unseen(week.seen),
-        muted_table.table(muted, most=_MOST, noun="alert") if muted else None,
-        [
-            text(Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}")
-            for name, comparison in week.parities
-        ],
-        [text(Strong(name), f": {line}") for name, line in lines.items() if line],
-        text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
-        if week.suggested
-        else None,
-        map(suggestions.suggestion_words, week.suggested),
-        room_words(week.tight) if week.tight else None,
-        Buttons(_NEXT if week.goodput else _NEXT[:2]),
-    )
 
-    data = {
-        "window": week.window,
-        **week.seen.data,
-        "saved": {
-            "alerts": len(week.saved),
-            "usd_per_hour": saved,
-            "usd_so_far": so_far,
-            "estimate": True,
-        },
-        "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
-        "migrations": [
-            {"name": name, **(compare_data(comparison) if comparison else {})}
-            for name, comparison in week.parities
-        ],
-        "suggested": suggestions.COLUMNS.data(week.suggested),
-        "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
-        **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
-        **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
-        **({"budget": week_data(week.sent, week.promised)} if week.sent else {}),
-        **forecast_data(week.nowcast, None),
-    }
     current = f"{usd(wasting)} an hour open"
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
@@ -201,8 +159,53 @@ def digest_card(week: Week) -> Card:
     return Card(
         f"The week to {end}: {usd(saved)} an hour stopped, {current}",
         Tone.WARNING if speaking or week.seen.because else Tone.GOOD,
-        blocks,
-        data,
+        compose(
+            _stopped(week.saved, so_far),
+            _OPEN.table(speaking, most=_MOST, noun="alert")
+            if speaking
+            else text(
+                f"{doubted('No alert is open', 'Whether anything is wrong now is not known', week.seen)}."
+            ),
+            unseen(week.seen),
+            muted_table.table(muted, most=_MOST, noun="alert") if muted else None,
+            [
+                text(
+                    Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}"
+                )
+                for name, comparison in week.parities
+            ],
+            [text(Strong(name), f": {line}") for name, line in lines.items() if line],
+            text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
+            if week.suggested
+            else None,
+            map(suggestions.suggestion_words, week.suggested),
+            room_words(week.tight) if week.tight else None,
+            Buttons(_NEXT if week.goodput else _NEXT[:2]),
+        ),
+        {
+            "window": week.window,
+            **week.seen.data,
+            "saved": {
+                "alerts": len(week.saved),
+                "usd_per_hour": saved,
+                "usd_so_far": so_far,
+                "estimate": True,
+            },
+            "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
+            "migrations": [
+                {"name": name, **(compare_data(comparison) if comparison else {})}
+                for name, comparison in week.parities
+            ],
+            "suggested": suggestions.COLUMNS.data(week.suggested),
+            "muted": {
+                "alerts": [alert.id for alert in muted],
+                "usd_per_hour": usd_per_hour_of(muted),
+            },
+            **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
+            **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
+            **({"budget": week_data(week.sent, week.promised)} if week.sent else {}),
+            **forecast_data(week.nowcast, None),
+        },
     )
 
 
@@ -222,26 +225,25 @@ def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
 def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
     """Return the content of a digest of the week before `until`, as of `now`; may block."""
     window = Window(until - WEEK, until)
-    history = ports.stores.alerts.history(window, Labels())
     nowcast = None
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    suggested = suggestions.suggestions_of(ports, now).open[: suggestions.WEEKLY]
-    goodput = goodput_total(ports, reading, window)
     promised = Budget.of(ports.policy)
 
     return Week(
         window,
-        saved_within(history, window, reading.inventory.running, now),
+        saved_within(
+            ports.stores.alerts.history(window, Labels()), window, reading.inventory.running, now
+        ),
         [alert for alert in memory.alerts if alert.firing],
         memory.silences,
         parities(ports, now),
         nowcast,
         memory.coverage(now),
-        suggested,
+        suggestions.suggestions_of(ports, now).open[: suggestions.WEEKLY],
         tight_quotas(reading.inventory),
-        goodput,
+        goodput_total(ports, reading, window),
         promised,
         None if promised == Budget() else _promised_week(ports, until),
     )
@@ -272,8 +274,10 @@ def _promised_week(ports: Ports, until: datetime) -> budget.Week:
         **QUOTAS.sources("tight_quotas"),
         **suggestions.COLUMNS.sources("suggested"),
         **GOODPUT_FIGURES,
-        "budget/messages": "count of the messages of the week, alerts of one group that overlap as one",
-        "budget/caught": "waste of alerts that were sent / the same plus that of the alerts below the floor",
+        "budget/messages": "count of the messages of the week, alerts of one group that overlap"
+        " as one",
+        "budget/caught": "waste of alerts that were sent / the same plus that of the alerts below"
+        " the floor",
         **NOWCAST_FIGURES,
     },
 )
@@ -488,8 +492,9 @@ def _register(
     def unsubscribe(ports: Ports, request: Request) -> Card:
         return _unsubscribe(what, ports, request)
 
-    examples = (name, *(f"{name} {when}" for when in times))
-    command(name, subscribing, examples=examples, **shared)(subscribe)
+    command(name, subscribing, examples=(name, *(f"{name} {when}" for when in times)), **shared)(
+        subscribe
+    )
     command(f"un{name}", ending, examples=(f"un{name}",), **shared)(unsubscribe)
 
 

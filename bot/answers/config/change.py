@@ -68,9 +68,11 @@ def config_set(
     changes = read_changes(_pairs(key, value, for_, pairs), scope)
     standing = _standing(ports)
     effective = _effective(applied(ports.site.base, standing), standing, changes)
-    drafted = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
 
-    return preview_card(*drafted, unseen(ports, request, scope))
+    return preview_card(
+        *draft(ports, request, VersionKind.SET, effective, stacked(standing, effective)),
+        unseen(ports, request, scope),
+    )
 
 
 @command(
@@ -101,11 +103,16 @@ def config_budget(
     current = applied(base, standing)
 
     with alone():
-        changes_free = [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")]
-        free = applied(base, stacked(standing, changes_free))
-        (raised,) = replayed(ports, [free], request.at)
-    untried = frontier(raised.alerts.values(), raised.window, current)
-    seen = tried_by(ports.world.workers, untried)
+        (raised,) = replayed(
+            ports,
+            [
+                applied(
+                    base, stacked(standing, [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")])
+                )
+            ],
+            request.at,
+        )
+    seen = tried_by(ports.world.workers, frontier(raised.alerts.values(), raised.window, current))
     if budget is None:
         return budget_card(seen, Budget.of(current))
     if seen.weeks < 1:
@@ -123,9 +130,13 @@ def config_budget(
         LEAST: f"{budget.least_caught:.4%}",
     }
     changes = _effective(current, standing, read_changes(wanted.items(), everywhere))
-    drafted = draft(ports, request, VersionKind.SET, changes, stacked(standing, changes))
 
-    return promised_card(preview_card(*drafted), seen, point, budget)
+    return promised_card(
+        preview_card(*draft(ports, request, VersionKind.SET, changes, stacked(standing, changes))),
+        seen,
+        point,
+        budget,
+    )
 
 
 @command(
@@ -289,9 +300,11 @@ def config_import(
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
     # Pasted as it stands in the line, or that of a policy which it names.
-    words = read_line(request.line).rest.strip()
     # Chats make the quotes of a pasted file typographic, and TOML knows the plain ones alone.
-    pasted, file = words.strip("`").removeprefix("toml").translate(_QUOTES), ""
+    pasted, file = (
+        read_line(request.line).rest.strip().strip("`").removeprefix("toml").translate(_QUOTES),
+        "",
+    )
     if "=" not in pasted and "[" not in pasted:
         pasted, file = ports.site.files.policy(toml, request), toml
     overrides = replaced(ports.site.base, read_policy(pasted, file))

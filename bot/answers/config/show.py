@@ -153,7 +153,6 @@ def version_card(version: Version) -> Card:
     ]
     if "waste_usd" in summary:
         facts.append(("waste caught", "${} → ${}".format(*summary["waste_usd"])))
-    line = f"config undo to={version.number - 1}"
 
     return Card(
         f"Version {version.number} of the policy",
@@ -162,7 +161,15 @@ def version_card(version: Version) -> Card:
             edit_lines(version.edits),
             quiet(*_who(version)),
             bool(summary) and Facts(tuple(facts)),
-            Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
+            Buttons(
+                (
+                    Button(
+                        "Return to the version before it",
+                        f"config undo to={version.number - 1}",
+                        confirm=_FOR_ALL,
+                    ),
+                )
+            ),
         ),
         version_data(version),
     )
@@ -208,27 +215,27 @@ def config_card(
         Column("default", lambda setting: setting.show(setting.default), NUMBER, missing=""),
         Column("meaning", lambda setting: setting.meaning),
     )
-    table = columns.table(
-        settings,
-        most=_SHOW_MOST,
-        rest="and {} more; name a rule: config show idle",
-        opens=lambda setting: _typed("config", _family(setting.key), scope),
-    )
 
     keys: dict[str, list[str]] = {}
     for setting in settings if rule else ():
         keys.setdefault(setting.source, []).append(setting.key)
     sources = "; ".join(f"{source} ({', '.join(listed)})" for source, listed in keys.items())
-    change = _typed("config", _family(rule), scope)
 
     return Card(
         f"Settings{f' of {rule}' if rule else ''}{_for(scope)}",
         Tone.INFO,
         compose(
-            table,
+            columns.table(
+                settings,
+                most=_SHOW_MOST,
+                rest="and {} more; name a rule: config show idle",
+                opens=lambda setting: _typed("config", _family(setting.key), scope),
+            ),
             truth(newest),
             sources and quiet(f"Sources: {sources}"),
-            Buttons((Button("Change…", change, opens=True), _HISTORY)),
+            Buttons(
+                (Button("Change…", _typed("config", _family(rule), scope), opens=True), _HISTORY)
+            ),
         ),
         {"settings": values},
     )
@@ -271,21 +278,24 @@ def chooser_card(
         ),
     )
 
-    blocks = (
-        _CHANGED.table(
-            changed,
-            most=_SHOW_MOST,
-            rest="and {} more; config export lists all",
-            caption="What differs from the defaults",
-        )
-        if changed
-        else quiet("Every setting is at its default."),
-        truth(newest),
-        Form("Change settings", "config", fields, "Show"),
-        Buttons((_HISTORY,)),
+    return Card(
+        "Settings",
+        Tone.INFO,
+        (
+            _CHANGED.table(
+                changed,
+                most=_SHOW_MOST,
+                rest="and {} more; config export lists all",
+                caption="What differs from the defaults",
+            )
+            if changed
+            else quiet("Every setting is at its default."),
+            truth(newest),
+            Form("Change settings", "config", fields, "Show"),
+            Buttons((_HISTORY,)),
+        ),
+        {"changed": [list(row) for row in changed]},
     )
-
-    return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
 
 
 _CHANGED = Columns[tuple[str, ...]](
@@ -310,10 +320,17 @@ def form_card(
         hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
         fields.append(Field(setting.key, label[:_LABEL], kind, values[setting.key], hint=hint))
 
-    form = Form(title, _typed("config set", "", scope), tuple(fields), "Preview")
-    note = quiet("Nothing changes yet: first comes a preview, the watch run over the last 14 days.")
-
-    return Card(title, Tone.INFO, (note, form), {"settings": dict(values)})
+    return Card(
+        title,
+        Tone.INFO,
+        (
+            quiet(
+                "Nothing changes yet: first comes a preview, the watch run over the last 14 days."
+            ),
+            Form(title, _typed("config set", "", scope), tuple(fields), "Preview"),
+        ),
+        {"settings": dict(values)},
+    )
 
 
 def export_card(toml: str) -> Card:
@@ -322,8 +339,9 @@ def export_card(toml: str) -> Card:
 
 
 def _typed(line: str, rule: str, scope: Labels) -> str:
-    words = (line, rule, *(f"{name}={quote(value)}" for name, value in scope))
-    return " ".join(filter(None, words))
+    return " ".join(
+        filter(None, (line, rule, *(f"{name}={quote(value)}" for name, value in scope)))
+    )
 
 
 def _family(key: str) -> str:
@@ -366,8 +384,12 @@ async def config(
         # What has no scope is changed for everybody.
         fitting = [setting for setting in chosen if setting.scoped or not str(scope)]
         values = {key: shown(policy, scope, key) for key in SETTINGS}
-        card = form_card(rule, fitting or chosen, values, scope if fitting else Labels())
-        return await noting_unseen(card, ports, request, scope)
+        return await noting_unseen(
+            form_card(rule, fitting or chosen, values, scope if fitting else Labels()),
+            ports,
+            request,
+            scope,
+        )
 
     rows = [
         (setting.key, "everywhere", setting.show(policy.values[setting.key]), default)
@@ -378,9 +400,13 @@ async def config(
         (key, str(where), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))
         for where, key, value in policy.overrides
     ]
-    choices = await asyncio.to_thread(scopes, ports, request)
 
-    return await noting_unseen(chooser_card(FAMILIES, choices, rows, newest), ports, request, scope)
+    return await noting_unseen(
+        chooser_card(FAMILIES, await asyncio.to_thread(scopes, ports, request), rows, newest),
+        ports,
+        request,
+        scope,
+    )
 
 
 @command(
@@ -402,9 +428,10 @@ async def config_show(
     chosen = settings_of(rule) if rule else list(SETTINGS.values())
     scope = Labels(cluster=cluster, team=team, account=account)
     policy, newest = await asyncio.to_thread(_in_force, ports)
-    card = config_card(chosen, policy.at(scope), rule, scope, newest)
 
-    return await noting_unseen(card, ports, request, scope)
+    return await noting_unseen(
+        config_card(chosen, policy.at(scope), rule, scope, newest), ports, request, scope
+    )
 
 
 @command(

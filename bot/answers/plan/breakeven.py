@@ -290,9 +290,15 @@ async def breakeven(
         months = effort.months_high if effort else Decimal(2)
 
     low, high = _saving_range(saving, effort)
-    port = Porting(months, eng_usd_year, bill_usd, low, high, runs, recompile_usd)
 
-    return breakeven_card(port, effort, claims.of("risk"), stack_words, horizon, request.at.date())
+    return breakeven_card(
+        Porting(months, eng_usd_year, bill_usd, low, high, runs, recompile_usd),
+        effort,
+        claims.of("risk"),
+        stack_words,
+        horizon,
+        request.at.date(),
+    )
 
 
 def _saving_range(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:

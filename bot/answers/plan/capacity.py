@@ -85,10 +85,13 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
     running = sorted(
         nodes.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0])
     )
-    used = sum(n * vcpus.get(name, 0) for name, n in running)
-    unknown = sorted(name for name in nodes if not vcpus.get(name))
 
-    return QuotaUse(quota, used, tuple(running), tuple(unknown))
+    return QuotaUse(
+        quota,
+        sum(n * vcpus.get(name, 0) for name, n in running),
+        tuple(running),
+        tuple(sorted(name for name in nodes if not vcpus.get(name))),
+    )
 
 
 _MOST = 12
@@ -102,8 +105,10 @@ def console_link(use: QuotaUse) -> Link | str:
     # Drawn only where region and code can be nothing else than parts of an address.
     if not all(letter.isalnum() or letter == "-" for letter in region + code):
         return "Service Quotas"
-    console = f"https://{region}.console.aws.amazon.com"
-    return Link("Service Quotas", f"{console}/servicequotas/home/services/ec2/quotas/{code}")
+    return Link(
+        "Service Quotas",
+        f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}",
+    )
 
 
 def launch_verdict(
@@ -185,25 +190,35 @@ def quota_card(
         title = "1 quota leaves no room for one more node"
 
     if nodes:
-        of_market = [use for use in uses if use.quota.market is not Market.SPOT]
-        tone, title = launch_verdict(of_market, types, instance_type, nodes)
+        tone, title = launch_verdict(
+            [use for use in uses if use.quota.market is not Market.SPOT],
+            types,
+            instance_type,
+            nodes,
+        )
 
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
 
-    blocks = compose(
-        replace(
-            table, rest=f"and {hidden} more quotas without running instances" if hidden else ""
+    return Card(
+        title,
+        tone,
+        compose(
+            replace(
+                table, rest=f"and {hidden} more quotas without running instances" if hidden else ""
+            ),
+            advice,
+            unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
+            quiet(
+                "vCPUs of pending and running nodes against Service Quotas as of"
+                f" {day(min(use.quota.asof for use in uses))}. Capacity Blocks do not count."
+            ),
         ),
-        advice,
-        unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
-        quiet(
-            "vCPUs of pending and running nodes against Service Quotas as of"
-            f" {day(min(use.quota.asof for use in uses))}. Capacity Blocks do not count."
-        ),
+        {
+            "quotas": Columns(
+                *QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1]
+            ).data(uses)
+        },
     )
-    data = Columns(*QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1]).data(uses)
-
-    return Card(title, tone, blocks, {"quotas": data})
 
 
 QUOTAS = Columns[QuotaUse](
@@ -251,18 +266,27 @@ def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: st
 def tight_quotas(inventory: Inventory) -> tuple[QuotaUse, ...]:
     """Return the quotas by which the next launch would be refused, the most used first."""
     uses = [use_of(quota, inventory) for quota in inventory.quotas]
-    tight = [use for use in uses if is_tight(use, inventory.types, "")]
-    return tuple(sorted(tight, key=lambda use: (-use.used, use.quota.name)))
+    return tuple(
+        sorted(
+            [use for use in uses if is_tight(use, inventory.types, "")],
+            key=lambda use: (-use.used, use.quota.name),
+        )
+    )
 
 
 def room_words(tight: Sequence[QuotaUse]) -> Text:
     """Say by which quotas the next launch would be refused, the most used first."""
     quota, hidden = tight[0].quota, len(tight) - 1
-    use = f"{tight[0].used:,} of {quota.vcpus:,.0f} vCPU of {quota.name}"
     others = f", and by {counted(hidden, 'more quota')}" if hidden else ""
-    refused = f"the next launch would be refused{others}; see `quota`"
-    sentence = f"{use} run in {quota.labels.region or 'one region'}: {refused}."
-    return text(Strong("Room"), ": ", *coded(sentence))
+    return text(
+        Strong("Room"),
+        ": ",
+        *coded(
+            f"{tight[0].used:,} of {quota.vcpus:,.0f} vCPU of {quota.name} run in"
+            f" {quota.labels.region or 'one region'}: the next launch would be refused{others}; see"
+            " `quota`."
+        ),
+    )
 
 
 @command(
@@ -377,14 +401,17 @@ class Refused:
         for zone in self.zones:
             share = "all" if zone.spot == zone.refused else zone.spot
             market = f", {share} on spot" if zone.spot else ""
-            age = age_text((self.at - zone.newest).total_seconds())
-            places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
+            places.append(
+                f"{zone.zone} {zone.refused:,}{market}, last"
+                f" {age_text((self.at - zone.newest).total_seconds())} ago"
+            )
 
-        total = counted(sum(zone.refused for zone in self.zones), "request")
         places = few(places, _MOST_ZONES, "zone")
-        words = f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL})."
 
-        return text(Strong(f"{total} refused"), words)
+        return text(
+            Strong(f"{counted(sum(zone.refused for zone in self.zones), 'request')} refused"),
+            f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL}).",
+        )
 
     def data(self) -> list[dict[str, Any]] | None:
         """Return the counts for scripts; None where nobody asked."""
@@ -395,8 +422,11 @@ def refused_of(reading: Reading, instance_type: str) -> Refused:
     """Count the requests of a type that were refused lately."""
     if reading.refusals is None:
         return Refused(instance_type, None, reading.now)
-    newest = [x for x in reading.refusals if x.at >= reading.now - LOOKED]
-    return Refused(instance_type, scarcities(newest, instance_type), reading.now)
+    return Refused(
+        instance_type,
+        scarcities([x for x in reading.refusals if x.at >= reading.now - LOOKED], instance_type),
+        reading.now,
+    )
 
 
 LOOKED = timedelta(days=7)
@@ -448,40 +478,46 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
         region,
         Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
     )
-    use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
     long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
-
-    blocks = compose(
-        table.table(sorted(prices, key=lambda x: x.usd_per_hour), caption=f"{demand}; {use}"),
-        long and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
-        commitment_blocks(ways.commitments) if ways.commitments else None,
-        ways.refused.block(),
-        note_lines(ways.notes, age.today),
-        quiet(
-            "Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."
-        ),
-        Buttons(
-            (
-                Button("Quotas", f"quota {demand.instance_type}"),
-                Button("Spot", f"spot {demand.instance_type}"),
-            )
-        ),
-    )
 
     # Spot is no promise: the title quotes it only where nothing else is sold.
     sure = [price for price in prices if price.market is not Market.SPOT]
     best = min(sure or prices, key=lambda price: price.usd_per_hour)
-    title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"
-    data = {
-        "instance_type": demand.instance_type,
-        "hours": demand.hours,
-        "used_ratio": demand.used,
-        "ways": Columns(market, cost, total, region, asof).data(prices),
-        **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
-        "refused": ways.refused.data(),
-    }
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})",
+        Tone.INFO,
+        compose(
+            table.table(
+                sorted(prices, key=lambda x: x.usd_per_hour),
+                caption=f"{demand}; {demand.used * 100:.0f} % of the hours used; spot pays only"
+                " those that run.",
+            ),
+            long
+            and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
+            commitment_blocks(ways.commitments) if ways.commitments else None,
+            ways.refused.block(),
+            note_lines(ways.notes, age.today),
+            quiet(
+                "Hours of a reservation or block that nothing uses raise the alert 'unused"
+                " capacity'."
+            ),
+            Buttons(
+                (
+                    Button("Quotas", f"quota {demand.instance_type}"),
+                    Button("Spot", f"spot {demand.instance_type}"),
+                )
+            ),
+        ),
+        {
+            "instance_type": demand.instance_type,
+            "hours": demand.hours,
+            "used_ratio": demand.used,
+            "ways": Columns(market, cost, total, region, asof).data(prices),
+            **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
+            "refused": ways.refused.data(),
+        },
+    )
 
 
 @command(

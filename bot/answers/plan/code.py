@@ -175,31 +175,40 @@ def _shows(sign: CodeSign, seen: _Seen, names: Collection[str]) -> bool:
 def sarif(found: Sequence[Mapping[str, Any]], version: str) -> Mapping[str, Any]:
     """Return findings, as `data` holds them, in SARIF 2.1.0, which code hosts show beside the lines."""
     kinds = {finding["kind"]: finding["reason"] for finding in found}
-    results = [
-        {
-            "ruleId": finding["kind"],
-            "level": "warning",
-            "message": {"text": f"{finding['reason']}; on Neuron: {finding['instead']}"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": finding["file"].removeprefix("./")},
-                        "region": {"startLine": finding["line"]},
-                    }
-                }
-            ],
-        }
-        for finding in found
-    ]
-    rules = [{"id": kind, "shortDescription": {"text": reason}} for kind, reason in kinds.items()]
 
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "trnbot", "version": version, "rules": rules}},
-                "results": results,
+                "tool": {
+                    "driver": {
+                        "name": "trnbot",
+                        "version": version,
+                        "rules": [
+                            {"id": kind, "shortDescription": {"text": reason}}
+                            for kind, reason in kinds.items()
+                        ],
+                    }
+                },
+                "results": [
+                    {
+                        "ruleId": finding["kind"],
+                        "level": "warning",
+                        "message": {
+                            "text": f"{finding['reason']}; on Neuron: {finding['instead']}"
+                        },
+                        "locations": [
+                            {
+                                "physicalLocation": {
+                                    "artifactLocation": {"uri": finding["file"].removeprefix("./")},
+                                    "region": {"startLine": finding["line"]},
+                                }
+                            }
+                        ],
+                    }
+                    for finding in found
+                ],
             }
         ],
     }

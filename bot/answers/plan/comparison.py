@@ -75,8 +75,10 @@ def refusals(standing: ClusterStanding) -> tuple[str, ...]:
 
 def state_counts(standing: ClusterStanding) -> str:
     """Write how many nodes are in each state, the most first: `12 busy, 4 idle`."""
-    states = sorted(standing.states.items(), key=lambda entry: -entry[1])
-    return ", ".join(f"{n} {state.value}" for state, n in states)
+    return ", ".join(
+        f"{n} {state.value}"
+        for state, n in sorted(standing.states.items(), key=lambda entry: -entry[1])
+    )
 
 
 def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ...]:
@@ -299,9 +301,9 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
     claimed += [(x.from_family, x.to_family) for x in claims.savings]
     families = [new for old, new in claimed if old == standing.family]
     if not families:
-        compared = ", ".join(sorted({old for old, _ in claimed}))
         raise WrongInput(
-            f"No source compares {standing.family} with another family (known: {compared}); name"
+            f"No source compares {standing.family} with another family (known:"
+            f" {', '.join(sorted({old for old, _ in claimed}))}); name"
             " one: migrate X to TYPE."
         )
 
@@ -330,14 +332,14 @@ def speed_range(
     stated = any(voice.kind is ClaimKind.PEAK for voice in voices)
     if not stated and old.bf16_tflops and new.bf16_tflops:
         factor = new.bf16_tflops / old.bf16_tflops
-        peaks = f"{new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS"
         voices.append(
             SpeedUp(
                 old.family,
                 new.family,
                 factor,
                 ClaimKind.PEAK,
-                f"BF16 peak of a node is {factor:.2f} times ({peaks})",
+                f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} /"
+                f" {old.bf16_tflops:,.0f} TFLOPS)",
                 source="; ".join(dict.fromkeys((new.source, old.source))),
                 asof=min(old.asof, new.asof),
             )
@@ -367,16 +369,16 @@ def compare(
     """Return the comparison from every price of both types; `standing.price` must be known."""
     today = standing.price
     assert today
-    todays = [quote for quote in quotes if quote.instance_type == standing.type.name]
     moving = _offers([quote for quote in quotes if quote.instance_type == to.name], standing.region)
     options = [_option(standing, price, speeds) for price in moving]
     options += [
         replace(_option(standing, price, SAME), stays=True)
-        for price in _offers(todays, standing.region)
+        for price in _offers(
+            [quote for quote in quotes if quote.instance_type == standing.type.name],
+            standing.region,
+        )
         if price.market is not today.market and price.region == standing.region
     ]
-
-    families = (standing.type.family, to.family)
 
     return Migration(
         standing,
@@ -384,7 +386,11 @@ def compare(
         speeds,
         tuple(sorted(options, key=lambda option: option.middle)),
         verdict,
-        tuple(x for x in claims.savings if (x.from_family, x.to_family) == families),
+        tuple(
+            x
+            for x in claims.savings
+            if (x.from_family, x.to_family) == (standing.type.family, to.family)
+        ),
         tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
         tuple(_cautions(standing, to, speeds, moving)),
     )
@@ -400,8 +406,9 @@ def break_even_hours(
 
 def _share(kind: InstanceType, types: Types) -> float:
     """Return the type's part of its family's full node."""
-    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
-    return kind.chips / full
+    return kind.chips / max(
+        (x.chips for x in types.values() if x.family == kind.family), default=kind.chips
+    )
 
 
 def _offers(quotes: Sequence[Price], region: str) -> list[Price]:

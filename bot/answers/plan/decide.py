@@ -322,12 +322,15 @@ def decide(
     claims = ports.world.knowledge.claims()
     if len(answers) < len(claims.questions):
         return questions_card(claims.questions, answers, workload, parameters)
-    notes = VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date())
 
     cheaper = _cheaper(ports, request.at, workload, to) if workload else None
 
     return verdict_card(
-        advice_of(claims.questions, answers, cheaper), workload, count, notes, cheaper
+        advice_of(claims.questions, answers, cheaper),
+        workload,
+        count,
+        VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date()),
+        cheaper,
     )
 
 
@@ -352,9 +355,12 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         new = known_type(name, kinds) if name else default_target(old, kinds, claims)
         if old.has_neuron == new.has_neuron:
             return None
-        speeds = speeds_of(ports, runs, old, new, at.date())
         names = old.name, new.name
-        verdict = Verdict(*names, speeds.voices, prices_alike(ports, at, names))
+        verdict = Verdict(
+            *names,
+            speeds_of(ports, runs, old, new, at.date()).voices,
+            prices_alike(ports, at, names),
+        )
     except (TrnbotError, StopIteration):
         return None
 

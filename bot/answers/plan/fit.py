@@ -86,8 +86,15 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
         kind = Counter(x.labels.instance_type for x in instances).most_common(1)[0][0]
         nodes = [node for node in instances if node.labels.instance_type == kind]
         ids = {node.id for node in nodes}
-        things = enumerate(frame.things if frame else ())
-        use = measured(frame, [row for row, thing in things if thing.instance in ids], DAYS)
+        use = measured(
+            frame,
+            [
+                row
+                for row, thing in enumerate(frame.things if frame else ())
+                if thing.instance in ids
+            ],
+            DAYS,
+        )
         used.append(
             ClusterUse(
                 cluster,
@@ -245,9 +252,11 @@ def _precision(fit: Fit) -> str:
         )
     gain = fit.fp8_most(fit.matmul) or 1.0
     suits = "FP8 suits it" if gain >= WORTH else "FP8 hardly suits it"
-    share = f"with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at most"
 
-    return f"{first}{suits}: {share}; verify that the loss still converges."
+    return (
+        f"{first}{suits}: with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at"
+        " most; verify that the loss still converges."
+    )
 
 
 def fit_data(fit: Fit) -> dict[str, Any]:

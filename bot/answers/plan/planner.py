@@ -48,9 +48,9 @@ class Planner:
         """Return the action that would end an alert; raise `WrongInput` where none would."""
         anomaly, kind = alert.anomaly, alert.cause.facts.action
         if kind is None:
-            ways = ", ".join(str(cause) for cause in Cause if cause.facts.action)
             raise WrongInput(
-                f"The bot has no action for '{alert.cause.facts.words}'; it has one for: {ways}."
+                f"The bot has no action for '{alert.cause.facts.words}'; it has one for:"
+                f" {', '.join(str(cause) for cause in Cause if cause.facts.action)}."
             )
         if kind is ActionKind.CORDON:
             return self.of(kind, (anomaly.suspect,) if anomaly.suspect else anomaly.things)
@@ -116,9 +116,11 @@ class Planner:
 
     def _muted(self) -> dict[str, str]:
         """Return the nodes of muted alerts, and the reason of each."""
-        alerts = self._ports.stores.alerts.load(self._request.at).alerts
         return {
-            thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
+            thing: alert.muted_by
+            for alert in self._ports.stores.alerts.load(self._request.at).alerts
+            if alert.muted_by
+            for thing in alert.things
         }
 
     def _refuse_spared_nodes(self, rows: Sequence[NodeRow]) -> None:
@@ -130,9 +132,9 @@ class Planner:
         """Raise `WrongInput` where a setting or a tag says that the bot leaves a thing alone."""
         policy = self._policy.at(labels)
         if not policy.on("acting.on"):
-            place = str(labels.only(PLACE)) or "any place"
             raise WrongInput(
-                f"The setting acting.on is off there ({place}): the bot leaves {name} alone."
+                f"The setting acting.on is off there ({str(labels.only(PLACE)) or 'any place'}):"
+                f" the bot leaves {name} alone."
             )
         if tag := sparing_tag(tags, policy.text("acting.spared")):
             raise WrongInput(
@@ -184,8 +186,11 @@ class Planner:
         # Priced by the mean of the nodes it has, since nobody knows which end.
         fewer, (price, saved) = desired - size, self._mean(rows)
         amount = None if price is None else abs(fewer) * price
-        made = self._made(ActionKind.SCALE, (name,), place, (amount, fewer * saved))
-        return replace(made, size=size, before=desired)
+        return replace(
+            self._made(ActionKind.SCALE, (name,), place, (amount, fewer * saved)),
+            size=size,
+            before=desired,
+        )
 
     def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Delete volumes that have been attached to nothing for as long as the rule waits."""
@@ -213,31 +218,36 @@ class Planner:
                 )
         prices = [x.price.usd_per_hour for x in old if x.price]
         price = sum(prices, Decimal(0))
-        place = self._one_place([x.thing.labels for x in old])
         amount = price if len(prices) == len(old) else None
-        return self._made(ActionKind.DELETE, targets, place, (amount, price))
+        return self._made(
+            ActionKind.DELETE,
+            targets,
+            self._one_place([x.thing.labels for x in old]),
+            (amount, price),
+        )
 
     def _cordon(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Cordon nodes of one cluster of EKS."""
         rows = self._rows(targets)
-        of_eks = {cluster.name for cluster in self._reading.inventory.eks}
         clusters = {row.instance.labels.cluster for row in rows}
-        if len(clusters) > 1 or not clusters <= of_eks:
+        if len(clusters) > 1 or not clusters <= {
+            cluster.name for cluster in self._reading.inventory.eks
+        }:
             raise WrongInput(
                 "Only nodes of one EKS cluster can be cordoned together; these are of"
                 f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
             )
         self._refuse_spared_nodes(rows)
-        action = self._action(ActionKind.CORDON, targets, rows)
-        return replace(action, saved_usd_per_hour=Decimal(0))
+        return replace(
+            self._action(ActionKind.CORDON, targets, rows), saved_usd_per_hour=Decimal(0)
+        )
 
     def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
         """Stop one notebook; the bill of its last week tells its place and its price."""
         week = Window(self._request.at - timedelta(days=7), self._request.at)
-        rows = self._ports.world.billing.tally(week, ("resource",)).rows
         charges = {
             match[1]: (row.hours, row.money.amortised)
-            for row in rows
+            for row in self._ports.world.billing.tally(week, ("resource",)).rows
             if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
             and match["name"].lower() == targets[0].lower()
             and region in ("", match["region"])
@@ -276,9 +286,13 @@ class Planner:
     def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
         """Price an action by its nodes."""
         price, saved = self._mean(rows)
-        place = self._one_place([row.instance.labels for row in rows])
         amount = None if price is None else len(rows) * price
-        return self._made(kind, targets, place, (amount, len(rows) * saved))
+        return self._made(
+            kind,
+            targets,
+            self._one_place([row.instance.labels for row in rows]),
+            (amount, len(rows) * saved),
+        )
 
     def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal | None, Decimal]:
         """Return the mean USD of an hour of nodes, and the part of it that stopping one saves.
@@ -302,8 +316,7 @@ class Planner:
     def _one_place(self, labels: Sequence[Labels]) -> Labels:
         """Return the account, region and cluster of all; raise `WrongInput` for several places."""
         places = {x.only(("account", "region", "cluster")) for x in labels}
-        accounts = {(x.account, x.region) for x in places}
-        if len(accounts) > 1:
+        if len({(x.account, x.region) for x in places}) > 1:
             raise WrongInput("One press acts in one account and region; name fewer things.")
         if len(places) == 1:
             return next(iter(places))
@@ -317,9 +330,11 @@ class Planner:
         amounts: tuple[Decimal | None, Decimal],
     ) -> Action:
         request, (price, saved) = self._request, amounts
-        stamp = repr((request.at, request.user.id, kind, targets, place))
         return Action(
-            id="x" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
+            id="x"
+            + hashlib.sha256(
+                repr((request.at, request.user.id, kind, targets, place)).encode()
+            ).hexdigest()[:8],
             kind=kind,
             targets=tuple(targets),
             place=place,

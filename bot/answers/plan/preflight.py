@@ -147,10 +147,9 @@ def _slurm(source: str) -> Launch:
             if hours_first
             else timedelta(minutes=first, seconds=second)
         )
-    asks = (Ask(kind[0] if kind else "", int(nodes)),)
     name = f"Slurm job {options.get('--job-name', '')}".strip()
 
-    return Launch(name, asks, limit, _cache(source))
+    return Launch(name, (Ask(kind[0] if kind else "", int(nodes)),), limit, _cache(source))
 
 
 def _terraform(source: str) -> Launch:
@@ -176,9 +175,12 @@ def _terraform(source: str) -> Launch:
                 if isinstance(kind, str) and isinstance(count, int):
                     added[kind, market] += sign * count
     asks = (Ask(kind, n, market=market) for (kind, market), n in added.items() if n > 0)
-    accelerated = tuple(ask for ask in asks if _TYPE.fullmatch(ask.instance_type))
 
-    return Launch("Terraform plan", accelerated, compiles=False)
+    return Launch(
+        "Terraform plan",
+        tuple(ask for ask in asks if _TYPE.fullmatch(ask.instance_type)),
+        compiles=False,
+    )
 
 
 def _at(state: object, path: str) -> list[Any]:
@@ -245,8 +247,10 @@ def _pods(document: object) -> Iterator[tuple[dict[str, Any], int]]:
     for part, above in _parts(document):
         if not isinstance(part.get("containers"), list):
             continue
-        counts = [x[name] for x in above for name in _COUNTS if isinstance(x.get(name), int)]
-        yield part, math.prod(counts)
+        yield (
+            part,
+            math.prod([x[name] for x in above for name in _COUNTS if isinstance(x.get(name), int)]),
+        )
 
 
 def _pod_ask(pod: Mapping[str, Any], count: int) -> Ask | None:
@@ -362,27 +366,26 @@ def preflight_card(
     price = "price not known" if per_hour is None else f"{usd(per_hour)} an hour"
     if total is not None:
         price += f", {usd(total)} in all"
-    blocks = compose(
-        PARTS.table(parts, total="total" if len(parts) > 1 else ""),
-        CHECKS.table(sorted(checks, key=lambda check: check.ok)),
-        cheaper,
-        quiet(
-            "Prices are estimates of nodes alone, without storage and transfer. Nothing is"
-            " started, and AWS is not asked."
-        ),
-        Buttons(
-            tuple(
-                Button(f"{name.capitalize()} {kind}", f"{name} {quote(kind)}")
-                for kind in sorted({part.ask.instance_type for part in parts})[:1]
-                for name in ("quota", "capacity", "spot")
-            )
-        ),
-    )
 
     return Card(
         f"Preflight of {launch.of or 'the job'}: {counted(nodes, 'node')}, {price}",
         Tone.GOOD if all(check.ok for check in checks) else Tone.WARNING,
-        blocks,
+        compose(
+            PARTS.table(parts, total="total" if len(parts) > 1 else ""),
+            CHECKS.table(sorted(checks, key=lambda check: check.ok)),
+            cheaper,
+            quiet(
+                "Prices are estimates of nodes alone, without storage and transfer. Nothing is"
+                " started, and AWS is not asked."
+            ),
+            Buttons(
+                tuple(
+                    Button(f"{name.capitalize()} {kind}", f"{name} {quote(kind)}")
+                    for kind in sorted({part.ask.instance_type for part in parts})[:1]
+                    for name in ("quota", "capacity", "spot")
+                )
+            ),
+        ),
         {
             "of": launch.of,
             "nodes": nodes,
@@ -485,11 +488,10 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
     if not ways:
         return None
     best = min(ways, key=lambda price: price.usd_per_hour)
-    share = 1 - best.usd_per_hour / part.price.usd_per_hour
     sure = ", not guaranteed" if best.market is Market.SPOT else ""
 
     return text(
-        Strong(f"{100 * share:.0f} % less"),
+        Strong(f"{100 * (1 - best.usd_per_hour / part.price.usd_per_hour):.0f} % less"),
         f" for {part.ask.instance_type} as {best.market.value}: {usd(best.usd_per_hour)} a"
         f" node-hour in {best.region} ({best.basis} of {best.asof}){sure}.",
     )
@@ -554,9 +556,13 @@ def preflight(
         Priced(ask, n, offers.of(ask.instance_type, ask.market, region), hours or None)
         for ask, n in zip(asks, nodes, strict=True)
     ]
-    checks = list(_checks(launch, parts, reading, length))
     options = (
         _cheaper(part, offers, region) for part in parts if is_neuron(part.ask.instance_type)
     )
 
-    return preflight_card(launch, parts, checks, list(dict.fromkeys(filter(None, options))))
+    return preflight_card(
+        launch,
+        parts,
+        list(_checks(launch, parts, reading, length)),
+        list(dict.fromkeys(filter(None, options))),
+    )

@@ -93,13 +93,12 @@ class Suggestions:
 
 def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
     """Weigh every kind of suggestion; an unreadable source suggests nothing. May block."""
-    verdicts = dict(VERDICTS.newest(ports.stores.documents, _MOST))
     least = ports.policy.usd("advice.least_usd_per_month")
     worth = [x for x in candidates(ports, now) if x.usd_per_month >= least]
     worth.sort(key=lambda suggestion: (-suggestion.usd_per_month, suggestion.id))
     if ports.world.actions is None:
         worth = [replace(suggestion, act="") for suggestion in worth]
-    return Suggestions(worth, verdicts)
+    return Suggestions(worth, dict(VERDICTS.newest(ports.stores.documents, _MOST)))
 
 
 def weigh_daily(ports: Ports, now: datetime) -> None:
@@ -107,8 +106,9 @@ def weigh_daily(ports: Ports, now: datetime) -> None:
     documents = ports.stores.documents
     known = _SHORTLISTS.get(documents, _NEWEST)
     if known is None or not timedelta() <= now - known.at < _WEIGHED_EVERY:
-        listed = suggestions_of(ports, now).open[:_LISTED]
-        _SHORTLISTS.put(documents, _NEWEST, Shortlist(now, tuple(listed)))
+        _SHORTLISTS.put(
+            documents, _NEWEST, Shortlist(now, tuple(suggestions_of(ports, now).open[:_LISTED]))
+        )
 
 
 def shortlisted(ports: Ports, now: datetime) -> list[Suggestion]:
@@ -165,8 +165,10 @@ _DECIDED = Columns[tuple[str, SuggestionVerdict, Decimal]](
 
 def suggestion_words(suggestion: Suggestion) -> Text:
     """Say a suggestion in one line, dollars first."""
-    amount = f"{about(suggestion.usd_per_month)} a month"
-    return text(Strong(amount), f" ({_range(suggestion)}): {suggestion.todo}.")
+    return text(
+        Strong(f"{about(suggestion.usd_per_month)} a month"),
+        f" ({_range(suggestion)}): {suggestion.todo}.",
+    )
 
 
 def _range(suggestion: Suggestion) -> str:
@@ -204,14 +206,6 @@ def suggestions_card(seen: Suggestions) -> Card:
         listed += [suggestion_words(suggestion), _buttons(suggestion)]
     if len(seen.open) > _LISTED:
         listed.append(quiet(f"And {len(seen.open) - _LISTED} that save less."))
-    blocks = compose(
-        listed or text("Nothing that is known here would save enough to be worth a change."),
-        _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
-        quiet(
-            "Estimates, from list or billed prices; never part of an alert. 'Not again' dismisses"
-            " one for good; 'Done' compares its promise with what could still be saved."
-        ),
-    )
     title = "No suggestion"
     if seen.open:
         low = sum((suggestion.low_usd for suggestion in saving), Decimal(0))
@@ -219,12 +213,24 @@ def suggestions_card(seen: Suggestions) -> Card:
         title = counted(len(seen.open), "suggestion")
         if saving:
             title += f": about {span} a month in all"
-    data = {
-        "suggestions": COLUMNS.data(seen.open),
-        "usd_per_month": total,
-        "decided": _DECIDED.data(decided),
-    }
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            listed or text("Nothing that is known here would save enough to be worth a change."),
+            _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
+            quiet(
+                "Estimates, from list or billed prices; never part of an alert. 'Not again'"
+                " dismisses"
+                " one for good; 'Done' compares its promise with what could still be saved."
+            ),
+        ),
+        {
+            "suggestions": COLUMNS.data(seen.open),
+            "usd_per_month": total,
+            "decided": _DECIDED.data(decided),
+        },
+    )
 
 
 def weekly_card(seen: Suggestions) -> Card | None:
@@ -237,16 +243,18 @@ def weekly_card(seen: Suggestions) -> Card | None:
 
 def suggestion_card(suggestion: Suggestion) -> Card:
     """Draw every step from readings to dollars a month."""
-    blocks = compose(
-        text(f"{suggestion.todo}."),
-        Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
-        text(f"True if {suggestion.holds_if}."),
-        quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
-        _buttons(suggestion),
+    return Card(
+        f"{suggestion.kind.value.capitalize()}: {usd(suggestion.usd_per_month)} a month",
+        Tone.INFO,
+        compose(
+            text(f"{suggestion.todo}."),
+            Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
+            text(f"True if {suggestion.holds_if}."),
+            quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
+            _buttons(suggestion),
+        ),
+        {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}},
     )
-    title = f"{suggestion.kind.value.capitalize()}: {usd(suggestion.usd_per_month)} a month"
-    data = {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}}
-    return Card(title, Tone.INFO, blocks, data)
 
 
 @command(
@@ -297,30 +305,36 @@ def _named(ports: Ports, request: Request, name: str) -> Suggestion:
 def _decide(ports: Ports, request: Request, name: str, verdict: Verdict, note: str) -> Card:
     """Keep a person's decision about a suggestion; the newest one holds."""
     suggestion, who = _named(ports, request, name), request.user
-    decision = SuggestionVerdict(
-        verdict,
-        suggestion.todo,
-        suggestion.usd_per_month,
-        request.at,
-        who.id,
-        who.name,
-        note,
+    VERDICTS.put(
+        ports.stores.documents,
+        name,
+        SuggestionVerdict(
+            verdict,
+            suggestion.todo,
+            suggestion.usd_per_month,
+            request.at,
+            who.id,
+            who.name,
+            note,
+        ),
     )
-    VERDICTS.put(ports.stores.documents, name, decision)
     later = "It is not suggested again."
     if verdict is Verdict.DONE:
         later = (
             f"It promised {usd(suggestion.usd_per_month)} a month; 'suggestions' compares that with"
             " what could still be saved."
         )
-    blocks = (
-        text(f"{suggestion.todo}."),
-        quiet(later),
-        Buttons((Button("Undo", f"suggestions reopen {name}"),)),
+    return Card(
+        f"{verdict.value.capitalize()} by {who.name or who.id}",
+        Tone.GOOD,
+        (
+            text(f"{suggestion.todo}."),
+            quiet(later),
+            Buttons((Button("Undo", f"suggestions reopen {name}"),)),
+        ),
+        {"id": name, "verdict": verdict.value, "usd_per_month": suggestion.usd_per_month},
+        public=True,
     )
-    title = f"{verdict.value.capitalize()} by {who.name or who.id}"
-    data = {"id": name, "verdict": verdict.value, "usd_per_month": suggestion.usd_per_month}
-    return Card(title, Tone.GOOD, blocks, data, public=True)
 
 
 @command(
@@ -378,5 +392,6 @@ def suggestions_reopen(
     if decision is None:
         raise WrongInput(f"Nobody has decided on '{name}'; 'suggestions' lists the decisions.")
     VERDICTS.drop(documents, name)
-    blocks = (text(f"{decision.todo}."),)
-    return Card("Suggested again", Tone.GOOD, blocks, {"id": name}, public=True)
+    return Card(
+        "Suggested again", Tone.GOOD, (text(f"{decision.todo}."),), {"id": name}, public=True
+    )

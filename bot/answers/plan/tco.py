@@ -75,10 +75,21 @@ def total(
     compiling = (
         work.compile_hours_a_month * work.months * price.usd_per_hour if compiles else Decimal(0)
     )
-    egress = work.egress_gb_a_month * work.months * usd_per_gb
-    parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
 
-    return Total(price, speed, hours, *(cents(x) for x in parts))
+    return Total(
+        price,
+        speed,
+        hours,
+        *(
+            cents(x)
+            for x in (
+                hours * price.usd_per_hour,
+                work.egress_gb_a_month * work.months * usd_per_gb,
+                compiling,
+                engineering_usd,
+            )
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -185,12 +196,13 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
             f" engineering on {side} cost {span} of {against}'s"
         )
         if judged.cheaper == new and any(option.total >= base.total for option in moved):
-            ported = any(option.engineering for option in moved)
-            once = "porting and compiling are" if ported else "compiling is"
+            once = (
+                "porting and compiling are"
+                if any(option.engineering for option in moved)
+                else "compiling is"
+            )
             verdict += f", which does not pay for what {once} paid once"
         verdict += "."
-    prices = dict.fromkeys(option.price for option in options)
-    egress = f"{usd(comparison.route.usd_per_gb, 2)} a GB ({cited(comparison.route, today)})"
 
     totals = sorted({option.total for option in moved})
     span = " to ".join(usd(total) for total in dict.fromkeys((totals[0], totals[-1])))
@@ -201,7 +213,10 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         compose(
             text(verdict),
             table,
-            [quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.") for x in prices],
+            [
+                quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.")
+                for x in dict.fromkeys(option.price for option in options)
+            ],
             [
                 quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).")
                 for x in speeds.voices
@@ -214,7 +229,10 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
                 for x in speeds.unused
             ],
             quiet(comparison.port),
-            quiet(f"Estimated. Egress {egress}. Storage is the same for both."),
+            quiet(
+                f"Estimated. Egress {usd(comparison.route.usd_per_gb, 2)} a GB"
+                f" ({cited(comparison.route, today)}). Storage is the same for both."
+            ),
             Buttons(
                 (Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))
             ),
@@ -315,9 +333,11 @@ def tco(
             for factor in sorted({voice.factor for voice in speeds.voices})
         ),
     ]
-    comparison = Comparison(work, options, speeds, verdict, route, port)
 
-    return tco_card(comparison, PriceAge.on(request.at, ports.policy))
+    return tco_card(
+        Comparison(work, options, speeds, verdict, route, port),
+        PriceAge.on(request.at, ports.policy),
+    )
 
 
 def _port(
@@ -334,13 +354,17 @@ def _port(
     # Between two Neuron types, or two GPUs, there is nothing to port.
     if first.has_neuron == second.has_neuron:
         code = "Neuron" if second.has_neuron else "CUDA"
-        none = f"Engineering: none, as {code} code runs on both (engineering_usd= sets it)."
-        return Decimal(0), none
+        return Decimal(
+            0
+        ), f"Engineering: none, as {code} code runs on both (engineering_usd= sets it)."
 
     cost, effort = usual_port(efforts)
-    rate = f"{usd(ENGINEER_USD_A_YEAR)} a year ({cited(effort, today)})"
 
-    return cost, f"Engineering: {usd(cost)}, {effort.says} at {rate}."
+    return (
+        cost,
+        f"Engineering: {usd(cost)}, {effort.says} at {usd(ENGINEER_USD_A_YEAR)} a year"
+        f" ({cited(effort, today)}).",
+    )
 
 
 def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:

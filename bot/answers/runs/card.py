@@ -64,11 +64,18 @@ RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
 def runs_card(runs: Sequence[tuple[str, RunCost, RunGoodput | None]]) -> Card:
     """List runs, the dearest first."""
     if not runs:
-        advice = text(
-            "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch "
-            "metrics in Trn/Training (docs/recording.md)."
+        return Card(
+            "No training run is reporting",
+            Tone.INFO,
+            (
+                text(
+                    "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch"
+                    " "
+                    "metrics in Trn/Training (docs/recording.md)."
+                ),
+            ),
+            {"runs": []},
         )
-        return Card("No training run is reporting", Tone.INFO, (advice,), {"runs": []})
 
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
@@ -106,8 +113,10 @@ def run_card(
     since = f"since {clock(cost.since)}, when it was first seen"
     if cost.whole:
         since = "since its start"
-    attempts = counted(cost.run.attempts, "attempt")
-    spent = f"{usd(cost.usd)} {since} ({attempts}, {cost.nodes:.1f} nodes)."
+    spent = (
+        f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {cost.nodes:.1f}"
+        " nodes)."
+    )
     if cost.usd_per_epoch is None:
         title = f"{name}: {usd(cost.usd)} so far"
         lead = f"{spent} No epoch has finished since, so there is no cost of an epoch yet."
@@ -252,8 +261,10 @@ def _paid(billed: float) -> str:
         return "each at what that very hour was billed"
     if billed < 0.005:
         return "at the price of their node"
-    share = f"{billed * 100:.0f} % of them"
-    return f"{share} at what that very hour was billed, the others at the price of their node"
+    return (
+        f"{billed * 100:.0f} % of them at what that very hour was billed, the others at the price"
+        " of their node"
+    )
 
 
 def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
@@ -268,8 +279,10 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
     for (basis, market, region), alike in list(ways.items())[:3]:
         low, high = (usd(end(price.usd_per_hour for price in alike)) for end in (min, max))
         span = low if low == high else f"{low}-{high.removeprefix('$')}"
-        newest = max(price.asof for price in alike)
-        yield f"Price: {span} an hour, {market}, {basis} of {newest:%Y-%m-%d}, {region}."
+        yield (
+            f"Price: {span} an hour, {market}, {basis} of"
+            f" {max(price.asof for price in alike):%Y-%m-%d}, {region}."
+        )
 
 
 def _or(amount: Decimal | None) -> str:
@@ -279,7 +292,6 @@ def _or(amount: Decimal | None) -> str:
 def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
     """Draw the verdict, then the difference, its interval, the time, and an equal loss as paid."""
     a, b = comparison.a, comparison.b
-    headings = ("", a.name, b.name, "difference", "95 % interval")
     rows = (
         (
             "$ an epoch",
@@ -302,7 +314,11 @@ def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
             text(str(verdict)),
             text(sentence(comparison)),
             Table(
-                tuple(Heading(name, Align.RIGHT if name else Align.LEFT) for name in headings), rows
+                tuple(
+                    Heading(name, Align.RIGHT if name else Align.LEFT)
+                    for name in ("", a.name, b.name, "difference", "95 % interval")
+                ),
+                rows,
             ),
             comparison.same_epochs is False
             and text(

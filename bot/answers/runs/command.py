@@ -122,8 +122,9 @@ def _time(ports: Ports, at: datetime, runs: Sequence[Costed]) -> NodeTime | None
     if not runs:
         return None
     with suppress(TrnbotError):
-        since = min(run.cost.since for run in runs)
-        return node_time(ports, ports.world.source.read(at), Window(since, at))
+        return node_time(
+            ports, ports.world.source.read(at), Window(min(run.cost.since for run in runs), at)
+        )
     return None
 
 
@@ -204,13 +205,18 @@ def baseline_keep(
     BASELINES.put(ports.stores.documents, baseline, Baseline.of(run, request.at))
 
     epochs = len(run.cost.epochs)
-    note = text(
-        f"{epochs} epochs on {', '.join(run.instance_types)} are kept as '{baseline}';"
-        f" compare {baseline} with any run."
-    )
-    data = {"name": baseline, "epochs": epochs}
 
-    return Card(f"Baseline {baseline} is kept", Tone.GOOD, (note,), data)
+    return Card(
+        f"Baseline {baseline} is kept",
+        Tone.GOOD,
+        (
+            text(
+                f"{epochs} epochs on {', '.join(run.instance_types)} are kept as '{baseline}';"
+                f" compare {baseline} with any run."
+            ),
+        ),
+        {"name": baseline, "epochs": epochs},
+    )
 
 
 @command(
@@ -232,12 +238,16 @@ def migration_open(
     reporting = costed_runs(ports, request.at)
     sides = side(ports, reporting, baseline), side(ports, reporting, name)
     MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
-    blocks = (
-        text(sentence(training.compare(*sides))),
-        quiet("The weekly digest repeats this comparison until 'migration close'."),
-    )
 
-    return Card(f"Migration {name} is open", Tone.GOOD, blocks, {"name": name})
+    return Card(
+        f"Migration {name} is open",
+        Tone.GOOD,
+        (
+            text(sentence(training.compare(*sides))),
+            quiet("The weekly digest repeats this comparison until 'migration close'."),
+        ),
+        {"name": name},
+    )
 
 
 @command(
@@ -392,15 +402,17 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
         (Button(f"Run {name}"[:40], f"runs {quote(name)}"), Button("All runs", "runs"))
     )
     if len(points) < 2:
-        alone = text(
-            f"Every run of {of} that was measured used {counted(fewest.nodes, 'node')}: how it"
-            " scales is not known. A run on another number of nodes, or a kept baseline, would"
-            " show it."
+        blocks = compose(
+            text(
+                f"Every run of {of} that was measured used {counted(fewest.nodes, 'node')}: how it"
+                " scales is not known. A run on another number of nodes, or a kept baseline, would"
+                " show it."
+            ),
+            POINTS.table(points),
+            buttons,
         )
-        blocks = compose(alone, POINTS.table(points), buttons)
         return Card(f"Scaling of {of}: one number of nodes only", Tone.INFO, blocks, data)
 
-    title = f"Scaling of {of}: {most.nodes:,} nodes do the work of {most.worth:,.1f}"
     beyond = None
     if nodes:
         data["worth"] = worth = round(worth_at(points, nodes), 2)
@@ -409,18 +421,18 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
             f"{nodes:,} nodes would do the work of about {worth:,.0f} ({worth / nodes:.0%}):"
             f" an estimate by a power law, {sure} what was measured."
         )
-    chart = Chart(
-        ChartKind.BAR,
-        "Efficiency by number of nodes",
-        "%",
-        (Series("efficiency", tuple(round(100 * x.efficiency, 1) for x in points)),),
-        categories=tuple(f"{x.nodes:,}" for x in points),
-        summary=f"{fewest.nodes:,} nodes are 100 %; {most.nodes:,} reach {most.efficiency:.0%}.",
-    )
     blocks = compose(
         beyond,
         POINTS.table(points),
-        chart,
+        Chart(
+            ChartKind.BAR,
+            "Efficiency by number of nodes",
+            "%",
+            (Series("efficiency", tuple(round(100 * x.efficiency, 1) for x in points)),),
+            categories=tuple(f"{x.nodes:,}" for x in points),
+            summary=f"{fewest.nodes:,} nodes are 100 %; {most.nodes:,} reach"
+            f" {most.efficiency:.0%}.",
+        ),
         quiet(
             "Estimated from tokens over node-hours of each run, with its waiting and repeated work."
             " Runs of one model (by its parameters, else its name) on one type count together;"
@@ -429,7 +441,12 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
         buttons,
     )
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"Scaling of {of}: {most.nodes:,} nodes do the work of {most.worth:,.1f}",
+        Tone.INFO,
+        blocks,
+        data,
+    )
 
 
 def _alike(

@@ -172,8 +172,11 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
         return sample(find_run(runs, name))
     baseline = BASELINES.get(ports.stores.documents, name)
     if baseline is None:
-        choices = [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST)
-        hint = nearest(name, choices, otherwise="'runs' and 'baselines' list them")
+        hint = nearest(
+            name,
+            [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST),
+            otherwise="'runs' and 'baselines' list them",
+        )
         raise WrongInput(f"Neither a run nor a baseline is called '{name}'{hint}.")
 
     return baseline.named(name)
@@ -322,8 +325,7 @@ def measured_speeds(
     for run in runs:
         side = sample(run)
         if side.size and side.node_hours and len(side.types) == 1:
-            pair = sizes.setdefault(side.size, ([], []))
-            for kind, found in zip((old, new), pair, strict=True):
+            for kind, found in zip((old, new), sizes.setdefault(side.size, ([], [])), strict=True):
                 if side.types[0] == kind.name:
                     found.append(side)
 
@@ -336,8 +338,9 @@ def measured_speeds(
         if lost:
             _, first, second = max(lost, key=lambda found: found[0].high - found[0].low)
         if speed := measured_speed(first, second, (old.family, new.family), today):
-            of = f"{speed.says}, with {size / 1e9:g} billion parameters"
-            speeds.append(replace(speed, says=of))
+            speeds.append(
+                replace(speed, says=f"{speed.says}, with {size / 1e9:g} billion parameters")
+            )
 
     return tuple(speeds)
 
@@ -461,11 +464,22 @@ def speeds_of(
 
 def stated_speed(old: InstanceType, new: InstanceType, factor: float, at: datetime) -> SpeedRange:
     """Return the speed that the asker states."""
-    says = f"a node of {new.name} does {factor:g} times the work of one of {old.name}"
-    voice = SpeedUp(
-        old.family, new.family, factor, ClaimKind.TYPED, says, source="as you state", asof=at.date()
+    return SpeedRange(
+        factor,
+        factor,
+        factor,
+        (
+            SpeedUp(
+                old.family,
+                new.family,
+                factor,
+                ClaimKind.TYPED,
+                f"a node of {new.name} does {factor:g} times the work of one of {old.name}",
+                source="as you state",
+                asof=at.date(),
+            ),
+        ),
     )
-    return SpeedRange(factor, factor, factor, (voice,))
 
 
 def verdict_of_runs(ports: Ports, at: datetime, old: Sample, new: Sample) -> Verdict:
@@ -500,8 +514,11 @@ def prices_alike(
     region: str = "",
 ) -> tuple[Price, Price] | None:
     """Return the prices of an hour of two types, bought alike; None where none are. May block."""
-    nodes = ports.world.source.read(at).inventory.instances.values()
-    homes = {x.labels.region for x in nodes if x.labels.instance_type in types and x.running}
+    homes = {
+        x.labels.region
+        for x in ports.world.source.read(at).inventory.instances.values()
+        if x.labels.instance_type in types and x.running
+    }
     offers = Offers(Pricing(ports).at(at))
     old, new = (offers.quotes(name) for name in types)
 
