@@ -268,7 +268,7 @@ def words_forget(
     keys = LEARNT.keys(store, MOST_LEARNT)
     dropped = keys if line == _ALL else [key for key in keys if key == line]
     if not dropped and line != _ALL:
-        known = nearest(line, keys, otherwise="; 'words' lists those that were")
+        known = nearest(line, keys, otherwise="'words' lists those that were")
         raise WrongInput(f"'{shortened(line)}' was not learned{known}.")
     for key in dropped:
         LEARNT.drop(store, key)
