@@ -25,7 +25,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.words import period
-from bot.errors import Unavailable, WrongInput, nearest, shortened
+from bot.errors import Unavailable, WrongInput, not_known, shortened
 from bot.grammar.line import type_name
 from bot.grammar.registry import (
     Command,
@@ -268,8 +268,12 @@ def words_forget(
     keys = LEARNT.keys(store, MOST_LEARNT)
     dropped = keys if line == _ALL else [key for key in keys if key == line]
     if not dropped and line != _ALL:
-        known = nearest(line, keys, otherwise="'words' lists those that were")
-        raise WrongInput(f"'{shortened(line)}' was not learned{known}.")
+        raise not_known(
+            f"'{shortened(line)}' was not learned",
+            line,
+            keys,
+            otherwise="'words' lists those that were",
+        )
     for key in dropped:
         LEARNT.drop(store, key)
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.answers.config.preview import budget_card, preview_card, promised_card
-from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
+from bot.answers.config.show import (
+    EVER,
+    FAMILIES,
+    applied_card,
+    cancelled_card,
+    form_card,
+    settings_of,
+)
 from bot.cards.card import Card
-from bot.errors import Unavailable, WrongInput, nearest, refuse
+from bot.errors import Unavailable, WrongInput, not_known, refuse
 from bot.grammar.line import read_line
 from bot.grammar.names import SCOPES, unseen
 from bot.grammar.registry import Needs, arg, command
@@ -31,7 +38,6 @@ from bot.ports import Ports
 from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget, tried_by
 from bot.watch.preview import PREVIEWS, alone, draft, kept_draft, replayed
 
-_EVER = 100_000
 _QUOTES = str.maketrans(
     {"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": "'", "\u2018": "'", "\u00a0": " "}
 )
@@ -178,7 +184,7 @@ def config_change(
 )
 def config_apply(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Write the version that was previewed, exactly; a second press changes nothing."""
-    versions = ports.stores.versions.versions(_EVER)
+    versions = ports.stores.versions.versions(EVER)
     if done := next((version for version in versions if version.preview == name), None):
         return applied_card(done, again=True)
 
@@ -249,7 +255,7 @@ def config_undo(
     to: int | None = arg("", "an older version; 0 = the settings file alone", keyword=True),
 ) -> Card:
     """Write a version that equals an older one."""
-    versions = {version.number: version for version in ports.stores.versions.versions(_EVER)}
+    versions = {version.number: version for version in ports.stores.versions.versions(EVER)}
     newest = max(versions, default=0)
     target = to
     if target is None:
@@ -344,10 +350,13 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
     for name, text in words:
         is_switch = f"{name}.on" in SETTINGS
         if not is_switch and "." not in name and name not in FAMILIES:
-            hint = nearest(
-                name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings"
+            raise not_known(
+                f"'{name}' is neither a setting nor a scope",
+                name,
+                (*SCOPES, *SETTINGS),
+                most=0,
+                otherwise="'config show' lists the settings",
             )
-            raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
         pairs.append((f"{name}.on" if is_switch else name, text))
 
     rules = {name.partition(".")[0] for name, _ in pairs}

@@ -34,6 +34,7 @@ from bot.cards.words import clock, day, few, period
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, arg, command
 from bot.model.alert import Alert, spent
+from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.notification import ReplayResult
 from bot.model.policy import Draft, Edit, VersionKind
@@ -135,8 +136,12 @@ def edit_lines(edits: Sequence[Edit]) -> list[Block]:
 
 def edit_words(edit: Edit) -> str:
     """Write one edit."""
-    scope = f" for {edit.scope}" if str(edit.scope) else ""
-    return f"{edit.key} {edit.before} → {edit.after}{scope}"
+    return f"{edit.key} {edit.before} → {edit.after}{scope_words(edit.scope)}"
+
+
+def scope_words(scope: Labels) -> str:
+    """Write for whom a setting holds, "" for everybody."""
+    return f" for {scope}" if str(scope) else ""
 
 
 def edit_data(edit: Edit) -> dict[str, object]:

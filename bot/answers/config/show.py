@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.answers.config.preview import edit_data, edit_lines, edit_words
+from bot.answers.config.preview import edit_data, edit_lines, edit_words, scope_words
 from bot.cards.card import (
     Block,
     Button,
@@ -26,7 +26,7 @@ from bot.cards.card import (
 from bot.cards.columns import NUMBER, Column, Columns
 from bot.cards.lines import quote
 from bot.cards.words import clock
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.names import SCOPES, noting_unseen, scopes
 from bot.grammar.registry import Needs, arg, command
 from bot.model.labels import Labels
@@ -222,7 +222,7 @@ def config_card(
     sources = "; ".join(f"{source} ({', '.join(listed)})" for source, listed in keys.items())
 
     return Card(
-        f"Settings{f' of {rule}' if rule else ''}{_for(scope)}",
+        f"Settings{f' of {rule}' if rule else ''}{scope_words(scope)}",
         Tone.INFO,
         compose(
             columns.table(
@@ -310,7 +310,7 @@ def form_card(
     rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels
 ) -> Card:
     """Ask for the values of one rule at one scope; a field left as it stands changes nothing."""
-    title = f"Settings of {rule.replace('_', ' ')}{_for(scope)}"
+    title = f"Settings of {rule.replace('_', ' ')}{scope_words(scope)}"
     fields = []
     for setting in settings:
         low, high = setting.bounds()
@@ -348,12 +348,8 @@ def _family(key: str) -> str:
     return key.partition(".")[0]
 
 
-def _for(scope: Labels) -> str:
-    return f" for {scope}" if str(scope) else ""
-
-
 FAMILIES = tuple(dict.fromkeys(_family(key) for key in SETTINGS))
-_EVER = 100_000
+EVER = 100_000
 """Versions and attempts that are read at once: more than people ever make."""
 
 
@@ -466,13 +462,16 @@ def config_history(
     """List versions, or show one."""
     if page < 1:
         raise WrongInput(f"Pages begin at 1; got {page}.", "page")
-    versions = ports.stores.versions.versions(_EVER)
+    versions = ports.stores.versions.versions(EVER)
     if number is None:
-        return history_card(versions, ports.stores.versions.attempts(_EVER), page)
+        return history_card(versions, ports.stores.versions.attempts(EVER), page)
     version = next((version for version in versions if version.number == number), None)
     if version is None:
-        hint = nearest(str(number), [str(version.number) for version in versions[:5]])
-        raise WrongInput(f"There is no version {number}{hint}.")
+        raise not_known(
+            f"There is no version {number}",
+            str(number),
+            [str(version.number) for version in versions[:5]],
+        )
 
     return version_card(version)
 
@@ -483,8 +482,12 @@ def settings_of(rule: str) -> list[Setting]:
     Raise `WrongInput` with the nearest rule.
     """
     if rule not in FAMILIES and rule not in SETTINGS:
-        hint = nearest(rule, FAMILIES, otherwise="'config' lists the rules that have")
-        raise WrongInput(f"'{rule}' has no settings{hint}.")
+        raise not_known(
+            f"'{rule}' has no settings",
+            rule,
+            FAMILIES,
+            otherwise="'config' lists the rules that have",
+        )
     return [
         setting for key, setting in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")
     ]

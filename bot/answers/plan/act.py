@@ -29,7 +29,7 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import committed_words
 from bot.costs.pricing import HOURS_A_MONTH
-from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, nearest
+from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, nearest, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.money import counted, usd
@@ -113,9 +113,7 @@ def action_card(
     if second:
         note = f"From {usd(second_usd)} a month on, a second admin must press it too."
     committed = price is not None and saved > 0 and committed_words(price, price - saved)
-    do = Button(
-        "Do it", f"act confirm {action.id}", ButtonStyle.DANGER, confirm=f"{action.title}?"
-    )
+    do = Button("Do it", f"act confirm {action.id}", ButtonStyle.DANGER, confirm=f"{action.title}?")
 
     return Card(
         f"{action.title}?",
@@ -205,7 +203,10 @@ def act(
 
     planner = Planner(ports, request)
     if what in set(ActionKind):
-        size = _size(named["nodes"]) if "nodes" in named else None
+        nodes = named.get("nodes", "0")
+        if not nodes.isdecimal() or len(nodes) > 4:
+            raise WrongInput(f"'{nodes}' is not a number of nodes; write nodes=4.", "nodes")
+        size = int(nodes) if "nodes" in named else None
         action = planner.of(ActionKind(what), names, size, named.get("region", ""))
     elif words:
         raise WrongInput(
@@ -224,23 +225,17 @@ def act(
     return action_card(action, rehearsed, ports.site.second_usd, may=actions is not None)
 
 
-def _size(text: str) -> int:
-    if not text.isdecimal() or len(text) > 4:
-        raise WrongInput(f"'{text}' is not a number of nodes; write nodes=4.", "nodes")
-    return int(text)
-
-
 def _kept(ports: Ports, name: str) -> Action:
     """Return an action by its id; raise `WrongInput` for an unknown one."""
     action = ACTIONS.get(ports.stores.documents, name)
     if action is None:
-        hint = nearest(
+        raise not_known(
+            f"There is no action '{name}'",
             name,
             ACTIONS.keys(ports.stores.documents, _REMEMBERED),
             most=4,
             otherwise="'act list' lists them",
         )
-        raise WrongInput(f"There is no action '{name}'{hint}.")
     return action
 
 
@@ -450,8 +445,8 @@ def act_show(ports: Ports, request: Request, name: str = arg(None, "the action's
 )
 def act_list(ports: Ports, request: Request) -> Card:
     """List them, the newest first."""
-    actions = [action for _, action in ACTIONS.newest(ports.stores.documents, _REMEMBERED)]
-    actions.sort(key=lambda action: action.at, reverse=True)
+    newest = (action for _, action in ACTIONS.newest(ports.stores.documents, _REMEMBERED))
+    actions = sorted(newest, key=lambda action: action.at, reverse=True)
     waiting = [action for action in actions if action.state.waits]
     title = f"{counted(len(actions), 'action')}, {len(waiting)} of them not decided"
     return Card(

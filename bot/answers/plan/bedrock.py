@@ -12,7 +12,7 @@ from bot.answers.runs.costed import costed_runs
 from bot.cards.card import Block, Card, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, USD_CENTS, Column, Columns, Unit, datum
 from bot.cards.words import cited, note_lines
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.names import no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note, TokenPrice
@@ -204,13 +204,13 @@ def bedrock(
     claims = ports.world.knowledge.claims()
     listed = [x for x in claims.tokens if not model or _plain(x.model) == _plain(model)]
     if not listed:
-        hint = nearest(
+        raise not_known(
+            f"No price of a model '{model}' on Bedrock is known",
             _plain(model),
             {_plain(x.model) for x in claims.tokens},
             most=5,
             otherwise="'bedrock' lists them",
         )
-        raise WrongInput(f"No price of a model '{model}' on Bedrock is known{hint}.")
 
     here = None
     if cluster:

@@ -171,7 +171,9 @@ def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     reach = goodput.read
     if reach is None:
         return
-    jobs = [
+    again = sum((x.again_usd for x in ledger_within(ports, reading, window)), Decimal(0))
+    yield weigh.cache(again, reach)
+    yield from (
         weigh.checkpoints(
             row.key["job"],
             row.of(GoodputClass.LOST),
@@ -180,9 +182,7 @@ def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
         )
         for row in goodput.rows
         if row.key["job"]
-    ]
-    again = sum((x.again_usd for x in ledger_within(ports, reading, window)), Decimal(0))
-    yield from (weigh.cache(again, reach), *jobs)
+    )
 
 
 def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:

@@ -67,8 +67,7 @@ class _Reader(ast.NodeVisitor):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 self._add("fallback", part.value, part)
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.visit_If(node)
+    visit_IfExp = visit_If  # noqa: N815 (a name of the visitor)
 
     def visit_Call(self, node: ast.Call) -> None:
         constants = {
@@ -89,15 +88,13 @@ class _Reader(ast.NodeVisitor):
         for part in (*node.args, *node.keywords):
             self.visit(part)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node: ast.Attribute | ast.Name) -> None:
         if path := self._path(node):
             self._add("name", path, node)
         else:
-            self.visit(node.value)
+            self.generic_visit(node)
 
-    def visit_Name(self, node: ast.Name) -> None:
-        if path := self._path(node):
-            self._add("name", path, node)
+    visit_Name = visit_Attribute  # noqa: N815 (a name of the visitor)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):

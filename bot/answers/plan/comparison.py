@@ -12,7 +12,7 @@ from bot.answers.plan.fit import Fit
 from bot.cards.card import Align
 from bot.cards.columns import NUMBER, RATIO, TIMES, USD, Column, Columns, Unit, datum
 from bot.costs.pricing import listed_price
-from bot.costs.verdict import Verdict
+from bot.costs.verdict import Verdict, percents
 from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
@@ -122,10 +122,6 @@ class SpeedRange:
     voices: tuple[SpeedUp, ...] = ()
     unused: tuple[SpeedUp, ...] = ()
     """What others say where the account's own runs tell."""
-
-    def each(self) -> tuple[float, float, float]:
-        """Return low, mid and high."""
-        return self.low, self.mid, self.high
 
 
 SAME = SpeedRange(1.0, 1.0, 1.0)
@@ -252,12 +248,6 @@ def cost_span(option: Option) -> str:
     """Write the range of the same work's cost, with the middle where there is a range."""
     span = percents(option.best, option.worst)
     return f"{span}, middle {option.middle * 100:.0f} %" if "-" in span else span
-
-
-def percents(low: float, high: float) -> str:
-    """Write a range of shares, one figure where both ends read alike."""
-    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
-    return f"{'-'.join(ends)} %"
 
 
 SCENARIOS = Columns[SpeedScenario](
@@ -420,15 +410,14 @@ def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Opti
     """Return a move at that price."""
     assert standing.price
     ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
-    scenarios = []
-    for speedup in speeds.each():
+
+    def at(speedup: float) -> SpeedScenario:
         # A hair above a whole number is a rounding error, and no reason for one node more.
         nodes = math.ceil(standing.nodes / speedup - 1e-9)
-        scenarios.append(SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup))
+        return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup)
 
-    low, middle, high = scenarios
-
-    return Option(price, False, price.region == standing.region, (low, middle, high))
+    scenarios = (at(speeds.low), at(speeds.mid), at(speeds.high))
+    return Option(price, False, price.region == standing.region, scenarios)
 
 
 def _cautions(

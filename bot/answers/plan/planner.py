@@ -13,7 +13,7 @@ from bot.answers.cost.storage import unused_of
 from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.costs.pricing import Pricing
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.model.action import Action, ActionKind
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
@@ -42,7 +42,6 @@ class Planner:
         self._ports, self._request = ports, request
         self._nodes, self._reading = look_over(ports, request.at)
         self._pricing = Pricing(ports).at(request.at)
-        self._policy = ports.policy
 
     def of_alert(self, alert: Alert) -> Action:
         """Return the action that would end an alert; raise `WrongInput` where none would."""
@@ -90,7 +89,11 @@ class Planner:
 
     def _stop(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Stop nodes that a rule says do nothing, and that nothing would start anew."""
-        rows, muted = self._rows(targets), self._muted()
+        rows = self._rows(targets)
+        alerts = self._ports.stores.alerts.load(self._request.at).alerts
+        muted = {
+            thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
+        }
         self._refuse_spared_nodes(rows)
         for row in rows:
             node = row.instance
@@ -114,15 +117,6 @@ class Planner:
                 raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
         return self._action(ActionKind.STOP, targets, rows)
 
-    def _muted(self) -> dict[str, str]:
-        """Return the nodes of muted alerts, and the reason of each."""
-        return {
-            thing: alert.muted_by
-            for alert in self._ports.stores.alerts.load(self._request.at).alerts
-            if alert.muted_by
-            for thing in alert.things
-        }
-
     def _refuse_spared_nodes(self, rows: Sequence[NodeRow]) -> None:
         for row in rows:
             node = row.instance
@@ -130,7 +124,7 @@ class Planner:
 
     def _refuse_spared(self, name: str, labels: Labels, tags: Mapping[str, str]) -> None:
         """Raise `WrongInput` where a setting or a tag says that the bot leaves a thing alone."""
-        policy = self._policy.at(labels)
+        policy = self._ports.policy.at(labels)
         if not policy.on("acting.on"):
             raise WrongInput(
                 f"The setting acting.on is off there ({str(labels.only(PLACE)) or 'any place'}):"
@@ -152,10 +146,13 @@ class Planner:
         ]
         fitting = [(labels, group) for path, labels, group in groups if path == name]
         if not fitting:
-            hint = nearest(
-                name, [path for path, *_ in groups], most=8, otherwise="write CLUSTER/GROUP"
+            raise not_known(
+                f"No EKS managed node group is called '{name}'",
+                name,
+                [path for path, *_ in groups],
+                most=8,
+                otherwise="write CLUSTER/GROUP",
             )
-            raise WrongInput(f"No EKS managed node group is called '{name}'{hint}.")
         if len(fitting) > 1:
             places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
             raise WrongInput(f"'{name}' is in several places ({places}); add region=.", "region")
@@ -170,7 +167,13 @@ class Planner:
         if size is None:
             raise WrongInput(f"How many nodes? Write: act scale {name} nodes=N.", "nodes")
 
-        rows, desired = self._of_group(name, place), group.desired
+        where, desired = (place.account, place.region), group.desired
+        rows = [
+            row
+            for row in self._nodes
+            if _group_of(row) == name
+            and (row.instance.labels.account, row.instance.labels.region) == where
+        ]
         self._refuse_spared(name, place, group.labels)
         self._refuse_spared_nodes(rows if size < max(desired, len(rows)) else ())
 
@@ -194,19 +197,23 @@ class Planner:
 
     def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Delete volumes that have been attached to nothing for as long as the rule waits."""
-        waits = self._policy.duration("orphaned_storage.for")
+        waits = self._ports.policy.duration("orphaned_storage.for")
         unused = {x.thing.labels.resource: x for x in unused_of(self._reading, self._pricing)}
         old = [unused[name] for name in targets if name in unused]
         for name in targets:
             if name in unused and not isinstance(unused[name].thing, Volume):
                 raise WrongInput(f"{name} is a file system, and the bot deletes none.")
             if name not in unused:
-                hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
-                raise WrongInput(f"'{name}' is not an unused volume{hint}.")
+                raise not_known(
+                    f"'{name}' is not an unused volume",
+                    name,
+                    unused,
+                    most=0,
+                    otherwise="'storage' lists them",
+                )
             tags = unused[name].thing.tags
             self._refuse_spared(name, unused[name].thing.labels, tags)
-            claims = _CLAIMS & tags.keys()
-            if claims:
+            if claims := _CLAIMS & tags.keys():
                 raise WrongInput(
                     f"{name} belongs to a Kubernetes volume claim (tag {min(claims)}): delete"
                     " the claim there."
@@ -230,9 +237,8 @@ class Planner:
         """Cordon nodes of one cluster of EKS."""
         rows = self._rows(targets)
         clusters = {row.instance.labels.cluster for row in rows}
-        if len(clusters) > 1 or not clusters <= {
-            cluster.name for cluster in self._reading.inventory.eks
-        }:
+        of_eks = {cluster.name for cluster in self._reading.inventory.eks}
+        if len(clusters) > 1 or not clusters <= of_eks:
             raise WrongInput(
                 "Only nodes of one EKS cluster can be cordoned together; these are of"
                 f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
@@ -269,19 +275,14 @@ class Planner:
         rows = {row.instance.id: row for row in self._nodes}
         for name in targets:
             if name not in rows:
-                hint = nearest(name, rows, most=0, otherwise="'fleet' lists them")
-                raise WrongInput(f"No running node is called '{name}'{hint}.")
+                raise not_known(
+                    f"No running node is called '{name}'",
+                    name,
+                    rows,
+                    most=0,
+                    otherwise="'fleet' lists them",
+                )
         return [rows[name] for name in targets]
-
-    def _of_group(self, name: str, place: Labels) -> list[NodeRow]:
-        """Return the nodes of `CLUSTER/GROUP` that run."""
-        where = (place.account, place.region)
-        return [
-            row
-            for row in self._nodes
-            if _group_of(row) == name
-            and (row.instance.labels.account, row.instance.labels.region) == where
-        ]
 
     def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
         """Price an action by its nodes."""

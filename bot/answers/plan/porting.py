@@ -24,7 +24,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import COUNT, Column, Columns, datum
 from bot.cards.words import cited
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.line import read_line
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Note, Package, normal
@@ -441,12 +441,12 @@ def checklist_reopen(
     documents = ports.stores.documents
     _refuse_unwritable(name)
     if CHECKLISTS.get(documents, name) is None:
-        hint = nearest(
+        raise not_known(
+            f"There is no checklist '{name}' with a tick",
             name,
             CHECKLISTS.keys(documents, 200),
             otherwise="set one by 'checklist done NAME STEP'",
         )
-        raise WrongInput(f"There is no checklist '{name}' with a tick{hint}.")
 
     stored = _stored(ports, name, "", number)
     reopened = replace(

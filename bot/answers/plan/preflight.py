@@ -168,19 +168,19 @@ def _terraform(source: str) -> Launch:
         for key, sign in (("after", 1), ("before", -1)):
             state = states.get(key)
             kinds, counts = _at(state, paths[0]), _at(state, paths[1]) if paths[1] else [1]
-            bought = " ".join(map(str, _at(state, paths[2]))).lower() if paths[2] else ""
+            # A request of spot instances says so by its name alone.
+            bought = f"{paths[2]} {_at(state, paths[2])}".lower()
             market = next((x for name, x in _SPOT.items() if name in bought), Market.ON_DEMAND)
-            market = Market.SPOT if paths[2] == "spot" else market
             for kind, count in zip(kinds, counts, strict=False):
                 if isinstance(kind, str) and isinstance(count, int):
                     added[kind, market] += sign * count
-    asks = (Ask(kind, n, market=market) for (kind, market), n in added.items() if n > 0)
-
-    return Launch(
-        "Terraform plan",
-        tuple(ask for ask in asks if _TYPE.fullmatch(ask.instance_type)),
-        compiles=False,
+    asks = (
+        Ask(kind, n, market=market)
+        for (kind, market), n in added.items()
+        if n > 0 and _TYPE.fullmatch(kind)
     )
+
+    return Launch("Terraform plan", tuple(asks), compiles=False)
 
 
 def _at(state: object, path: str) -> list[Any]:
@@ -208,7 +208,8 @@ def _kubernetes(source: str) -> Launch:
     names = []
     for document in documents:
         before = len(asks)
-        asks += filter(None, (_pod_ask(pod, count) for pod, count in _pods(document)))
+        pods = (x for x in _parts(document) if isinstance(x[0].get("containers"), list))
+        asks += filter(None, (_pod_ask(pod, above) for pod, above in pods))
         if len(asks) > before:
             deadlines = [part.get("activeDeadlineSeconds") for part, _ in _parts(document)]
             limits += [seconds for seconds in deadlines if isinstance(seconds, int)]
@@ -242,19 +243,12 @@ def _parts(document: object) -> Iterator[tuple[dict[str, Any], tuple[dict[str, A
     raise WrongInput(f"The file has more than {_VISITS:,} parts; give only the job's.")
 
 
-def _pods(document: object) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield each pod's spec, and how many of it there are."""
-    for part, above in _parts(document):
-        if not isinstance(part.get("containers"), list):
-            continue
-        yield (
-            part,
-            math.prod([x[name] for x in above for name in _COUNTS if isinstance(x.get(name), int)]),
-        )
+def _pod_ask(pod: Mapping[str, Any], above: Sequence[Mapping[str, Any]]) -> Ask | None:
+    """Return the devices that pods of a spec ask for, None where they need no accelerator.
 
-
-def _pod_ask(pod: Mapping[str, Any], count: int) -> Ask | None:
-    """Return the devices that pods of a spec ask for, None where they need no accelerator."""
+    There are as many pods as the counts of the parts above it come to.
+    """
+    count = math.prod(x[name] for x in above for name in _COUNTS if isinstance(x.get(name), int))
     amounts: Counter[str] = Counter()
     for container in pod["containers"]:
         resources = container.get("resources") if isinstance(container, dict) else None

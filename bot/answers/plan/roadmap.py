@@ -172,7 +172,15 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
     )
 
     # Nobody has set the next chip's price: the verdict that all answers share says so.
-    peaks = _peaks(now, later, terms.precision, comparison.speedup)
+    peaks = SpeedUp(
+        now.name,
+        later.name,
+        comparison.speedup,
+        ClaimKind.PEAK,
+        f"{name} peak of a chip",
+        source=later.source,
+        asof=min(now.asof, later.asof),
+    )
     judged = Verdict(now.name, later.name, (peaks,), unknown=f"{later.name} has no price yet")
 
     return Card(
@@ -210,14 +218,6 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
             "most_price_ratio": comparison.most_price_ratio,
             "verdict": VERDICT.record(judged),
         },
-    )
-
-
-def _peaks(now: Chip, later: Chip, precision: str, speed: float) -> SpeedUp:
-    says = f"{precision.upper()} peak of a chip"
-    asof = min(now.asof, later.asof)
-    return SpeedUp(
-        now.name, later.name, speed, ClaimKind.PEAK, says, source=later.source, asof=asof
     )
 
 

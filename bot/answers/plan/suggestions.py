@@ -25,7 +25,7 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import about, period
 from bot.costs.suggestions import Suggestion
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import counted, usd
 from bot.model.request import Request
@@ -236,9 +236,7 @@ def suggestions_card(seen: Suggestions) -> Card:
 def weekly_card(seen: Suggestions) -> Card | None:
     """List what is suggested unasked: the dearest of the week; None where nothing is."""
     listed = seen.open[:WEEKLY]
-    if not listed:
-        return None
-    return suggestions_card(Suggestions(listed, {}))
+    return suggestions_card(Suggestions(listed, {})) if listed else None
 
 
 def suggestion_card(suggestion: Suggestion) -> Card:
@@ -297,8 +295,13 @@ def _named(ports: Ports, request: Request, name: str) -> Suggestion:
     """Return a suggestion by its id, or raise `WrongInput`."""
     by_id = {x.id: x for x in suggestions_of(ports, request.at).suggestions}
     if name not in by_id:
-        hint = nearest(name, by_id, most=5, otherwise="'suggestions' lists them")
-        raise WrongInput(f"There is no suggestion '{name}' now{hint}.")
+        raise not_known(
+            f"There is no suggestion '{name}' now",
+            name,
+            by_id,
+            most=5,
+            otherwise="'suggestions' lists them",
+        )
     return by_id[name]
 
 

@@ -46,7 +46,7 @@ from bot.cards.words import as_read
 from bot.costs import training
 from bot.costs.goodput import run_goodput
 from bot.costs.node_time import NodeTime
-from bot.errors import TrnbotError, Unavailable, WrongInput, nearest
+from bot.errors import TrnbotError, Unavailable, WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import cents, counted
 from bot.model.request import Request
@@ -264,8 +264,12 @@ def migration_close(
     """Forget it; baselines stay."""
     names = MIGRATIONS.keys(ports.stores.documents, MOST)
     if name not in names:
-        hint = nearest(name, names, otherwise="open one by 'migration open RUN baseline=NAME'")
-        raise WrongInput(f"No migration '{name}' is open{hint}.")
+        raise not_known(
+            f"No migration '{name}' is open",
+            name,
+            names,
+            otherwise="open one by 'migration open RUN baseline=NAME'",
+        )
     MIGRATIONS.drop(ports.stores.documents, name)
 
     return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})

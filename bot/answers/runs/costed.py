@@ -25,7 +25,7 @@ from bot.costs.training import (
     run_cost,
 )
 from bot.costs.verdict import Verdict, like_for_like, measured_speed
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Instance, InstanceType, Market
 from bot.model.frame import Doubles, Frame, Mask
@@ -139,8 +139,12 @@ def find_run(runs: Sequence[Costed], name: str) -> Costed:
     """Return the run of that name; raise `WrongInput` with the nearest one."""
     if match := next((run for run in runs if run.name == name), None):
         return match
-    hint = nearest(name, [x.name for x in runs], otherwise="'runs' lists those that do")
-    raise WrongInput(f"No run called '{name}' reports{hint}.")
+    raise not_known(
+        f"No run called '{name}' reports",
+        name,
+        [x.name for x in runs],
+        otherwise="'runs' lists those that do",
+    )
 
 
 def sample(costed: Costed) -> Sample:
@@ -172,12 +176,12 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
         return sample(find_run(runs, name))
     baseline = BASELINES.get(ports.stores.documents, name)
     if baseline is None:
-        hint = nearest(
+        raise not_known(
+            f"Neither a run nor a baseline is called '{name}'",
             name,
             [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST),
             otherwise="'runs' and 'baselines' list them",
         )
-        raise WrongInput(f"Neither a run nor a baseline is called '{name}'{hint}.")
 
     return baseline.named(name)
 
@@ -286,17 +290,11 @@ def claimed_nodes(run: Run, nodes: Sequence[Instance]) -> tuple[list[Instance], 
         return labelled, "the job label"
     if tagged := [x for x in cluster if x.project == run.labels.job]:
         return tagged, "the project tag"
-    return _called(run, cluster), "their names"
 
-
-def _called(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
-    """Return the nodes whose `Name` tag has the run's name as a part of its own.
-
-    None where all have it: then the name is the cluster's too, and tells no run.
-    """
     part = re.compile(rf"(?<![a-z0-9]){re.escape(run.labels.job)}(?![a-z0-9])", re.IGNORECASE)
-    matching = [x for x in nodes if run.labels.job and part.search(x.tags.get("Name", ""))]
-    return matching if len(matching) < len(nodes) else []
+    called = [x for x in cluster if run.labels.job and part.search(x.tags.get("Name", ""))]
+    # A name that all have is the cluster's too, and tells no run.
+    return called if len(called) < len(cluster) else [], "their names"
 
 
 _WHOLE = (
@@ -486,17 +484,15 @@ def verdict_of_runs(ports: Ports, at: datetime, old: Sample, new: Sample) -> Ver
     """Return which of two runs or baselines does the same work for less; may block."""
     missing = [x.name for x in (old, new) if len(x.types) != 1 or not x.node_hours]
     sizes = {x.size for x in (old, new) if x.size}
-    unknown = ""
     if missing:
         unknown = f"the nodes of {' and '.join(missing)} are not known apart from others"
-    elif len(sizes) > 1:
-        unknown = "they train models of different sizes"
-    if unknown:
         return Verdict(old.name, new.name, unknown=unknown)
+    if len(sizes) > 1:
+        return Verdict(old.name, new.name, unknown="they train models of different sizes")
 
     kinds = ports.world.knowledge.types()
-    families = tuple(kinds[x.types[0]].family if x.types[0] in kinds else "" for x in (old, new))
-    speed = measured_speed(old, new, (families[0], families[1]), at.date())
+    before, after = (kinds[x.types[0]].family if x.types[0] in kinds else "" for x in (old, new))
+    speed = measured_speed(old, new, (before, after), at.date())
     if speed is None:
         unknown = "neither an equal loss nor tokens are measured of both"
         return Verdict(old.name, new.name, unknown=unknown)
