@@ -76,8 +76,7 @@ def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Car
             quiet(
                 *coded(
                     "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost`"
-                    " explains"
-                    " one command."
+                    " explains one command."
                 )
             ),
             Buttons((Button(f"All {len(examples_of)} commands", "help all"),)),
@@ -339,27 +338,28 @@ def doctor(
 def doctor_card(checks: list[Check]) -> Card:
     """List the checks, the failed ones first with their remedy."""
     failed = [check for check in checks if not check.ok]
-    blocks = compose(
-        Table(
-            (Heading(""), Heading("what"), Heading("found")),
-            tuple(
-                ("ok" if check.ok else "missing", check.name, check.found)
-                for check in sorted(checks, key=lambda check: check.ok)
-            ),
-        ),
-        [text(f"{check.name}: {check.remedy}") for check in failed if check.remedy],
-    )
-
-    data = {
-        "checks": [
-            {"name": check.name, "ok": check.ok, "found": check.found, "remedy": check.remedy}
-            for check in checks
-        ],
-    }
-    if not failed:
-        return Card("Everything needed is in place", Tone.GOOD, blocks, data)
-    need = "needs" if len(failed) == 1 else "need"
+    title, tone = "Everything needed is in place", Tone.GOOD
+    if failed:
+        need = "needs" if len(failed) == 1 else "need"
+        title, tone = f"{len(failed)} of {len(checks)} checks {need} your attention", Tone.WARNING
 
     return Card(
-        f"{len(failed)} of {len(checks)} checks {need} your attention", Tone.WARNING, blocks, data
+        title,
+        tone,
+        compose(
+            Table(
+                (Heading(""), Heading("what"), Heading("found")),
+                tuple(
+                    ("ok" if check.ok else "missing", check.name, check.found)
+                    for check in sorted(checks, key=lambda check: check.ok)
+                ),
+            ),
+            [text(f"{check.name}: {check.remedy}") for check in failed if check.remedy],
+        ),
+        {
+            "checks": [
+                {"name": check.name, "ok": check.ok, "found": check.found, "remedy": check.remedy}
+                for check in checks
+            ],
+        },
     )

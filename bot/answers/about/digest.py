@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from bot.answers.about.summary import Part, summary_card, summary_of
@@ -136,6 +135,28 @@ def digest_card(week: Week) -> Card:
     so_far = sum((saving.usd_so_far for saving in week.saved), Decimal(0))
     wasting = usd_per_hour_of(speaking)
 
+    data = {
+        "window": week.window,
+        **week.seen.data,
+        "saved": {
+            "alerts": len(week.saved),
+            "usd_per_hour": saved,
+            "usd_so_far": so_far,
+            "estimate": True,
+        },
+        "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
+        "migrations": [
+            {"name": name, **(compare_data(comparison) if comparison else {})}
+            for name, comparison in week.parities
+        ],
+        "suggested": suggestions.COLUMNS.data(week.suggested),
+        "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
+        **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
+        **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
+        **({"budget": week_data(week.sent, week.promised)} if week.sent else {}),
+        **forecast_data(week.nowcast, None),
+    }
+
     muted_table = Columns[Alert](
         Column("muted", lambda alert: alert.cause.facts.words),
         Column("where", where, missing=""),
@@ -182,30 +203,7 @@ def digest_card(week: Week) -> Card:
             room_words(week.tight) if week.tight else None,
             Buttons(_NEXT if week.goodput else _NEXT[:2]),
         ),
-        {
-            "window": week.window,
-            **week.seen.data,
-            "saved": {
-                "alerts": len(week.saved),
-                "usd_per_hour": saved,
-                "usd_so_far": so_far,
-                "estimate": True,
-            },
-            "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
-            "migrations": [
-                {"name": name, **(compare_data(comparison) if comparison else {})}
-                for name, comparison in week.parities
-            ],
-            "suggested": suggestions.COLUMNS.data(week.suggested),
-            "muted": {
-                "alerts": [alert.id for alert in muted],
-                "usd_per_hour": usd_per_hour_of(muted),
-            },
-            **({"tight_quotas": QUOTAS.data(week.tight)} if week.tight else {}),
-            **({"goodput": goodput_data(week.goodput)} if week.goodput else {}),
-            **({"budget": week_data(week.sent, week.promised)} if week.sent else {}),
-            **forecast_data(week.nowcast, None),
-        },
+        data,
     )
 
 
@@ -229,7 +227,11 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    promised = Budget.of(ports.policy)
+    promised, sent = Budget.of(ports.policy), None
+    if promised != Budget():
+        # That of the last week from Monday which is over.
+        promised_week = budget.week_at(until - WEEK)
+        sent = budget.week_of(ports.stores.alerts.history(promised_week, Labels()), promised_week)
 
     return Week(
         window,
@@ -245,14 +247,8 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         tight_quotas(reading.inventory),
         goodput_total(ports, reading, window),
         promised,
-        None if promised == Budget() else _promised_week(ports, until),
+        sent,
     )
-
-
-def _promised_week(ports: Ports, until: datetime) -> budget.Week:
-    """Return the messages of the last week from Monday that is over; may block."""
-    week = budget.week_at(until - WEEK)
-    return budget.week_of(ports.stores.alerts.history(week, Labels()), week)
 
 
 @command(
@@ -392,7 +388,6 @@ async def _post(owed: Due, ports: Ports, memory: State, reading: Reading, now: d
     It may be there after a crash, or where a backup of the database was put back.
     """
     surface, channel = surface_of(owed.channel, ports.site.surfaces)
-    note = partial(owed.what.sent.put, ports.stores.documents, owed.channel)
     message = (await surface.posted(channel)).get(owed.key, "")
     if not message:
         card = await asyncio.to_thread(owed.what.draw, ports, memory, reading, owed.moment, now)
@@ -400,36 +395,8 @@ async def _post(owed: Due, ports: Ports, memory: State, reading: Reading, now: d
         message = _NOTHING
         if card is not None:
             message = await surface.post(channel, replace(card, public=True), owed.key)
-    await asyncio.to_thread(note, SentPeriodical(owed.moment, message))
-
-
-def _subscribe(
-    what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True
-) -> Card:
-    """Write when this channel gets the answer, from the next such time on.
-
-    Where `days`, it may come every day.
-    """
-    if not request.channel:
-        raise WrongInput("A channel is subscribed from within it; type this line there.")
-    when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
-    what.subscribed.put(ports.stores.documents, request.channel, Subscription(when, request.at))
-
-    return _here(f"This channel gets {what.words}, {when}", request.channel, when)
-
-
-def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription; one that the settings name keeps getting the answer."""
-    channel = request.channel
-    if channel not in wanted(what, ports):
-        raise WrongInput(f"This channel does not get {what.words}.")
-    if channel in what.named(ports.site.routes):
-        raise WrongInput(
-            f"The settings ({what.setting}) send {what.words} here; take it back there."
-        )
-    what.subscribed.drop(ports.stores.documents, channel)
-
-    return _here(f"This channel no longer gets {what.words} by subscription", channel, "")
+    note = SentPeriodical(owed.moment, message)
+    await asyncio.to_thread(owed.what.sent.put, ports.stores.documents, owed.channel, note)
 
 
 def _here(title: str, channel: str, at: str) -> Card:
@@ -487,10 +454,24 @@ def _register(
     }
 
     def subscribe(ports: Ports, request: Request, at: str = _DAILY if days else _WHEN) -> Card:
-        return _subscribe(what, ports, request, at, days=days)
+        """Write when this channel gets the answer, from the next such time on."""
+        if not request.channel:
+            raise WrongInput("A channel is subscribed from within it; type this line there.")
+        when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
+        what.subscribed.put(ports.stores.documents, request.channel, Subscription(when, request.at))
+        return _here(f"This channel gets {what.words}, {when}", request.channel, when)
 
     def unsubscribe(ports: Ports, request: Request) -> Card:
-        return _unsubscribe(what, ports, request)
+        """Drop this channel's subscription; one that the settings name keeps getting the answer."""
+        channel = request.channel
+        if channel not in wanted(what, ports):
+            raise WrongInput(f"This channel does not get {what.words}.")
+        if channel in what.named(ports.site.routes):
+            raise WrongInput(
+                f"The settings ({what.setting}) send {what.words} here; take it back there."
+            )
+        what.subscribed.drop(ports.stores.documents, channel)
+        return _here(f"This channel no longer gets {what.words} by subscription", channel, "")
 
     command(name, subscribing, examples=(name, *(f"{name} {when}" for when in times)), **shared)(
         subscribe

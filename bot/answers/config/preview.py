@@ -53,7 +53,6 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
     """Show both sides, the alerts that only one of them tells, and the buttons to go on."""
     apply = f"config apply {draft.id}"
     # A file that is imported has no form that could be opened again.
-    change = Button("Change…", f"config change {draft.id}", opens=True)
     sides = (seen.before, seen.after)
     rows = (
         ("alerts sent", *(f"{len(side.notified)}" for side in sides)),
@@ -106,7 +105,11 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
             Buttons(
                 (
                     Button("Apply", apply, ButtonStyle.PRIMARY),
-                    *((change,) if draft.doing is VersionKind.SET else ()),
+                    *(
+                        (Button("Change…", f"config change {draft.id}", opens=True),)
+                        if draft.doing is VersionKind.SET
+                        else ()
+                    ),
                     Button("Cancel", f"config cancel {draft.id}"),
                 )
             ),
@@ -157,17 +160,12 @@ def _verdict(seen: PolicyComparison) -> Block:
         length = duration_text(abs(after - before))
         delayed = f"; the median alert is sent {length} {direction}"
 
-    parts = []
-    if seen.appear:
-        parts.append(
-            f"{counted(len(seen.appear), 'alert')} added, {usd(spent(seen.appear))} of waste"
-        )
-    if seen.disappear:
-        parts.append(
-            f"{counted(len(seen.disappear), 'alert')} dropped, {usd(spent(seen.disappear))} of"
-            " waste not reported"
-        )
-
+    sides = ((seen.appear, "added", "waste"), (seen.disappear, "dropped", "waste not reported"))
+    parts = [
+        f"{counted(len(alerts), 'alert')} {verb}, {usd(spent(alerts))} of {waste}"
+        for alerts, verb, waste in sides
+        if alerts
+    ]
     if not parts:
         return text("No alert appears or disappears", delayed, ".")
 
@@ -441,9 +439,6 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
     )
 
 
-DAY = timedelta(days=1)
-
-
 @command(
     "backtest",
     "Replay the watch over a recording: alerts, notifications, and a grade if the true incidents"
@@ -476,7 +471,10 @@ def backtest(
         if ports.stores.persistent and extent:
             # What people judged no anomaly holds as if they had before the recording began.
             patterns = [
-                replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY))
+                replace(
+                    held_since(silence, extent.start),
+                    ends=max(silence.ends, extent.end + timedelta(days=1)),
+                )
                 for silence in ports.stores.alerts.load(request.at).silences
                 if silence.pattern
             ]

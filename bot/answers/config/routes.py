@@ -297,8 +297,7 @@ def unsubscribe(
     if len(remaining) == len(standing):
         raise WrongInput(
             f"This channel's subscriptions: {', '.join(map(str, standing)) or 'nothing'}; routes"
-            " from the settings can only be"
-            " changed there."
+            " from the settings can only be changed there."
         )
 
     subscribe(ports.stores.documents, channel, remaining)

@@ -29,6 +29,7 @@ from bot.cards.words import clock
 from bot.errors import WrongInput, not_known
 from bot.grammar.names import SCOPES, noting_unseen, scopes
 from bot.grammar.registry import Needs, arg, command
+from bot.model.codec import by_key
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.policy import Attempt, Policy, Version, VersionKind
@@ -216,9 +217,7 @@ def config_card(
         Column("meaning", lambda setting: setting.meaning),
     )
 
-    keys: dict[str, list[str]] = {}
-    for setting in settings if rule else ():
-        keys.setdefault(setting.source, []).append(setting.key)
+    keys = by_key((setting.source, setting.key) for setting in settings if rule)
     sources = "; ".join(f"{source} ({', '.join(listed)})" for source, listed in keys.items())
 
     return Card(

@@ -260,9 +260,13 @@ def act_confirm(ports: Ports, request: Request, name: str = arg(None, "the actio
         raise NotAllowed("Whoever presses must be known by name: sign in, or press in a chat.")
     with _alone(ports, name):
         action = _confirmed(ports, request, _kept(ports, name))
-    if action.state is ActionState.CONFIRMED:
-        return action_card(action, (), ports.site.second_usd, may=True)
-    return progress_card(action)
+    return _card(ports, action)
+
+
+def _card(ports: Ports, action: Action) -> Card:
+    if not action.state.waits:
+        return progress_card(action)
+    return action_card(action, (), ports.site.second_usd, may=ports.world.actions is not None)
 
 
 @contextmanager
@@ -427,10 +431,7 @@ def act_cancel(ports: Ports, request: Request, name: str = arg(None, "the action
 )
 def act_show(ports: Ports, request: Request, name: str = arg(None, "the action's id")) -> Card:
     """Show one by its id, with its buttons while it waits."""
-    action = _kept(ports, name)
-    if not action.state.waits:
-        return progress_card(action)
-    return action_card(action, (), ports.site.second_usd, may=ports.world.actions is not None)
+    return _card(ports, _kept(ports, name))
 
 
 @command(

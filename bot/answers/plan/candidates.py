@@ -445,9 +445,12 @@ def _file_systems(
     for system in reading.inventory.file_systems:
         load = throughput_of(system, frame, _LOOKED / 2)
         # What nobody uses is to go, not to get less.
-        if load is None or not load.peak or load.looked < MOST_OF_A_WEEK:
-            continue
-        if system.labels.resource in alerted:
+        if (
+            load is None
+            or not load.peak
+            or load.looked < MOST_OF_A_WEEK
+            or system.labels.resource in alerted
+        ):
             continue
         tiers = {
             tier: cents(price.usd_per_hour * HOURS_A_MONTH)

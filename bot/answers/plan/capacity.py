@@ -115,18 +115,18 @@ def launch_verdict(
     uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str, nodes: int
 ) -> tuple[Tone, str]:
     """Say whether so many more nodes of a type would start, by the room of its quotas by region."""
-    wanted = f"{nodes:,} more {instance_type}"
+    launch = f"{nodes:,} more {instance_type}"
     rooms = {
         use.quota.labels.region or "one region": fits[1]
         for use in uses
         if (fits := room(use, types, instance_type))
     }
     if fitting := sorted(region for region, most in rooms.items() if most >= nodes):
-        return Tone.GOOD, f"{wanted} fit the quota of {' and '.join(fitting)}"
+        return Tone.GOOD, f"{launch} fit the quota of {' and '.join(fitting)}"
     where = max(rooms, key=lambda region: rooms[region], default="any region")
     most = rooms.get(where, 0)
 
-    return Tone.WARNING, f"{wanted} would be refused: room for {most:,} in {where}"
+    return Tone.WARNING, f"{launch} would be refused: room for {most:,} in {where}"
 
 
 def quota_card(
@@ -158,6 +158,7 @@ def quota_card(
         return fits and {"instance_type": fits[0], "nodes": fits[1]}
 
     hidden = len(uses) - len(listed)
+    folded = f"and {hidden} more quotas without running instances" if hidden else ""
     table = Columns[QuotaUse](
         QUOTAS.columns[0],
         Column(
@@ -175,8 +176,8 @@ def quota_card(
             service,
             ". It can take days.",
         )
-        tone = Tone.WARNING
-        title = f"{len(tight)} of {len(uses)} quotas leave no room for one more node"
+        leave = f"{len(tight)} of {len(uses)} quotas leave" if len(tight) > 1 else "1 quota leaves"
+        tone, title = Tone.WARNING, f"{leave} no room for one more node"
     else:
         advice = text(
             "Any AWS customer may launch these types within the quota, without a partner; request"
@@ -186,26 +187,18 @@ def quota_card(
         )
         tone, title = Tone.GOOD, "Quotas leave room"
 
-    if len(tight) == 1:
-        title = "1 quota leaves no room for one more node"
-
     if nodes:
-        tone, title = launch_verdict(
-            [use for use in uses if use.quota.market is not Market.SPOT],
-            types,
-            instance_type,
-            nodes,
-        )
+        of_market = [use for use in uses if use.quota.market is not Market.SPOT]
+        tone, title = launch_verdict(of_market, types, instance_type, nodes)
 
+    columns = Columns(*QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1])
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
 
     return Card(
         title,
         tone,
         compose(
-            replace(
-                table, rest=f"and {hidden} more quotas without running instances" if hidden else ""
-            ),
+            replace(table, rest=folded),
             advice,
             unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
             quiet(
@@ -213,11 +206,7 @@ def quota_card(
                 f" {day(min(use.quota.asof for use in uses))}. Capacity Blocks do not count."
             ),
         ),
-        {
-            "quotas": Columns(
-                *QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1]
-            ).data(uses)
-        },
+        {"quotas": columns.data(uses)},
     )
 
 
@@ -327,8 +316,7 @@ def quota(
             return as_read(Card(unknown, Tone.WARNING, (), {"quotas": []}), unknown, reading)
         raise Unavailable(
             "No vCPU quota is known here; a live account needs servicequotas:ListServiceQuotas"
-            " (deploy/iam-policy.json), "
-            "a recording api/service-quotas/list_service_quotas."
+            " (deploy/iam-policy.json), a recording api/service-quotas/list_service_quotas."
         )
 
     uses = sorted(
@@ -522,9 +510,8 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
 
 @command(
     "capacity",
-    "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and"
-    " quotes of Savings Plans and reserved "
-    "instances against your own hours.",
+    "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and quotes"
+    " of Savings Plans and reserved instances against your own hours.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,

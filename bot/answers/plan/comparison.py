@@ -293,8 +293,7 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
     if not families:
         raise WrongInput(
             f"No source compares {standing.family} with another family (known:"
-            f" {', '.join(sorted({old for old, _ in claimed}))}); name"
-            " one: migrate X to TYPE."
+            f" {', '.join(sorted({old for old, _ in claimed}))}); name one: migrate X to TYPE."
         )
 
     sizes = sorted((x for x in types.values() if x.family == families[0]), key=lambda x: x.chips)
@@ -416,8 +415,12 @@ def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Opti
         nodes = math.ceil(standing.nodes / speedup - 1e-9)
         return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup)
 
-    scenarios = (at(speeds.low), at(speeds.mid), at(speeds.high))
-    return Option(price, False, price.region == standing.region, scenarios)
+    return Option(
+        price,
+        False,
+        price.region == standing.region,
+        (at(speeds.low), at(speeds.mid), at(speeds.high)),
+    )
 
 
 def _cautions(

@@ -14,7 +14,8 @@ import numpy as np
 from bot.cards.card import Block, compose, quiet, text
 from bot.cards.columns import Column, Columns, Unit
 from bot.costs.pricing import Pricing
-from bot.model.fleet import Instance, InstanceType, serves
+from bot.model.codec import by_key
+from bot.model.fleet import InstanceType, serves
 from bot.model.frame import Frame
 from bot.model.price import Price
 from bot.ports import Ports
@@ -75,10 +76,11 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
     reading = ports.world.source.read(at)
     frame = reading.frame("node")
     pricing, types = Pricing(ports).at(at), ports.world.knowledge.types()
-    running: dict[str, list[Instance]] = {}
-    for instance in reading.inventory.instances.values():
-        if instance.running and instance.labels.instance_type in types:
-            running.setdefault(instance.labels.cluster, []).append(instance)
+    running = by_key(
+        (instance.labels.cluster, instance)
+        for instance in reading.inventory.instances.values()
+        if instance.running and instance.labels.instance_type in types
+    )
 
     used = []
     for cluster, instances in sorted(running.items()):
@@ -138,7 +140,7 @@ SHARES = (0.5, 0.7, 0.9)
 """Shares of a step in matmuls that are shown where nobody says the model's own."""
 WORTH = 1.2
 """Gain from which FP8 is called worth a trial: trnbot's own default."""
-_FP8, _BF16 = "fp8", "bf16"
+_FP8 = "fp8"
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,7 @@ def migration_card(
             [
                 quiet(
                     f"Not used, because your own runs measured it: {voice.factor:.2f}x,"
-                    f" {voice.kind}:"
-                    f" {voice.says}."
+                    f" {voice.kind}: {voice.says}."
                 )
                 for voice in speeds.unused
             ],

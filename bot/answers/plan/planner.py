@@ -13,7 +13,7 @@ from bot.answers.cost.storage import unused_of
 from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.costs.pricing import Pricing
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, not_known, refuse
 from bot.model.action import Action, ActionKind
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
@@ -96,25 +96,28 @@ class Planner:
         }
         self._refuse_spared_nodes(rows)
         for row in rows:
-            node = row.instance
-            if not row.free or row.state is not NodeState.IDLE:
-                raise WrongInput(
-                    f"{node.id} is working, or may be ({row.state}): nothing was prepared."
-                )
-            if node.id in muted:
-                raise WrongInput(
-                    f"The alert about {node.id} is muted ({muted[node.id]}): it may be waiting on"
-                    " purpose. 'silences' lists who muted what."
-                )
-            if node.node_group or ((by := node.launched_by) and by.kind is LauncherKind.MACHINE):
-                group = _group_of(row)
-                way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
-                raise WrongInput(
-                    f"{node.id} was launched by {node.launched_by or group}, which would start a"
-                    f" replacement; {way}."
-                )
-            if node.market is Market.SPOT:
-                raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
+            node, by, group = row.instance, row.instance.launched_by, _group_of(row)
+            way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
+            refuse(
+                (
+                    not row.free or row.state is not NodeState.IDLE,
+                    f"{node.id} is working, or may be ({row.state}): nothing was prepared.",
+                ),
+                (
+                    node.id in muted,
+                    f"The alert about {node.id} is muted ({muted.get(node.id)}): it may be waiting"
+                    " on purpose. 'silences' lists who muted what.",
+                ),
+                (
+                    bool(group) or (by is not None and by.kind is LauncherKind.MACHINE),
+                    f"{node.id} was launched by {by or group}, which would start a replacement;"
+                    f" {way}.",
+                ),
+                (
+                    node.market is Market.SPOT,
+                    f"{node.id} is a spot instance, and those cannot be stopped.",
+                ),
+            )
         return self._action(ActionKind.STOP, targets, rows)
 
     def _refuse_spared_nodes(self, rows: Sequence[NodeRow]) -> None:
@@ -187,13 +190,8 @@ class Planner:
                 " Auto Scaling group would choose which to terminate: nothing was prepared."
             )
         # Priced by the mean of the nodes it has, since nobody knows which end.
-        fewer, (price, saved) = desired - size, self._mean(rows)
-        amount = None if price is None else abs(fewer) * price
-        return replace(
-            self._made(ActionKind.SCALE, (name,), place, (amount, fewer * saved)),
-            size=size,
-            before=desired,
-        )
+        action = self._made(ActionKind.SCALE, (name,), place, self._mean(rows), desired - size)
+        return replace(action, size=size, before=desired)
 
     def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Delete volumes that have been attached to nothing for as long as the rule waits."""
@@ -201,8 +199,6 @@ class Planner:
         unused = {x.thing.labels.resource: x for x in unused_of(self._reading, self._pricing)}
         old = [unused[name] for name in targets if name in unused]
         for name in targets:
-            if name in unused and not isinstance(unused[name].thing, Volume):
-                raise WrongInput(f"{name} is a file system, and the bot deletes none.")
             if name not in unused:
                 raise not_known(
                     f"'{name}' is not an unused volume",
@@ -211,18 +207,23 @@ class Planner:
                     most=0,
                     otherwise="'storage' lists them",
                 )
-            tags = unused[name].thing.tags
-            self._refuse_spared(name, unused[name].thing.labels, tags)
-            if claims := _CLAIMS & tags.keys():
-                raise WrongInput(
-                    f"{name} belongs to a Kubernetes volume claim (tag {min(claims)}): delete"
-                    " the claim there."
-                )
-            if unused[name].since > self._request.at - waits:
-                raise WrongInput(
-                    f"{name} was attached until {unused[name].since:%Y-%m-%d %H:%M} UTC; the rule"
-                    f" waits {duration_text(waits)}."
-                )
+            thing, since = unused[name].thing, unused[name].since
+            if not isinstance(thing, Volume):
+                raise WrongInput(f"{name} is a file system, and the bot deletes none.")
+            self._refuse_spared(name, thing.labels, thing.tags)
+            claims = _CLAIMS & thing.tags.keys()
+            refuse(
+                (
+                    bool(claims),
+                    f"{name} belongs to a Kubernetes volume claim (tag"
+                    f" {min(claims, default='')}): delete the claim there.",
+                ),
+                (
+                    since > self._request.at - waits,
+                    f"{name} was attached until {since:%Y-%m-%d %H:%M} UTC; the rule waits"
+                    f" {duration_text(waits)}.",
+                ),
+            )
         prices = [x.price.usd_per_hour for x in old if x.price]
         price = sum(prices, Decimal(0))
         amount = price if len(prices) == len(old) else None
@@ -286,14 +287,8 @@ class Planner:
 
     def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
         """Price an action by its nodes."""
-        price, saved = self._mean(rows)
-        amount = None if price is None else len(rows) * price
-        return self._made(
-            kind,
-            targets,
-            self._one_place([row.instance.labels for row in rows]),
-            (amount, len(rows) * saved),
-        )
+        place = self._one_place([row.instance.labels for row in rows])
+        return self._made(kind, targets, place, self._mean(rows), len(rows))
 
     def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal | None, Decimal]:
         """Return the mean USD of an hour of nodes, and the part of it that stopping one saves.
@@ -329,7 +324,9 @@ class Planner:
         targets: Sequence[str],
         place: Labels,
         amounts: tuple[Decimal | None, Decimal],
+        fewer: int = 1,
     ) -> Action:
+        """Return an action by the price of an hour of each thing, and its part that is saved."""
         request, (price, saved) = self._request, amounts
         return Action(
             id="x"
@@ -340,8 +337,8 @@ class Planner:
             targets=tuple(targets),
             place=place,
             size=None,
-            usd_per_hour=price,
-            saved_usd_per_hour=saved,
+            usd_per_hour=None if price is None else abs(fewer) * price,
+            saved_usd_per_hour=fewer * saved,
             at=request.at,
             by=request.user.id,
             by_name=request.user.name,

@@ -142,8 +142,7 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
         (
             text(
                 "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row"
-                " is"
-                " work to plan."
+                " is work to plan."
             ),
             _BLOCKED.table(blocked, most=40),
             note,
@@ -151,22 +150,6 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
             buttons,
         ),
         data,
-    )
-
-
-def cuda_help_card() -> Card:
-    """Ask for the text of a requirements file."""
-    return Card(
-        "Which packages need CUDA?",
-        Tone.INFO,
-        (
-            text(
-                "Paste what 'pip freeze' prints after the word cuda, or in a terminal name the"
-                " file:"
-                " cuda requirements.txt."
-            ),
-        ),
-        {"packages": 0, "blocked": []},
     )
 
 
@@ -209,9 +192,8 @@ def code_card(texts: Mapping[str, str], claims: Claims) -> Card:
             _FINDINGS.table(found, most=40) if found else None,
             [quiet(f"{sentence}.") for sentence in unread],
             quiet(
-                "Read, not run: a device that is named by a setting, and a library that calls CUDA,"
-                " "
-                "are not seen. What torch.cuda.is_available() guards never runs on Neuron."
+                "Read, not run: a device that is named by a setting, and a library that calls"
+                " CUDA, are not seen. What torch.cuda.is_available() guards never runs on Neuron."
             ),
             quiet(f"Sources: {'; '.join(sorted({x.source for x in found}))}.") if found else None,
         ),
@@ -252,7 +234,11 @@ def cuda(
     """Look every package, or every line of code, up."""
     words = packages.strip()
     if not words:
-        return cuda_help_card()
+        say = text(
+            "Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file:"
+            " cuda requirements.txt."
+        )
+        return Card("Which packages need CUDA?", Tone.INFO, (say,), {"packages": 0, "blocked": []})
 
     if _CODE.fullmatch(words):
         return code_card(ports.site.files.code(words, request), ports.world.knowledge.claims())
@@ -284,37 +270,29 @@ class StepTick:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Step:
-    """State one step: its note, and its tick, None while it is open."""
-
-    number: int
-    note: Note
-    tick: StepTick | None = None
-
-
-def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
+def checklist_card(name: str, stored: Checklist, notes: Sequence[Note]) -> Card:
     """Draw the steps in order; the first that is open has the strongest button."""
+    steps = [(number, note, stored.done.get(number)) for number, note in enumerate(notes, 1)]
     lines: list[Block] = []
     presses = []
     style, last_done = ButtonStyle.PRIMARY, 0
-    for step in steps:
-        note, mark, by = step.note, "[ ]", ""
-        if tick := step.tick:
-            mark, last_done = "[x]", max(last_done, step.number)
+    for number, note, tick in steps:
+        mark, by = "[ ]", ""
+        if tick:
+            mark, last_done = "[x]", number
             by = f" Done by {tick.by}, {tick.at:%Y-%m-%d}."
         else:
             presses.append(
                 Button(
-                    f"Done: {step.number}",
-                    f"checklist done {name} {step.number} kind={kind}",
+                    f"Done: {number}",
+                    f"checklist done {name} {number} kind={stored.kind}",
                     style,
                 )
             )
             style = ButtonStyle.NORMAL
         lines.append(
             text(
-                f"{mark} {step.number}. {note.says[0].upper()}{note.says[1:]} ({note.source},"
+                f"{mark} {number}. {note.says[0].upper()}{note.says[1:]} ({note.source},"
                 f" {note.asof}).{by}"
             )
         )
@@ -322,7 +300,7 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
     if last_done:
         presses.append(Button(f"Reopen {last_done}", f"checklist reopen {name} {last_done}"))
 
-    done = sum(step.tick is not None for step in steps)
+    done = sum(tick is not None for *_, tick in steps)
 
     return Card(
         f"Migration {name}: {done} of {len(steps)} steps done",
@@ -336,15 +314,15 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
         ),
         {
             "name": name,
-            "kind": kind,
+            "kind": stored.kind,
             "steps": [
                 {
-                    "number": step.number,
-                    "subject": step.note.subject,
-                    "done_by": step.tick.by if step.tick else "",
-                    "done_at": step.tick and step.tick.at,
+                    "number": number,
+                    "subject": note.subject,
+                    "done_by": tick.by if tick else "",
+                    "done_at": tick and tick.at,
                 }
-                for step in steps
+                for number, note, tick in steps
             ],
         },
         public=True,
@@ -487,8 +465,4 @@ def _stored(ports: Ports, name: str, kind: str, number: int | None = None) -> Ch
 
 
 def _card(ports: Ports, name: str, stored: Checklist) -> Card:
-    steps = [
-        Step(number, note, stored.done.get(number))
-        for number, note in enumerate(ports.world.knowledge.claims().of(KINDS[stored.kind]), 1)
-    ]
-    return checklist_card(name, stored.kind, steps)
+    return checklist_card(name, stored, ports.world.knowledge.claims().of(KINDS[stored.kind]))

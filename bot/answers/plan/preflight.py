@@ -459,15 +459,16 @@ def _length(
 
     if hours and limit and hours > limit:
         says = f"it needs {hours:,.1f} hours, and its own limit ends it after {limit:,.1f}"
-        return hours, PreflightCheck("length", False, says)
-    if hours:
+    elif hours:
         by = f" for {tokens:,} billion tokens at the speed of {run}" if run else " as typed"
-        return hours, PreflightCheck("length", True, f"{hours:,.1f} hours{by}")
-    if limit:
-        return limit, PreflightCheck("length", True, f"ended after {limit:,.1f} hours by its limit")
-    says = "no time limit: it runs until somebody ends it; give hours=N for a total"
+        says = f"{hours:,.1f} hours{by}"
+    elif limit:
+        says = f"ended after {limit:,.1f} hours by its limit"
+    else:
+        says = "no time limit: it runs until somebody ends it; give hours=N for a total"
 
-    return hours, PreflightCheck("length", False, says)
+    fits = bool(hours or limit) and not (limit and hours > limit)
+    return hours or limit, PreflightCheck("length", fits, says)
 
 
 def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:

@@ -43,11 +43,6 @@ class Waiting:
     most_price_ratio: Decimal
     """The price of a chip's hour, as a multiple of today's, up to which waiting costs no more."""
 
-    @property
-    def waits(self) -> bool:
-        """Tell whether waiting is cheaper at the same price."""
-        return self.later_usd < self.now_usd
-
 
 @dataclass(frozen=True)
 class WaitTerms:
@@ -107,14 +102,12 @@ def roadmap_card(
                 energy,
                 today,
                 "Energy, as vendors state it: the lines contradict each other, and none is used in"
-                " a"
-                " calculation",
+                " a calculation",
             ),
             note_lines(claims, today, "Other claims: none is used in a calculation"),
             quiet(
                 "Trn3 has no listed price: its savings are not known, only the most that it may"
-                " cost"
-                " ('wait')."
+                " cost ('wait')."
             ),
             Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
         ),
@@ -152,7 +145,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
     if comparison.speedup < NO_FASTER:
         title = f"Train now: in {name} a {later.name} chip is no faster"
     else:
-        way = "Waiting" if comparison.waits else "Training now"
+        way = "Waiting" if comparison.later_usd < comparison.now_usd else "Training now"
         title = f"{way} costs less, if {later.name} costs no more an hour"
 
     columns = Columns[tuple[str, Decimal, Decimal, Decimal | None]](
@@ -161,14 +154,10 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         Column("costs", lambda way: way[2], USD),
         Column("delay's share", lambda way: way[3], USD),
     )
+    delayed = (comparison.later_months, comparison.later_usd, comparison.delay_usd)
     ways = (
         (f"now, {now.name}", comparison.now_months, comparison.now_usd, None),
-        (
-            f"wait, {later.name}",
-            comparison.later_months,
-            comparison.later_usd,
-            comparison.delay_usd,
-        ),
+        (f"wait, {later.name}", *delayed),
     )
 
     # Nobody has set the next chip's price: the verdict that all answers share says so.
@@ -192,8 +181,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
             columns.table(
                 ways,
                 caption=f"The same work; {later.name} at {now.name}'s price an hour, which nobody"
-                " has"
-                " promised",
+                " has promised",
             ),
             comparison.now_months < _LONG_MONTHS
             and text(
@@ -202,8 +190,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
             ),
             quiet(
                 f"Estimated. {name} peak of a chip: {later_tflops:,.0f} against {today_tflops:,.0f}"
-                f" TFLOPS, {comparison.speedup:.2f}x ({cited(later, today)};"
-                f" {cited(now, today)})."
+                f" TFLOPS, {comparison.speedup:.2f}x ({cited(later, today)}; {cited(now, today)})."
                 " Nobody reaches a peak; 4.4x is a whole UltraServer."
             ),
             Buttons((Button("All sources", "roadmap"),)),
@@ -387,11 +374,6 @@ def price_card(
     )
 
     hidden = len(groups) - _MOST
-    table = Table(
-        (Heading("bought"), Heading("region"), *columns.headings),
-        rows,
-        rest=f"and {counted(hidden, 'more price')}" if hidden > 0 else "",
-    )
 
     first = prices[0]
 
@@ -399,7 +381,11 @@ def price_card(
         f"{kind.name}: {usd(first.usd_per_hour)} an hour, {_WORDS[first.market]}, {first.region}",
         Tone.INFO,
         compose(
-            table,
+            Table(
+                (Heading("bought"), Heading("region"), *columns.headings),
+                rows,
+                rest=f"and {counted(hidden, 'more price')}" if hidden > 0 else "",
+            ),
             quiet(
                 f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours;"
                 " without tax, storage and transfer."

@@ -136,8 +136,7 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
             any(leaner and leaner.type is usage.type for usage, leaner in rows)
             and text(
                 "Fewer nodes hold the same work only if its jobs can be packed, or trained on"
-                " fewer:"
-                " take one away, and compare."
+                " fewer: take one away, and compare."
             ),
             quiet(
                 "Estimated over seven days; a size fits if peak memory and work (mean and twice"
@@ -266,8 +265,7 @@ def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
         for fit in options
         if fit.type.family == family and fit.nodes == 1
     ]
-    together = [fit for fit in options if fit.type.sold_in > 1]
-    best = (alone or together or options)[0]
+    best = (alone or [fit for fit in options if fit.type.sold_in > 1] or options)[0]
 
     return (best, *(fit for fit in options if fit is not best))
 
@@ -442,8 +440,7 @@ def serve_card(
             (
                 text(
                     "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name"
-                    " or"
-                    " tag, or all of them train."
+                    " or tag, or all of them train."
                 ),
                 *quoted,
             ),
@@ -451,21 +448,19 @@ def serve_card(
         )
 
     total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
-    table = Columns(
-        *CLUSTERS.drawn[:3],
-        CLUSTERS.pick("would fit").columns[0],
-        replace(CLUSTERS.columns[-1], missing="no price known"),
-    ).table(rows)
 
     return Card(
         f"Serving could move to Inferentia2 and save about {usd(total)} a month",
         Tone.INFO,
         (
-            table,
+            Columns(
+                *CLUSTERS.drawn[:3],
+                CLUSTERS.pick("would fit").columns[0],
+                replace(CLUSTERS.columns[-1], missing="no price known"),
+            ).table(rows),
             quiet(
-                "Estimated from peak memory and peak TFLOPS over seven days: measure latency on one"
-                " node"
-                " before you move."
+                "Estimated from peak memory and peak TFLOPS over seven days: measure latency on"
+                " one node before you move."
             ),
             *quoted,
         ),

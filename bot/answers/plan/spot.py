@@ -427,6 +427,7 @@ def spot_card(answer: SpotAnswer) -> Card:
         )
 
     best, job, name = answer.offers[0], answer.job, answer.instance_type
+    work = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
     lost = "interruptions not counted: no band is known"
     if best.lost_share is not None:
         lost = f"{_lost(best)} of the work done twice"
@@ -444,7 +445,6 @@ def spot_card(answer: SpotAnswer) -> Card:
             f" {usd(best.on_demand.usd_per_hour, 2)}."
         )
     crossings = {best.zone.over(cap): words for words, cap in answer.caps.items()}
-
     age = Column[Offer](
         "age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER
     )
@@ -456,22 +456,19 @@ def spot_card(answer: SpotAnswer) -> Card:
             text(
                 "Expected ",
                 Strong(usd(best.expected)),
-                f" for {counted(job.nodes, 'node')} for {job.hours:,f} hours in {best.zone.zone}"
-                f" ({lost}). Estimated.",
+                f" for {work} in {best.zone.zone} ({lost}). Estimated.",
             ),
             _RANKING.table(
                 answer.offers,
                 most=_MOST,
                 rest=f"and {counted(len(answer.offers) - _MOST, 'dearer zone')}",
                 caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving"
-                " the"
-                " data",
+                " the data",
             ),
             Columns(Column("$ an hour", lambda x: x.zone.zone), *_PRICES.columns, age).table(
                 answer.offers[:_MOST],
                 caption=f"Prices weighted by how long they lasted, {period(answer.window)}; age ="
-                " since the last"
-                " change",
+                " since the last change",
             ),
             Columns[Crossing](
                 Column("cap", lambda crossing: crossings[crossing]), *CAPS.drawn
@@ -617,9 +614,8 @@ def spot(
         known_type(name, ports.world.knowledge.types())
         raise Unavailable(
             f"No spot price of {name} is known here for {window}; a live account needs"
-            " ec2:DescribeSpotPriceHistory "
-            "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not"
-            " every type is sold on spot."
+            " ec2:DescribeSpotPriceHistory (deploy/iam-policy.json), a recording"
+            " api/ec2/describe_spot_price_history. Not every type is sold on spot."
         )
 
     pricing = Pricing(ports).at(asked_at)

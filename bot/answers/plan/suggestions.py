@@ -104,8 +104,8 @@ def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
 def weigh_daily(ports: Ports, now: datetime) -> None:
     """Weigh once a day for those who look; may block."""
     documents = ports.stores.documents
-    known = _SHORTLISTS.get(documents, _NEWEST)
-    if known is None or not timedelta() <= now - known.at < _WEIGHED_EVERY:
+    shortlist = _SHORTLISTS.get(documents, _NEWEST)
+    if shortlist is None or not timedelta() <= now - shortlist.at < _WEIGHED_EVERY:
         _SHORTLISTS.put(
             documents, _NEWEST, Shortlist(now, tuple(suggestions_of(ports, now).open[:_LISTED]))
         )
@@ -114,11 +114,11 @@ def weigh_daily(ports: Ports, now: datetime) -> None:
 def shortlisted(ports: Ports, now: datetime) -> list[Suggestion]:
     """Return the three dearest of the last day that nobody decided about since."""
     documents = ports.stores.documents
-    known = _SHORTLISTS.get(documents, _NEWEST)
-    if known is None or not timedelta() <= now - known.at <= 2 * _WEIGHED_EVERY:
+    shortlist = _SHORTLISTS.get(documents, _NEWEST)
+    if shortlist is None or not timedelta() <= now - shortlist.at <= 2 * _WEIGHED_EVERY:
         return []
     verdicts = VERDICTS.keys(documents, _MOST)
-    return [x for x in known.suggestions if x.id not in verdicts][:WEEKLY]
+    return [x for x in shortlist.suggestions if x.id not in verdicts][:WEEKLY]
 
 
 COLUMNS = Columns[Suggestion](
@@ -201,9 +201,9 @@ def suggestions_card(seen: Suggestions) -> Card:
     saving = [suggestion for suggestion in seen.open if suggestion.kind.saves]
     total = sum((suggestion.usd_per_month for suggestion in saving), Decimal(0))
     decided = [(name, verdict, seen.saved(name)) for name, verdict in seen.verdicts.items()]
-    listed: list[Block] = []
-    for suggestion in seen.open[:_LISTED]:
-        listed += [suggestion_words(suggestion), _buttons(suggestion)]
+    listed: list[Block] = [
+        block for x in seen.open[:_LISTED] for block in (suggestion_words(x), _buttons(x))
+    ]
     if len(seen.open) > _LISTED:
         listed.append(quiet(f"And {len(seen.open) - _LISTED} that save less."))
     title = "No suggestion"

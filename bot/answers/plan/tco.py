@@ -176,12 +176,6 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         (column.name, *(column.cell(option) for option in options))
         for column in OPTIONS.pick(*_LINES).drawn
     )
-    table = Table(
-        (Heading("USD"), *(Heading(name, Align.RIGHT) for name in (old, *names))),
-        tuple(lines),
-        sums,
-        f"{work.months} months of the same work",
-    )
 
     judged, verdict = comparison.verdict, str(comparison.verdict)
     if judged.ratios and base.total:
@@ -212,7 +206,12 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         Tone.INFO,
         compose(
             text(verdict),
-            table,
+            Table(
+                (Heading("USD"), *(Heading(name, Align.RIGHT) for name in (old, *names))),
+                tuple(lines),
+                sums,
+                f"{work.months} months of the same work",
+            ),
             [
                 quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.")
                 for x in dict.fromkeys(option.price for option in options)

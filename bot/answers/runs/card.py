@@ -32,6 +32,7 @@ from bot.cards.words import clock, growth
 from bot.costs.goodput import RunGoodput
 from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
 from bot.costs.verdict import Verdict
+from bot.model.codec import by_key
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 
@@ -69,9 +70,8 @@ def runs_card(runs: Sequence[tuple[str, RunCost, RunGoodput | None]]) -> Card:
             Tone.INFO,
             (
                 text(
-                    "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch"
-                    " "
-                    "metrics in Trn/Training (docs/recording.md)."
+                    "No run is reporting. A trainer publishes epochs, tokens and loss as"
+                    " CloudWatch metrics in Trn/Training (docs/recording.md)."
                 ),
             ),
             {"runs": []},
@@ -272,10 +272,7 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
 
     Each has a price of its own where the bill names it.
     """
-    ways: dict[tuple[str, str, str], list[Price]] = {}
-    for price in prices:
-        ways.setdefault((price.basis, price.market, price.region), []).append(price)
-
+    ways = by_key(((price.basis, price.market, price.region), price) for price in prices)
     for (basis, market, region), alike in list(ways.items())[:3]:
         low, high = (usd(end(price.usd_per_hour for price in alike)) for end in (min, max))
         span = low if low == high else f"{low}-{high.removeprefix('$')}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 from statistics import linear_regression
 from typing import Any
@@ -48,6 +48,7 @@ from bot.costs.goodput import run_goodput
 from bot.costs.node_time import NodeTime
 from bot.errors import TrnbotError, Unavailable, WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.codec import by_key
 from bot.model.money import cents, counted
 from bot.model.request import Request
 from bot.model.run import job_of
@@ -103,29 +104,23 @@ def runs(
 ) -> Card:
     """List the runs that report, or one with every unit."""
     reporting = costed_runs(ports, request.at)
-    found = [find_run(reporting, name)] if name else list(reporting)
-    time = _time(ports, request.at, found)
-    goodputs = [run_goodput(time, run.cost, run.paid) if time else None for run in found]
+    chosen = [find_run(reporting, name)] if name else list(reporting)
+    time: NodeTime | None = None
+    if chosen:
+        since = min(run.cost.since for run in chosen)
+        with suppress(TrnbotError):
+            reading = ports.world.source.read(request.at)
+            time = node_time(ports, reading, Window(since, request.at))
+    goodputs = [run_goodput(time, run.cost, run.paid) if time else None for run in chosen]
     if not name:
         return as_read(
-            runs_card([(x.name, x.cost, y) for x, y in zip(found, goodputs, strict=True)]),
+            runs_card([(x.name, x.cost, y) for x, y in zip(chosen, goodputs, strict=True)]),
             "It is not known which runs report",
             ports.world.source.read(request.at),
         )
-    (run,), (goodput,) = found, goodputs
+    (run,), (goodput,) = chosen, goodputs
 
     return run_card(run, _beside(ports, run, reporting) if storage else None, goodput)
-
-
-def _time(ports: Ports, at: datetime, runs: Sequence[Costed]) -> NodeTime | None:
-    """Return the time of nodes since the first of the runs was seen, None where it is not known."""
-    if not runs:
-        return None
-    with suppress(TrnbotError):
-        return node_time(
-            ports, ports.world.source.read(at), Window(min(run.cost.since for run in runs), at)
-        )
-    return None
 
 
 @command(
@@ -326,10 +321,11 @@ class ScalePoint:
 
 def points_of(runs: Sequence[training.Sample]) -> list[ScalePoint]:
     """Return one point for each number of nodes, the fewest first."""
-    of_nodes: dict[int, list[training.Sample]] = {}
-    for run in runs:
-        if run.nodes and run.tokens and run.node_hours:
-            of_nodes.setdefault(max(1, round(run.nodes)), []).append(run)
+    of_nodes = by_key(
+        (max(1, round(run.nodes)), run)
+        for run in runs
+        if run.nodes and run.tokens and run.node_hours
+    )
     points: list[ScalePoint] = []
     for nodes, alike in sorted(of_nodes.items()):
         tokens, hours = (
