@@ -163,9 +163,7 @@ def digest_card(week: Week) -> Card:
         Column("why", week.muted_because),
         Column("$/h", lambda alert: alert.usd_per_hour, USD),
     )
-
     gone = "its run or its baseline no longer reports; 'migration close' ends it."
-
     lines = {
         "Alert budget": week.sent and week_words(week.sent, week.promised),
         "Goodput": week.goodput and goodput_words(week.goodput),

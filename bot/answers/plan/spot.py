@@ -445,9 +445,7 @@ def spot_card(answer: SpotAnswer) -> Card:
             f" {usd(best.on_demand.usd_per_hour, 2)}."
         )
     crossings = {best.zone.over(cap): words for words, cap in answer.caps.items()}
-    age = Column[Offer](
-        "age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER
-    )
+    age = Column[Offer]("age", lambda x: duration_text(answer.at - x.zone.changed_at), NUMBER)
 
     return Card(
         f"{name} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now",
