@@ -91,8 +91,7 @@ class Week:
 
     def muted_because(self, alert: Alert) -> str:
         """Say who or what muted an alert, and a silence's reason."""
-        silences = {f"silence:{silence.id}": silence for silence in self.silences}
-        silence = silences.get(alert.muted_by)
+        silence = {f"silence:{x.id}": x for x in self.silences}.get(alert.muted_by)
         if silence is None:
             return muted_words(alert)
         return f"snoozed by {silence.who} until {day(silence.ends)}{noted(silence.reason)}"
@@ -338,11 +337,11 @@ class Due:
 
 def wanted(what: Periodical, ports: Ports) -> dict[str, Subscription]:
     """Return each channel that wants the answer, and when; may block."""
-    by_setting = dict.fromkeys(
-        what.named(ports.site.routes), Subscription(ports.site.routes.digest_at)
-    )
     # What a channel asked for itself goes before the time of the settings.
-    return {**by_setting, **dict(what.subscribed.newest(ports.stores.documents, MOST))}
+    return {
+        **dict.fromkeys(what.named(ports.site.routes), Subscription(ports.site.routes.digest_at)),
+        **dict(what.subscribed.newest(ports.stores.documents, MOST)),
+    }
 
 
 def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
@@ -436,13 +435,12 @@ _DAILY = arg("", "daily or a day, with time and time zone; the digest's when lef
 
 
 def _register(
-    what: Periodical, summaries: tuple[str, str], *times: str, days: bool = False
+    what: Periodical, subscribing: str, ending: str, *times: str, days: bool = False
 ) -> None:
     """Register the two commands by which a channel gets an answer and no longer does.
 
     `times` are examples of when; where `days`, it may come every day.
     """
-    subscribing, ending = summaries
     name = f"subscribe {what.name}"
     shared: dict[str, Any] = {
         "needs": Needs.STATE,
@@ -479,21 +477,21 @@ def _register(
 
 _register(
     DIGEST,
-    ("Post the weekly digest in this channel.", "Stop the weekly digest in this channel."),
+    "Post the weekly digest in this channel.",
+    "Stop the weekly digest in this channel.",
     '"fri 16:00 America/New_York"',
 )
 _register(
     SUMMARY,
-    ("Post the summary in this channel, daily or weekly.", "Stop the summary in this channel."),
+    "Post the summary in this channel, daily or weekly.",
+    "Stop the summary in this channel.",
     "daily",
     '"daily 08:30 Europe/Berlin"',
     days=True,
 )
 _register(
     SUGGESTIONS,
-    (
-        "Post up to three suggestions a week in this channel, those that save most.",
-        "Stop the suggestions in this channel.",
-    ),
+    "Post up to three suggestions a week in this channel, those that save most.",
+    "Stop the suggestions in this channel.",
     "tue",
 )

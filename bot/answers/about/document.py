@@ -176,7 +176,6 @@ Read 2026-11-22).
 """
 _NAMELESS = ("key", "labels")
 """Parts of a row whose names say nothing that the names within them do not."""
-Row = Mapping[str, str]
 
 
 def csv_text(line: str, card: Card) -> str:
@@ -196,7 +195,9 @@ def csv_text(line: str, card: Card) -> str:
     # the table as it is drawn, with the rows that were folded away.
     table = next((block for block in card.blocks if isinstance(block, Table)), None)
     names = command.rows or (list(lists)[:1] if table else ())
-    rows: list[Row] = [dict(_flat(record)) for name in names for record in lists.get(name, ())]
+    rows: list[Mapping[str, str]] = [
+        dict(_flat(record)) for name in names for record in lists.get(name, ())
+    ]
     if not rows and table:
         headings = [column.name for column in table.columns]
         rows = [

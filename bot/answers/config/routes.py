@@ -37,10 +37,13 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     ]
     hidden = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
     causes = ", ".join(cause.facts.words for cause in routes.finops_causes)
-    money = f"{causes or 'spending, and what is paid for and unused'}, in addition"
     beside = (
         ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
-        (money, routes.finops, "TRNBOT_FINOPS"),
+        (
+            f"{causes or 'spending, and what is paid for and unused'}, in addition",
+            routes.finops,
+            "TRNBOT_FINOPS",
+        ),
         ("critical alerts not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
         ("every alert", always, "the console"),
     )

@@ -384,8 +384,12 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
         except TrnbotError as error:
             progress = Progress(ActionState.UNDER_WAY, str(error))
 
-    ordered = tuple(dict.fromkeys((*action.ordered, *progress.ordered)))
-    action = replace(action, state=progress.state, words=progress.words, ordered=ordered)
+    action = replace(
+        action,
+        state=progress.state,
+        words=progress.words,
+        ordered=tuple(dict.fromkeys((*action.ordered, *progress.ordered))),
+    )
     ACTIONS.put(ports.stores.documents, action.id, action)
     if action.state.ended:
         audit(

@@ -70,8 +70,8 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
     None where it would save nothing by its slowest source.
     """
     standing, moves = move.standing, move.moves()
-    market = standing.price.market if standing.price else None
-    option = next((x for x in moves if x.price.market is market), next(iter(moves), None))
+    alike = (x for x in moves if standing.price and x.price.market is standing.price.market)
+    option = next(alike, next(iter(moves), None))
     if option is None:
         return None
     today = standing.usd_per_hour * HOURS_A_MONTH
@@ -132,8 +132,12 @@ def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sug
     for cluster, nodes in paid.items():
         assert frame
         rows, prices = zip(*nodes, strict=True)
-        limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
-        yield weigh.schedule(cluster, frame.pick(np.array(rows)), limit, prices)
+        yield weigh.schedule(
+            cluster,
+            frame.pick(np.array(rows)),
+            ports.policy.at(frame.things[rows[0]]).number("idle.below"),
+            prices,
+        )
 
 
 def _alerted(ports: Ports, reading: Reading) -> set[str]:
@@ -325,8 +329,13 @@ def _refused(
         ]
         if waiting:
             rows, prices = zip(*waiting, strict=True)
-            limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
-            yield capacity.elsewhere(refusals, launches, frame.pick(np.array(rows)), limit, prices)
+            yield capacity.elsewhere(
+                refusals,
+                launches,
+                frame.pick(np.array(rows)),
+                ports.policy.at(frame.things[rows[0]]).number("idle.below"),
+                prices,
+            )
 
 
 def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
@@ -380,16 +389,19 @@ def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | 
         ]
         if stay and candidates:
             move = min(candidates, key=lambda x: (x.expected, x.zone.zone))
-            costs = [
-                capacity.PoolCost(
-                    x.zone.zone,
-                    x.expected,
-                    replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
-                    refused[name, x.zone.zone],
-                )
-                for x in (stay, move)
-            ]
-            yield capacity.pool((cluster, name), costs, window)
+            yield capacity.pool(
+                (cluster, name),
+                [
+                    capacity.PoolCost(
+                        x.zone.zone,
+                        x.expected,
+                        replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
+                        refused[name, x.zone.zone],
+                    )
+                    for x in (stay, move)
+                ],
+                window,
+            )
 
 
 def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
@@ -423,12 +435,11 @@ def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestio
     """Look for notebooks of SageMaker that the bill names in every hour."""
     end = _settled(reading)
     window = Window(end - _LOOKED, end)
-    rows = ports.world.billing.tally(
-        window, ("resource", "hour"), [Filter("service", ("AmazonSageMaker",))]
-    ).rows
     billed = by_key(
         (row.key["resource"], row.money.amortised)
-        for row in rows
+        for row in ports.world.billing.tally(
+            window, ("resource", "hour"), [Filter("service", ("AmazonSageMaker",))]
+        ).rows
         if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
     )
     for resource, hours in billed.items():

@@ -141,8 +141,9 @@ def findings(
     names = {seen.word for seen in reader.seen if seen.finds in ("name", "import")}
     found: dict[tuple[int, str], Finding] = {}
     for seen in reader.seen:
-        fact: CodeSign | Package | None
-        fact = next((sign for sign in signs if _shows(sign, seen, names)), None)
+        fact: CodeSign | Package | None = next(
+            (sign for sign in signs if _shows(sign, seen, names)), None
+        )
         if seen.finds == "import":
             name = normal(seen.word.partition(".")[0])
             fact = next((x for x in packages if fnmatchcase(name, x.name)), None)

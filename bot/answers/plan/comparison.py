@@ -287,8 +287,7 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
 
     Raise `WrongInput` where none do.
     """
-    claimed = [(x.from_family, x.to_family) for x in claims.speedups]
-    claimed += [(x.from_family, x.to_family) for x in claims.savings]
+    claimed = [(x.from_family, x.to_family) for x in claims.speedups + claims.savings]
     families = [new for old, new in claimed if old == standing.family]
     if not families:
         raise WrongInput(

@@ -434,10 +434,9 @@ def migrate(
             for x in ports.world.compiles(reading, ports.policy, request.at - timedelta(days=14))
             if x.scope.cluster == cluster
         ]
-        grace = Recompile(policy.duration("compiling.grace") / timedelta(hours=1))
-        migration = replace(
-            migration, recompile=Recompile(max(lengths), seen=True) if lengths else grace
-        )
+        grace_hours = policy.duration("compiling.grace") / timedelta(hours=1)
+        hours = max(lengths, default=grace_hours)
+        migration = replace(migration, recompile=Recompile(hours, seen=bool(lengths)))
 
     return migration_card(
         migration,
@@ -481,14 +480,13 @@ def _compared(
     today = standing.type
     speeds = speeds_of(ports, runs, today, target, now.date())
     offers = Offers(Pricing(ports).at(now))
-    quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
     names = today.name, target.name
 
     return compare(
         standing,
         target,
         speeds,
-        quotes,
+        [*offers.quotes(target.name), *offers.quotes(today.name)],
         ports.world.knowledge.claims(),
         Verdict(*names, speeds.voices, prices_alike(ports, now, names)),
     )
@@ -517,7 +515,7 @@ def _standing(
     prices = Counter(row.price for row in chosen if row.price).most_common(1)
     frame = reading.frame("node")
     used = [i for i, thing in enumerate(frame.things if frame else ()) if thing.cluster == cluster]
-    firing = [alert for alert in ports.stores.alerts.load(reading.now).alerts if alert.firing]
+    alerts = ports.stores.alerts.load(reading.now).alerts
 
     return ClusterStanding(
         cluster,
@@ -529,8 +527,9 @@ def _standing(
         Counter(row.state for row in chosen),
         tuple(
             alert
-            for alert in firing
-            if (alert.anomaly.scope.cluster or alert.anomaly.labels.cluster) == cluster
+            for alert in alerts
+            if alert.firing
+            and (alert.anomaly.scope.cluster or alert.anomaly.labels.cluster) == cluster
         ),
         tuple(sorted(set(counts) - {name})),
     )

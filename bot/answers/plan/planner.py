@@ -51,10 +51,9 @@ class Planner:
                 f"The bot has no action for '{alert.cause.facts.words}'; it has one for:"
                 f" {', '.join(str(cause) for cause in Cause if cause.facts.action)}."
             )
-        if kind is ActionKind.CORDON:
-            return self.of(kind, (anomaly.suspect,) if anomaly.suspect else anomaly.things)
         if kind is not ActionKind.STOP:
-            return self.of(kind, anomaly.things)
+            alone = kind is ActionKind.CORDON and anomaly.suspect
+            return self.of(kind, (anomaly.suspect,) if alone else anomaly.things)
 
         rows = [row for row in self._nodes if row.instance.id in anomaly.things and row.free]
         if not rows:
@@ -251,10 +250,11 @@ class Planner:
 
     def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
         """Stop one notebook; the bill of its last week tells its place and its price."""
-        week = Window(self._request.at - timedelta(days=7), self._request.at)
         charges = {
             match[1]: (row.hours, row.money.amortised)
-            for row in self._ports.world.billing.tally(week, ("resource",)).rows
+            for row in self._ports.world.billing.tally(
+                Window(self._request.at - timedelta(days=7), self._request.at), ("resource",)
+            ).rows
             if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
             and match["name"].lower() == targets[0].lower()
             and region in ("", match["region"])
@@ -314,9 +314,8 @@ class Planner:
         places = {x.only(("account", "region", "cluster")) for x in labels}
         if len({(x.account, x.region) for x in places}) > 1:
             raise WrongInput("One press acts in one account and region; name fewer things.")
-        if len(places) == 1:
-            return next(iter(places))
-        return next(iter(places)).only(("account", "region"))
+        place = next(iter(places))
+        return place if len(places) == 1 else place.only(("account", "region"))
 
     def _made(
         self,

@@ -386,16 +386,8 @@ def checklist_done(
 ) -> Card:
     """Write who did it, and when; the first tick counts."""
     stored = _stored(ports, name, kind, number)
-    others = {step: done for step, done in stored.done.items() if step != number}
-    ticked = replace(
-        stored,
-        done=others
-        | {
-            number: stored.done.get(
-                number, StepTick(request.user.name or request.user.id, request.at)
-            )
-        },
-    )
+    tick = StepTick(request.user.name or request.user.id, request.at)
+    ticked = replace(stored, done={number: tick, **stored.done})
     CHECKLISTS.put(ports.stores.documents, name, ticked)
 
     return _card(ports, name, ticked)

@@ -174,13 +174,18 @@ def _terraform(source: str) -> Launch:
             for kind, count in zip(kinds, counts, strict=False):
                 if isinstance(kind, str) and isinstance(count, int):
                     added[kind, market] += sign * count
-    asks = (
-        Ask(kind, n, market=market)
-        for (kind, market), n in added.items()
-        if n > 0 and _TYPE.fullmatch(kind)
-    )
 
-    return Launch("Terraform plan", tuple(asks), compiles=False)
+    return Launch(
+        "Terraform plan",
+        tuple(
+            (
+                Ask(kind, n, market=market)
+                for (kind, market), n in added.items()
+                if n > 0 and _TYPE.fullmatch(kind)
+            )
+        ),
+        compiles=False,
+    )
 
 
 def _at(state: object, path: str) -> list[Any]:
@@ -217,13 +222,19 @@ def _kubernetes(source: str) -> Launch:
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
             names.append(f"{document.get('kind', 'Job')} {name}".strip())
     limit = timedelta(seconds=max(limits)) if limits else None
-    env = "\n".join(
-        f"{part['name']}={part['value']}"
-        for part, _ in _parts(documents)
-        if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
-    )
 
-    return Launch(" and ".join(names[:3]), tuple(asks), limit, _cache(env))
+    return Launch(
+        " and ".join(names[:3]),
+        tuple(asks),
+        limit,
+        _cache(
+            "\n".join(
+                f"{part['name']}={part['value']}"
+                for part, _ in _parts(documents)
+                if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
+            )
+        ),
+    )
 
 
 def _parts(document: object) -> Iterator[tuple[dict[str, Any], tuple[dict[str, Any], ...]]]:

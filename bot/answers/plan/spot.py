@@ -35,7 +35,6 @@ from bot.model.request import Request
 from bot.model.window import Window, duration_text
 from bot.ports import Ports
 
-Changes = Sequence[tuple[datetime, Price]]
 _ZERO = Decimal(0)
 _UPPER: Mapping[str, tuple[float, bool]] = {
     "<5%": (0.05, False),
@@ -131,7 +130,7 @@ class Offer:
         return 1 - self.zone.mean / self.on_demand.usd_per_hour if self.on_demand else None
 
 
-def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
+def zones(changes: Sequence[tuple[datetime, Price]], window: Window) -> tuple[Zone, ...]:
     """Return every zone that had a price within the window, by region and zone."""
     ordered = sorted(changes, key=lambda change: (change[1].region, change[1].zone, change[0]))
     priced = []

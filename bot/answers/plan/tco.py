@@ -324,11 +324,10 @@ def tco(
     port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
     work = Work(nodes, hours, months, egress_gb, compile_hours)
     route = claims.transfer("internet")
-    per_gb = route.usd_per_gb
     options = [
-        total(work, prices[0], 1.0, per_gb, first.has_neuron, Decimal(0)),
+        total(work, prices[0], 1.0, route.usd_per_gb, first.has_neuron, Decimal(0)),
         *(
-            total(work, prices[1], factor, per_gb, second.has_neuron, port_usd)
+            total(work, prices[1], factor, route.usd_per_gb, second.has_neuron, port_usd)
             for factor in sorted({voice.factor for voice in speeds.voices})
         ),
     ]

@@ -488,10 +488,13 @@ def scaling(
         raise WrongInput("'nodes' is 0 to 100,000.")
     runs = costed_runs(ports, request.at)
     costed = find_run(runs, name)
-    baselines = {
-        key: kept.named(key) for key, kept in BASELINES.newest(ports.stores.documents, MOST)
-    }
-    points = points_of(_alike(costed, runs, baselines))
+    points = points_of(
+        _alike(
+            costed,
+            runs,
+            {key: kept.named(key) for key, kept in BASELINES.newest(ports.stores.documents, MOST)},
+        )
+    )
     if not points:
         raise WrongInput(
             f"Run {name} reports no tokens, or shares its nodes: its speed is not known."
