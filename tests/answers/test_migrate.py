@@ -120,7 +120,7 @@ def test_each_way_to_buy_is_quoted_once_from_what_it_rests_on_best():
 
 def test_a_price_of_another_region_is_said_to_be_elsewhere():
     found = migration(region="us-west-2")
-    assert not found.moves()[0].here
+    assert found.moves()[0].price.region == "us-east-2"
     assert any(
         "no known price in us-west-2, only in us-east-2" in words for words in found.cautions
     )

@@ -56,7 +56,6 @@ from bot.model.window import Window, read_recurring, read_weekly
 from bot.ports import Documents, Ports
 from bot.ports.work import permitted
 from bot.watch import budget
-from bot.watch.budget import Budget
 from bot.watch.deliver import surface_of
 from bot.watch.feedback import Saving, saved_within
 
@@ -84,7 +83,7 @@ class Week:
     """Quotas by which the next launch would be refused."""
     goodput: GoodputRow | None = None
     """Where its dollars for Neuron nodes went; None where no bill tells of them."""
-    promised: Budget = field(default_factory=Budget)
+    promised: budget.Budget = field(default_factory=budget.Budget)
     """How many messages it might send at most, and what share of waste it was to tell of."""
     sent: budget.Week | None = None
     """What it did send; None where nothing was promised."""
@@ -224,8 +223,8 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    promised, sent = Budget.of(ports.policy), None
-    if promised != Budget():
+    promised, sent = budget.Budget.of(ports.policy), None
+    if promised != budget.Budget():
         # That of the last week from Monday which is over.
         promised_week = budget.week_at(until - WEEK)
         sent = budget.week_of(ports.stores.alerts.history(promised_week, Labels()), promised_week)

@@ -401,10 +401,6 @@ class Refused:
             f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL}).",
         )
 
-    def data(self) -> list[dict[str, Any]] | None:
-        """Return the counts for scripts; None where nobody asked."""
-        return None if self.zones is None else REFUSED.data(self.zones)
-
 
 def refused_of(reading: Reading, instance_type: str) -> Refused:
     """Count the requests of a type that were refused lately."""
@@ -503,7 +499,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             "used_ratio": demand.used,
             "ways": Columns(market, cost, total, region, asof).data(prices),
             **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
-            "refused": ways.refused.data(),
+            "refused": None if ways.refused.zones is None else REFUSED.data(ways.refused.zones),
         },
     )
 

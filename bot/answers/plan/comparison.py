@@ -146,8 +146,6 @@ class Option:
 
     price: Price
     stays: bool
-    here: bool
-    """Whether the price is of the cluster's own region."""
     scenarios: tuple[SpeedScenario, SpeedScenario, SpeedScenario]
 
     @property
@@ -414,12 +412,7 @@ def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Opti
         nodes = math.ceil(standing.nodes / speedup - 1e-9)
         return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup)
 
-    return Option(
-        price,
-        False,
-        price.region == standing.region,
-        (at(speeds.low), at(speeds.mid), at(speeds.high)),
-    )
+    return Option(price, False, (at(speeds.low), at(speeds.mid), at(speeds.high)))
 
 
 def _cautions(

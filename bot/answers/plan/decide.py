@@ -325,8 +325,7 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         nodes = [x.labels for x in ports.world.source.read(at).inventory.instances.values()]
         counts = Counter(x.instance_type for x in nodes if x.cluster == workload)
         runs = costed_runs(ports, at)
-        run = next((x for x in runs if x.name == workload), None)
-        counts = counts or Counter(run.instance_types if run else ())
+        counts = counts or Counter(next((x.instance_types for x in runs if x.name == workload), ()))
         old = next(kinds[name] for name, _ in counts.most_common() if name in kinds)
 
         # Unless the asker says against what: against what runs beside it, else what sources name.
@@ -348,7 +347,6 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
     if verdict.cheaper is None:
         return None
     side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
-
     return Cheaper(side, verdict.measured, str(verdict))
 
 

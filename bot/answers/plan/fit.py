@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bot.cards.card import Block, compose, quiet, text
-from bot.cards.columns import Column, Columns, Unit
+from bot.cards.columns import TIMES, Column, Columns
 from bot.costs.pricing import Pricing
 from bot.model.codec import by_key
 from bot.model.fleet import InstanceType, serves
@@ -201,9 +201,6 @@ def fp8_gain(kind: InstanceType) -> float | None:
     return kind.fp8_tflops / kind.bf16_tflops if kind.fp8_tflops and kind.bf16_tflops else None
 
 
-_TIMES = Unit(lambda gain: f"{gain:.2f}x")
-
-
 def fit_blocks(fit: Fit) -> tuple[Block, ...]:
     """Draw what a node has more of, and what that gives the model."""
     ratios = {
@@ -214,8 +211,8 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
     words = ", ".join(f"{ratio:.2f}x {name}" for name, ratio in ratios.items() if ratio)
     table = Columns[float](
         Column("of a step in matmuls", lambda share: f"{share * 100:.0f} %"),
-        Column("speed at equal efficiency", fit.speedup, _TIMES),
-        Column("FP8 adds at most", fit.fp8_most, _TIMES),
+        Column("speed at equal efficiency", fit.speedup, TIMES),
+        Column("FP8 adds at most", fit.fp8_most, TIMES),
     )
     assumed = (
         "" if fit.precision else "No metric shows the precision: BF16 is assumed (precision=).",

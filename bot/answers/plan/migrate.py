@@ -241,7 +241,7 @@ def _options(migration: Migration, age: PriceAge) -> Table:
 
     # Today is one more way: no faster, on as many nodes.
     stays = SpeedScenario(1.0, standing.nodes, standing.usd_per_hour, 1.0)
-    today = Option(price, stays=True, here=True, scenarios=(stays, stays, stays))
+    today = Option(price, stays=True, scenarios=(stays, stays, stays))
 
     def name(option: Option) -> str:
         return f"today, {_bought(price.market)}" if option is today else _name(option)

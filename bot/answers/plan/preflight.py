@@ -552,8 +552,7 @@ def preflight(
     asks = [replace(ask, instance_type=ask.instance_type or default) for ask in launch.asks]
     if any(not ask.instance_type for ask in asks):
         raise WrongInput("The file names no instance type; give one, such as type=trn1.32xlarge.")
-    kinds = [known_type(ask.instance_type, types) for ask in asks]
-    nodes = [ask.nodes(kind) for ask, kind in zip(asks, kinds, strict=True)]
+    nodes = [ask.nodes(known_type(ask.instance_type, types)) for ask in asks]
 
     hours, length = _length(ports, request, launch, sum(nodes), (hours, tokens, run))
     reading = ports.world.source.read(request.at)

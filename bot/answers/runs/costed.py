@@ -150,14 +150,12 @@ def find_run(runs: Sequence[Costed], name: str) -> Costed:
 def sample(costed: Costed) -> Sample:
     """Return a run as one side of a comparison."""
     cost = costed.cost
-    epochs = len(cost.epochs) + (cost.partial_epoch or 0) if cost.epochs else 0
-
     return Sample(
         costed.name,
         tuple(x.usd for x in cost.epochs),
         tuple(x.hours for x in cost.epochs),
         cost.run.tokens / cost.run.epochs
-        if cost.run.tokens and cost.run.epochs and epochs
+        if cost.run.tokens and cost.run.epochs and cost.epochs
         else None,
         cost.usd_per_billion_tokens,
         cost.losses,
