@@ -241,8 +241,7 @@ def summary_title(of: Summary) -> str:
     if of.speaking:
         waste = f"{usd(of.wasting)} an hour wasted now in {counted(len(of.speaking), 'open alert')}"
 
-    words = spent + waste
-    return words[0].upper() + words[1:]
+    return spent + waste if spent else waste[0].upper() + waste[1:]
 
 
 def summary_tone(of: Summary) -> Tone:

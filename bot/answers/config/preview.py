@@ -251,9 +251,11 @@ def promised_card(preview: Card, seen: Frontier, point: Point, budget: Budget) -
 
 def promise_words(budget: Budget) -> str:
     """Write a promise as its line has it."""
-    most = f"at most {budget.most_per_week:g} messages a week"
-    least = f"at least {100 * budget.least_caught:g} % of wasted dollars"
-    return " and ".join((most,) * bool(budget.most_per_week) + (least,) * bool(budget.least_caught))
+    parts = (
+        (budget.most_per_week, f"at most {budget.most_per_week:g} messages a week"),
+        (budget.least_caught, f"at least {100 * budget.least_caught:g} % of wasted dollars"),
+    )
+    return " and ".join(words for amount, words in parts if amount)
 
 
 def week_words(week: Week, budget: Budget) -> str:

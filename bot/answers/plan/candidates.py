@@ -242,8 +242,8 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     # Whole weeks alone: a day more or less would look like growth.
     for n in range(storage.GROWTH_WEEKS, 0, -1):
         start = end - n * timedelta(days=7)
-        window = Window(start, start + timedelta(days=7))
-        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
+        week = Window(start, start + timedelta(days=7))
+        for row in ports.world.billing.tally(week, ("service", "usage_type")).rows:
             usage = row.key["usage_type"]
             logs = row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage
             if logs or _COPIES.search(usage):

@@ -40,10 +40,10 @@ _UNREPORTED = "not reported"
 _MOST, _BARS = 15, 24
 
 
-def _epochs(cost: RunCost) -> str:
+def _epochs(row: tuple[str, RunCost, RunGoodput | None]) -> str:
     """Count the epochs that ended, and say how far the one is that has begun."""
-    part = f"{(cost.partial_epoch or 0) * 100:.0f} %"
-    return f"{len(cost.epochs)}" + (f" + {part}" if part != "0 %" else "")
+    part = f"{(row[1].partial_epoch or 0) * 100:.0f} %"
+    return f"{len(row[1].epochs)}" + (f" + {part}" if part != "0 %" else "")
 
 
 RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
@@ -52,11 +52,7 @@ RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
     Column("goodput", lambda row: row[2] and row[2].row.goodput, SHARE),
     Column("ETTR", lambda row: row[2] and row[2].ettr, SHARE),
     Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
-    Column(
-        "epochs",
-        lambda row: _epochs(row[1]),
-        NUMBER,
-    ),
+    Column("epochs", _epochs, NUMBER),
     Column("a billion tokens", lambda row: row[1].usd_per_billion_tokens, USD, missing=_UNREPORTED),
     Column("nodes", lambda row: f"{row[1].nodes:.1f}", NUMBER),
 )
