@@ -12,7 +12,7 @@ from bot.answers.runs.costed import costed_runs
 from bot.cards.card import Block, Card, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, USD_CENTS, Column, Columns, Unit, datum
 from bot.cards.words import cited, note_lines
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, not_known, refuse
 from bot.grammar.names import no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note, TokenPrice
@@ -199,8 +199,12 @@ def bedrock(
     output: Decimal = arg("25", "percent of the tokens that are written", keyword=True),
 ) -> Card:
     """Weigh every model that a price is known of, or the one that is named."""
-    if not 0 <= output <= 100 or not 0 <= tokens < 10**12:
-        raise WrongInput("output is 0 to 100 percent, and tokens 0 or more a second.")
+    refuse(
+        (
+            not 0 <= output <= 100 or not 0 <= tokens < 10**12,
+            "output is 0 to 100 percent, and tokens 0 or more a second.",
+        )
+    )
     claims = ports.world.knowledge.claims()
     listed = [x for x in claims.tokens if not model or _plain(x.model) == _plain(model)]
     if not listed:

@@ -203,7 +203,7 @@ def _room(
             continue
         prices = sorted(
             price.usd_per_hour
-            for node in list(reading.inventory.instances.values())
+            for node in reading.inventory.instances.values()
             if node.running and not node.reservation and node.market is Market.ON_DEMAND
             if (node.labels.instance_type, node.labels.zone) == (place.instance_type, place.zone)
             if (price := pricing.instance(node))
@@ -463,14 +463,11 @@ def _file_systems(
             or system.labels.resource in alerted
         ):
             continue
+        region = system.labels.region
         tiers = {
             tier: cents(price.usd_per_hour * HOURS_A_MONTH)
             for tier in system.tiers
-            if (
-                price := pricing.listed_storage(
-                    f"fsx:{tier}", system.storage_gib, system.labels.region
-                )
-            )
+            if (price := pricing.listed_storage(f"fsx:{tier}", system.storage_gib, region))
         }
         if AT_LIMIT <= load.peak_share < BEYOND:
             if starved is None:  # once for all file systems: it looks through two weeks

@@ -33,7 +33,7 @@ from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, as_read, day, few, note_lines
 from bot.costs.capacity import Commitments
 from bot.costs.pricing import Offers, Pricing
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note
@@ -296,8 +296,7 @@ def quota(
     nodes: int = arg("0", "check whether this many more fit", keyword=True),
 ) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
-    if not 0 <= nodes <= 100_000:
-        raise WrongInput("'nodes' is 0 to 100,000.")
+    refuse((not 0 <= nodes <= 100_000, "'nodes' is 0 to 100,000."))
     reading = ports.world.source.read(request.at)
     inventory = reading.inventory
     if instance_type:
@@ -547,8 +546,12 @@ def capacity(
     region: str = arg("", "where prices are looked up first", keyword=True),
 ) -> Card:
     """Compare every way that has a price."""
-    if not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100:
-        raise WrongInput("nodes and days are 1 or more, used is 1 to 100 percent.")
+    refuse(
+        (
+            not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100,
+            "nodes and days are 1 or more, used is 1 to 100 percent.",
+        )
+    )
     name = instance_type.lower()
     known_type(name, ports.world.knowledge.types())
     region = known_region(region, ports)

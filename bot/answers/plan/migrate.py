@@ -250,13 +250,9 @@ def _options(migration: Migration, age: PriceAge) -> Table:
         words = f"{option.price.asof:%Y-%m-%d}, {option.price.basis}"
         return words if option is today else f"{words}{age.of(option.price.asof)}"
 
-    return Columns(
-        Column("how", name),
-        *OPTIONS.pick(
-            "same work costs", "nodes", "cluster $/h", "node_usd_per_hour", "region"
-        ).columns,
-        Column("price of", dated),
-    ).table(
+    cost = OPTIONS.pick("same work costs", "nodes", "cluster $/h", "node_usd_per_hour", "region")
+
+    return Columns(Column("how", name), *cost.columns, Column("price of", dated)).table(
         (today, *migration.options),
         caption=f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at"
         " today's pace, over the speed-ups below",

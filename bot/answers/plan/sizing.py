@@ -42,17 +42,13 @@ def _holding(
     sizes: Iterable[InstanceType], peak_gib: float, tflops: float
 ) -> tuple[InstanceType, ...]:
     """Return the sizes that hold a memory peak and a work with room to spare, smallest first."""
-    return tuple(
-        sorted(
-            (
-                size
-                for size in sizes
-                if peak_gib <= size.accelerator_memory_gib * HEADROOM
-                and tflops <= size.bf16_tflops * HEADROOM
-            ),
-            key=lambda size: size.chips,
-        )
+    holding = (
+        size
+        for size in sizes
+        if peak_gib <= size.accelerator_memory_gib * HEADROOM
+        and tflops <= size.bf16_tflops * HEADROOM
     )
+    return tuple(sorted(holding, key=lambda size: size.chips))
 
 
 @dataclass(frozen=True)
@@ -434,30 +430,22 @@ def serve_card(
     quoted = note_lines(notes, today, "What others report; not applied to the numbers above")
     data = {"clusters": CLUSTERS.data(rows)}
     if not rows:
-        return Card(
-            "Nothing to move to Inferentia2",
-            Tone.GOOD,
-            (
-                text(
-                    "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name"
-                    " or tag, or all of them train."
-                ),
-                *quoted,
-            ),
-            data,
+        sentence = text(
+            "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or"
+            " tag, or all of them train."
         )
+        return Card("Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), data)
 
     total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
+
+    saves = replace(CLUSTERS.columns[-1], missing="no price known")
+    columns = Columns(*CLUSTERS.drawn[:3], *CLUSTERS.pick("would fit").columns, saves)
 
     return Card(
         f"Serving could move to Inferentia2 and save about {usd(total)} a month",
         Tone.INFO,
         (
-            Columns(
-                *CLUSTERS.drawn[:3],
-                CLUSTERS.pick("would fit").columns[0],
-                replace(CLUSTERS.columns[-1], missing="no price known"),
-            ).table(rows),
+            columns.table(rows),
             quiet(
                 "Estimated from peak memory and peak TFLOPS over seven days: measure latency on"
                 " one node before you move."

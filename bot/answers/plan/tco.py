@@ -15,7 +15,7 @@ from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
 from bot.costs.verdict import Verdict, percents
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Effort, Transfer
@@ -76,20 +76,10 @@ def total(
         work.compile_hours_a_month * work.months * price.usd_per_hour if compiles else Decimal(0)
     )
 
-    return Total(
-        price,
-        speed,
-        hours,
-        *(
-            cents(x)
-            for x in (
-                hours * price.usd_per_hour,
-                work.egress_gb_a_month * work.months * usd_per_gb,
-                compiling,
-                engineering_usd,
-            )
-        ),
-    )
+    egress = work.egress_gb_a_month * work.months * usd_per_gb
+    parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
+
+    return Total(price, speed, hours, *(cents(x) for x in parts))
 
 
 @dataclass(frozen=True)
@@ -190,11 +180,8 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
             f" engineering on {side} cost {span} of {against}'s"
         )
         if judged.cheaper == new and any(option.total >= base.total for option in moved):
-            once = (
-                "porting and compiling are"
-                if any(option.engineering for option in moved)
-                else "compiling is"
-            )
+            ported = any(option.engineering for option in moved)
+            once = "porting and compiling are" if ported else "compiling is"
             verdict += f", which does not pay for what {once} paid once"
         verdict += "."
 
@@ -298,14 +285,18 @@ def tco(
         compile_hours=compile_hours,
         engineering_usd=engineering_usd,
     )
-    counts = 1 <= nodes <= 100_000 and 1 <= months <= 120
-    if not counts or (speed is not None and not 0 < speed <= 100):
-        raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
+    refuse(
+        (
+            not 1 <= nodes <= 100_000
+            or not 1 <= months <= 120
+            or (speed is not None and not 0 < speed <= 100),
+            "nodes is 1 or more, months 1 to 120, speed more than 0.",
+        )
+    )
     where = known_region(region, ports)
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     first, second = _type(old, types), _type(new, types)
-    if first.name == second.name:
-        raise WrongInput(f"{first.name} is named twice; name two types.")
+    refuse((first.name == second.name, f"{first.name} is named twice; name two types."))
 
     if speed is None:
         speeds = speeds_of(ports, costed_runs(ports, request.at), first, second, request.at.date())
@@ -352,9 +343,8 @@ def _port(
     # Between two Neuron types, or two GPUs, there is nothing to port.
     if first.has_neuron == second.has_neuron:
         code = "Neuron" if second.has_neuron else "CUDA"
-        return Decimal(
-            0
-        ), f"Engineering: none, as {code} code runs on both (engineering_usd= sets it)."
+        none = f"Engineering: none, as {code} code runs on both (engineering_usd= sets it)."
+        return Decimal(0), none
 
     cost, effort = usual_port(efforts)
 

@@ -46,7 +46,7 @@ from bot.cards.words import as_read
 from bot.costs import training
 from bot.costs.goodput import run_goodput
 from bot.costs.node_time import NodeTime
-from bot.errors import TrnbotError, Unavailable, WrongInput, not_known
+from bot.errors import TrnbotError, Unavailable, WrongInput, not_known, refuse
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.codec import by_key
 from bot.model.money import cents, counted
@@ -149,8 +149,7 @@ def compare(
     after: str = arg(None, "another"),
 ) -> Card:
     """Take the first as the base."""
-    if before == after:
-        raise WrongInput(f"'{before}' is named twice; name two runs or baselines.")
+    refuse((before == after, f"'{before}' is named twice; name two runs or baselines."))
     reporting = costed_runs(ports, request.at)
     a, b = (side(ports, reporting, name) for name in (before, after))
     verdict = verdict_of_runs(ports, request.at, a, b)
@@ -484,8 +483,7 @@ def scaling(
     nodes: int = arg("0", "say what so many nodes would be worth", keyword=True),
 ) -> Card:
     """Group the runs of the same size on the same type by their nodes."""
-    if not 0 <= nodes <= 100_000:
-        raise WrongInput("'nodes' is 0 to 100,000.")
+    refuse((not 0 <= nodes <= 100_000, "'nodes' is 0 to 100,000."))
     runs = costed_runs(ports, request.at)
     costed = find_run(runs, name)
     points = points_of(
