@@ -241,8 +241,7 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     weeks: dict[str, list[Decimal]] = {}
     # Whole weeks alone: a day more or less would look like growth.
     for n in range(storage.GROWTH_WEEKS, 0, -1):
-        start = end - n * timedelta(days=7)
-        week = Window(start, start + timedelta(days=7))
+        week = Window(end - n * timedelta(days=7), end - (n - 1) * timedelta(days=7))
         for row in ports.world.billing.tally(week, ("service", "usage_type")).rows:
             usage = row.key["usage_type"]
             logs = row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage
