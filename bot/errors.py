@@ -154,6 +154,13 @@ def nearest(word: str, known: Iterable[str], *, most: int = 20, otherwise: str =
     return f"; {otherwise}" if otherwise else ""
 
 
+def not_known(
+    sentence: str, word: str, known: Iterable[str], *, most: int = 20, otherwise: str = ""
+) -> WrongInput:
+    """Return the refusal of a word that names nothing: a sentence, and its tail by `nearest`."""
+    return WrongInput(f"{sentence}{nearest(word, known, most=most, otherwise=otherwise)}.")
+
+
 HIDDEN = "(hidden)"
 _SHORTEST = 6
 """Characters of a known secret; a shorter one stands in too many words to be hidden."""

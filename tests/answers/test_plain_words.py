@@ -522,6 +522,9 @@ async def test_what_is_pressed_after_a_line_is_learnt_and_can_be_forgotten(bot: 
     await ask(bot, "words forget all")
     assert (await ask(bot, "words")).data["lines"] == []
 
+    refusal = refused(await ask(bot, "words forget it"))
+    assert refusal == "'it' was not learned; 'words' lists those that were."
+
 
 async def test_what_somebody_else_asks_or_asks_later_is_not_learnt(bot: App) -> None:
     unclear = "nodes money"

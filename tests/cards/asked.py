@@ -12,9 +12,16 @@ from bot.answers.fleet.carbon import Carbon, Factors, carbon_card
 from bot.answers.plan.breakeven import Porting, breakeven_card
 from bot.answers.plan.capacity import Demand, Refused, Ways, capacity_card
 from bot.answers.plan.comparison import SpeedRange
-from bot.answers.plan.decide import VerdictNotes, advice_of, questions_card, verdict_card
+from bot.answers.plan.decide import advice_of, questions_card, verdict_card
 from bot.answers.plan.fit import ClusterUse
-from bot.answers.plan.porting import Step, StepTick, audit, checklist_card, cuda_card, requirements
+from bot.answers.plan.porting import (
+    Checklist,
+    StepTick,
+    audit,
+    checklist_card,
+    cuda_card,
+    requirements,
+)
 from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
 from bot.answers.plan.sizing import Leaner, fits, right_size_card, serve_card, size_card
 from bot.answers.plan.spot import SpotAnswer, SpotJob, offer, ranked, spot_card, zones
@@ -113,7 +120,8 @@ def verdict() -> Card:
         advice_of(CLAIMS.questions, answers),
         "llama",
         7e9,
-        VerdictNotes(CLAIMS.of("managed"), CLAIMS.of("sizing"), NOON.date()),
+        CLAIMS,
+        NOON.date(),
     )
 
 
@@ -139,10 +147,8 @@ def credit() -> Card:
 
 
 def checklist() -> Card:
-    steps = [Step(n, note) for n, note in enumerate(CLAIMS.of("devops"), 1)]
-    return checklist_card(
-        "llama", "devops", [replace(steps[0], tick=StepTick("dana", NOON)), *steps[1:]]
-    )
+    stored = Checklist("devops", {1: StepTick("dana", NOON)})
+    return checklist_card("llama", stored, CLAIMS.of("devops"))
 
 
 def roadmap() -> Card:

@@ -25,7 +25,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.words import period
-from bot.errors import Unavailable, WrongInput, nearest, shortened
+from bot.errors import Unavailable, WrongInput, not_known, shortened
 from bot.grammar.line import type_name
 from bot.grammar.registry import (
     Command,
@@ -65,17 +65,23 @@ def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Car
         for commands in topics.values()
         for name, summary, example in commands
     }
-    table = Table(
-        (Heading("for"), Heading("type"), Heading("to get")),
-        tuple((role, *examples_of[name]) for role, name in _BRIEF if name in examples_of),
-    )
-    note = coded(
-        "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains"
-        " one command."
-    )
-    buttons = Buttons((Button(f"All {len(examples_of)} commands", "help all"),))
 
-    return replace(help_card(topics), blocks=(table, quiet(*note), buttons))
+    return replace(
+        help_card(topics),
+        blocks=(
+            Table(
+                (Heading("for"), Heading("type"), Heading("to get")),
+                tuple((role, *examples_of[name]) for role, name in _BRIEF if name in examples_of),
+            ),
+            quiet(
+                *coded(
+                    "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost`"
+                    " explains one command."
+                )
+            ),
+            Buttons((Button(f"All {len(examples_of)} commands", "help all"),)),
+        ),
+    )
 
 
 def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
@@ -88,21 +94,29 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
     for topic, commands in topics.items():
         if topic:
             blocks.append(text(Strong(topic)))
-        rows = tuple((example, summary) for _, summary, example in commands)
-        blocks.append(Table(headings, rows))
+        blocks.append(
+            Table(headings, tuple((example, summary) for _, summary, example in commands))
+        )
 
     blocks.append(
         quiet("A button types a line for you. ", Code("help cost"), " explains one command.")
     )
-    entries = sorted(entry for commands in topics.values() for entry in commands)
-    data = {"commands": [{"name": n, "summary": s, "example": e} for n, s, e in entries]}
 
-    return Card("What you can type", Tone.INFO, tuple(blocks), data)
+    return Card(
+        "What you can type",
+        Tone.INFO,
+        tuple(blocks),
+        {
+            "commands": [
+                {"name": n, "summary": s, "example": e}
+                for n, s, e in sorted(entry for commands in topics.values() for entry in commands)
+            ]
+        },
+    )
 
 
 def command_card(explained: Command) -> Card:
     """Explain one command by its arguments, a note on windows where it takes one, and examples."""
-    columns = (Heading("argument"), Heading("type"), Heading("when left out"), Heading("meaning"))
     cells = tuple(
         (
             parameter.word,
@@ -114,15 +128,24 @@ def command_card(explained: Command) -> Card:
     )
 
     who = explained.who.value
-    windowed = any(parameter.takes(Window) for parameter in explained.parameters)
 
     return Card(
         explained.name,
         Tone.INFO,
         compose(
             text(explained.summary),
-            bool(cells) and Table(columns, cells),
-            windowed and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
+            bool(cells)
+            and Table(
+                (
+                    Heading("argument"),
+                    Heading("type"),
+                    Heading("when left out"),
+                    Heading("meaning"),
+                ),
+                cells,
+            ),
+            any(parameter.takes(Window) for parameter in explained.parameters)
+            and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
             [text("For example ", Code(example)) for example in explained.examples],
             quiet(f"Who may use it: {who}."),
         ),
@@ -194,14 +217,21 @@ def help_about(name: str) -> Card:
 def words_card(learnt: Sequence[tuple[str, LearntLine]]) -> Card:
     """List the lines that were learnt, the newest first."""
     rows = tuple((entry.text, entry.command) for _, entry in learnt)
-    blocks = compose(
-        Table((Heading("a line like"), Heading("means")), rows) if rows else text("None so far."),
-        quiet("When the bot asks back what a line means, it learns from the button pressed next."),
-        bool(rows) and quiet(*coded("`words forget all`, or one of them, takes it back.")),
-    )
-    data = {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]}
 
-    return Card("Lines that were learned here", Tone.INFO, blocks, data)
+    return Card(
+        "Lines that were learned here",
+        Tone.INFO,
+        compose(
+            Table((Heading("a line like"), Heading("means")), rows)
+            if rows
+            else text("None so far."),
+            quiet(
+                "When the bot asks back what a line means, it learns from the button pressed next."
+            ),
+            bool(rows) and quiet(*coded("`words forget all`, or one of them, takes it back.")),
+        ),
+        {"lines": [{"text": entry.text, "command": entry.command} for _, entry in learnt]},
+    )
 
 
 @command(
@@ -237,8 +267,12 @@ def words_forget(
     keys = LEARNT.keys(store, MOST_LEARNT)
     dropped = keys if line == _ALL else [key for key in keys if key == line]
     if not dropped and line != _ALL:
-        known = nearest(line, keys, otherwise="; 'words' lists those that were")
-        raise WrongInput(f"'{shortened(line)}' was not learned{known}.")
+        raise not_known(
+            f"'{shortened(line)}' was not learned",
+            line,
+            keys,
+            otherwise="'words' lists those that were",
+        )
     for key in dropped:
         LEARNT.drop(store, key)
 
@@ -272,9 +306,12 @@ def about(ports: Ports, request: Request) -> Card:
         problems.append(str(error))
 
     channel = {"this channel": request.channel} if request.channel else {}
-    facts = {**ports.site.facts, **channel, "metrics": metrics or "none"}
 
-    return about_card(facts, ticked_at, list(dict.fromkeys(problems)))
+    return about_card(
+        {**ports.site.facts, **channel, "metrics": metrics or "none"},
+        ticked_at,
+        list(dict.fromkeys(problems)),
+    )
 
 
 @command(
@@ -301,26 +338,28 @@ def doctor(
 def doctor_card(checks: list[Check]) -> Card:
     """List the checks, the failed ones first with their remedy."""
     failed = [check for check in checks if not check.ok]
-    blocks = compose(
-        Table(
-            (Heading(""), Heading("what"), Heading("found")),
-            tuple(
-                ("ok" if check.ok else "missing", check.name, check.found)
-                for check in sorted(checks, key=lambda check: check.ok)
+    title, tone = "Everything needed is in place", Tone.GOOD
+    if failed:
+        need = "needs" if len(failed) == 1 else "need"
+        title, tone = f"{len(failed)} of {len(checks)} checks {need} your attention", Tone.WARNING
+
+    return Card(
+        title,
+        tone,
+        compose(
+            Table(
+                (Heading(""), Heading("what"), Heading("found")),
+                tuple(
+                    ("ok" if check.ok else "missing", check.name, check.found)
+                    for check in sorted(checks, key=lambda check: check.ok)
+                ),
             ),
+            [text(f"{check.name}: {check.remedy}") for check in failed if check.remedy],
         ),
-        [text(f"{check.name}: {check.remedy}") for check in failed if check.remedy],
+        {
+            "checks": [
+                {"name": check.name, "ok": check.ok, "found": check.found, "remedy": check.remedy}
+                for check in checks
+            ],
+        },
     )
-
-    data = {
-        "checks": [
-            {"name": check.name, "ok": check.ok, "found": check.found, "remedy": check.remedy}
-            for check in checks
-        ],
-    }
-    if not failed:
-        return Card("Everything needed is in place", Tone.GOOD, blocks, data)
-    need = "needs" if len(failed) == 1 else "need"
-    title = f"{len(failed)} of {len(checks)} checks {need} your attention"
-
-    return Card(title, Tone.WARNING, blocks, data)

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from bot.answers.about.summary import Part, summary_card, summary_of
@@ -57,7 +56,6 @@ from bot.model.window import Window, read_recurring, read_weekly
 from bot.ports import Documents, Ports
 from bot.ports.work import permitted
 from bot.watch import budget
-from bot.watch.budget import Budget
 from bot.watch.deliver import surface_of
 from bot.watch.feedback import Saving, saved_within
 
@@ -85,15 +83,14 @@ class Week:
     """Quotas by which the next launch would be refused."""
     goodput: GoodputRow | None = None
     """Where its dollars for Neuron nodes went; None where no bill tells of them."""
-    promised: Budget = field(default_factory=Budget)
+    promised: budget.Budget = field(default_factory=budget.Budget)
     """How many messages it might send at most, and what share of waste it was to tell of."""
     sent: budget.Week | None = None
     """What it did send; None where nothing was promised."""
 
     def muted_because(self, alert: Alert) -> str:
         """Say who or what muted an alert, and a silence's reason."""
-        silences = {f"silence:{silence.id}": silence for silence in self.silences}
-        silence = silences.get(alert.muted_by)
+        silence = {f"silence:{x.id}": x for x in self.silences}.get(alert.muted_by)
         if silence is None:
             return muted_words(alert)
         return f"snoozed by {silence.who} until {day(silence.ends)}{noted(silence.reason)}"
@@ -136,42 +133,6 @@ def digest_card(week: Week) -> Card:
     so_far = sum((saving.usd_so_far for saving in week.saved), Decimal(0))
     wasting = usd_per_hour_of(speaking)
 
-    muted_table = Columns[Alert](
-        Column("muted", lambda alert: alert.cause.facts.words),
-        Column("where", where, missing=""),
-        Column("why", week.muted_because),
-        Column("$/h", lambda alert: alert.usd_per_hour, USD),
-    )
-
-    gone = "its run or its baseline no longer reports; 'migration close' ends it."
-
-    lines = {
-        "Alert budget": week.sent and week_words(week.sent, week.promised),
-        "Goodput": week.goodput and goodput_words(week.goodput),
-        "The whole bill": week.nowcast and month_end_words(week.nowcast),
-    }
-    blocks = compose(
-        _stopped(week.saved, so_far),
-        _OPEN.table(speaking, most=_MOST, noun="alert")
-        if speaking
-        else text(
-            f"{doubted('No alert is open', 'Whether anything is wrong now is not known', week.seen)}."
-        ),
-        unseen(week.seen),
-        muted_table.table(muted, most=_MOST, noun="alert") if muted else None,
-        [
-            text(Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}")
-            for name, comparison in week.parities
-        ],
-        [text(Strong(name), f": {line}") for name, line in lines.items() if line],
-        text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
-        if week.suggested
-        else None,
-        map(suggestions.suggestion_words, week.suggested),
-        room_words(week.tight) if week.tight else None,
-        Buttons(_NEXT if week.goodput else _NEXT[:2]),
-    )
-
     data = {
         "window": week.window,
         **week.seen.data,
@@ -193,6 +154,20 @@ def digest_card(week: Week) -> Card:
         **({"budget": week_data(week.sent, week.promised)} if week.sent else {}),
         **forecast_data(week.nowcast, None),
     }
+
+    muted_table = Columns[Alert](
+        Column("muted", lambda alert: alert.cause.facts.words),
+        Column("where", where, missing=""),
+        Column("why", week.muted_because),
+        Column("$/h", lambda alert: alert.usd_per_hour, USD),
+    )
+    gone = "its run or its baseline no longer reports; 'migration close' ends it."
+    lines = {
+        "Alert budget": week.sent and week_words(week.sent, week.promised),
+        "Goodput": week.goodput and goodput_words(week.goodput),
+        "The whole bill": week.nowcast and month_end_words(week.nowcast),
+    }
+
     current = f"{usd(wasting)} an hour open"
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
@@ -201,7 +176,29 @@ def digest_card(week: Week) -> Card:
     return Card(
         f"The week to {end}: {usd(saved)} an hour stopped, {current}",
         Tone.WARNING if speaking or week.seen.because else Tone.GOOD,
-        blocks,
+        compose(
+            _stopped(week.saved, so_far),
+            _OPEN.table(speaking, most=_MOST, noun="alert")
+            if speaking
+            else text(
+                f"{doubted('No alert is open', 'Whether anything is wrong now is not known', week.seen)}."
+            ),
+            unseen(week.seen),
+            muted_table.table(muted, most=_MOST, noun="alert") if muted else None,
+            [
+                text(
+                    Strong(f"Migration {name}"), f": {sentence(comparison) if comparison else gone}"
+                )
+                for name, comparison in week.parities
+            ],
+            [text(Strong(name), f": {line}") for name, line in lines.items() if line],
+            text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
+            if week.suggested
+            else None,
+            map(suggestions.suggestion_words, week.suggested),
+            room_words(week.tight) if week.tight else None,
+            Buttons(_NEXT if week.goodput else _NEXT[:2]),
+        ),
         data,
     )
 
@@ -222,35 +219,32 @@ def _stopped(saved: Sequence[Saving], so_far: Decimal) -> list[Block]:
 def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
     """Return the content of a digest of the week before `until`, as of `now`; may block."""
     window = Window(until - WEEK, until)
-    history = ports.stores.alerts.history(window, Labels())
     nowcast = None
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    suggested = suggestions.suggestions_of(ports, now).open[: suggestions.WEEKLY]
-    goodput = goodput_total(ports, reading, window)
-    promised = Budget.of(ports.policy)
+    promised, sent = budget.Budget.of(ports.policy), None
+    if promised != budget.Budget():
+        # That of the last week from Monday which is over.
+        promised_week = budget.week_at(until - WEEK)
+        sent = budget.week_of(ports.stores.alerts.history(promised_week, Labels()), promised_week)
 
     return Week(
         window,
-        saved_within(history, window, reading.inventory.running, now),
+        saved_within(
+            ports.stores.alerts.history(window, Labels()), window, reading.inventory.running, now
+        ),
         [alert for alert in memory.alerts if alert.firing],
         memory.silences,
         parities(ports, now),
         nowcast,
         memory.coverage(now),
-        suggested,
+        suggestions.suggestions_of(ports, now).open[: suggestions.WEEKLY],
         tight_quotas(reading.inventory),
-        goodput,
+        goodput_total(ports, reading, window),
         promised,
-        None if promised == Budget() else _promised_week(ports, until),
+        sent,
     )
-
-
-def _promised_week(ports: Ports, until: datetime) -> budget.Week:
-    """Return the messages of the last week from Monday that is over; may block."""
-    week = budget.week_at(until - WEEK)
-    return budget.week_of(ports.stores.alerts.history(week, Labels()), week)
 
 
 @command(
@@ -272,8 +266,10 @@ def _promised_week(ports: Ports, until: datetime) -> budget.Week:
         **QUOTAS.sources("tight_quotas"),
         **suggestions.COLUMNS.sources("suggested"),
         **GOODPUT_FIGURES,
-        "budget/messages": "count of the messages of the week, alerts of one group that overlap as one",
-        "budget/caught": "waste of alerts that were sent / the same plus that of the alerts below the floor",
+        "budget/messages": "count of the messages of the week, alerts of one group that overlap"
+        " as one",
+        "budget/caught": "waste of alerts that were sent / the same plus that of the alerts below"
+        " the floor",
         **NOWCAST_FIGURES,
     },
 )
@@ -340,11 +336,11 @@ class Due:
 
 def wanted(what: Periodical, ports: Ports) -> dict[str, Subscription]:
     """Return each channel that wants the answer, and when; may block."""
-    by_setting = dict.fromkeys(
-        what.named(ports.site.routes), Subscription(ports.site.routes.digest_at)
-    )
     # What a channel asked for itself goes before the time of the settings.
-    return {**by_setting, **dict(what.subscribed.newest(ports.stores.documents, MOST))}
+    return {
+        **dict.fromkeys(what.named(ports.site.routes), Subscription(ports.site.routes.digest_at)),
+        **dict(what.subscribed.newest(ports.stores.documents, MOST)),
+    }
 
 
 def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
@@ -388,7 +384,6 @@ async def _post(owed: Due, ports: Ports, memory: State, reading: Reading, now: d
     It may be there after a crash, or where a backup of the database was put back.
     """
     surface, channel = surface_of(owed.channel, ports.site.surfaces)
-    note = partial(owed.what.sent.put, ports.stores.documents, owed.channel)
     message = (await surface.posted(channel)).get(owed.key, "")
     if not message:
         card = await asyncio.to_thread(owed.what.draw, ports, memory, reading, owed.moment, now)
@@ -396,36 +391,8 @@ async def _post(owed: Due, ports: Ports, memory: State, reading: Reading, now: d
         message = _NOTHING
         if card is not None:
             message = await surface.post(channel, replace(card, public=True), owed.key)
-    await asyncio.to_thread(note, SentPeriodical(owed.moment, message))
-
-
-def _subscribe(
-    what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True
-) -> Card:
-    """Write when this channel gets the answer, from the next such time on.
-
-    Where `days`, it may come every day.
-    """
-    if not request.channel:
-        raise WrongInput("A channel is subscribed from within it; type this line there.")
-    when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
-    what.subscribed.put(ports.stores.documents, request.channel, Subscription(when, request.at))
-
-    return _here(f"This channel gets {what.words}, {when}", request.channel, when)
-
-
-def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription; one that the settings name keeps getting the answer."""
-    channel = request.channel
-    if channel not in wanted(what, ports):
-        raise WrongInput(f"This channel does not get {what.words}.")
-    if channel in what.named(ports.site.routes):
-        raise WrongInput(
-            f"The settings ({what.setting}) send {what.words} here; take it back there."
-        )
-    what.subscribed.drop(ports.stores.documents, channel)
-
-    return _here(f"This channel no longer gets {what.words} by subscription", channel, "")
+    note = SentPeriodical(owed.moment, message)
+    await asyncio.to_thread(owed.what.sent.put, ports.stores.documents, owed.channel, note)
 
 
 def _here(title: str, channel: str, at: str) -> Card:
@@ -467,13 +434,12 @@ _DAILY = arg("", "daily or a day, with time and time zone; the digest's when lef
 
 
 def _register(
-    what: Periodical, summaries: tuple[str, str], *times: str, days: bool = False
+    what: Periodical, subscribing: str, ending: str, *times: str, days: bool = False
 ) -> None:
     """Register the two commands by which a channel gets an answer and no longer does.
 
     `times` are examples of when; where `days`, it may come every day.
     """
-    subscribing, ending = summaries
     name = f"subscribe {what.name}"
     shared: dict[str, Any] = {
         "needs": Needs.STATE,
@@ -483,33 +449,48 @@ def _register(
     }
 
     def subscribe(ports: Ports, request: Request, at: str = _DAILY if days else _WHEN) -> Card:
-        return _subscribe(what, ports, request, at, days=days)
+        """Write when this channel gets the answer, from the next such time on."""
+        if not request.channel:
+            raise WrongInput("A channel is subscribed from within it; type this line there.")
+        when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
+        what.subscribed.put(ports.stores.documents, request.channel, Subscription(when, request.at))
+        return _here(f"This channel gets {what.words}, {when}", request.channel, when)
 
     def unsubscribe(ports: Ports, request: Request) -> Card:
-        return _unsubscribe(what, ports, request)
+        """Drop this channel's subscription; one that the settings name keeps getting the answer."""
+        channel = request.channel
+        if channel not in wanted(what, ports):
+            raise WrongInput(f"This channel does not get {what.words}.")
+        if channel in what.named(ports.site.routes):
+            raise WrongInput(
+                f"The settings ({what.setting}) send {what.words} here; take it back there."
+            )
+        what.subscribed.drop(ports.stores.documents, channel)
+        return _here(f"This channel no longer gets {what.words} by subscription", channel, "")
 
-    examples = (name, *(f"{name} {when}" for when in times))
-    command(name, subscribing, examples=examples, **shared)(subscribe)
+    command(name, subscribing, examples=(name, *(f"{name} {when}" for when in times)), **shared)(
+        subscribe
+    )
     command(f"un{name}", ending, examples=(f"un{name}",), **shared)(unsubscribe)
 
 
 _register(
     DIGEST,
-    ("Post the weekly digest in this channel.", "Stop the weekly digest in this channel."),
+    "Post the weekly digest in this channel.",
+    "Stop the weekly digest in this channel.",
     '"fri 16:00 America/New_York"',
 )
 _register(
     SUMMARY,
-    ("Post the summary in this channel, daily or weekly.", "Stop the summary in this channel."),
+    "Post the summary in this channel, daily or weekly.",
+    "Stop the summary in this channel.",
     "daily",
     '"daily 08:30 Europe/Berlin"',
     days=True,
 )
 _register(
     SUGGESTIONS,
-    (
-        "Post up to three suggestions a week in this channel, those that save most.",
-        "Stop the suggestions in this channel.",
-    ),
+    "Post up to three suggestions a week in this channel, those that save most.",
+    "Stop the suggestions in this channel.",
     "tue",
 )

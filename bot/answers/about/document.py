@@ -176,7 +176,6 @@ Read 2026-11-22).
 """
 _NAMELESS = ("key", "labels")
 """Parts of a row whose names say nothing that the names within them do not."""
-Row = Mapping[str, str]
 
 
 def csv_text(line: str, card: Card) -> str:
@@ -196,7 +195,9 @@ def csv_text(line: str, card: Card) -> str:
     # the table as it is drawn, with the rows that were folded away.
     table = next(card.each(Table), None)
     names = command.rows or (list(lists)[:1] if table else ())
-    rows: list[Row] = [dict(_flat(record)) for name in names for record in lists.get(name, ())]
+    rows: list[Mapping[str, str]] = [
+        dict(_flat(record)) for name in names for record in lists.get(name, ())
+    ]
     if not rows and table:
         headings = [column.name for column in table.columns]
         rows = [
@@ -428,8 +429,13 @@ def unapplied_card(command: Command, line: str) -> Card:
 def with_apply(card: Card, line: str, address: str) -> Card:
     """Say below a preview how a person applies it."""
     opens = (", or opens ", Link("the console", address), " and presses Run") if address else ()
-    how = text("A program changes nothing. A person types ", Code(line), " in chat", *opens, ".")
-    return replace(card, blocks=(*card.blocks, how))
+    return replace(
+        card,
+        blocks=(
+            *card.blocks,
+            text("A program changes nothing. A person types ", Code(line), " in chat", *opens, "."),
+        ),
+    )
 
 
 def argument_schema(command: Command) -> Schema:
@@ -451,8 +457,7 @@ def argument_schema(command: Command) -> Schema:
                 default = default == _SWITCH[True]
             elif kind in (int, float, Decimal):
                 number = Decimal(default)
-                whole = number == number.to_integral_value()
-                default = int(number) if whole else float(number)
+                default = int(number) if (number == number.to_integral_value()) else float(number)
             elif kind == WORDS:
                 default = default.split(",")
             schema["default"] = default

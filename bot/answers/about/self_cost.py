@@ -62,8 +62,10 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
     title, stopped = "Status of the watch", False
     calls: Sequence[Block] = (quiet("No AWS account is being read, so no calls are made."),)
     if bill:
-        today = f"{_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
-        title, calls = f"Own AWS calls: {today}", _calls(bill)
+        title, calls = (
+            f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month",
+            _calls(bill),
+        )
         used = _used(bill)
         # From that share on calls are not made, though none may have been due since.
         stopped = any(used >= percent for percent, _ in bill.stops)
@@ -109,10 +111,6 @@ def _calls(bill: SelfCost) -> tuple[Block, ...]:
     calls, failed, stopped = (
         f"{sum(getattr(use, name) for use in uses):,}" for name in ("calls", "failed", "stopped")
     )
-    table = replace(
-        _CALLS.table(uses, most=_MOST, rest="and {} more calls, all cheaper"),
-        total=("total", calls, "", _cents(bill.usd), failed, stopped),
-    )
 
     if bill.budget_usd is None:
         budget = quiet("No budget is set (TRNBOT_AWS_BUDGET), so no calls are stopped.")
@@ -128,13 +126,19 @@ def _calls(bill: SelfCost) -> tuple[Block, ...]:
 
     dates = sorted({use.asof for use in uses if use.asof})
     priced = f" at list prices of {dates[0]}" if dates else ""
-    counting = quiet(
-        f"Estimated from the calls counted here{priced}; free tiers are not deducted.",
-        f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned"
-        " because of throttling.",
-    )
 
-    return (table, budget, counting)
+    return (
+        replace(
+            _CALLS.table(uses, most=_MOST, rest="and {} more calls, all cheaper"),
+            total=("total", calls, "", _cents(bill.usd), failed, stopped),
+        ),
+        budget,
+        quiet(
+            f"Estimated from the calls counted here{priced}; free tiers are not deducted.",
+            f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned"
+            " because of throttling.",
+        ),
+    )
 
 
 def _used(bill: SelfCost) -> Decimal:
@@ -189,10 +193,12 @@ def self_(ports: Ports, request: Request) -> Card:
     """Tell the bot's own bill by API with its budget, and how its last ticks went."""
     site = ports.site
     facts = {name: value for name, value in site.health().items() if name not in _ELSEWHERE}
-    memory = ports.stores.alerts.load(request.at)
-    watched = Watched(memory.ticked_at, request.at, site.interval, facts)
 
-    return self_cost_card(site.self_cost(), watched, ports.world.source.problems())
+    return self_cost_card(
+        site.self_cost(),
+        Watched(ports.stores.alerts.load(request.at).ticked_at, request.at, site.interval, facts),
+        ports.world.source.problems(),
+    )
 
 
 _ELSEWHERE = ("ticked_at", "ok", "open_alerts", "usd_per_hour")

@@ -155,9 +155,10 @@ def summary(
 ) -> Card:
     """Sum up the last seven days."""
     memory, asked = ports.stores.alerts.load(request.at), Part(part)
-    reading = ports.world.source.read(request.at)
 
-    return summary_card(summary_of(ports, memory, reading, request.at, asked), asked)
+    return summary_card(
+        summary_of(ports, memory, ports.world.source.read(request.at), request.at, asked), asked
+    )
 
 
 def summary_of(
@@ -168,9 +169,12 @@ def summary_of(
     May block.
     """
     week, billing = Window(now - WEEK, now), ports.world.billing
-    history = ports.stores.alerts.history(week, Labels())
     # Without a reading nobody knows which nodes are gone: only who acknowledged counts then.
-    ended = [alert for alert in history if reading or alert.acknowledged]
+    ended = [
+        alert
+        for alert in ports.stores.alerts.history(week, Labels())
+        if reading or alert.acknowledged
+    ]
     saved = saved_within(ended, week, reading.inventory.running if reading else frozenset(), now)
 
     # The newest seven days that have settled are compared.
@@ -190,8 +194,6 @@ def summary_of(
         if reservation.active and reservation.ends_at and now < reservation.ends_at <= now + _SOON
     ]
 
-    commitments = ports.world.outlook.commitments(now)
-
     # The money lines are asked for each minute, and are of the bill alone.
     goodput = goodput_total(ports, reading, week) if reading and part is not Part.MONEY else None
 
@@ -204,7 +206,7 @@ def summary_of(
         nowcast,
         month,
         ending,
-        commitments,
+        ports.world.outlook.commitments(now),
         tight_quotas(reading.inventory) if reading else (),
         goodput,
     )
@@ -212,15 +214,22 @@ def summary_of(
 
 def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
     """Draw the lines that can be told, each with the number that it is about first."""
-    next_lines = (
-        Button("Why it changed", "why cost 7d"),
-        Button("Forecast", "forecast"),
-        Button("Alerts", "alerts"),
-        Button("By team", "cost 7d by team"),
+    return Card(
+        summary_title(of),
+        summary_tone(of),
+        compose(
+            summary_lines(of, part),
+            Buttons(
+                (
+                    Button("Why it changed", "why cost 7d"),
+                    Button("Forecast", "forecast"),
+                    Button("Alerts", "alerts"),
+                    Button("By team", "cost 7d by team"),
+                )
+            ),
+        ),
+        summary_data(of),
     )
-    blocks = compose(summary_lines(of, part), Buttons(next_lines))
-
-    return Card(summary_title(of), summary_tone(of), blocks, summary_data(of))
 
 
 def summary_title(of: Summary) -> str:
@@ -230,11 +239,9 @@ def summary_title(of: Summary) -> str:
         week = of.change.now
         spent = f"{amount_of(week.total.amortised, week)} spent {period(week.window)}; "
     if of.speaking:
-        count = counted(len(of.speaking), "open alert")
-        waste = f"{usd(of.wasting)} an hour wasted now in {count}"
+        waste = f"{usd(of.wasting)} an hour wasted now in {counted(len(of.speaking), 'open alert')}"
 
-    words = spent + waste
-    return words[0].upper() + words[1:]
+    return spent + waste if spent else waste[0].upper() + waste[1:]
 
 
 def summary_tone(of: Summary) -> Tone:
@@ -249,9 +256,11 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
         yield _line("Waste", f"{_waste(of)}. {of.seen.because}".rstrip())
 
     if of.saved and part is not Part.MONEY:
-        stopped = sum(saving.usd_per_hour for saving in of.saved)
-        ended = f"{counted(len(of.saved), 'alert')} ended after somebody acted (estimate)"
-        yield _line("Saved", f"about {usd(Decimal(stopped))} an hour: {ended}.")
+        yield _line(
+            "Saved",
+            f"about {usd(Decimal(sum(saving.usd_per_hour for saving in of.saved)))} an hour:"
+            f" {counted(len(of.saved), 'alert')} ended after somebody acted (estimate).",
+        )
     elif part is Part.ALL:
         yield _line("Saved", "no alert of the last 7 days ended because somebody acted.")
 
@@ -281,9 +290,10 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     # One piece of advice: of the dearest alert that has any.
     advised = next((alert for alert in of.speaking if remedies(alert)), None)
     if advised and part is not Part.MONEY:
-        advice = coded(remedies(advised)[0].rstrip("."))
         place = advised.anomaly.labels.cluster or where(advised)
-        yield text(Strong("Do first"), ": ", *advice, f" ({place}).")
+        yield text(
+            Strong("Do first"), ": ", *coded(remedies(advised)[0].rstrip(".")), f" ({place})."
+        )
 
 
 def owner_of(alert: Alert) -> str:
@@ -314,8 +324,11 @@ def _spend(of: Summary) -> Iterator[Text]:
         if before > 0:
             direction = "up" if change.amortised > 0 else "down"
             trend = f", {direction} {growth(change.amortised / before)} from the week before"
-        spent = f"{amount_of(week.total.amortised, week)} from {period(week.window)}{trend}"
-        yield _line("Spend", f"{spent} (amortised, settled days).")
+        yield _line(
+            "Spend",
+            f"{amount_of(week.total.amortised, week)} from {period(week.window)}{trend} (amortised,"
+            " settled days).",
+        )
 
     if nowcast:
         low, middle, high = (
@@ -406,18 +419,7 @@ _BY_SERVICE = Columns[Spend](
 
 def home_card(of: Summary, services: Tally | None, suggested: Sequence[Suggestion] = ()) -> Card:
     """Begin with the summary; alerts are told once, by the rows that open them."""
-    ranked = sorted(services.rows if services else (), key=lambda row: -row.money.net)
-    largest = ranked[:_SERVICES]
-    data = {
-        **summary_data(of),
-        "open": [alert.id for alert in of.speaking],
-        "dearest": dearest_data(of, _HOME_MOST),
-        "services": _BY_SERVICE.data(largest),
-        **({"suggested": COLUMNS.data(suggested)} if suggested else {}),
-        "month_to_date": services and {"start": services.window.start, "end": services.window.end},
-        "usd_per_hour": of.wasting,
-        "month_net_usd": services and services.total.net,
-    }
+    largest = sorted(services.rows if services else (), key=lambda row: -row.money.net)[:_SERVICES]
     month: list[Block] = []
     if services:
         month.append(replace(_BY_SERVICE.table(largest), total=("total", usd(services.total.net))))
@@ -427,32 +429,50 @@ def home_card(of: Summary, services: Tally | None, suggested: Sequence[Suggestio
     alerts: list[Block] = []
     for alert in of.speaking[:_HOME_MOST]:
         cost = f"{usd(alert.waste.per_hour)} an hour · " if alert.waste else ""
-        lasted = since(alert.anomaly.window.start, of.now)
-        state = held_words(alert) or owner_of(alert)
-        words = f" · {where(alert)} · {cost}since {lasted} · {state}"
         open_, ack = Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}")
-        alerts += [text(Strong(alert.cause.facts.words), words), Buttons((open_, ack))]
+        alerts += [
+            text(
+                Strong(alert.cause.facts.words),
+                f" · {where(alert)} · {cost}since {since(alert.anomaly.window.start, of.now)} ·"
+                f" {held_words(alert) or owner_of(alert)}",
+            ),
+            Buttons((open_, ack)),
+        ]
 
     if len(of.speaking) > _HOME_MOST:
         alerts.append(quiet(f"and {len(of.speaking) - _HOME_MOST} more open"))
 
-    next_lines = (
-        Button("Why it changed", "why cost 7d"),
-        Button("Forecast", "forecast"),
-        Button("Cost", "cost 7d by team"),
-        Button("Fleet", "fleet"),
-        Button("Help", "help"),
+    return Card(
+        summary_title(of),
+        summary_tone(of),
+        compose(
+            unseen(of.seen),
+            summary_lines(of, Part.HOME),
+            alerts,
+            shortlist_blocks(suggested),
+            month,
+            Buttons(
+                (
+                    Button("Why it changed", "why cost 7d"),
+                    Button("Forecast", "forecast"),
+                    Button("Cost", "cost 7d by team"),
+                    Button("Fleet", "fleet"),
+                    Button("Help", "help"),
+                )
+            ),
+        ),
+        {
+            **summary_data(of),
+            "open": [alert.id for alert in of.speaking],
+            "dearest": dearest_data(of, _HOME_MOST),
+            "services": _BY_SERVICE.data(largest),
+            **({"suggested": COLUMNS.data(suggested)} if suggested else {}),
+            "month_to_date": services
+            and {"start": services.window.start, "end": services.window.end},
+            "usd_per_hour": of.wasting,
+            "month_net_usd": services and services.total.net,
+        },
     )
-    blocks = compose(
-        unseen(of.seen),
-        summary_lines(of, Part.HOME),
-        alerts,
-        shortlist_blocks(suggested),
-        month,
-        Buttons(next_lines),
-    )
-
-    return Card(summary_title(of), summary_tone(of), blocks, data)
 
 
 @command(
@@ -475,11 +495,13 @@ def home_card(of: Summary, services: Tally | None, suggested: Sequence[Suggestio
 def home(ports: Ports, request: Request) -> Card:
     """Sum up for a person's home page."""
     now, reading, services = request.at, None, None
-    memory = ports.stores.alerts.load(now)
     with suppress(TrnbotError):  # what cannot be read leaves its lines out
         reading = ports.world.source.read(now)
     with suppress(TrnbotError):
         services = ports.world.billing.tally(Window.parse("mtd", now), ("service",))
 
-    week = summary_of(ports, memory, reading, now, Part.HOME)
-    return home_card(week, services, shortlisted(ports, now))
+    return home_card(
+        summary_of(ports, ports.stores.alerts.load(now), reading, now, Part.HOME),
+        services,
+        shortlisted(ports, now),
+    )

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.answers.config.preview import budget_card, preview_card, promised_card
-from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
+from bot.answers.config.show import (
+    EVER,
+    FAMILIES,
+    applied_card,
+    cancelled_card,
+    form_card,
+    settings_of,
+)
 from bot.cards.card import Card
-from bot.errors import Unavailable, WrongInput, nearest, refuse
+from bot.errors import Unavailable, WrongInput, not_known, refuse
 from bot.grammar.line import read_line
 from bot.grammar.names import SCOPES, unseen
 from bot.grammar.registry import Needs, arg, command
@@ -31,7 +38,6 @@ from bot.ports import Ports
 from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget, tried_by
 from bot.watch.preview import PREVIEWS, alone, draft, kept_draft, replayed
 
-_EVER = 100_000
 _QUOTES = str.maketrans(
     {"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": "'", "\u2018": "'", "\u00a0": " "}
 )
@@ -68,9 +74,11 @@ def config_set(
     changes = read_changes(_pairs(key, value, for_, pairs), scope)
     standing = _standing(ports)
     effective = _effective(applied(ports.site.base, standing), standing, changes)
-    drafted = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
 
-    return preview_card(*drafted, unseen(ports, request, scope))
+    return preview_card(
+        *draft(ports, request, VersionKind.SET, effective, stacked(standing, effective)),
+        unseen(ports, request, scope),
+    )
 
 
 @command(
@@ -101,11 +109,16 @@ def config_budget(
     current = applied(base, standing)
 
     with alone():
-        changes_free = [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")]
-        free = applied(base, stacked(standing, changes_free))
-        (raised,) = replayed(ports, [free], request.at)
-    untried = frontier(raised.alerts.values(), raised.window, current)
-    seen = tried_by(ports.world.workers, untried)
+        (raised,) = replayed(
+            ports,
+            [
+                applied(
+                    base, stacked(standing, [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")])
+                )
+            ],
+            request.at,
+        )
+    seen = tried_by(ports.world.workers, frontier(raised.alerts.values(), raised.window, current))
     if budget is None:
         return budget_card(seen, Budget.of(current))
     if seen.weeks < 1:
@@ -123,9 +136,13 @@ def config_budget(
         LEAST: f"{budget.least_caught:.4%}",
     }
     changes = _effective(current, standing, read_changes(wanted.items(), everywhere))
-    drafted = draft(ports, request, VersionKind.SET, changes, stacked(standing, changes))
 
-    return promised_card(preview_card(*drafted), seen, point, budget)
+    return promised_card(
+        preview_card(*draft(ports, request, VersionKind.SET, changes, stacked(standing, changes))),
+        seen,
+        point,
+        budget,
+    )
 
 
 @command(
@@ -167,7 +184,7 @@ def config_change(
 )
 def config_apply(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Write the version that was previewed, exactly; a second press changes nothing."""
-    versions = ports.stores.versions.versions(_EVER)
+    versions = ports.stores.versions.versions(EVER)
     if done := next((version for version in versions if version.preview == name), None):
         return applied_card(done, again=True)
 
@@ -238,7 +255,7 @@ def config_undo(
     to: int | None = arg("", "an older version; 0 = the settings file alone", keyword=True),
 ) -> Card:
     """Write a version that equals an older one."""
-    versions = {version.number: version for version in ports.stores.versions.versions(_EVER)}
+    versions = {version.number: version for version in ports.stores.versions.versions(EVER)}
     newest = max(versions, default=0)
     target = to
     if target is None:
@@ -289,9 +306,11 @@ def config_import(
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
     # Pasted as it stands in the line, or that of a policy which it names.
-    words = read_line(request.line).rest.strip()
     # Chats make the quotes of a pasted file typographic, and TOML knows the plain ones alone.
-    pasted, file = words.strip("`").removeprefix("toml").translate(_QUOTES), ""
+    pasted, file = (
+        read_line(request.line).rest.strip().strip("`").removeprefix("toml").translate(_QUOTES),
+        "",
+    )
     if "=" not in pasted and "[" not in pasted:
         pasted, file = ports.site.files.policy(toml, request), toml
     overrides = replaced(ports.site.base, read_policy(pasted, file))
@@ -331,10 +350,13 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
     for name, text in words:
         is_switch = f"{name}.on" in SETTINGS
         if not is_switch and "." not in name and name not in FAMILIES:
-            hint = nearest(
-                name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings"
+            raise not_known(
+                f"'{name}' is neither a setting nor a scope",
+                name,
+                (*SCOPES, *SETTINGS),
+                most=0,
+                otherwise="'config show' lists the settings",
             )
-            raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
         pairs.append((f"{name}.on" if is_switch else name, text))
 
     rules = {name.partition(".")[0] for name, _ in pairs}

@@ -34,6 +34,7 @@ from bot.cards.words import clock, day, few, period
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, arg, command
 from bot.model.alert import Alert, spent
+from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.notification import ReplayResult
 from bot.model.policy import Draft, Edit, VersionKind
@@ -52,12 +53,6 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
     """Show both sides, the alerts that only one of them tells, and the buttons to go on."""
     apply = f"config apply {draft.id}"
     # A file that is imported has no form that could be opened again.
-    change = Button("Change…", f"config change {draft.id}", opens=True)
-    buttons = (
-        Button("Apply", apply, ButtonStyle.PRIMARY),
-        *((change,) if draft.doing is VersionKind.SET else ()),
-        Button("Cancel", f"config cancel {draft.id}"),
-    )
     sides = (seen.before, seen.after)
     rows = (
         ("alerts sent", *(f"{len(side.notified)}" for side in sides)),
@@ -75,43 +70,58 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
             *("–" if side.delay is None else duration_text(side.delay) for side in sides),
         ),
     )
-    headings = (
-        Heading(f"last {rounded_duration(seen.window.length)}"),
-        Heading("current policy", Align.RIGHT),
-        Heading("with the change", Align.RIGHT),
-    )
 
     method = (
         f"Measured by running the watch twice over {period(seen.window)}"
         f" ({counted(seen.ticks, 'tick')} each)."
     )
 
-    blocks = compose(
-        edit_lines(draft.edits),
-        [text(note) for note in notes],
-        Table(headings, rows),
-        _verdict(seen),
-        bool(seen.appear) and _ALERTS.table(seen.appear, most=_MOST, caption="Alerts that appear"),
-        bool(seen.disappear)
-        and _ALERTS.table(seen.disappear, most=_MOST, caption="Alerts that disappear"),
-        _chart(seen) if seen.before.notified or seen.after.notified else None,
-        quiet(f"{method} To apply it: ", Code(apply)),
-        Buttons(buttons),
-    )
-
-    data = {
-        "preview": draft.id,
-        "edits": [edit_data(edit) for edit in draft.edits],
-        **draft.shown,
-        "appear": [alert_data(alert) for alert in seen.appear],
-        "disappear": [alert_data(alert) for alert in seen.disappear],
-    }
     sent, length = len(seen.before.notified), rounded_duration(seen.window.length)
     headline = f"the same {counted(sent, 'alert')} over {length}"
     if seen.appear or seen.disappear:
         headline = f"{counted(len(seen.after.notified), 'alert')} instead of {sent} over {length}"
 
-    return Card(f"Preview: {headline}", Tone.INFO, blocks, data)
+    return Card(
+        f"Preview: {headline}",
+        Tone.INFO,
+        compose(
+            edit_lines(draft.edits),
+            [text(note) for note in notes],
+            Table(
+                (
+                    Heading(f"last {rounded_duration(seen.window.length)}"),
+                    Heading("current policy", Align.RIGHT),
+                    Heading("with the change", Align.RIGHT),
+                ),
+                rows,
+            ),
+            _verdict(seen),
+            bool(seen.appear)
+            and _ALERTS.table(seen.appear, most=_MOST, caption="Alerts that appear"),
+            bool(seen.disappear)
+            and _ALERTS.table(seen.disappear, most=_MOST, caption="Alerts that disappear"),
+            _chart(seen) if seen.before.notified or seen.after.notified else None,
+            quiet(f"{method} To apply it: ", Code(apply)),
+            Buttons(
+                (
+                    Button("Apply", apply, ButtonStyle.PRIMARY),
+                    *(
+                        (Button("Change…", f"config change {draft.id}", opens=True),)
+                        if draft.doing is VersionKind.SET
+                        else ()
+                    ),
+                    Button("Cancel", f"config cancel {draft.id}"),
+                )
+            ),
+        ),
+        {
+            "preview": draft.id,
+            "edits": [edit_data(edit) for edit in draft.edits],
+            **draft.shown,
+            "appear": [alert_data(alert) for alert in seen.appear],
+            "disappear": [alert_data(alert) for alert in seen.disappear],
+        },
+    )
 
 
 _ALERTS = Columns[Alert](
@@ -129,8 +139,12 @@ def edit_lines(edits: Sequence[Edit]) -> list[Block]:
 
 def edit_words(edit: Edit) -> str:
     """Write one edit."""
-    scope = f" for {edit.scope}" if str(edit.scope) else ""
-    return f"{edit.key} {edit.before} → {edit.after}{scope}"
+    return f"{edit.key} {edit.before} → {edit.after}{scope_words(edit.scope)}"
+
+
+def scope_words(scope: Labels) -> str:
+    """Write for whom a setting holds, "" for everybody."""
+    return f" for {scope}" if str(scope) else ""
 
 
 def edit_data(edit: Edit) -> dict[str, object]:
@@ -146,14 +160,12 @@ def _verdict(seen: PolicyComparison) -> Block:
         length = duration_text(abs(after - before))
         delayed = f"; the median alert is sent {length} {direction}"
 
-    parts = []
-    if seen.appear:
-        added = counted(len(seen.appear), "alert")
-        parts.append(f"{added} added, {usd(spent(seen.appear))} of waste")
-    if seen.disappear:
-        dropped = counted(len(seen.disappear), "alert")
-        parts.append(f"{dropped} dropped, {usd(spent(seen.disappear))} of waste not reported")
-
+    sides = ((seen.appear, "added", "waste"), (seen.disappear, "dropped", "waste not reported"))
+    parts = [
+        f"{counted(len(alerts), 'alert')} {verb}, {usd(spent(alerts))} of {waste}"
+        for alerts, verb, waste in sides
+        if alerts
+    ]
     if not parts:
         return text("No alert appears or disappears", delayed, ".")
 
@@ -174,7 +186,6 @@ def _chart(seen: PolicyComparison) -> Chart:
         ("new", seen.appear, Tone.WARNING),
         ("gone", seen.disappear, Tone.OVER),
     )
-    changed = f"{len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
 
     return Chart(
         ChartKind.BAR,
@@ -189,7 +200,8 @@ def _chart(seen: PolicyComparison) -> Chart:
             for name, alerts, tone in stacks
         ),
         categories=tuple(day(seen.window.start + (date - first)) for date in days),
-        summary=f"Alerts: {len(unchanged)} sent either way, {changed}.",
+        summary=f"Alerts: {len(unchanged)} sent either way, {len(seen.appear)} new with the"
+        f" change, {len(seen.disappear)} no longer sent.",
         timed=True,
     )
 
@@ -207,38 +219,43 @@ def budget_card(seen: Frontier, promised: Budget) -> Card:
             Strong(f"Promised: {promise_words(promised)}"), f"; today's floor {verdict} it."
         )
 
-    blocks = compose(
-        standing,
-        _frontier_chart(seen, current),
-        _points(seen).table(seen.points[:_FLOORS], caption="What each floor would have sent"),
-        quiet(
-            f"Measured by running the watch over {period(seen.window)}, with all that its rules"
-            " raised. Reminders are not counted."
+    return Card(
+        f"Alert budget: {counted(current.messages, 'message')} in"
+        f" {rounded_duration(seen.window.length)} covered {_share(seen, current)}",
+        Tone.INFO,
+        compose(
+            standing,
+            _frontier_chart(seen, current),
+            _points(seen).table(seen.points[:_FLOORS], caption="What each floor would have sent"),
+            quiet(
+                f"Measured by running the watch over {period(seen.window)}, with all that its rules"
+                " raised. Reminders are not counted."
+            ),
+            Buttons((Button("Settings", "config show alert"),)),
         ),
-        Buttons((Button("Settings", "config show alert"),)),
+        _data(seen, current, promised),
     )
-    sent = counted(current.messages, "message")
-    length = rounded_duration(seen.window.length)
-    title = f"Alert budget: {sent} in {length} covered {_share(seen, current)}"
-
-    return Card(title, Tone.INFO, blocks, _data(seen, current, promised))
 
 
 def promised_card(preview: Card, seen: Frontier, point: Point, budget: Budget) -> Card:
     """Put a promise, and whether a floor keeps it, before the preview of that floor."""
-    blocks = compose(
-        _promise_verdict(seen, point, budget), _frontier_chart(seen, point), preview.blocks
+    return replace(
+        preview,
+        tone=Tone.INFO if seen.kept(point, budget) else Tone.WARNING,
+        blocks=compose(
+            _promise_verdict(seen, point, budget), _frontier_chart(seen, point), preview.blocks
+        ),
+        data={**preview.data, "budget": _data(seen, point, budget)},
     )
-    tone = Tone.INFO if seen.kept(point, budget) else Tone.WARNING
-    data = {**preview.data, "budget": _data(seen, point, budget)}
-    return replace(preview, tone=tone, blocks=blocks, data=data)
 
 
 def promise_words(budget: Budget) -> str:
     """Write a promise as its line has it."""
-    most = f"at most {budget.most_per_week:g} messages a week"
-    least = f"at least {100 * budget.least_caught:g} % of wasted dollars"
-    return " and ".join((most,) * bool(budget.most_per_week) + (least,) * bool(budget.least_caught))
+    parts = (
+        (budget.most_per_week, f"at most {budget.most_per_week:g} messages a week"),
+        (budget.least_caught, f"at least {100 * budget.least_caught:g} % of wasted dollars"),
+    )
+    return " and ".join(words for amount, words in parts if amount)
 
 
 def week_words(week: Week, budget: Budget) -> str:
@@ -262,21 +279,24 @@ def week_data(week: Week, budget: Budget) -> dict[str, Any]:
 def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     """Say which floor keeps the promise, how surely, and else the cost of keeping it."""
     most, least = budget.most_per_week, budget.least_caught
-    sent = counted(point.messages, "message")
-    length = rounded_duration(seen.window.length)
     floor = usd(point.usd_per_hour)
     how = f"With a floor of {floor} an hour"
     if most:
         how = f"With a floor that follows the messages left of each week ({floor} an hour at first)"
-    outcome = f"{how}, {sent} in {length} covered {_share(seen, point)}."
-    parts: list[str | Strong] = [Strong(outcome)]
+    parts: list[str | Strong] = [
+        Strong(
+            f"{how}, {counted(point.messages, 'message')} in {rounded_duration(seen.window.length)}"
+            f" covered {_share(seen, point)}."
+        )
+    ]
     if most and seen.per_week(seen.points[0]) > most:
         parts.append(
             f" No floor keeps to {most:g} a week: these alerts carry no dollars to filter by."
         )
     elif most:
-        chance = SHARE.write(seen.held(most))
-        parts.append(f" At most {most:g} a week holds in {chance} of weeks like these.")
+        parts.append(
+            f" At most {most:g} a week holds in {SHARE.write(seen.held(most))} of weeks like these."
+        )
         if seen.per_week(point) > most:
             parts.append(f" These passed it for waste {BEYOND} times as dear as all before it.")
     if seen.caught(point) < least:
@@ -391,11 +411,10 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
             marks.append((key, "–" if mark is None else str(mark)))
 
     keys = {alert.id: alert.key for alert in alerts}
-    sent = counted(len(seen.notifications), "notification")
-    counts = f"{counted(len(notified), 'alert')}, {sent}"
 
     return Card(
-        f"{name}: {counts}, {usd(total)} of waste seen",
+        f"{name}: {counted(len(notified), 'alert')},"
+        f" {counted(len(seen.notifications), 'notification')}, {usd(total)} of waste seen",
         Tone.INFO,
         compose(
             table.table(alerts, most=_BACKTEST_MOST) if alerts else quiet("No alerts."),
@@ -420,9 +439,6 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
             "grade": dict(grade) if grade else None,
         },
     )
-
-
-DAY = timedelta(days=1)
 
 
 @command(
@@ -457,7 +473,10 @@ def backtest(
         if ports.stores.persistent and extent:
             # What people judged no anomaly holds as if they had before the recording began.
             patterns = [
-                replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY))
+                replace(
+                    held_since(silence, extent.start),
+                    ends=max(silence.ends, extent.end + timedelta(days=1)),
+                )
                 for silence in ports.stores.alerts.load(request.at).silences
                 if silence.pattern
             ]
@@ -465,8 +484,21 @@ def backtest(
 
         replayed, grade = replay(over, (channel,), run=anywhere), None
         if (truth := replays.truth(source)) is not None:
-            names = over.world.source.read(replayed.window.end).inventory.clusters()
-            grade = dict(replays.grade(replayed, truth, len([name for name in names if name])))
+            grade = dict(
+                replays.grade(
+                    replayed,
+                    truth,
+                    len(
+                        [
+                            name
+                            for name in over.world.source.read(
+                                replayed.window.end
+                            ).inventory.clusters()
+                            if name
+                        ]
+                    ),
+                )
+            )
     except TrnbotError as error:
         # The source is called as the person did: where its folder lies is not theirs to know.
         folder, called = source.partition(":")[2], recording.partition(":")[2] or recording

@@ -37,15 +37,20 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     ]
     hidden = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
     causes = ", ".join(cause.facts.words for cause in routes.finops_causes)
-    money = f"{causes or 'spending, and what is paid for and unused'}, in addition"
     beside = (
         ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
-        (money, routes.finops, "TRNBOT_FINOPS"),
+        (
+            f"{causes or 'spending, and what is paid for and unused'}, in addition",
+            routes.finops,
+            "TRNBOT_FINOPS",
+        ),
         ("critical alerts not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
         ("every alert", always, "the console"),
     )
-    listed = [*rows[:_MOST], *(row for row in beside if row[1])]
-    cells = tuple((alerts, ", ".join(to), why) for alerts, to, why in listed)
+    cells = tuple(
+        (alerts, ", ".join(to), why)
+        for alerts, to, why in [*rows[:_MOST], *(row for row in beside if row[1])]
+    )
 
     rules = routes.mapping.rules
     mapped = [
@@ -55,34 +60,39 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     ]
     owners = ", ".join(sorted({*routes.owners, *routes.mapping.people}))
 
-    blocks = compose(
-        Table((Heading("alerts"), Heading("go to"), Heading("because")), cells, rest=hidden),
-        owners and quiet("Owners with an address: ", owners),
-        bool(mapped)
-        and quiet(
-            f"By the mapping file, the first that fits: {'; '.join(few(mapped, _FEW, 'rule'))}."
+    return Card(
+        "Who is notified of which alerts",
+        Tone.INFO,
+        compose(
+            Table((Heading("alerts"), Heading("go to"), Heading("because")), cells, rest=hidden),
+            owners and quiet("Owners with an address: ", owners),
+            bool(mapped)
+            and quiet(
+                f"By the mapping file, the first that fits: {'; '.join(few(mapped, _FEW, 'rule'))}."
+            ),
+            quiet(
+                "To subscribe a channel, type in it: subscribe cluster=llama. To test a route:"
+                " routes test cluster=llama cause=idle"
+            ),
         ),
-        quiet(
-            "To subscribe a channel, type in it: subscribe cluster=llama. To test a route:"
-            " routes test cluster=llama cause=idle"
-        ),
+        {
+            "routes": [
+                {"alerts": str(entry), "to": list(entry.to), "by": entry.by}
+                for entry in routes.routes
+            ],
+            "default": list(routes.default),
+            "finops": list(routes.finops),
+            "escalate": list(routes.escalate),
+            "always": list(always),
+            "owners": [
+                {
+                    "owner": rule.owner,
+                    "where": {name: list(patterns) for name, patterns in rule.where},
+                }
+                for rule in rules
+            ],
+        },
     )
-
-    data = {
-        "routes": [
-            {"alerts": str(entry), "to": list(entry.to), "by": entry.by} for entry in routes.routes
-        ],
-        "default": list(routes.default),
-        "finops": list(routes.finops),
-        "escalate": list(routes.escalate),
-        "always": list(always),
-        "owners": [
-            {"owner": rule.owner, "where": {name: list(patterns) for name, patterns in rule.where}}
-            for rule in rules
-        ],
-    }
-
-    return Card("Who is notified of which alerts", Tone.INFO, blocks, data)
 
 
 def tried_card(
@@ -104,14 +114,13 @@ def tried_card(
     elif name:
         who = f"'{name}' has no known address, so nobody is mentioned."
 
-    late = f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}."
-
     return Card(
         f"Where it would go: {conditions}",
         Tone.INFO,
         compose(
             text("It goes to ", ", ".join(heard), "."),
-            bool(escalated) and text(late),
+            bool(escalated)
+            and text(f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}."),
             by_file and text(f"{name} owns it by the mapping file."),
             text(who),
             money and quiet("It is about spending, or about something paid for and unused."),
@@ -129,12 +138,19 @@ def tried_card(
 
 def trial_card(conditions: str) -> Card:
     """Say in a channel that an alert would come here, and ask whoever sees it for a press."""
-    blocks = compose(
-        text("This is a test: nothing is wrong, and there is nothing to do."),
-        text(f"An alert of {conditions} would come here." if conditions else "Alerts come here."),
-        Buttons((Button("I see it", SEEN),)),
+    return Card(
+        "Test of trnbot's alerts",
+        Tone.INFO,
+        compose(
+            text("This is a test: nothing is wrong, and there is nothing to do."),
+            text(
+                f"An alert of {conditions} would come here." if conditions else "Alerts come here."
+            ),
+            Buttons((Button("I see it", SEEN),)),
+        ),
+        {"test": True},
+        public=True,
     )
-    return Card("Test of trnbot's alerts", Tone.INFO, blocks, {"test": True}, public=True)
 
 
 def seen_card(name: str) -> Card:
@@ -199,18 +215,28 @@ async def routes_test(
         cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity
     )
     claims = {"namespace": labels.namespace, "launcher": launcher}
-    owners = tuple(f"{kind}:{claim}" for kind, claim in claims.items() if claim)
-    alert = Alert("", anomaly, request.at, request.at, owner=owner or mapped, claims=owners)
-    name = next((candidate for candidate in alert.owners if table.owner(candidate)), alert.owner)
-    card = tried_card(
-        str(tried),
-        distinct([*ports.site.channels, *route(alert, table)]),
-        table.escalate if alert.severity is Severity.CRITICAL else (),
-        (name, table.owner(name), bool(mapped)),
-        money=bool(table.finops_of(alert.cause)),
+    alert = Alert(
+        "",
+        anomaly,
+        request.at,
+        request.at,
+        owner=owner or mapped,
+        claims=tuple(f"{kind}:{claim}" for kind, claim in claims.items() if claim),
     )
+    name = next((candidate for candidate in alert.owners if table.owner(candidate)), alert.owner)
 
-    return await noting_unseen(card, ports, request, tried.selector)
+    return await noting_unseen(
+        tried_card(
+            str(tried),
+            distinct([*ports.site.channels, *route(alert, table)]),
+            table.escalate if alert.severity is Severity.CRITICAL else (),
+            (name, table.owner(name), bool(mapped)),
+            money=bool(table.finops_of(alert.cause)),
+        ),
+        ports,
+        request,
+        tried.selector,
+    )
 
 
 @command(
@@ -272,10 +298,9 @@ def unsubscribe(
     # Without conditions all of them end.
     remaining = tuple(entry for entry in standing if where and str(entry) != unwanted)
     if len(remaining) == len(standing):
-        current = ", ".join(map(str, standing)) or "nothing"
         raise WrongInput(
-            f"This channel's subscriptions: {current}; routes from the settings can only be"
-            " changed there."
+            f"This channel's subscriptions: {', '.join(map(str, standing)) or 'nothing'}; routes"
+            " from the settings can only be changed there."
         )
 
     subscribe(ports.stores.documents, channel, remaining)

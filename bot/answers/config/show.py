@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.answers.config.preview import edit_data, edit_lines, edit_words
+from bot.answers.config.preview import edit_data, edit_lines, edit_words, scope_words
 from bot.cards.card import (
     Block,
     Button,
@@ -26,9 +26,10 @@ from bot.cards.card import (
 from bot.cards.columns import NUMBER, Column, Columns
 from bot.cards.lines import quote
 from bot.cards.words import clock
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.names import SCOPES, noting_unseen, scopes
 from bot.grammar.registry import Needs, arg, command
+from bot.model.codec import by_key
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.policy import Attempt, Policy, Version, VersionKind
@@ -153,7 +154,6 @@ def version_card(version: Version) -> Card:
     ]
     if "waste_usd" in summary:
         facts.append(("waste caught", "${} → ${}".format(*summary["waste_usd"])))
-    line = f"config undo to={version.number - 1}"
 
     return Card(
         f"Version {version.number} of the policy",
@@ -162,7 +162,15 @@ def version_card(version: Version) -> Card:
             edit_lines(version.edits),
             quiet(*_who(version)),
             bool(summary) and Facts(tuple(facts)),
-            Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
+            Buttons(
+                (
+                    Button(
+                        "Return to the version before it",
+                        f"config undo to={version.number - 1}",
+                        confirm=_FOR_ALL,
+                    ),
+                )
+            ),
         ),
         version_data(version),
     )
@@ -208,27 +216,25 @@ def config_card(
         Column("default", lambda setting: setting.show(setting.default), NUMBER, missing=""),
         Column("meaning", lambda setting: setting.meaning),
     )
-    table = columns.table(
-        settings,
-        most=_SHOW_MOST,
-        rest="and {} more; name a rule: config show idle",
-        opens=lambda setting: _typed("config", _family(setting.key), scope),
-    )
 
-    keys: dict[str, list[str]] = {}
-    for setting in settings if rule else ():
-        keys.setdefault(setting.source, []).append(setting.key)
+    keys = by_key((setting.source, setting.key) for setting in settings if rule)
     sources = "; ".join(f"{source} ({', '.join(listed)})" for source, listed in keys.items())
-    change = _typed("config", _family(rule), scope)
 
     return Card(
-        f"Settings{f' of {rule}' if rule else ''}{_for(scope)}",
+        f"Settings{f' of {rule}' if rule else ''}{scope_words(scope)}",
         Tone.INFO,
         compose(
-            table,
+            columns.table(
+                settings,
+                most=_SHOW_MOST,
+                rest="and {} more; name a rule: config show idle",
+                opens=lambda setting: _typed("config", _family(setting.key), scope),
+            ),
             truth(newest),
             sources and quiet(f"Sources: {sources}"),
-            Buttons((Button("Change…", change, opens=True), _HISTORY)),
+            Buttons(
+                (Button("Change…", _typed("config", _family(rule), scope), opens=True), _HISTORY)
+            ),
         ),
         {"settings": values},
     )
@@ -271,21 +277,24 @@ def chooser_card(
         ),
     )
 
-    blocks = (
-        _CHANGED.table(
-            changed,
-            most=_SHOW_MOST,
-            rest="and {} more; config export lists all",
-            caption="What differs from the defaults",
-        )
-        if changed
-        else quiet("Every setting is at its default."),
-        truth(newest),
-        Form("Change settings", "config", fields, "Show"),
-        Buttons((_HISTORY,)),
+    return Card(
+        "Settings",
+        Tone.INFO,
+        (
+            _CHANGED.table(
+                changed,
+                most=_SHOW_MOST,
+                rest="and {} more; config export lists all",
+                caption="What differs from the defaults",
+            )
+            if changed
+            else quiet("Every setting is at its default."),
+            truth(newest),
+            Form("Change settings", "config", fields, "Show"),
+            Buttons((_HISTORY,)),
+        ),
+        {"changed": [list(row) for row in changed]},
     )
-
-    return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
 
 
 _CHANGED = Columns[tuple[str, ...]](
@@ -300,7 +309,7 @@ def form_card(
     rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels
 ) -> Card:
     """Ask for the values of one rule at one scope; a field left as it stands changes nothing."""
-    title = f"Settings of {rule.replace('_', ' ')}{_for(scope)}"
+    title = f"Settings of {rule.replace('_', ' ')}{scope_words(scope)}"
     fields = []
     for setting in settings:
         low, high = setting.bounds()
@@ -310,10 +319,17 @@ def form_card(
         hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
         fields.append(Field(setting.key, label[:_LABEL], kind, values[setting.key], hint=hint))
 
-    form = Form(title, _typed("config set", "", scope), tuple(fields), "Preview")
-    note = quiet("Nothing changes yet: first comes a preview, the watch run over the last 14 days.")
-
-    return Card(title, Tone.INFO, (note, form), {"settings": dict(values)})
+    return Card(
+        title,
+        Tone.INFO,
+        (
+            quiet(
+                "Nothing changes yet: first comes a preview, the watch run over the last 14 days."
+            ),
+            Form(title, _typed("config set", "", scope), tuple(fields), "Preview"),
+        ),
+        {"settings": dict(values)},
+    )
 
 
 def export_card(toml: str) -> Card:
@@ -322,20 +338,17 @@ def export_card(toml: str) -> Card:
 
 
 def _typed(line: str, rule: str, scope: Labels) -> str:
-    words = (line, rule, *(f"{name}={quote(value)}" for name, value in scope))
-    return " ".join(filter(None, words))
+    return " ".join(
+        filter(None, (line, rule, *(f"{name}={quote(value)}" for name, value in scope)))
+    )
 
 
 def _family(key: str) -> str:
     return key.partition(".")[0]
 
 
-def _for(scope: Labels) -> str:
-    return f" for {scope}" if str(scope) else ""
-
-
 FAMILIES = tuple(dict.fromkeys(_family(key) for key in SETTINGS))
-_EVER = 100_000
+EVER = 100_000
 """Versions and attempts that are read at once: more than people ever make."""
 
 
@@ -366,8 +379,12 @@ async def config(
         # What has no scope is changed for everybody.
         fitting = [setting for setting in chosen if setting.scoped or not str(scope)]
         values = {key: shown(policy, scope, key) for key in SETTINGS}
-        card = form_card(rule, fitting or chosen, values, scope if fitting else Labels())
-        return await noting_unseen(card, ports, request, scope)
+        return await noting_unseen(
+            form_card(rule, fitting or chosen, values, scope if fitting else Labels()),
+            ports,
+            request,
+            scope,
+        )
 
     rows = [
         (setting.key, "everywhere", setting.show(policy.values[setting.key]), default)
@@ -378,9 +395,13 @@ async def config(
         (key, str(where), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))
         for where, key, value in policy.overrides
     ]
-    choices = await asyncio.to_thread(scopes, ports, request)
 
-    return await noting_unseen(chooser_card(FAMILIES, choices, rows, newest), ports, request, scope)
+    return await noting_unseen(
+        chooser_card(FAMILIES, await asyncio.to_thread(scopes, ports, request), rows, newest),
+        ports,
+        request,
+        scope,
+    )
 
 
 @command(
@@ -402,9 +423,10 @@ async def config_show(
     chosen = settings_of(rule) if rule else list(SETTINGS.values())
     scope = Labels(cluster=cluster, team=team, account=account)
     policy, newest = await asyncio.to_thread(_in_force, ports)
-    card = config_card(chosen, policy.at(scope), rule, scope, newest)
 
-    return await noting_unseen(card, ports, request, scope)
+    return await noting_unseen(
+        config_card(chosen, policy.at(scope), rule, scope, newest), ports, request, scope
+    )
 
 
 @command(
@@ -439,13 +461,16 @@ def config_history(
     """List versions, or show one."""
     if page < 1:
         raise WrongInput(f"Pages begin at 1; got {page}.", "page")
-    versions = ports.stores.versions.versions(_EVER)
+    versions = ports.stores.versions.versions(EVER)
     if number is None:
-        return history_card(versions, ports.stores.versions.attempts(_EVER), page)
+        return history_card(versions, ports.stores.versions.attempts(EVER), page)
     version = next((version for version in versions if version.number == number), None)
     if version is None:
-        hint = nearest(str(number), [str(version.number) for version in versions[:5]])
-        raise WrongInput(f"There is no version {number}{hint}.")
+        raise not_known(
+            f"There is no version {number}",
+            str(number),
+            [str(version.number) for version in versions[:5]],
+        )
 
     return version_card(version)
 
@@ -456,8 +481,12 @@ def settings_of(rule: str) -> list[Setting]:
     Raise `WrongInput` with the nearest rule.
     """
     if rule not in FAMILIES and rule not in SETTINGS:
-        hint = nearest(rule, FAMILIES, otherwise="'config' lists the rules that have")
-        raise WrongInput(f"'{rule}' has no settings{hint}.")
+        raise not_known(
+            f"'{rule}' has no settings",
+            rule,
+            FAMILIES,
+            otherwise="'config' lists the rules that have",
+        )
     return [
         setting for key, setting in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")
     ]

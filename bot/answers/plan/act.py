@@ -29,7 +29,7 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import committed_words
 from bot.costs.pricing import HOURS_A_MONTH
-from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, nearest
+from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, nearest, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.money import counted, usd
@@ -100,37 +100,38 @@ def action_card(
     price, saved = action.usd_per_hour, action.saved_usd_per_hour
     facts = [("costs", "not known")]
     if price is not None:
-        month = usd(price * HOURS_A_MONTH)
-        facts = [("costs", f"{usd(price, digits=2)} an hour, {month} a month")]
+        facts = [("costs", f"{usd(price, digits=2)} an hour, {usd(price * HOURS_A_MONTH)} a month")]
     if action.kind is not ActionKind.CORDON:
         verb = "adds" if saved < 0 else _SAVES.get(action.kind, "saves")
         facts.append((verb, f"{usd(abs(saved), digits=2)} an hour"))
     second = needs_second(action, second_usd)
     if may and second:
-        state = action.state.value if action.pressed else "needs two admins"
-        facts.append(("state", state))
+        facts.append(("state", action.state.value if action.pressed else "needs two admins"))
     if action.pressed:
         facts.append(("pressed by", ", ".join(action.confirmed_by)))
     note = "Nothing changes until an admin presses Do it."
     if second:
         note = f"From {usd(second_usd)} a month on, a second admin must press it too."
     committed = price is not None and saved > 0 and committed_words(price, price - saved)
+    do = Button("Do it", f"act confirm {action.id}", ButtonStyle.DANGER, confirm=f"{action.title}?")
 
-    buttons = (
-        Button("Do it", f"act confirm {action.id}", ButtonStyle.DANGER, confirm=f"{action.title}?"),
-        Button("Cancel", f"act cancel {action.id}"),
+    return Card(
+        f"{action.title}?",
+        Tone.WARNING,
+        compose(
+            text(_EFFECTS[action.kind]),
+            Facts(tuple(facts)),
+            len(action.targets) > 1 and text(", ".join(action.targets)),
+            quiet(" ".join(rehearsed)) if rehearsed else None,
+            quiet(committed) if committed else None,
+            quiet(note if may else _OFF),
+            Buttons((do, Button("Cancel", f"act cancel {action.id}")))
+            if may and action.state.waits
+            else None,
+        ),
+        {"action": COLUMNS.record(action)},
+        public=bool(action.pressed),
     )
-    blocks = compose(
-        text(_EFFECTS[action.kind]),
-        Facts(tuple(facts)),
-        len(action.targets) > 1 and text(", ".join(action.targets)),
-        quiet(" ".join(rehearsed)) if rehearsed else None,
-        quiet(committed) if committed else None,
-        quiet(note if may else _OFF),
-        Buttons(buttons) if may and action.state.waits else None,
-    )
-    data = {"action": COLUMNS.record(action)}
-    return Card(f"{action.title}?", Tone.WARNING, blocks, data, public=bool(action.pressed))
 
 
 def needs_second(action: Action, second_usd: Decimal) -> bool:
@@ -151,17 +152,18 @@ def progress_card(action: Action) -> Card:
     if saved > 0 and action.state is ActionState.WORKED:
         up_to = "up to " if action.kind in _SAVES else ""
         worth = f" · {up_to}{usd(saved)} an hour saved"
-    pressed = f"Pressed by {' and '.join(action.confirmed_by) or 'nobody'}"
     prepared = "" if (action.by,) == action.pressed else f", prepared by {action.who}"
-    blocks = compose(
-        text(action.words) if action.words else None,
-        quiet(f"{pressed}{prepared}."),
-        Buttons((Button("Actions", "act list"),)),
+    return Card(
+        f"{action.title}: {action.state}{worth}",
+        tones.get(action.state, Tone.INFO),
+        compose(
+            text(action.words) if action.words else None,
+            quiet(f"Pressed by {' and '.join(action.confirmed_by) or 'nobody'}{prepared}."),
+            Buttons((Button("Actions", "act list"),)),
+        ),
+        {"action": COLUMNS.record(action)},
+        public=not action.private,
     )
-    data = {"action": COLUMNS.record(action)}
-    title = f"{action.title}: {action.state}{worth}"
-    tone = tones.get(action.state, Tone.INFO)
-    return Card(title, tone, blocks, data, public=not action.private)
 
 
 @command(
@@ -201,11 +203,15 @@ def act(
 
     planner = Planner(ports, request)
     if what in set(ActionKind):
-        size = _size(named["nodes"]) if "nodes" in named else None
+        nodes = named.get("nodes", "0")
+        if not nodes.isdecimal() or len(nodes) > 4:
+            raise WrongInput(f"'{nodes}' is not a number of nodes; write nodes=4.", "nodes")
+        size = int(nodes) if "nodes" in named else None
         action = planner.of(ActionKind(what), names, size, named.get("region", ""))
     elif words:
-        hint = nearest(what, list(ActionKind), most=9)
-        raise WrongInput(f"'{what}' is not a kind of action{hint}.")
+        raise WrongInput(
+            f"'{what}' is not a kind of action{nearest(what, list(ActionKind), most=9)}."
+        )
     else:
         action = planner.of_alert(find_alert(ports, request, what))
 
@@ -219,19 +225,17 @@ def act(
     return action_card(action, rehearsed, ports.site.second_usd, may=actions is not None)
 
 
-def _size(text: str) -> int:
-    if not text.isdecimal() or len(text) > 4:
-        raise WrongInput(f"'{text}' is not a number of nodes; write nodes=4.", "nodes")
-    return int(text)
-
-
 def _kept(ports: Ports, name: str) -> Action:
     """Return an action by its id; raise `WrongInput` for an unknown one."""
     action = ACTIONS.get(ports.stores.documents, name)
     if action is None:
-        known = ACTIONS.keys(ports.stores.documents, _REMEMBERED)
-        hint = nearest(name, known, most=4, otherwise="'act list' lists them")
-        raise WrongInput(f"There is no action '{name}'{hint}.")
+        raise not_known(
+            f"There is no action '{name}'",
+            name,
+            ACTIONS.keys(ports.stores.documents, _REMEMBERED),
+            most=4,
+            otherwise="'act list' lists them",
+        )
     return action
 
 
@@ -256,9 +260,13 @@ def act_confirm(ports: Ports, request: Request, name: str = arg(None, "the actio
         raise NotAllowed("Whoever presses must be known by name: sign in, or press in a chat.")
     with _alone(ports, name):
         action = _confirmed(ports, request, _kept(ports, name))
-    if action.state is ActionState.CONFIRMED:
-        return action_card(action, (), ports.site.second_usd, may=True)
-    return progress_card(action)
+    return _card(ports, action)
+
+
+def _card(ports: Ports, action: Action) -> Card:
+    if not action.state.waits:
+        return progress_card(action)
+    return action_card(action, (), ports.site.second_usd, may=ports.world.actions is not None)
 
 
 @contextmanager
@@ -289,8 +297,9 @@ def _confirmed(ports: Ports, request: Request, action: Action) -> Action:
         )
     user, person = request.user, person_of(action, request.user)
     refuse_same_person(action, user.id, person)
-    planner = Planner(ports, request)
-    weighed = planner.of(action.kind, action.targets, action.size, action.place.region)
+    weighed = Planner(ports, request).of(
+        action.kind, action.targets, action.size, action.place.region
+    )
 
     channel, thread, private = request.channel, request.thread, request.belonging.shared
     if private or not channel:
@@ -330,8 +339,9 @@ def _close(ports: Ports, action: Action) -> None:
 
 def person_of(action: Action, user: User) -> str:
     """Return a stamp that tells a person apart in one action, "" where their e-mail address is not known."""
-    stamp = f"{action.id} {user.email}"
-    return hashlib.sha256(stamp.encode()).hexdigest()[:16] if user.email else ""
+    return (
+        hashlib.sha256(f"{action.id} {user.email}".encode()).hexdigest()[:16] if user.email else ""
+    )
 
 
 def refuse_same_person(action: Action, address: str, person: str) -> None:
@@ -362,8 +372,10 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
     assert ports.world.actions is not None
     patience = action.kind.patience
     if now - (action.began_at or now) > patience:
-        words = f"No effect was seen within {duration_text(patience)}. {action.words}"
-        progress = Progress(ActionState.FAILED, words)
+        progress = Progress(
+            ActionState.FAILED,
+            f"No effect was seen within {duration_text(patience)}. {action.words}",
+        )
     else:
         try:
             progress = ports.world.actions.advance(action)
@@ -372,12 +384,21 @@ def advanced(ports: Ports, action: Action, now: datetime) -> Action:
         except TrnbotError as error:
             progress = Progress(ActionState.UNDER_WAY, str(error))
 
-    ordered = tuple(dict.fromkeys((*action.ordered, *progress.ordered)))
-    action = replace(action, state=progress.state, words=progress.words, ordered=ordered)
+    action = replace(
+        action,
+        state=progress.state,
+        words=progress.words,
+        ordered=tuple(dict.fromkeys((*action.ordered, *progress.ordered))),
+    )
     ACTIONS.put(ports.stores.documents, action.id, action)
     if action.state.ended:
-        who = User(action.pressed[-1] if action.pressed else action.by)
-        audit("action", progress.state.value, who, line=action.title, because=progress.words)
+        audit(
+            "action",
+            progress.state.value,
+            User(action.pressed[-1] if action.pressed else action.by),
+            line=action.title,
+            because=progress.words,
+        )
     return action
 
 
@@ -414,10 +435,7 @@ def act_cancel(ports: Ports, request: Request, name: str = arg(None, "the action
 )
 def act_show(ports: Ports, request: Request, name: str = arg(None, "the action's id")) -> Card:
     """Show one by its id, with its buttons while it waits."""
-    action = _kept(ports, name)
-    if not action.state.waits:
-        return progress_card(action)
-    return action_card(action, (), ports.site.second_usd, may=ports.world.actions is not None)
+    return _card(ports, _kept(ports, name))
 
 
 @command(
@@ -432,19 +450,21 @@ def act_show(ports: Ports, request: Request, name: str = arg(None, "the action's
 )
 def act_list(ports: Ports, request: Request) -> Card:
     """List them, the newest first."""
-    actions = [action for _, action in ACTIONS.newest(ports.stores.documents, _REMEMBERED)]
-    actions.sort(key=lambda action: action.at, reverse=True)
+    newest = (action for _, action in ACTIONS.newest(ports.stores.documents, _REMEMBERED))
+    actions = sorted(newest, key=lambda action: action.at, reverse=True)
     waiting = [action for action in actions if action.state.waits]
-    blocks = compose(
-        COLUMNS.table(actions, most=20) if actions else text("Nobody has prepared one."),
-        quiet(_OFF) if ports.world.actions is None else None,
-        Buttons(tuple(Button(f"Show: {x.title}", f"act show {x.id}") for x in waiting[:3]))
-        if waiting
-        else None,
-    )
     title = f"{counted(len(actions), 'action')}, {len(waiting)} of them not decided"
     return Card(
-        title if actions else "No action", Tone.INFO, blocks, {"actions": COLUMNS.data(actions)}
+        title if actions else "No action",
+        Tone.INFO,
+        compose(
+            COLUMNS.table(actions, most=20) if actions else text("Nobody has prepared one."),
+            quiet(_OFF) if ports.world.actions is None else None,
+            Buttons(tuple(Button(f"Show: {x.title}", f"act show {x.id}") for x in waiting[:3]))
+            if waiting
+            else None,
+        ),
+        {"actions": COLUMNS.data(actions)},
     )
 
 
@@ -455,10 +475,8 @@ async def advance_due(ports: Ports, now: datetime) -> tuple[str, ...]:
     """
     if ports.world.actions is None:
         return ()
-    documents = ports.stores.documents
-    followed = await asyncio.to_thread(documents.newest, _FOLLOWED, _REMEMBERED)
     failed = []
-    for name, _ in followed:
+    for name, _ in await asyncio.to_thread(ports.stores.documents.newest, _FOLLOWED, _REMEMBERED):
         action = None
         try:
             action = await asyncio.to_thread(_stepped, ports, name, now)

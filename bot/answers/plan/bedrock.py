@@ -12,7 +12,7 @@ from bot.answers.runs.costed import costed_runs
 from bot.cards.card import Block, Card, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, USD_CENTS, Column, Columns, Unit, datum
 from bot.cards.words import cited, note_lines
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known, refuse
 from bot.grammar.names import no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note, TokenPrice
@@ -65,8 +65,9 @@ class TokenOffer:
     @property
     def usd_per_million(self) -> Decimal:
         """Return USD of a million tokens, read and written."""
-        written = self.price.usd_per_million_output * self.output_ratio
-        return written + self.price.usd_per_million_input * (1 - self.output_ratio)
+        return (
+            self.price.usd_per_million_output * self.output_ratio
+        ) + self.price.usd_per_million_input * (1 - self.output_ratio)
 
     @property
     def breakeven_tokens_per_second(self) -> int | None:
@@ -108,9 +109,11 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
     here, ratio = offers[0].here, offers[0].output_ratio
     measured: list[Block] = []
     if here:
-        hour = f"{here.cluster} costs {usd(here.usd_per_hour, digits=2)} an hour"
         amount = f"{usd(here.usd_per_million or 0, digits=2)} a million tokens"
-        words = f"{hour}: {amount} at the load that you state."
+        words = (
+            f"{here.cluster} costs {usd(here.usd_per_hour, digits=2)} an hour: {amount} at the load"
+            " that you state."
+        )
         if here.usd_per_million is None:
             words = (
                 "How many tokens it serves is not known: tokens=N says how many a second, and a"
@@ -126,25 +129,27 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
         if here.committed:
             measured.append(text("Its hours are committed: they are paid either way."))
 
-    sources = dict.fromkeys(cited(x.price, today) for x in offers)
-    blocks = compose(
-        measured,
-        Columns(*(OFFERS.drawn if here else OFFERS.drawn[:-1])).table(offers),
-        quiet(
-            f"USD a million tokens, on demand; together, {ratio * 100:.0f} % of them are written"
-            " (output= sets it). A model that two sources price differently is listed twice."
+    return Card(
+        _title(offers, here),
+        Tone.INFO,
+        compose(
+            measured,
+            Columns(*(OFFERS.drawn if here else OFFERS.drawn[:-1])).table(offers),
+            quiet(
+                f"USD a million tokens, on demand; together, {ratio * 100:.0f} % of them are"
+                " written"
+                " (output= sets it). A model that two sources price differently is listed twice."
+            ),
+            quiet(f"Prices: {'; '.join(dict.fromkeys(cited(x.price, today) for x in offers))}."),
+            note_lines(notes, today),
         ),
-        quiet(f"Prices: {'; '.join(sources)}."),
-        note_lines(notes, today),
+        {
+            "models": OFFERS.data(offers),
+            "cluster": here and here.cluster,
+            "usd_per_hour": here and cents(here.usd_per_hour),
+            "usd_per_million": here and here.usd_per_million,
+        },
     )
-    data = {
-        "models": OFFERS.data(offers),
-        "cluster": here and here.cluster,
-        "usd_per_hour": here and cents(here.usd_per_hour),
-        "usd_per_million": here and here.usd_per_million,
-    }
-
-    return Card(_title(offers, here), Tone.INFO, blocks, data)
 
 
 def _title(offers: Sequence[TokenOffer], here: TokenCost | None) -> str:
@@ -154,8 +159,10 @@ def _title(offers: Sequence[TokenOffer], here: TokenCost | None) -> str:
     if here is None:
         return f"Bedrock charges {span} a million tokens"
     if here.usd_per_million is None or here.run:
-        hour = usd(here.usd_per_hour)
-        return f"{here.cluster} costs {hour} an hour; Bedrock charges {span} a million tokens"
+        return (
+            f"{here.cluster} costs {usd(here.usd_per_hour)} an hour; Bedrock charges {span} a"
+            " million tokens"
+        )
     verdict = "it depends on the model"
     if here.usd_per_million < prices[0]:
         verdict = f"{here.cluster} is cheaper"
@@ -192,14 +199,22 @@ def bedrock(
     output: Decimal = arg("25", "percent of the tokens that are written", keyword=True),
 ) -> Card:
     """Weigh every model that a price is known of, or the one that is named."""
-    if not 0 <= output <= 100 or not 0 <= tokens < 10**12:
-        raise WrongInput("output is 0 to 100 percent, and tokens 0 or more a second.")
+    refuse(
+        (
+            not 0 <= output <= 100 or not 0 <= tokens < 10**12,
+            "output is 0 to 100 percent, and tokens 0 or more a second.",
+        )
+    )
     claims = ports.world.knowledge.claims()
     listed = [x for x in claims.tokens if not model or _plain(x.model) == _plain(model)]
     if not listed:
-        names = {_plain(x.model) for x in claims.tokens}
-        hint = nearest(_plain(model), names, most=5, otherwise="'bedrock' lists them")
-        raise WrongInput(f"No price of a model '{model}' on Bedrock is known{hint}.")
+        raise not_known(
+            f"No price of a model '{model}' on Bedrock is known",
+            _plain(model),
+            {_plain(x.model) for x in claims.tokens},
+            most=5,
+            otherwise="'bedrock' lists them",
+        )
 
     here = None
     if cluster:
@@ -211,12 +226,14 @@ def bedrock(
                 here = replace(here, usd_per_million=cents(measured / 1000), run=run.name)
                 break
 
-    offers = sorted(
-        (TokenOffer(x, output / 100, here) for x in listed),
-        key=lambda x: (x.usd_per_million, x.price.model),
+    return bedrock_card(
+        sorted(
+            (TokenOffer(x, output / 100, here) for x in listed),
+            key=lambda x: (x.usd_per_million, x.price.model),
+        ),
+        claims.of("bedrock"),
+        request.at.date(),
     )
-
-    return bedrock_card(offers, claims.of("bedrock"), request.at.date())
 
 
 def _plain(model: str) -> str:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from bot.cards.card import Button, Buttons, Card, Facts, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit
 from bot.cards.words import cited
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, nearest, refuse
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Effort, Note
 from bot.model.money import cents, counted, usd
@@ -276,8 +276,12 @@ async def breakeven(
         recompile_usd=recompile_usd,
         months=months,
     )
-    if not 1 <= horizon <= 120 or (runs is not None and not 1 <= runs <= 10**6):
-        raise WrongInput("horizon is 1 to 120 months, runs is 1 or more.")
+    refuse(
+        (
+            not 1 <= horizon <= 120 or (runs is not None and not 1 <= runs <= 10**6),
+            "horizon is 1 to 120 months, runs is 1 or more.",
+        )
+    )
 
     # Who says how many months it takes needs no preset, unless they name one for its saving.
     class_, stack_words = STACKS.get(stack, ("", ""))
@@ -290,9 +294,15 @@ async def breakeven(
         months = effort.months_high if effort else Decimal(2)
 
     low, high = _saving_range(saving, effort)
-    port = Porting(months, eng_usd_year, bill_usd, low, high, runs, recompile_usd)
 
-    return breakeven_card(port, effort, claims.of("risk"), stack_words, horizon, request.at.date())
+    return breakeven_card(
+        Porting(months, eng_usd_year, bill_usd, low, high, runs, recompile_usd),
+        effort,
+        claims.of("risk"),
+        stack_words,
+        horizon,
+        request.at.date(),
+    )
 
 
 def _saving_range(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:

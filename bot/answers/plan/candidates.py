@@ -70,8 +70,8 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
     None where it would save nothing by its slowest source.
     """
     standing, moves = move.standing, move.moves()
-    market = standing.price.market if standing.price else None
-    option = next((x for x in moves if x.price.market is market), next(iter(moves), None))
+    alike = (x for x in moves if standing.price and x.price.market is standing.price.market)
+    option = next(alike, next(iter(moves), None))
     if option is None:
         return None
     today = standing.usd_per_hour * HOURS_A_MONTH
@@ -107,8 +107,9 @@ def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[S
     }
     for name in running:
         with suppress(TrnbotError):
-            offered = commitments_of(ports, (name, 1), Offers(pricing), reading.now, "")
-            yield capacity.commitment(offered)
+            yield capacity.commitment(
+                commitments_of(ports, (name, 1), Offers(pricing), reading.now, "")
+            )
 
 
 def _priced(reading: Reading, pricing: Pricing) -> Iterator[tuple[int, Instance, Decimal]]:
@@ -131,14 +132,22 @@ def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sug
     for cluster, nodes in paid.items():
         assert frame
         rows, prices = zip(*nodes, strict=True)
-        limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
-        yield weigh.schedule(cluster, frame.pick(np.array(rows)), limit, prices)
+        yield weigh.schedule(
+            cluster,
+            frame.pick(np.array(rows)),
+            ports.policy.at(frame.things[rows[0]]).number("idle.below"),
+            prices,
+        )
 
 
 def _alerted(ports: Ports, reading: Reading) -> set[str]:
     """Return the things of open alerts, about which nothing is suggested beside them."""
-    alerts = ports.stores.alerts.load(reading.now).alerts
-    return {thing for alert in alerts if alert.speaking for thing in alert.anomaly.things}
+    return {
+        thing
+        for alert in ports.stores.alerts.load(reading.now).alerts
+        if alert.speaking
+        for thing in alert.anomaly.things
+    }
 
 
 def _storage(
@@ -152,8 +161,11 @@ def _storage(
         and x.since <= reading.now - ports.policy.duration("orphaned_storage.for")
     ]
     if unused:
-        amounts = [(x.thing.labels.resource, x.usd_per_month) for x in unused]
-        yield storage.unused_storage(amounts, min(x.since for x in unused), reading.now)
+        yield storage.unused_storage(
+            [(x.thing.labels.resource, x.usd_per_month) for x in unused],
+            min(x.since for x in unused),
+            reading.now,
+        )
 
 
 def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
@@ -163,7 +175,9 @@ def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     reach = goodput.read
     if reach is None:
         return
-    jobs = [
+    again = sum((x.again_usd for x in ledger_within(ports, reading, window)), Decimal(0))
+    yield weigh.cache(again, reach)
+    yield from (
         weigh.checkpoints(
             row.key["job"],
             row.of(GoodputClass.LOST),
@@ -172,9 +186,7 @@ def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
         )
         for row in goodput.rows
         if row.key["job"]
-    ]
-    again = sum((x.again_usd for x in ledger_within(ports, reading, window)), Decimal(0))
-    yield from (weigh.cache(again, reach), *jobs)
+    )
 
 
 def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
@@ -185,22 +197,20 @@ def _room(
     ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
 ) -> Iterator[Suggestion]:
     """Suggest to fill empty places of a reservation with nodes of its type and zone."""
-    nodes = list(reading.inventory.instances.values())
     for reservation in reading.inventory.reservations:
         place = reservation.labels
         if not (reservation.active and reservation.available) or place.resource in alerted:
             continue
         prices = sorted(
             price.usd_per_hour
-            for node in nodes
+            for node in reading.inventory.instances.values()
             if node.running and not node.reservation and node.market is Market.ON_DEMAND
             if (node.labels.instance_type, node.labels.zone) == (place.instance_type, place.zone)
             if (price := pricing.instance(node))
         )[::-1][: reservation.available]
         if prices:
-            total = sum(prices, Decimal(0))
             yield capacity.reserved_room(
-                place.instance_type, place.zone, len(prices), total, reading.now
+                place.instance_type, place.zone, len(prices), sum(prices, Decimal(0)), reading.now
             )
 
 
@@ -231,9 +241,8 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     weeks: dict[str, list[Decimal]] = {}
     # Whole weeks alone: a day more or less would look like growth.
     for n in range(storage.GROWTH_WEEKS, 0, -1):
-        start = end - n * timedelta(days=7)
-        window = Window(start, start + timedelta(days=7))
-        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
+        week = Window(end - n * timedelta(days=7), end - (n - 1) * timedelta(days=7))
+        for row in ports.world.billing.tally(week, ("service", "usage_type")).rows:
             usage = row.key["usage_type"]
             logs = row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage
             if logs or _COPIES.search(usage):
@@ -277,9 +286,14 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
             if markets == {limit.market} and limit.labels.selects(cluster.labels):
                 desired = sum(x.desired for x in cluster.node_groups if name in x.instance_types)
                 planned += max(0, desired - len(members))
-        place = limit.labels.region or "one region"
-        counts = (two_weeks_ago, week_ago, today)
-        demand = capacity.Demand(limit.name, name, place, free, planned, counts)
+        demand = capacity.Demand(
+            limit.name,
+            name,
+            limit.labels.region or "one region",
+            free,
+            planned,
+            (two_weeks_ago, week_ago, today),
+        )
         price = pricing.mean(node for node in nodes if node.running)
         if price:
             yield capacity.quota(demand, price.usd_per_hour, reading.now)
@@ -314,9 +328,13 @@ def _refused(
         ]
         if waiting:
             rows, prices = zip(*waiting, strict=True)
-            limit = ports.policy.at(frame.things[rows[0]]).number("idle.below")
-            nodes = frame.pick(np.array(rows))
-            yield capacity.elsewhere(refusals, launches, nodes, limit, prices)
+            yield capacity.elsewhere(
+                refusals,
+                launches,
+                frame.pick(np.array(rows)),
+                ports.policy.at(frame.things[rows[0]]).number("idle.below"),
+                prices,
+            )
 
 
 def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
@@ -325,12 +343,15 @@ def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion 
     if balance is None:
         return
     end = _settled(reading)
-    rows = ports.world.billing.tally(Window(end - _LOOKED, end), ("day",)).rows
-    daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in rows}
+    daily = {
+        date.fromisoformat(row.key["day"]): row.money.credits
+        for row in ports.world.billing.tally(Window(end - _LOOKED, end), ("day",)).rows
+    }
     burn = burn_down(daily, end.date(), balance)
     if burn and burn.gone_on:
-        paid = {day: -amount for day, amount in daily.items()}
-        yield capacity.credits_end(paid, burn.gone_on, reading.now)
+        yield capacity.credits_end(
+            {day: -amount for day, amount in daily.items()}, burn.gone_on, reading.now
+        )
 
 
 def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
@@ -367,16 +388,19 @@ def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | 
         ]
         if stay and candidates:
             move = min(candidates, key=lambda x: (x.expected, x.zone.zone))
-            costs = [
-                capacity.PoolCost(
-                    x.zone.zone,
-                    x.expected,
-                    replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
-                    refused[name, x.zone.zone],
-                )
-                for x in (stay, move)
-            ]
-            yield capacity.pool((cluster, name), costs, window)
+            yield capacity.pool(
+                (cluster, name),
+                [
+                    capacity.PoolCost(
+                        x.zone.zone,
+                        x.expected,
+                        replace(x, compute=cents(x.zone.p95 * nodes * job.hours)).expected,
+                        refused[name, x.zone.zone],
+                    )
+                    for x in (stay, move)
+                ],
+                window,
+            )
 
 
 def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
@@ -395,24 +419,26 @@ def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
         for cluster, timed in starts.items():
             yield weigh.warm_pool(cluster, timed, frame.step, window)
 
-    pools = [
-        (node.labels.job, node.kept_warm, price.usd_per_hour)
-        for node in reading.inventory.instances.values()
-        if node.kept_warm and node.ended_at and node.ended_at in window
-        if (price := pricing.instance(node))
-    ]
-    yield weigh.kept_warm(pools, window)
+    yield weigh.kept_warm(
+        [
+            (node.labels.job, node.kept_warm, price.usd_per_hour)
+            for node in reading.inventory.instances.values()
+            if node.kept_warm and node.ended_at and node.ended_at in window
+            if (price := pricing.instance(node))
+        ],
+        window,
+    )
 
 
 def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
     """Look for notebooks of SageMaker that the bill names in every hour."""
     end = _settled(reading)
     window = Window(end - _LOOKED, end)
-    of_sagemaker = [Filter("service", ("AmazonSageMaker",))]
-    rows = ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
     billed = by_key(
         (row.key["resource"], row.money.amortised)
-        for row in rows
+        for row in ports.world.billing.tally(
+            window, ("resource", "hour"), [Filter("service", ("AmazonSageMaker",))]
+        ).rows
         if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
     )
     for resource, hours in billed.items():
@@ -429,9 +455,12 @@ def _file_systems(
     for system in reading.inventory.file_systems:
         load = throughput_of(system, frame, _LOOKED / 2)
         # What nobody uses is to go, not to get less.
-        if load is None or not load.peak or load.looked < MOST_OF_A_WEEK:
-            continue
-        if system.labels.resource in alerted:
+        if (
+            load is None
+            or not load.peak
+            or load.looked < MOST_OF_A_WEEK
+            or system.labels.resource in alerted
+        ):
             continue
         region = system.labels.region
         tiers = {
@@ -441,13 +470,15 @@ def _file_systems(
         }
         if AT_LIMIT <= load.peak_share < BEYOND:
             if starved is None:  # once for all file systems: it looks through two weeks
-                rows = goodput_within(ports, reading, window, ("cluster",)).rows
-                starved = {row.key["cluster"]: row.of(GoodputClass.STARVED) for row in rows}
-            lost = starved.get(system.labels.cluster, Decimal(0))
-            yield storage.more_throughput(load, tiers, lost, window)
+                starved = {
+                    row.key["cluster"]: row.of(GoodputClass.STARVED)
+                    for row in goodput_within(ports, reading, window, ("cluster",)).rows
+                }
+            yield storage.more_throughput(
+                load, tiers, starved.get(system.labels.cluster, Decimal(0)), window
+            )
         else:
-            looked = Window(window.end - load.looked, window.end)
-            yield storage.less_throughput(load, tiers, looked)
+            yield storage.less_throughput(load, tiers, Window(window.end - load.looked, window.end))
 
 
 def _settled(reading: Reading) -> datetime:

@@ -33,7 +33,7 @@ from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, as_read, day, few, note_lines
 from bot.costs.capacity import Commitments
 from bot.costs.pricing import Offers, Pricing
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note
@@ -85,10 +85,13 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
     running = sorted(
         nodes.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0])
     )
-    used = sum(n * vcpus.get(name, 0) for name, n in running)
-    unknown = sorted(name for name in nodes if not vcpus.get(name))
 
-    return QuotaUse(quota, used, tuple(running), tuple(unknown))
+    return QuotaUse(
+        quota,
+        sum(n * vcpus.get(name, 0) for name, n in running),
+        tuple(running),
+        tuple(sorted(name for name in nodes if not vcpus.get(name))),
+    )
 
 
 _MOST = 12
@@ -102,26 +105,28 @@ def console_link(use: QuotaUse) -> Link | str:
     # Drawn only where region and code can be nothing else than parts of an address.
     if not all(letter.isalnum() or letter == "-" for letter in region + code):
         return "Service Quotas"
-    console = f"https://{region}.console.aws.amazon.com"
-    return Link("Service Quotas", f"{console}/servicequotas/home/services/ec2/quotas/{code}")
+    return Link(
+        "Service Quotas",
+        f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}",
+    )
 
 
 def launch_verdict(
     uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str, nodes: int
 ) -> tuple[Tone, str]:
     """Say whether so many more nodes of a type would start, by the room of its quotas by region."""
-    wanted = f"{nodes:,} more {instance_type}"
+    launch = f"{nodes:,} more {instance_type}"
     rooms = {
         use.quota.labels.region or "one region": fits[1]
         for use in uses
         if (fits := room(use, types, instance_type))
     }
     if fitting := sorted(region for region, most in rooms.items() if most >= nodes):
-        return Tone.GOOD, f"{wanted} fit the quota of {' and '.join(fitting)}"
+        return Tone.GOOD, f"{launch} fit the quota of {' and '.join(fitting)}"
     where = max(rooms, key=lambda region: rooms[region], default="any region")
     most = rooms.get(where, 0)
 
-    return Tone.WARNING, f"{wanted} would be refused: room for {most:,} in {where}"
+    return Tone.WARNING, f"{launch} would be refused: room for {most:,} in {where}"
 
 
 def quota_card(
@@ -153,6 +158,7 @@ def quota_card(
         return fits and {"instance_type": fits[0], "nodes": fits[1]}
 
     hidden = len(uses) - len(listed)
+    folded = f"and {hidden} more quotas without running instances" if hidden else ""
     table = Columns[QuotaUse](
         QUOTAS.columns[0],
         Column(
@@ -170,8 +176,8 @@ def quota_card(
             service,
             ". It can take days.",
         )
-        tone = Tone.WARNING
-        title = f"{len(tight)} of {len(uses)} quotas leave no room for one more node"
+        leave = f"{len(tight)} of {len(uses)} quotas leave" if len(tight) > 1 else "1 quota leaves"
+        tone, title = Tone.WARNING, f"{leave} no room for one more node"
     else:
         advice = text(
             "Any AWS customer may launch these types within the quota, without a partner; request"
@@ -181,29 +187,27 @@ def quota_card(
         )
         tone, title = Tone.GOOD, "Quotas leave room"
 
-    if len(tight) == 1:
-        title = "1 quota leaves no room for one more node"
-
     if nodes:
         of_market = [use for use in uses if use.quota.market is not Market.SPOT]
         tone, title = launch_verdict(of_market, types, instance_type, nodes)
 
+    columns = Columns(*QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1])
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
 
-    blocks = compose(
-        replace(
-            table, rest=f"and {hidden} more quotas without running instances" if hidden else ""
+    return Card(
+        title,
+        tone,
+        compose(
+            replace(table, rest=folded),
+            advice,
+            unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
+            quiet(
+                "vCPUs of pending and running nodes against Service Quotas as of"
+                f" {day(min(use.quota.asof for use in uses))}. Capacity Blocks do not count."
+            ),
         ),
-        advice,
-        unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
-        quiet(
-            "vCPUs of pending and running nodes against Service Quotas as of"
-            f" {day(min(use.quota.asof for use in uses))}. Capacity Blocks do not count."
-        ),
+        {"quotas": columns.data(uses)},
     )
-    data = Columns(*QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1]).data(uses)
-
-    return Card(title, tone, blocks, {"quotas": data})
 
 
 QUOTAS = Columns[QuotaUse](
@@ -251,18 +255,27 @@ def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: st
 def tight_quotas(inventory: Inventory) -> tuple[QuotaUse, ...]:
     """Return the quotas by which the next launch would be refused, the most used first."""
     uses = [use_of(quota, inventory) for quota in inventory.quotas]
-    tight = [use for use in uses if is_tight(use, inventory.types, "")]
-    return tuple(sorted(tight, key=lambda use: (-use.used, use.quota.name)))
+    return tuple(
+        sorted(
+            [use for use in uses if is_tight(use, inventory.types, "")],
+            key=lambda use: (-use.used, use.quota.name),
+        )
+    )
 
 
 def room_words(tight: Sequence[QuotaUse]) -> Text:
     """Say by which quotas the next launch would be refused, the most used first."""
     quota, hidden = tight[0].quota, len(tight) - 1
-    use = f"{tight[0].used:,} of {quota.vcpus:,.0f} vCPU of {quota.name}"
     others = f", and by {counted(hidden, 'more quota')}" if hidden else ""
-    refused = f"the next launch would be refused{others}; see `quota`"
-    sentence = f"{use} run in {quota.labels.region or 'one region'}: {refused}."
-    return text(Strong("Room"), ": ", *coded(sentence))
+    return text(
+        Strong("Room"),
+        ": ",
+        *coded(
+            f"{tight[0].used:,} of {quota.vcpus:,.0f} vCPU of {quota.name} run in"
+            f" {quota.labels.region or 'one region'}: the next launch would be refused{others}; see"
+            " `quota`."
+        ),
+    )
 
 
 @command(
@@ -283,8 +296,7 @@ def quota(
     nodes: int = arg("0", "check whether this many more fit", keyword=True),
 ) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
-    if not 0 <= nodes <= 100_000:
-        raise WrongInput("'nodes' is 0 to 100,000.")
+    refuse((not 0 <= nodes <= 100_000, "'nodes' is 0 to 100,000."))
     reading = ports.world.source.read(request.at)
     inventory = reading.inventory
     if instance_type:
@@ -303,8 +315,7 @@ def quota(
             return as_read(Card(unknown, Tone.WARNING, (), {"quotas": []}), unknown, reading)
         raise Unavailable(
             "No vCPU quota is known here; a live account needs servicequotas:ListServiceQuotas"
-            " (deploy/iam-policy.json), "
-            "a recording api/service-quotas/list_service_quotas."
+            " (deploy/iam-policy.json), a recording api/service-quotas/list_service_quotas."
         )
 
     uses = sorted(
@@ -377,26 +388,28 @@ class Refused:
         for zone in self.zones:
             share = "all" if zone.spot == zone.refused else zone.spot
             market = f", {share} on spot" if zone.spot else ""
-            age = age_text((self.at - zone.newest).total_seconds())
-            places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
+            places.append(
+                f"{zone.zone} {zone.refused:,}{market}, last"
+                f" {age_text((self.at - zone.newest).total_seconds())} ago"
+            )
 
-        total = counted(sum(zone.refused for zone in self.zones), "request")
         places = few(places, _MOST_ZONES, "zone")
-        words = f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL})."
 
-        return text(Strong(f"{total} refused"), words)
-
-    def data(self) -> list[dict[str, Any]] | None:
-        """Return the counts for scripts; None where nobody asked."""
-        return None if self.zones is None else REFUSED.data(self.zones)
+        return text(
+            Strong(f"{counted(sum(zone.refused for zone in self.zones), 'request')} refused"),
+            f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL}).",
+        )
 
 
 def refused_of(reading: Reading, instance_type: str) -> Refused:
     """Count the requests of a type that were refused lately."""
     if reading.refusals is None:
         return Refused(instance_type, None, reading.now)
-    newest = [x for x in reading.refusals if x.at >= reading.now - LOOKED]
-    return Refused(instance_type, scarcities(newest, instance_type), reading.now)
+    return Refused(
+        instance_type,
+        scarcities([x for x in reading.refusals if x.at >= reading.now - LOOKED], instance_type),
+        reading.now,
+    )
 
 
 LOOKED = timedelta(days=7)
@@ -448,47 +461,52 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
         region,
         Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
     )
-    use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
     long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
-
-    blocks = compose(
-        table.table(sorted(prices, key=lambda x: x.usd_per_hour), caption=f"{demand}; {use}"),
-        long and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
-        commitment_blocks(ways.commitments) if ways.commitments else None,
-        ways.refused.block(),
-        note_lines(ways.notes, age.today),
-        quiet(
-            "Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."
-        ),
-        Buttons(
-            (
-                Button("Quotas", f"quota {demand.instance_type}"),
-                Button("Spot", f"spot {demand.instance_type}"),
-            )
-        ),
-    )
 
     # Spot is no promise: the title quotes it only where nothing else is sold.
     sure = [price for price in prices if price.market is not Market.SPOT]
     best = min(sure or prices, key=lambda price: price.usd_per_hour)
-    title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"
-    data = {
-        "instance_type": demand.instance_type,
-        "hours": demand.hours,
-        "used_ratio": demand.used,
-        "ways": Columns(market, cost, total, region, asof).data(prices),
-        **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
-        "refused": ways.refused.data(),
-    }
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})",
+        Tone.INFO,
+        compose(
+            table.table(
+                sorted(prices, key=lambda x: x.usd_per_hour),
+                caption=f"{demand}; {demand.used * 100:.0f} % of the hours used; spot pays only"
+                " those that run.",
+            ),
+            long
+            and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
+            commitment_blocks(ways.commitments) if ways.commitments else None,
+            ways.refused.block(),
+            note_lines(ways.notes, age.today),
+            quiet(
+                "Hours of a reservation or block that nothing uses raise the alert 'unused"
+                " capacity'."
+            ),
+            Buttons(
+                (
+                    Button("Quotas", f"quota {demand.instance_type}"),
+                    Button("Spot", f"spot {demand.instance_type}"),
+                )
+            ),
+        ),
+        {
+            "instance_type": demand.instance_type,
+            "hours": demand.hours,
+            "used_ratio": demand.used,
+            "ways": Columns(market, cost, total, region, asof).data(prices),
+            **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
+            "refused": None if ways.refused.zones is None else REFUSED.data(ways.refused.zones),
+        },
+    )
 
 
 @command(
     "capacity",
-    "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and"
-    " quotes of Savings Plans and reserved "
-    "instances against your own hours.",
+    "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and quotes"
+    " of Savings Plans and reserved instances against your own hours.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
@@ -528,8 +546,12 @@ def capacity(
     region: str = arg("", "where prices are looked up first", keyword=True),
 ) -> Card:
     """Compare every way that has a price."""
-    if not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100:
-        raise WrongInput("nodes and days are 1 or more, used is 1 to 100 percent.")
+    refuse(
+        (
+            not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100,
+            "nodes and days are 1 or more, used is 1 to 100 percent.",
+        )
+    )
     name = instance_type.lower()
     known_type(name, ports.world.knowledge.types())
     region = known_region(region, ports)

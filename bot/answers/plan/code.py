@@ -67,8 +67,7 @@ class _Reader(ast.NodeVisitor):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 self._add("fallback", part.value, part)
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.visit_If(node)
+    visit_IfExp = visit_If  # noqa: N815 (a name of the visitor)
 
     def visit_Call(self, node: ast.Call) -> None:
         constants = {
@@ -89,15 +88,13 @@ class _Reader(ast.NodeVisitor):
         for part in (*node.args, *node.keywords):
             self.visit(part)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node: ast.Attribute | ast.Name) -> None:
         if path := self._path(node):
             self._add("name", path, node)
         else:
-            self.visit(node.value)
+            self.generic_visit(node)
 
-    def visit_Name(self, node: ast.Name) -> None:
-        if path := self._path(node):
-            self._add("name", path, node)
+    visit_Name = visit_Attribute  # noqa: N815 (a name of the visitor)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
@@ -144,8 +141,9 @@ def findings(
     names = {seen.word for seen in reader.seen if seen.finds in ("name", "import")}
     found: dict[tuple[int, str], Finding] = {}
     for seen in reader.seen:
-        fact: CodeSign | Package | None
-        fact = next((sign for sign in signs if _shows(sign, seen, names)), None)
+        fact: CodeSign | Package | None = next(
+            (sign for sign in signs if _shows(sign, seen, names)), None
+        )
         if seen.finds == "import":
             name = normal(seen.word.partition(".")[0])
             fact = next((x for x in packages if fnmatchcase(name, x.name)), None)
@@ -175,31 +173,40 @@ def _shows(sign: CodeSign, seen: _Seen, names: Collection[str]) -> bool:
 def sarif(found: Sequence[Mapping[str, Any]], version: str) -> Mapping[str, Any]:
     """Return findings, as `data` holds them, in SARIF 2.1.0, which code hosts show beside the lines."""
     kinds = {finding["kind"]: finding["reason"] for finding in found}
-    results = [
-        {
-            "ruleId": finding["kind"],
-            "level": "warning",
-            "message": {"text": f"{finding['reason']}; on Neuron: {finding['instead']}"},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": finding["file"].removeprefix("./")},
-                        "region": {"startLine": finding["line"]},
-                    }
-                }
-            ],
-        }
-        for finding in found
-    ]
-    rules = [{"id": kind, "shortDescription": {"text": reason}} for kind, reason in kinds.items()]
 
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "trnbot", "version": version, "rules": rules}},
-                "results": results,
+                "tool": {
+                    "driver": {
+                        "name": "trnbot",
+                        "version": version,
+                        "rules": [
+                            {"id": kind, "shortDescription": {"text": reason}}
+                            for kind, reason in kinds.items()
+                        ],
+                    }
+                },
+                "results": [
+                    {
+                        "ruleId": finding["kind"],
+                        "level": "warning",
+                        "message": {
+                            "text": f"{finding['reason']}; on Neuron: {finding['instead']}"
+                        },
+                        "locations": [
+                            {
+                                "physicalLocation": {
+                                    "artifactLocation": {"uri": finding["file"].removeprefix("./")},
+                                    "region": {"startLine": finding["line"]},
+                                }
+                            }
+                        ],
+                    }
+                    for finding in found
+                ],
             }
         ],
     }

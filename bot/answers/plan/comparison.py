@@ -12,7 +12,7 @@ from bot.answers.plan.fit import Fit
 from bot.cards.card import Align
 from bot.cards.columns import NUMBER, RATIO, TIMES, USD, Column, Columns, Unit, datum
 from bot.costs.pricing import listed_price
-from bot.costs.verdict import Verdict
+from bot.costs.verdict import Verdict, percents
 from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
@@ -75,8 +75,10 @@ def refusals(standing: ClusterStanding) -> tuple[str, ...]:
 
 def state_counts(standing: ClusterStanding) -> str:
     """Write how many nodes are in each state, the most first: `12 busy, 4 idle`."""
-    states = sorted(standing.states.items(), key=lambda entry: -entry[1])
-    return ", ".join(f"{n} {state.value}" for state, n in states)
+    return ", ".join(
+        f"{n} {state.value}"
+        for state, n in sorted(standing.states.items(), key=lambda entry: -entry[1])
+    )
 
 
 def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ...]:
@@ -121,10 +123,6 @@ class SpeedRange:
     unused: tuple[SpeedUp, ...] = ()
     """What others say where the account's own runs tell."""
 
-    def each(self) -> tuple[float, float, float]:
-        """Return low, mid and high."""
-        return self.low, self.mid, self.high
-
 
 SAME = SpeedRange(1.0, 1.0, 1.0)
 
@@ -148,8 +146,6 @@ class Option:
 
     price: Price
     stays: bool
-    here: bool
-    """Whether the price is of the cluster's own region."""
     scenarios: tuple[SpeedScenario, SpeedScenario, SpeedScenario]
 
     @property
@@ -252,12 +248,6 @@ def cost_span(option: Option) -> str:
     return f"{span}, middle {option.middle * 100:.0f} %" if "-" in span else span
 
 
-def percents(low: float, high: float) -> str:
-    """Write a range of shares, one figure where both ends read alike."""
-    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
-    return f"{'-'.join(ends)} %"
-
-
 SCENARIOS = Columns[SpeedScenario](
     datum("speedup", lambda x: x.speedup, "one of the stated speed-ups; 1 where the type stays"),
     datum("nodes", lambda x: x.nodes, "today's nodes / speed-up, rounded up"),
@@ -295,14 +285,12 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
 
     Raise `WrongInput` where none do.
     """
-    claimed = [(x.from_family, x.to_family) for x in claims.speedups]
-    claimed += [(x.from_family, x.to_family) for x in claims.savings]
+    claimed = [(x.from_family, x.to_family) for x in claims.speedups + claims.savings]
     families = [new for old, new in claimed if old == standing.family]
     if not families:
-        compared = ", ".join(sorted({old for old, _ in claimed}))
         raise WrongInput(
-            f"No source compares {standing.family} with another family (known: {compared}); name"
-            " one: migrate X to TYPE."
+            f"No source compares {standing.family} with another family (known:"
+            f" {', '.join(sorted({old for old, _ in claimed}))}); name one: migrate X to TYPE."
         )
 
     sizes = sorted((x for x in types.values() if x.family == families[0]), key=lambda x: x.chips)
@@ -330,14 +318,14 @@ def speed_range(
     stated = any(voice.kind is ClaimKind.PEAK for voice in voices)
     if not stated and old.bf16_tflops and new.bf16_tflops:
         factor = new.bf16_tflops / old.bf16_tflops
-        peaks = f"{new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS"
         voices.append(
             SpeedUp(
                 old.family,
                 new.family,
                 factor,
                 ClaimKind.PEAK,
-                f"BF16 peak of a node is {factor:.2f} times ({peaks})",
+                f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} /"
+                f" {old.bf16_tflops:,.0f} TFLOPS)",
                 source="; ".join(dict.fromkeys((new.source, old.source))),
                 asof=min(old.asof, new.asof),
             )
@@ -367,16 +355,16 @@ def compare(
     """Return the comparison from every price of both types; `standing.price` must be known."""
     today = standing.price
     assert today
-    todays = [quote for quote in quotes if quote.instance_type == standing.type.name]
     moving = _offers([quote for quote in quotes if quote.instance_type == to.name], standing.region)
     options = [_option(standing, price, speeds) for price in moving]
     options += [
         replace(_option(standing, price, SAME), stays=True)
-        for price in _offers(todays, standing.region)
+        for price in _offers(
+            [quote for quote in quotes if quote.instance_type == standing.type.name],
+            standing.region,
+        )
         if price.market is not today.market and price.region == standing.region
     ]
-
-    families = (standing.type.family, to.family)
 
     return Migration(
         standing,
@@ -384,7 +372,11 @@ def compare(
         speeds,
         tuple(sorted(options, key=lambda option: option.middle)),
         verdict,
-        tuple(x for x in claims.savings if (x.from_family, x.to_family) == families),
+        tuple(
+            x
+            for x in claims.savings
+            if (x.from_family, x.to_family) == (standing.type.family, to.family)
+        ),
         tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
         tuple(_cautions(standing, to, speeds, moving)),
     )
@@ -400,8 +392,9 @@ def break_even_hours(
 
 def _share(kind: InstanceType, types: Types) -> float:
     """Return the type's part of its family's full node."""
-    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
-    return kind.chips / full
+    return kind.chips / max(
+        (x.chips for x in types.values() if x.family == kind.family), default=kind.chips
+    )
 
 
 def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
@@ -413,15 +406,13 @@ def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Opti
     """Return a move at that price."""
     assert standing.price
     ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
-    scenarios = []
-    for speedup in speeds.each():
+
+    def at(speedup: float) -> SpeedScenario:
         # A hair above a whole number is a rounding error, and no reason for one node more.
         nodes = math.ceil(standing.nodes / speedup - 1e-9)
-        scenarios.append(SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup))
+        return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup)
 
-    low, middle, high = scenarios
-
-    return Option(price, False, price.region == standing.region, (low, middle, high))
+    return Option(price, False, (at(speeds.low), at(speeds.mid), at(speeds.high)))
 
 
 def _cautions(

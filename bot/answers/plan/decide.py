@@ -30,7 +30,7 @@ from bot.costs.verdict import Verdict
 from bot.errors import TrnbotError, WrongInput, shortened
 from bot.grammar.names import known_type
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.claims import Note, Question
+from bot.model.claims import Claims, Question
 from bot.model.limits import MOST_PARAMETERS
 from bot.model.request import Request
 from bot.ports import Ports
@@ -84,7 +84,8 @@ class Advice:
     choice: Choice
     points: int
     reasons: tuple[AnswerReason, ...]
-    open: tuple[Question, ...]
+    cheaper: Cheaper | None = None
+    """Which side costs less, where that is known."""
 
 
 def advice_of(
@@ -114,7 +115,7 @@ def advice_of(
         choice,
         points,
         tuple(sorted(reasons, key=lambda reason: -abs(reason.points))),
-        tuple(question for question in questions if question.key not in answers),
+        cheaper,
     )
 
 
@@ -147,14 +148,12 @@ def questions_card(
         )
         for question in questions
     ]
-    fields.append(
-        Field(
-            "parameters",
-            "How many parameters does the model have?",
-            FieldKind.TEXT,
-            parameters,
-            hint="such as 7B",
-        )
+    size = Field(
+        "parameters",
+        "How many parameters does the model have?",
+        FieldKind.TEXT,
+        parameters,
+        hint="such as 7B",
     )
 
     unanswered = [key for key, word in words.items() if not word]
@@ -168,30 +167,18 @@ def questions_card(
         f"Trainium or GPUs? {count}",
         Tone.INFO,
         (
-            Form("Trainium or GPUs", line, tuple(fields), "Decide"),
+            Form("Trainium or GPUs", line, (*fields, size), "Decide"),
             quiet(f"Or type them: {line} {typed}"),
         ),
         {"choice": None, "open": unanswered},
     )
 
 
-@dataclass(frozen=True)
-class VerdictNotes:
-    """Hold what others say of managed services and of sizes, and the day they are read on."""
-
-    managed: Sequence[Note]
-    sizing: Sequence[Note]
-    today: date
-
-
 def verdict_card(
-    advice: Advice,
-    workload: str,
-    parameters: float | None,
-    notes: VerdictNotes,
-    cheaper: Cheaper | None = None,
+    advice: Advice, workload: str, parameters: float | None, claims: Claims, today: date
 ) -> Card:
     """Draw the advice; every reason carries its source."""
+    cheaper = advice.cheaper
     rule = f"{LEAST} or more points favor Trainium, {-LEAST} or fewer GPUs, anything between, both"
     summary = (
         f"{advice.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on"
@@ -205,7 +192,7 @@ def verdict_card(
         Column("answer", lambda reason: _YES_NO[reason.answer]),
         Column(
             "why, and who says so",
-            lambda reason: f"{reason.question.why} ({cited(reason.question, notes.today)})",
+            lambda reason: f"{reason.question.why} ({cited(reason.question, today)})",
         ),
     )
 
@@ -214,14 +201,13 @@ def verdict_card(
         sizes = [
             text(
                 f"With {parameters / 1e6:,.0f} million parameters one core or a trn1.2xlarge is"
-                " enough: "
-                "on many chips the interconnect outweighs the gain."
+                " enough: on many chips the interconnect outweighs the gain."
             )
         ]
     elif advice.choice is not Choice.GPU:
         sizes = [
-            quiet(f"Size, {note.subject}: {note.says} ({cited(note, notes.today)}).")
-            for note in notes.sizing
+            quiet(f"Size, {note.subject}: {note.says} ({cited(note, today)}).")
+            for note in claims.of("sizing")
         ]
 
     return Card(
@@ -233,8 +219,8 @@ def verdict_card(
             reasons.table(advice.reasons),
             sizes,
             [
-                quiet(f"Managed instead, {note.subject}: {note.says} ({cited(note, notes.today)}).")
-                for note in notes.managed
+                quiet(f"Managed instead, {note.subject}: {note.says} ({cited(note, today)}).")
+                for note in claims.of("managed")
             ],
             Buttons(
                 (
@@ -322,13 +308,11 @@ def decide(
     claims = ports.world.knowledge.claims()
     if len(answers) < len(claims.questions):
         return questions_card(claims.questions, answers, workload, parameters)
-    notes = VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date())
 
     cheaper = _cheaper(ports, request.at, workload, to) if workload else None
 
-    return verdict_card(
-        advice_of(claims.questions, answers, cheaper), workload, count, notes, cheaper
-    )
+    advice = advice_of(claims.questions, answers, cheaper)
+    return verdict_card(advice, workload, count, claims, request.at.date())
 
 
 def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | None:
@@ -341,8 +325,7 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         nodes = [x.labels for x in ports.world.source.read(at).inventory.instances.values()]
         counts = Counter(x.instance_type for x in nodes if x.cluster == workload)
         runs = costed_runs(ports, at)
-        run = next((x for x in runs if x.name == workload), None)
-        counts = counts or Counter(run.instance_types if run else ())
+        counts = counts or Counter(next((x.instance_types for x in runs if x.name == workload), ()))
         old = next(kinds[name] for name, _ in counts.most_common() if name in kinds)
 
         # Unless the asker says against what: against what runs beside it, else what sources name.
@@ -352,16 +335,18 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         new = known_type(name, kinds) if name else default_target(old, kinds, claims)
         if old.has_neuron == new.has_neuron:
             return None
-        speeds = speeds_of(ports, runs, old, new, at.date())
         names = old.name, new.name
-        verdict = Verdict(*names, speeds.voices, prices_alike(ports, at, names))
+        verdict = Verdict(
+            *names,
+            speeds_of(ports, runs, old, new, at.date()).voices,
+            prices_alike(ports, at, names),
+        )
     except (TrnbotError, StopIteration):
         return None
 
     if verdict.cheaper is None:
         return None
     side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
-
     return Cheaper(side, verdict.measured, str(verdict))
 
 

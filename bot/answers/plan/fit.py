@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from bot.cards.card import Block, compose, quiet, text
-from bot.cards.columns import Column, Columns, Unit
+from bot.cards.columns import TIMES, Column, Columns
 from bot.costs.pricing import Pricing
-from bot.model.fleet import Instance, InstanceType, serves
+from bot.model.codec import by_key
+from bot.model.fleet import InstanceType, serves
 from bot.model.frame import Frame
 from bot.model.price import Price
 from bot.ports import Ports
@@ -75,10 +76,11 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
     reading = ports.world.source.read(at)
     frame = reading.frame("node")
     pricing, types = Pricing(ports).at(at), ports.world.knowledge.types()
-    running: dict[str, list[Instance]] = {}
-    for instance in reading.inventory.instances.values():
-        if instance.running and instance.labels.instance_type in types:
-            running.setdefault(instance.labels.cluster, []).append(instance)
+    running = by_key(
+        (instance.labels.cluster, instance)
+        for instance in reading.inventory.instances.values()
+        if instance.running and instance.labels.instance_type in types
+    )
 
     used = []
     for cluster, instances in sorted(running.items()):
@@ -86,8 +88,15 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
         kind = Counter(x.labels.instance_type for x in instances).most_common(1)[0][0]
         nodes = [node for node in instances if node.labels.instance_type == kind]
         ids = {node.id for node in nodes}
-        things = enumerate(frame.things if frame else ())
-        use = measured(frame, [row for row, thing in things if thing.instance in ids], DAYS)
+        use = measured(
+            frame,
+            [
+                row
+                for row, thing in enumerate(frame.things if frame else ())
+                if thing.instance in ids
+            ],
+            DAYS,
+        )
         used.append(
             ClusterUse(
                 cluster,
@@ -131,7 +140,7 @@ SHARES = (0.5, 0.7, 0.9)
 """Shares of a step in matmuls that are shown where nobody says the model's own."""
 WORTH = 1.2
 """Gain from which FP8 is called worth a trial: trnbot's own default."""
-_FP8, _BF16 = "fp8", "bf16"
+_FP8 = "fp8"
 
 
 @dataclass(frozen=True)
@@ -192,9 +201,6 @@ def fp8_gain(kind: InstanceType) -> float | None:
     return kind.fp8_tflops / kind.bf16_tflops if kind.fp8_tflops and kind.bf16_tflops else None
 
 
-_TIMES = Unit(lambda gain: f"{gain:.2f}x")
-
-
 def fit_blocks(fit: Fit) -> tuple[Block, ...]:
     """Draw what a node has more of, and what that gives the model."""
     ratios = {
@@ -205,8 +211,8 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
     words = ", ".join(f"{ratio:.2f}x {name}" for name, ratio in ratios.items() if ratio)
     table = Columns[float](
         Column("of a step in matmuls", lambda share: f"{share * 100:.0f} %"),
-        Column("speed at equal efficiency", fit.speedup, _TIMES),
-        Column("FP8 adds at most", fit.fp8_most, _TIMES),
+        Column("speed at equal efficiency", fit.speedup, TIMES),
+        Column("FP8 adds at most", fit.fp8_most, TIMES),
     )
     assumed = (
         "" if fit.precision else "No metric shows the precision: BF16 is assumed (precision=).",
@@ -245,9 +251,11 @@ def _precision(fit: Fit) -> str:
         )
     gain = fit.fp8_most(fit.matmul) or 1.0
     suits = "FP8 suits it" if gain >= WORTH else "FP8 hardly suits it"
-    share = f"with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at most"
 
-    return f"{first}{suits}: {share}; verify that the loss still converges."
+    return (
+        f"{first}{suits}: with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at"
+        " most; verify that the loss still converges."
+    )
 
 
 def fit_data(fit: Fit) -> dict[str, Any]:

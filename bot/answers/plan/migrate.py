@@ -130,53 +130,57 @@ def migration_card(
         scenario, basis = moves[0].scenarios[1], "as the longest compile seen here"
         if not recompile.seen:
             basis = "an assumption, as long as compiling.grace allows"
-        length = f"{scenario.nodes} nodes for {recompile.hours * 60:.0f} min, {basis}"
         recompiling = (
-            f"Recompiling once: about {usd(recompile.usd(scenario))} ({length});"
+            f"Recompiling once: about {usd(recompile.usd(scenario))} ({scenario.nodes} nodes for"
+            f" {recompile.hours * 60:.0f} min, {basis});"
             " compiled artifacts do not move to another family, nor to another compiler version."
             " Compile on one node first (neuron_parallel_compile), and the others wait for nothing."
         )
-    between = f"one {migration.to.name} against one {migration.standing.type.name}"
     source = Column[Sourced]("source", lambda fact: cited(fact, today))
 
-    blocks = compose(
-        text(verdict),
-        [text(doubt) for doubt in (*doubts, *migration.cautions)],
-        _today(migration.standing),
-        _options(migration, age),
-        bool(migration.options) and _chart(migration),
-        _payoffs(migration, port_usd) if port_usd is not None and moves else None,
-        recompiling and quiet(recompiling),
-        Columns[SpeedUp](*VOICES.drawn, source).table(
-            speeds.voices, caption=f"Work of {between}{voices_of}"
+    return Card(
+        title,
+        tone,
+        compose(
+            text(verdict),
+            [text(doubt) for doubt in (*doubts, *migration.cautions)],
+            _today(migration.standing),
+            _options(migration, age),
+            bool(migration.options) and _chart(migration),
+            _payoffs(migration, port_usd) if port_usd is not None and moves else None,
+            recompiling and quiet(recompiling),
+            Columns[SpeedUp](*VOICES.drawn, source).table(
+                speeds.voices,
+                caption=f"Work of one {migration.to.name} against one"
+                f" {migration.standing.type.name}{voices_of}",
+            ),
+            [
+                quiet(
+                    f"Not used, because your own runs measured it: {voice.factor:.2f}x,"
+                    f" {voice.kind}: {voice.says}."
+                )
+                for voice in speeds.unused
+            ],
+            fit_blocks(migration.fit) if migration.fit else None,
+            _before_paying(migration, age),
+            [
+                quiet(f"Vendors also say: {x.says} ({cited(x, today)}); not in the range above.")
+                for x in migration.savings
+            ],
+            bool(migration.conflicts)
+            and Columns[Conflict](*CONFLICTS.drawn, source).table(
+                migration.conflicts,
+                caption="Where vendor texts contradict AWS's own documents; AWS's figures are used",
+            ),
+            Buttons(
+                (
+                    Button("What it costs", f"cost 7d cluster={migration.standing.cluster}"),
+                    Button("Alerts", "alerts"),
+                )
+            ),
         ),
-        [
-            quiet(
-                f"Not used, because your own runs measured it: {voice.factor:.2f}x, {voice.kind}:"
-                f" {voice.says}."
-            )
-            for voice in speeds.unused
-        ],
-        fit_blocks(migration.fit) if migration.fit else None,
-        _before_paying(migration, age),
-        [
-            quiet(f"Vendors also say: {x.says} ({cited(x, today)}); not in the range above.")
-            for x in migration.savings
-        ],
-        bool(migration.conflicts)
-        and Columns[Conflict](*CONFLICTS.drawn, source).table(
-            migration.conflicts,
-            caption="Where vendor texts contradict AWS's own documents; AWS's figures are used",
-        ),
-        Buttons(
-            (
-                Button("What it costs", f"cost 7d cluster={migration.standing.cluster}"),
-                Button("Alerts", "alerts"),
-            )
-        ),
+        migration_data(migration, doubts, port_usd),
     )
-
-    return Card(title, tone, blocks, migration_data(migration, doubts, port_usd))
 
 
 def _judged(migration: Migration) -> tuple[str, str, Tone]:
@@ -202,9 +206,12 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
         )
 
     tones = {migration.to.name: Tone.GOOD, migration.standing.type.name: Tone.WARNING}
-    tone = tones.get(verdict.cheaper or "", Tone.INFO)
 
-    return f"{subject}: {verdict.headline}", " ".join(sentences), tone
+    return (
+        f"{subject}: {verdict.headline}",
+        " ".join(sentences),
+        tones.get(verdict.cheaper or "", Tone.INFO),
+    )
 
 
 def _today(standing: ClusterStanding) -> Facts:
@@ -217,9 +224,13 @@ def _today(standing: ClusterStanding) -> Facts:
         ("now", state_counts(standing) or "unknown"),
     ]
     if price := standing.price:
-        node = f"{usd(price.usd_per_hour)} a node, {_bought(price.market)}, {price.basis}"
-        cost = f"{usd(standing.usd_per_hour)} an hour ({node}, {price.asof:%Y-%m-%d})"
-        facts.append(("costs", cost))
+        facts.append(
+            (
+                "costs",
+                f"{usd(standing.usd_per_hour)} an hour ({usd(price.usd_per_hour)} a node,"
+                f" {_bought(price.market)}, {price.basis}, {price.asof:%Y-%m-%d})",
+            )
+        )
 
     return Facts(tuple(facts))
 
@@ -230,7 +241,7 @@ def _options(migration: Migration, age: PriceAge) -> Table:
 
     # Today is one more way: no faster, on as many nodes.
     stays = SpeedScenario(1.0, standing.nodes, standing.usd_per_hour, 1.0)
-    today = Option(price, stays=True, here=True, scenarios=(stays, stays, stays))
+    today = Option(price, stays=True, scenarios=(stays, stays, stays))
 
     def name(option: Option) -> str:
         return f"today, {_bought(price.market)}" if option is today else _name(option)
@@ -274,7 +285,6 @@ def _chart(migration: Migration) -> Chart:
         ]
 
     shares = tuple(round(share * 100, 1) for _, share in bars)
-    span = f"from {min(shares):.0f} % to {max(shares):.0f} %"
 
     return Chart(
         ChartKind.BAR,
@@ -282,7 +292,8 @@ def _chart(migration: Migration) -> Chart:
         "%",
         (Series("cost of the same work", shares),),
         categories=tuple(name for name, _ in bars),
-        summary=f"Cost of the same work, today = 100 %: {span}.",
+        summary=f"Cost of the same work, today = 100 %: from {min(shares):.0f} % to"
+        f" {max(shares):.0f} %.",
     )
 
 
@@ -315,9 +326,9 @@ def _before_paying(migration: Migration, age: PriceAge) -> Text:
     if migration.to.has_neuron and price is None:
         compiling = "compile on one node (neuron_parallel_compile), "
     elif migration.to.has_neuron and price:
-        dated = f"{price.asof}{age.of(price.asof)}"
         cost = (
-            f"{usd(price.usd_per_hour)} an hour, {_bought(price.market)} in {price.region}, {dated}"
+            f"{usd(price.usd_per_hour)} an hour, {_bought(price.market)} in {price.region},"
+            f" {price.asof}{age.of(price.asof)}"
         )
         compiling = f"compile on one {price.instance_type} (neuron_parallel_compile: {cost}), "
     return text(
@@ -414,17 +425,21 @@ def migrate(
         compile_on=min(prices, key=lambda price: price.usd_per_hour, default=None),
     )
     if target.family != today.family:
-        compiles = ports.world.compiles(reading, ports.policy, request.at - timedelta(days=14))
-        lengths = [x.hours for x in compiles if x.scope.cluster == cluster]
-        grace = Recompile(policy.duration("compiling.grace") / timedelta(hours=1))
-        migration = replace(
-            migration, recompile=Recompile(max(lengths), seen=True) if lengths else grace
-        )
+        lengths = [
+            x.hours
+            for x in ports.world.compiles(reading, ports.policy, request.at - timedelta(days=14))
+            if x.scope.cluster == cluster
+        ]
+        grace_hours = policy.duration("compiling.grace") / timedelta(hours=1)
+        hours = max(lengths, default=grace_hours)
+        migration = replace(migration, recompile=Recompile(hours, seen=bool(lengths)))
 
-    against = doubts(standing, policy.number("advice.least_utilization"))
-    age = PriceAge(request.at.date(), policy.number("advice.stale_days"))
-
-    return migration_card(migration, against, port_usd, age)
+    return migration_card(
+        migration,
+        doubts(standing, policy.number("advice.least_utilization")),
+        port_usd,
+        PriceAge(request.at.date(), policy.number("advice.stale_days")),
+    )
 
 
 def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequence[Migration]:
@@ -461,11 +476,16 @@ def _compared(
     today = standing.type
     speeds = speeds_of(ports, runs, today, target, now.date())
     offers = Offers(Pricing(ports).at(now))
-    quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
     names = today.name, target.name
-    verdict = Verdict(*names, speeds.voices, prices_alike(ports, now, names))
 
-    return compare(standing, target, speeds, quotes, ports.world.knowledge.claims(), verdict)
+    return compare(
+        standing,
+        target,
+        speeds,
+        [*offers.quotes(target.name), *offers.quotes(today.name)],
+        ports.world.knowledge.claims(),
+        Verdict(*names, speeds.voices, prices_alike(ports, now, names)),
+    )
 
 
 def _standing(
@@ -489,24 +509,23 @@ def _standing(
     # Its price and region are those that most of its nodes have.
     chosen = [row for row in nodes if row.instance.labels.instance_type == name]
     prices = Counter(row.price for row in chosen if row.price).most_common(1)
-    regions = Counter(row.instance.labels.region for row in chosen).most_common(1)
     frame = reading.frame("node")
-    things = frame.things if frame else ()
-    used = [i for i, thing in enumerate(things) if thing.cluster == cluster]
-    firing = [alert for alert in ports.stores.alerts.load(reading.now).alerts if alert.firing]
+    used = [i for i, thing in enumerate(frame.things if frame else ()) if thing.cluster == cluster]
+    alerts = ports.stores.alerts.load(reading.now).alerts
 
     return ClusterStanding(
         cluster,
         types[name],
         len(chosen),
-        regions[0][0],
+        Counter(row.instance.labels.region for row in chosen).most_common(1)[0][0],
         prices[0][0] if prices else None,
         measured(frame, used, timedelta(days=1), ANY).mean,
         Counter(row.state for row in chosen),
         tuple(
             alert
-            for alert in firing
-            if (alert.anomaly.scope.cluster or alert.anomaly.labels.cluster) == cluster
+            for alert in alerts
+            if alert.firing
+            and (alert.anomaly.scope.cluster or alert.anomaly.labels.cluster) == cluster
         ),
         tuple(sorted(set(counts) - {name})),
     )

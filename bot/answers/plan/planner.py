@@ -13,7 +13,7 @@ from bot.answers.cost.storage import unused_of
 from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.costs.pricing import Pricing
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known, refuse
 from bot.model.action import Action, ActionKind
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
@@ -42,20 +42,18 @@ class Planner:
         self._ports, self._request = ports, request
         self._nodes, self._reading = look_over(ports, request.at)
         self._pricing = Pricing(ports).at(request.at)
-        self._policy = ports.policy
 
     def of_alert(self, alert: Alert) -> Action:
         """Return the action that would end an alert; raise `WrongInput` where none would."""
         anomaly, kind = alert.anomaly, alert.cause.facts.action
         if kind is None:
-            ways = ", ".join(str(cause) for cause in Cause if cause.facts.action)
             raise WrongInput(
-                f"The bot has no action for '{alert.cause.facts.words}'; it has one for: {ways}."
+                f"The bot has no action for '{alert.cause.facts.words}'; it has one for:"
+                f" {', '.join(str(cause) for cause in Cause if cause.facts.action)}."
             )
-        if kind is ActionKind.CORDON:
-            return self.of(kind, (anomaly.suspect,) if anomaly.suspect else anomaly.things)
         if kind is not ActionKind.STOP:
-            return self.of(kind, anomaly.things)
+            alone = kind is ActionKind.CORDON and anomaly.suspect
+            return self.of(kind, (anomaly.suspect,) if alone else anomaly.things)
 
         rows = [row for row in self._nodes if row.instance.id in anomaly.things and row.free]
         if not rows:
@@ -90,36 +88,36 @@ class Planner:
 
     def _stop(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Stop nodes that a rule says do nothing, and that nothing would start anew."""
-        rows, muted = self._rows(targets), self._muted()
-        self._refuse_spared_nodes(rows)
-        for row in rows:
-            node = row.instance
-            if not row.free or row.state is not NodeState.IDLE:
-                raise WrongInput(
-                    f"{node.id} is working, or may be ({row.state}): nothing was prepared."
-                )
-            if node.id in muted:
-                raise WrongInput(
-                    f"The alert about {node.id} is muted ({muted[node.id]}): it may be waiting on"
-                    " purpose. 'silences' lists who muted what."
-                )
-            if node.node_group or ((by := node.launched_by) and by.kind is LauncherKind.MACHINE):
-                group = _group_of(row)
-                way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
-                raise WrongInput(
-                    f"{node.id} was launched by {node.launched_by or group}, which would start a"
-                    f" replacement; {way}."
-                )
-            if node.market is Market.SPOT:
-                raise WrongInput(f"{node.id} is a spot instance, and those cannot be stopped.")
-        return self._action(ActionKind.STOP, targets, rows)
-
-    def _muted(self) -> dict[str, str]:
-        """Return the nodes of muted alerts, and the reason of each."""
+        rows = self._rows(targets)
         alerts = self._ports.stores.alerts.load(self._request.at).alerts
-        return {
+        muted = {
             thing: alert.muted_by for alert in alerts if alert.muted_by for thing in alert.things
         }
+        self._refuse_spared_nodes(rows)
+        for row in rows:
+            node, by, group = row.instance, row.instance.launched_by, _group_of(row)
+            way = f"try 'act scale {group} nodes=N'" if group else "scale that down instead"
+            refuse(
+                (
+                    not row.free or row.state is not NodeState.IDLE,
+                    f"{node.id} is working, or may be ({row.state}): nothing was prepared.",
+                ),
+                (
+                    node.id in muted,
+                    f"The alert about {node.id} is muted ({muted.get(node.id)}): it may be waiting"
+                    " on purpose. 'silences' lists who muted what.",
+                ),
+                (
+                    bool(group) or (by is not None and by.kind is LauncherKind.MACHINE),
+                    f"{node.id} was launched by {by or group}, which would start a replacement;"
+                    f" {way}.",
+                ),
+                (
+                    node.market is Market.SPOT,
+                    f"{node.id} is a spot instance, and those cannot be stopped.",
+                ),
+            )
+        return self._action(ActionKind.STOP, targets, rows)
 
     def _refuse_spared_nodes(self, rows: Sequence[NodeRow]) -> None:
         for row in rows:
@@ -128,11 +126,11 @@ class Planner:
 
     def _refuse_spared(self, name: str, labels: Labels, tags: Mapping[str, str]) -> None:
         """Raise `WrongInput` where a setting or a tag says that the bot leaves a thing alone."""
-        policy = self._policy.at(labels)
+        policy = self._ports.policy.at(labels)
         if not policy.on("acting.on"):
-            place = str(labels.only(PLACE)) or "any place"
             raise WrongInput(
-                f"The setting acting.on is off there ({place}): the bot leaves {name} alone."
+                f"The setting acting.on is off there ({str(labels.only(PLACE)) or 'any place'}):"
+                f" the bot leaves {name} alone."
             )
         if tag := sparing_tag(tags, policy.text("acting.spared")):
             raise WrongInput(
@@ -150,10 +148,13 @@ class Planner:
         ]
         fitting = [(labels, group) for path, labels, group in groups if path == name]
         if not fitting:
-            hint = nearest(
-                name, [path for path, *_ in groups], most=8, otherwise="write CLUSTER/GROUP"
+            raise not_known(
+                f"No EKS managed node group is called '{name}'",
+                name,
+                [path for path, *_ in groups],
+                most=8,
+                otherwise="write CLUSTER/GROUP",
             )
-            raise WrongInput(f"No EKS managed node group is called '{name}'{hint}.")
         if len(fitting) > 1:
             places = ", ".join(f"{x.region} of {x.account}" for x, _ in fitting)
             raise WrongInput(f"'{name}' is in several places ({places}); add region=.", "region")
@@ -168,7 +169,13 @@ class Planner:
         if size is None:
             raise WrongInput(f"How many nodes? Write: act scale {name} nodes=N.", "nodes")
 
-        rows, desired = self._of_group(name, place), group.desired
+        where, desired = (place.account, place.region), group.desired
+        rows = [
+            row
+            for row in self._nodes
+            if _group_of(row) == name
+            and (row.instance.labels.account, row.instance.labels.region) == where
+        ]
         self._refuse_spared(name, place, group.labels)
         self._refuse_spared_nodes(rows if size < max(desired, len(rows)) else ())
 
@@ -182,62 +189,72 @@ class Planner:
                 " Auto Scaling group would choose which to terminate: nothing was prepared."
             )
         # Priced by the mean of the nodes it has, since nobody knows which end.
-        fewer, (price, saved) = desired - size, self._mean(rows)
-        amount = None if price is None else abs(fewer) * price
-        made = self._made(ActionKind.SCALE, (name,), place, (amount, fewer * saved))
-        return replace(made, size=size, before=desired)
+        action = self._made(ActionKind.SCALE, (name,), place, self._mean(rows), desired - size)
+        return replace(action, size=size, before=desired)
 
     def _delete(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Delete volumes that have been attached to nothing for as long as the rule waits."""
-        waits = self._policy.duration("orphaned_storage.for")
+        waits = self._ports.policy.duration("orphaned_storage.for")
         unused = {x.thing.labels.resource: x for x in unused_of(self._reading, self._pricing)}
         old = [unused[name] for name in targets if name in unused]
         for name in targets:
-            if name in unused and not isinstance(unused[name].thing, Volume):
-                raise WrongInput(f"{name} is a file system, and the bot deletes none.")
             if name not in unused:
-                hint = nearest(name, unused, most=0, otherwise="'storage' lists them")
-                raise WrongInput(f"'{name}' is not an unused volume{hint}.")
-            tags = unused[name].thing.tags
-            self._refuse_spared(name, unused[name].thing.labels, tags)
-            claims = _CLAIMS & tags.keys()
-            if claims:
-                raise WrongInput(
-                    f"{name} belongs to a Kubernetes volume claim (tag {min(claims)}): delete"
-                    " the claim there."
+                raise not_known(
+                    f"'{name}' is not an unused volume",
+                    name,
+                    unused,
+                    most=0,
+                    otherwise="'storage' lists them",
                 )
-            if unused[name].since > self._request.at - waits:
-                raise WrongInput(
-                    f"{name} was attached until {unused[name].since:%Y-%m-%d %H:%M} UTC; the rule"
-                    f" waits {duration_text(waits)}."
-                )
+            thing, since = unused[name].thing, unused[name].since
+            if not isinstance(thing, Volume):
+                raise WrongInput(f"{name} is a file system, and the bot deletes none.")
+            self._refuse_spared(name, thing.labels, thing.tags)
+            claims = _CLAIMS & thing.tags.keys()
+            refuse(
+                (
+                    bool(claims),
+                    f"{name} belongs to a Kubernetes volume claim (tag"
+                    f" {min(claims, default='')}): delete the claim there.",
+                ),
+                (
+                    since > self._request.at - waits,
+                    f"{name} was attached until {since:%Y-%m-%d %H:%M} UTC; the rule waits"
+                    f" {duration_text(waits)}.",
+                ),
+            )
         prices = [x.price.usd_per_hour for x in old if x.price]
         price = sum(prices, Decimal(0))
-        place = self._one_place([x.thing.labels for x in old])
         amount = price if len(prices) == len(old) else None
-        return self._made(ActionKind.DELETE, targets, place, (amount, price))
+        return self._made(
+            ActionKind.DELETE,
+            targets,
+            self._one_place([x.thing.labels for x in old]),
+            (amount, price),
+        )
 
     def _cordon(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Cordon nodes of one cluster of EKS."""
         rows = self._rows(targets)
-        of_eks = {cluster.name for cluster in self._reading.inventory.eks}
         clusters = {row.instance.labels.cluster for row in rows}
+        of_eks = {cluster.name for cluster in self._reading.inventory.eks}
         if len(clusters) > 1 or not clusters <= of_eks:
             raise WrongInput(
                 "Only nodes of one EKS cluster can be cordoned together; these are of"
                 f" {', '.join(name or 'no cluster' for name in sorted(clusters))}."
             )
         self._refuse_spared_nodes(rows)
-        action = self._action(ActionKind.CORDON, targets, rows)
-        return replace(action, saved_usd_per_hour=Decimal(0))
+        return replace(
+            self._action(ActionKind.CORDON, targets, rows), saved_usd_per_hour=Decimal(0)
+        )
 
     def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
         """Stop one notebook; the bill of its last week tells its place and its price."""
-        week = Window(self._request.at - timedelta(days=7), self._request.at)
-        rows = self._ports.world.billing.tally(week, ("resource",)).rows
         charges = {
             match[1]: (row.hours, row.money.amortised)
-            for row in rows
+            for row in self._ports.world.billing.tally(
+                Window(self._request.at - timedelta(days=7), self._request.at), ("resource",)
+            ).rows
             if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
             and match["name"].lower() == targets[0].lower()
             and region in ("", match["region"])
@@ -259,26 +276,19 @@ class Planner:
         rows = {row.instance.id: row for row in self._nodes}
         for name in targets:
             if name not in rows:
-                hint = nearest(name, rows, most=0, otherwise="'fleet' lists them")
-                raise WrongInput(f"No running node is called '{name}'{hint}.")
+                raise not_known(
+                    f"No running node is called '{name}'",
+                    name,
+                    rows,
+                    most=0,
+                    otherwise="'fleet' lists them",
+                )
         return [rows[name] for name in targets]
-
-    def _of_group(self, name: str, place: Labels) -> list[NodeRow]:
-        """Return the nodes of `CLUSTER/GROUP` that run."""
-        where = (place.account, place.region)
-        return [
-            row
-            for row in self._nodes
-            if _group_of(row) == name
-            and (row.instance.labels.account, row.instance.labels.region) == where
-        ]
 
     def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
         """Price an action by its nodes."""
-        price, saved = self._mean(rows)
         place = self._one_place([row.instance.labels for row in rows])
-        amount = None if price is None else len(rows) * price
-        return self._made(kind, targets, place, (amount, len(rows) * saved))
+        return self._made(kind, targets, place, self._mean(rows), len(rows))
 
     def _mean(self, rows: Sequence[NodeRow]) -> tuple[Decimal | None, Decimal]:
         """Return the mean USD of an hour of nodes, and the part of it that stopping one saves.
@@ -302,12 +312,10 @@ class Planner:
     def _one_place(self, labels: Sequence[Labels]) -> Labels:
         """Return the account, region and cluster of all; raise `WrongInput` for several places."""
         places = {x.only(("account", "region", "cluster")) for x in labels}
-        accounts = {(x.account, x.region) for x in places}
-        if len(accounts) > 1:
+        if len({(x.account, x.region) for x in places}) > 1:
             raise WrongInput("One press acts in one account and region; name fewer things.")
-        if len(places) == 1:
-            return next(iter(places))
-        return next(iter(places)).only(("account", "region"))
+        place = next(iter(places))
+        return place if len(places) == 1 else place.only(("account", "region"))
 
     def _made(
         self,
@@ -315,17 +323,21 @@ class Planner:
         targets: Sequence[str],
         place: Labels,
         amounts: tuple[Decimal | None, Decimal],
+        fewer: int = 1,
     ) -> Action:
+        """Return an action by the price of an hour of each thing, and its part that is saved."""
         request, (price, saved) = self._request, amounts
-        stamp = repr((request.at, request.user.id, kind, targets, place))
         return Action(
-            id="x" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
+            id="x"
+            + hashlib.sha256(
+                repr((request.at, request.user.id, kind, targets, place)).encode()
+            ).hexdigest()[:8],
             kind=kind,
             targets=tuple(targets),
             place=place,
             size=None,
-            usd_per_hour=price,
-            saved_usd_per_hour=saved,
+            usd_per_hour=None if price is None else abs(fewer) * price,
+            saved_usd_per_hour=fewer * saved,
             at=request.at,
             by=request.user.id,
             by_name=request.user.name,

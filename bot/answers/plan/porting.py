@@ -24,7 +24,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import COUNT, Column, Columns, datum
 from bot.cards.words import cited
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.line import read_line
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Note, Package, normal
@@ -79,9 +79,10 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         # Options of pip and bare numbers are no packages.
         if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
             continue
-        built = f"{match['extras'] or ''}{match['rest'] or ''}"
         name = normal(match["name"])
-        by_name[name] = Requirement(name, word, bool(_CUDA.search(built)))
+        by_name[name] = Requirement(
+            name, word, bool(_CUDA.search(f"{match['extras'] or ''}{match['rest'] or ''}"))
+        )
 
     return tuple(by_name.values())
 
@@ -133,24 +134,23 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
         title = f"None of {packages} is known to need CUDA"
         return Card(title, Tone.GOOD, (note, buttons), data)
 
-    sources = quiet(f"Sources: {'; '.join(sorted({x.source for x in blocked}))}.")
     title = f"{len(blocked)} of {packages} {'needs' if len(blocked) == 1 else 'need'} CUDA"
-    advice = text(
-        "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is"
-        " work to plan."
+
+    return Card(
+        title,
+        Tone.WARNING,
+        (
+            text(
+                "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row"
+                " is work to plan."
+            ),
+            _BLOCKED.table(blocked, most=40),
+            note,
+            quiet(f"Sources: {'; '.join(sorted({x.source for x in blocked}))}."),
+            buttons,
+        ),
+        data,
     )
-    table = _BLOCKED.table(blocked, most=40)
-
-    return Card(title, Tone.WARNING, (advice, table, note, sources, buttons), data)
-
-
-def cuda_help_card() -> Card:
-    """Ask for the text of a requirements file."""
-    say = text(
-        "Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file:"
-        " cuda requirements.txt."
-    )
-    return Card("Which packages need CUDA?", Tone.INFO, (say,), {"packages": 0, "blocked": []})
 
 
 _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
@@ -180,26 +180,30 @@ def code_card(texts: Mapping[str, str], claims: Claims) -> Card:
     title = f"{counted(lines, 'line') if lines else 'No line'} {verb} to change for Neuron"
     if unread:
         title += f"; {counted(len(unread), 'file')} could not be read"
-    by_kind = Counter(finding.kind for finding in found)
-    kinds = ", ".join(f"{kind} {n}" for kind, n in by_kind.most_common())
-    blocks = compose(
-        text(f"{counted(len(texts), 'file')} read. {kinds}".strip() + ("." if kinds else "")),
-        _FINDINGS.table(found, most=40) if found else None,
-        [quiet(f"{sentence}.") for sentence in unread],
-        quiet(
-            "Read, not run: a device that is named by a setting, and a library that calls CUDA, "
-            "are not seen. What torch.cuda.is_available() guards never runs on Neuron."
-        ),
-        quiet(f"Sources: {'; '.join(sorted({x.source for x in found}))}.") if found else None,
+    kinds = ", ".join(
+        f"{kind} {n}" for kind, n in Counter(finding.kind for finding in found).most_common()
     )
-    data = {
-        "files": len(texts),
-        "lines": lines,
-        "findings": _FINDINGS.data(found),
-        "checks": [{"name": "code", "ok": not found and not unread}],
-    }
 
-    return Card(title, Tone.WARNING if found or unread else Tone.GOOD, blocks, data)
+    return Card(
+        title,
+        Tone.WARNING if found or unread else Tone.GOOD,
+        compose(
+            text(f"{counted(len(texts), 'file')} read. {kinds}".strip() + ("." if kinds else "")),
+            _FINDINGS.table(found, most=40) if found else None,
+            [quiet(f"{sentence}.") for sentence in unread],
+            quiet(
+                "Read, not run: a device that is named by a setting, and a library that calls"
+                " CUDA, are not seen. What torch.cuda.is_available() guards never runs on Neuron."
+            ),
+            quiet(f"Sources: {'; '.join(sorted({x.source for x in found}))}.") if found else None,
+        ),
+        {
+            "files": len(texts),
+            "lines": lines,
+            "findings": _FINDINGS.data(found),
+            "checks": [{"name": "code", "ok": not found and not unread}],
+        },
+    )
 
 
 @command(
@@ -230,7 +234,11 @@ def cuda(
     """Look every package, or every line of code, up."""
     words = packages.strip()
     if not words:
-        return cuda_help_card()
+        say = text(
+            "Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file:"
+            " cuda requirements.txt."
+        )
+        return Card("Which packages need CUDA?", Tone.INFO, (say,), {"packages": 0, "blocked": []})
 
     if _CODE.fullmatch(words):
         return code_card(ports.site.files.code(words, request), ports.world.knowledge.claims())
@@ -262,36 +270,37 @@ class StepTick:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Step:
-    """State one step: its note, and its tick, None while it is open."""
-
-    number: int
-    note: Note
-    tick: StepTick | None = None
-
-
-def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
+def checklist_card(name: str, stored: Checklist, notes: Sequence[Note]) -> Card:
     """Draw the steps in order; the first that is open has the strongest button."""
+    steps = [(number, note, stored.done.get(number)) for number, note in enumerate(notes, 1)]
     lines: list[Block] = []
     presses = []
     style, last_done = ButtonStyle.PRIMARY, 0
-    for step in steps:
-        note, mark, by = step.note, "[ ]", ""
-        if tick := step.tick:
-            mark, last_done = "[x]", max(last_done, step.number)
+    for number, note, tick in steps:
+        mark, by = "[ ]", ""
+        if tick:
+            mark, last_done = "[x]", number
             by = f" Done by {tick.by}, {tick.at:%Y-%m-%d}."
         else:
-            line = f"checklist done {name} {step.number} kind={kind}"
-            presses.append(Button(f"Done: {step.number}", line, style))
+            presses.append(
+                Button(
+                    f"Done: {number}",
+                    f"checklist done {name} {number} kind={stored.kind}",
+                    style,
+                )
+            )
             style = ButtonStyle.NORMAL
-        says = f"{note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof})"
-        lines.append(text(f"{mark} {step.number}. {says}.{by}"))
+        lines.append(
+            text(
+                f"{mark} {number}. {note.says[0].upper()}{note.says[1:]} ({note.source},"
+                f" {note.asof}).{by}"
+            )
+        )
 
     if last_done:
         presses.append(Button(f"Reopen {last_done}", f"checklist reopen {name} {last_done}"))
 
-    done = sum(step.tick is not None for step in steps)
+    done = sum(tick is not None for *_, tick in steps)
 
     return Card(
         f"Migration {name}: {done} of {len(steps)} steps done",
@@ -305,15 +314,15 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
         ),
         {
             "name": name,
-            "kind": kind,
+            "kind": stored.kind,
             "steps": [
                 {
-                    "number": step.number,
-                    "subject": step.note.subject,
-                    "done_by": step.tick.by if step.tick else "",
-                    "done_at": step.tick and step.tick.at,
+                    "number": number,
+                    "subject": note.subject,
+                    "done_by": tick.by if tick else "",
+                    "done_at": tick and tick.at,
                 }
-                for step in steps
+                for number, note, tick in steps
             ],
         },
         public=True,
@@ -378,8 +387,7 @@ def checklist_done(
     """Write who did it, and when; the first tick counts."""
     stored = _stored(ports, name, kind, number)
     tick = StepTick(request.user.name or request.user.id, request.at)
-    others = {step: done for step, done in stored.done.items() if step != number}
-    ticked = replace(stored, done=others | {number: stored.done.get(number, tick)})
+    ticked = replace(stored, done={number: tick, **stored.done})
     CHECKLISTS.put(ports.stores.documents, name, ticked)
 
     return _card(ports, name, ticked)
@@ -403,12 +411,12 @@ def checklist_reopen(
     documents = ports.stores.documents
     _refuse_unwritable(name)
     if CHECKLISTS.get(documents, name) is None:
-        hint = nearest(
+        raise not_known(
+            f"There is no checklist '{name}' with a tick",
             name,
             CHECKLISTS.keys(documents, 200),
             otherwise="set one by 'checklist done NAME STEP'",
         )
-        raise WrongInput(f"There is no checklist '{name}' with a tick{hint}.")
 
     stored = _stored(ports, name, "", number)
     reopened = replace(
@@ -449,6 +457,4 @@ def _stored(ports: Ports, name: str, kind: str, number: int | None = None) -> Ch
 
 
 def _card(ports: Ports, name: str, stored: Checklist) -> Card:
-    notes = ports.world.knowledge.claims().of(KINDS[stored.kind])
-    steps = [Step(number, note, stored.done.get(number)) for number, note in enumerate(notes, 1)]
-    return checklist_card(name, stored.kind, steps)
+    return checklist_card(name, stored, ports.world.knowledge.claims().of(KINDS[stored.kind]))

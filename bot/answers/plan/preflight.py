@@ -147,10 +147,9 @@ def _slurm(source: str) -> Launch:
             if hours_first
             else timedelta(minutes=first, seconds=second)
         )
-    asks = (Ask(kind[0] if kind else "", int(nodes)),)
     name = f"Slurm job {options.get('--job-name', '')}".strip()
 
-    return Launch(name, asks, limit, _cache(source))
+    return Launch(name, (Ask(kind[0] if kind else "", int(nodes)),), limit, _cache(source))
 
 
 def _terraform(source: str) -> Launch:
@@ -169,16 +168,24 @@ def _terraform(source: str) -> Launch:
         for key, sign in (("after", 1), ("before", -1)):
             state = states.get(key)
             kinds, counts = _at(state, paths[0]), _at(state, paths[1]) if paths[1] else [1]
-            bought = " ".join(map(str, _at(state, paths[2]))).lower() if paths[2] else ""
+            # A request of spot instances says so by its name alone.
+            bought = f"{paths[2]} {_at(state, paths[2])}".lower()
             market = next((x for name, x in _SPOT.items() if name in bought), Market.ON_DEMAND)
-            market = Market.SPOT if paths[2] == "spot" else market
             for kind, count in zip(kinds, counts, strict=False):
                 if isinstance(kind, str) and isinstance(count, int):
                     added[kind, market] += sign * count
-    asks = (Ask(kind, n, market=market) for (kind, market), n in added.items() if n > 0)
-    accelerated = tuple(ask for ask in asks if _TYPE.fullmatch(ask.instance_type))
 
-    return Launch("Terraform plan", accelerated, compiles=False)
+    return Launch(
+        "Terraform plan",
+        tuple(
+            (
+                Ask(kind, n, market=market)
+                for (kind, market), n in added.items()
+                if n > 0 and _TYPE.fullmatch(kind)
+            )
+        ),
+        compiles=False,
+    )
 
 
 def _at(state: object, path: str) -> list[Any]:
@@ -206,7 +213,8 @@ def _kubernetes(source: str) -> Launch:
     names = []
     for document in documents:
         before = len(asks)
-        asks += filter(None, (_pod_ask(pod, count) for pod, count in _pods(document)))
+        pods = (x for x in _parts(document) if isinstance(x[0].get("containers"), list))
+        asks += filter(None, (_pod_ask(pod, above) for pod, above in pods))
         if len(asks) > before:
             deadlines = [part.get("activeDeadlineSeconds") for part, _ in _parts(document)]
             limits += [seconds for seconds in deadlines if isinstance(seconds, int)]
@@ -214,13 +222,19 @@ def _kubernetes(source: str) -> Launch:
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
             names.append(f"{document.get('kind', 'Job')} {name}".strip())
     limit = timedelta(seconds=max(limits)) if limits else None
-    env = "\n".join(
-        f"{part['name']}={part['value']}"
-        for part, _ in _parts(documents)
-        if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
-    )
 
-    return Launch(" and ".join(names[:3]), tuple(asks), limit, _cache(env))
+    return Launch(
+        " and ".join(names[:3]),
+        tuple(asks),
+        limit,
+        _cache(
+            "\n".join(
+                f"{part['name']}={part['value']}"
+                for part, _ in _parts(documents)
+                if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
+            )
+        ),
+    )
 
 
 def _parts(document: object) -> Iterator[tuple[dict[str, Any], tuple[dict[str, Any], ...]]]:
@@ -240,17 +254,12 @@ def _parts(document: object) -> Iterator[tuple[dict[str, Any], tuple[dict[str, A
     raise WrongInput(f"The file has more than {_VISITS:,} parts; give only the job's.")
 
 
-def _pods(document: object) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield each pod's spec, and how many of it there are."""
-    for part, above in _parts(document):
-        if not isinstance(part.get("containers"), list):
-            continue
-        counts = [x[name] for x in above for name in _COUNTS if isinstance(x.get(name), int)]
-        yield part, math.prod(counts)
+def _pod_ask(pod: Mapping[str, Any], above: Sequence[Mapping[str, Any]]) -> Ask | None:
+    """Return the devices that pods of a spec ask for, None where they need no accelerator.
 
-
-def _pod_ask(pod: Mapping[str, Any], count: int) -> Ask | None:
-    """Return the devices that pods of a spec ask for, None where they need no accelerator."""
+    There are as many pods as the counts of the parts above it come to.
+    """
+    count = math.prod(x[name] for x in above for name in _COUNTS if isinstance(x.get(name), int))
     amounts: Counter[str] = Counter()
     for container in pod["containers"]:
         resources = container.get("resources") if isinstance(container, dict) else None
@@ -362,27 +371,26 @@ def preflight_card(
     price = "price not known" if per_hour is None else f"{usd(per_hour)} an hour"
     if total is not None:
         price += f", {usd(total)} in all"
-    blocks = compose(
-        PARTS.table(parts, total="total" if len(parts) > 1 else ""),
-        CHECKS.table(sorted(checks, key=lambda check: check.ok)),
-        cheaper,
-        quiet(
-            "Prices are estimates of nodes alone, without storage and transfer. Nothing is"
-            " started, and AWS is not asked."
-        ),
-        Buttons(
-            tuple(
-                Button(f"{name.capitalize()} {kind}", f"{name} {quote(kind)}")
-                for kind in sorted({part.ask.instance_type for part in parts})[:1]
-                for name in ("quota", "capacity", "spot")
-            )
-        ),
-    )
 
     return Card(
         f"Preflight of {launch.of or 'the job'}: {counted(nodes, 'node')}, {price}",
         Tone.GOOD if all(check.ok for check in checks) else Tone.WARNING,
-        blocks,
+        compose(
+            PARTS.table(parts, total="total" if len(parts) > 1 else ""),
+            CHECKS.table(sorted(checks, key=lambda check: check.ok)),
+            cheaper,
+            quiet(
+                "Prices are estimates of nodes alone, without storage and transfer. Nothing is"
+                " started, and AWS is not asked."
+            ),
+            Buttons(
+                tuple(
+                    Button(f"{name.capitalize()} {kind}", f"{name} {quote(kind)}")
+                    for kind in sorted({part.ask.instance_type for part in parts})[:1]
+                    for name in ("quota", "capacity", "spot")
+                )
+            ),
+        ),
         {
             "of": launch.of,
             "nodes": nodes,
@@ -462,15 +470,16 @@ def _length(
 
     if hours and limit and hours > limit:
         says = f"it needs {hours:,.1f} hours, and its own limit ends it after {limit:,.1f}"
-        return hours, PreflightCheck("length", False, says)
-    if hours:
+    elif hours:
         by = f" for {tokens:,} billion tokens at the speed of {run}" if run else " as typed"
-        return hours, PreflightCheck("length", True, f"{hours:,.1f} hours{by}")
-    if limit:
-        return limit, PreflightCheck("length", True, f"ended after {limit:,.1f} hours by its limit")
-    says = "no time limit: it runs until somebody ends it; give hours=N for a total"
+        says = f"{hours:,.1f} hours{by}"
+    elif limit:
+        says = f"ended after {limit:,.1f} hours by its limit"
+    else:
+        says = "no time limit: it runs until somebody ends it; give hours=N for a total"
 
-    return hours, PreflightCheck("length", False, says)
+    fits = bool(hours or limit) and not (limit and hours > limit)
+    return hours or limit, PreflightCheck("length", fits, says)
 
 
 def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
@@ -485,11 +494,10 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
     if not ways:
         return None
     best = min(ways, key=lambda price: price.usd_per_hour)
-    share = 1 - best.usd_per_hour / part.price.usd_per_hour
     sure = ", not guaranteed" if best.market is Market.SPOT else ""
 
     return text(
-        Strong(f"{100 * share:.0f} % less"),
+        Strong(f"{100 * (1 - best.usd_per_hour / part.price.usd_per_hour):.0f} % less"),
         f" for {part.ask.instance_type} as {best.market.value}: {usd(best.usd_per_hour)} a"
         f" node-hour in {best.region} ({best.basis} of {best.asof}){sure}.",
     )
@@ -544,8 +552,7 @@ def preflight(
     asks = [replace(ask, instance_type=ask.instance_type or default) for ask in launch.asks]
     if any(not ask.instance_type for ask in asks):
         raise WrongInput("The file names no instance type; give one, such as type=trn1.32xlarge.")
-    kinds = [known_type(ask.instance_type, types) for ask in asks]
-    nodes = [ask.nodes(kind) for ask, kind in zip(asks, kinds, strict=True)]
+    nodes = [ask.nodes(known_type(ask.instance_type, types)) for ask in asks]
 
     hours, length = _length(ports, request, launch, sum(nodes), (hours, tokens, run))
     reading = ports.world.source.read(request.at)
@@ -554,9 +561,13 @@ def preflight(
         Priced(ask, n, offers.of(ask.instance_type, ask.market, region), hours or None)
         for ask, n in zip(asks, nodes, strict=True)
     ]
-    checks = list(_checks(launch, parts, reading, length))
     options = (
         _cheaper(part, offers, region) for part in parts if is_neuron(part.ask.instance_type)
     )
 
-    return preflight_card(launch, parts, checks, list(dict.fromkeys(filter(None, options))))
+    return preflight_card(
+        launch,
+        parts,
+        list(_checks(launch, parts, reading, length)),
+        list(dict.fromkeys(filter(None, options))),
+    )

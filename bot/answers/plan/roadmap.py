@@ -43,11 +43,6 @@ class Waiting:
     most_price_ratio: Decimal
     """The price of a chip's hour, as a multiple of today's, up to which waiting costs no more."""
 
-    @property
-    def waits(self) -> bool:
-        """Tell whether waiting is cheaper at the same price."""
-        return self.later_usd < self.now_usd
-
 
 @dataclass(frozen=True)
 class WaitTerms:
@@ -98,36 +93,38 @@ def roadmap_card(
     notes: Sequence[Note], energy: Sequence[Note], claims: Sequence[Note], today: date
 ) -> Card:
     """List the facts with their state and source; contradictions stand beside each other."""
-    blocks = compose(
-        note_lines(notes, today),
-        note_lines(
-            energy,
-            today,
-            "Energy, as vendors state it: the lines contradict each other, and none is used in a"
-            " calculation",
+    return Card(
+        "What comes after Trn2, by source",
+        Tone.INFO,
+        compose(
+            note_lines(notes, today),
+            note_lines(
+                energy,
+                today,
+                "Energy, as vendors state it: the lines contradict each other, and none is used in"
+                " a calculation",
+            ),
+            note_lines(claims, today, "Other claims: none is used in a calculation"),
+            quiet(
+                "Trn3 has no listed price: its savings are not known, only the most that it may"
+                " cost ('wait')."
+            ),
+            Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
         ),
-        note_lines(claims, today, "Other claims: none is used in a calculation"),
-        quiet(
-            "Trn3 has no listed price: its savings are not known, only the most that it may cost"
-            " ('wait')."
-        ),
-        Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
+        {
+            "notes": [
+                {
+                    "topic": note.topic,
+                    "subject": note.subject,
+                    "says": note.says,
+                    "state": note.state,
+                    "source": note.source,
+                    "asof": note.asof,
+                }
+                for note in (*notes, *energy, *claims)
+            ]
+        },
     )
-    data = {
-        "notes": [
-            {
-                "topic": note.topic,
-                "subject": note.subject,
-                "says": note.says,
-                "state": note.state,
-                "source": note.source,
-                "asof": note.asof,
-            }
-            for note in (*notes, *energy, *claims)
-        ]
-    }
-
-    return Card("What comes after Trn2, by source", Tone.INFO, blocks, data)
 
 
 def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, today: date) -> Card:
@@ -148,7 +145,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
     if comparison.speedup < NO_FASTER:
         title = f"Train now: in {name} a {later.name} chip is no faster"
     else:
-        way = "Waiting" if comparison.waits else "Training now"
+        way = "Waiting" if comparison.later_usd < comparison.now_usd else "Training now"
         title = f"{way} costs less, if {later.name} costs no more an hour"
 
     columns = Columns[tuple[str, Decimal, Decimal, Decimal | None]](
@@ -157,60 +154,57 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         Column("costs", lambda way: way[2], USD),
         Column("delay's share", lambda way: way[3], USD),
     )
+    delayed = (comparison.later_months, comparison.later_usd, comparison.delay_usd)
     ways = (
         (f"now, {now.name}", comparison.now_months, comparison.now_usd, None),
-        (
-            f"wait, {later.name}",
-            comparison.later_months,
-            comparison.later_usd,
-            comparison.delay_usd,
-        ),
+        (f"wait, {later.name}", *delayed),
     )
-    peak = f"{later_tflops:,.0f} against {today_tflops:,.0f} TFLOPS, {comparison.speedup:.2f}x"
 
     # Nobody has set the next chip's price: the verdict that all answers share says so.
-    peaks = _peaks(now, later, terms.precision, comparison.speedup)
+    peaks = SpeedUp(
+        now.name,
+        later.name,
+        comparison.speedup,
+        ClaimKind.PEAK,
+        f"{name} peak of a chip",
+        source=later.source,
+        asof=min(now.asof, later.asof),
+    )
     judged = Verdict(now.name, later.name, (peaks,), unknown=f"{later.name} has no price yet")
 
-    blocks = compose(
-        text(str(judged)),
-        text(verdict),
-        columns.table(
-            ways,
-            caption=f"The same work; {later.name} at {now.name}'s price an hour, which nobody has"
-            " promised",
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            text(str(judged)),
+            text(verdict),
+            columns.table(
+                ways,
+                caption=f"The same work; {later.name} at {now.name}'s price an hour, which nobody"
+                " has promised",
+            ),
+            comparison.now_months < _LONG_MONTHS
+            and text(
+                f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train"
+                " now."
+            ),
+            quiet(
+                f"Estimated. {name} peak of a chip: {later_tflops:,.0f} against {today_tflops:,.0f}"
+                f" TFLOPS, {comparison.speedup:.2f}x ({cited(later, today)}; {cited(now, today)})."
+                " Nobody reaches a peak; 4.4x is a whole UltraServer."
+            ),
+            Buttons((Button("All sources", "roadmap"),)),
         ),
-        comparison.now_months < _LONG_MONTHS
-        and text(
-            f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."
-        ),
-        quiet(
-            f"Estimated. {name} peak of a chip: {peak} ({cited(later, today)};"
-            f" {cited(now, today)})."
-            " Nobody reaches a peak; 4.4x is a whole UltraServer."
-        ),
-        Buttons((Button("All sources", "roadmap"),)),
-    )
-
-    data = {
-        "precision": terms.precision,
-        "speedup": comparison.speedup,
-        "now_usd": comparison.now_usd,
-        "wait_usd": comparison.later_usd,
-        "delay_usd": comparison.delay_usd,
-        "wait_months": terms.wait_months,
-        "most_price_ratio": comparison.most_price_ratio,
-        "verdict": VERDICT.record(judged),
-    }
-
-    return Card(title, Tone.INFO, blocks, data)
-
-
-def _peaks(now: Chip, later: Chip, precision: str, speed: float) -> SpeedUp:
-    says = f"{precision.upper()} peak of a chip"
-    asof = min(now.asof, later.asof)
-    return SpeedUp(
-        now.name, later.name, speed, ClaimKind.PEAK, says, source=later.source, asof=asof
+        {
+            "precision": terms.precision,
+            "speedup": comparison.speedup,
+            "now_usd": comparison.now_usd,
+            "wait_usd": comparison.later_usd,
+            "delay_usd": comparison.delay_usd,
+            "wait_months": terms.wait_months,
+            "most_price_ratio": comparison.most_price_ratio,
+            "verdict": VERDICT.record(judged),
+        },
     )
 
 
@@ -317,8 +311,9 @@ def price(
 
     if not prices:
         raise Unavailable(f"No price of {kind.name} is known{f' in {region}' if region else ''}.")
-    dated = ports.world.knowledge.fallback_prices()
-    managed = [x for x in dated if x.instance_type == f"ml.{kind.name}"]
+    managed = [
+        x for x in ports.world.knowledge.fallback_prices() if x.instance_type == f"ml.{kind.name}"
+    ]
 
     return price_card(kind, prices, PriceAge.on(request.at, ports.policy), managed)
 
@@ -334,10 +329,10 @@ def managed_words(managed: Sequence[Price], prices: Sequence[Price]) -> str:
     if not pairs:
         return ""
     price, plain = pairs[0]
-    more = growth(price.usd_per_hour / plain.usd_per_hour - 1)
     return (
         f"SageMaker charges {usd(price.usd_per_hour, digits=2)} an hour in {price.region} for"
-        f" {price.instance_type}, {more} more than EC2's {usd(plain.usd_per_hour, digits=2)}"
+        f" {price.instance_type}, {growth(price.usd_per_hour / plain.usd_per_hour - 1)} more than"
+        f" EC2's {usd(plain.usd_per_hour, digits=2)}"
         f" ({price.asof}, {price.source}); HyperPod's list is not known here, its billed hours are."
     )
 
@@ -365,8 +360,10 @@ def price_card(
     )
 
     # A price is written once for the regions in which it is the same.
-    alike = groupby(prices, key=lambda x: (x.market, x.usd_per_hour, x.basis, x.asof))
-    groups = [list(group) for _, group in alike]
+    groups = [
+        list(group)
+        for _, group in groupby(prices, key=lambda x: (x.market, x.usd_per_hour, x.basis, x.asof))
+    ]
     rows = tuple(
         (
             _WORDS[group[0].market],
@@ -377,20 +374,18 @@ def price_card(
     )
 
     hidden = len(groups) - _MOST
-    table = Table(
-        (Heading("bought"), Heading("region"), *columns.headings),
-        rows,
-        rest=f"and {counted(hidden, 'more price')}" if hidden > 0 else "",
-    )
 
     first = prices[0]
-    cost = f"{usd(first.usd_per_hour)} an hour"
 
     return Card(
-        f"{kind.name}: {cost}, {_WORDS[first.market]}, {first.region}",
+        f"{kind.name}: {usd(first.usd_per_hour)} an hour, {_WORDS[first.market]}, {first.region}",
         Tone.INFO,
         compose(
-            table,
+            Table(
+                (Heading("bought"), Heading("region"), *columns.headings),
+                rows,
+                rest=f"and {counted(hidden, 'more price')}" if hidden > 0 else "",
+            ),
             quiet(
                 f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours;"
                 " without tax, storage and transfer."

@@ -31,8 +31,11 @@ def smaller(
     kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
 ) -> tuple[InstanceType, ...]:
     """Return the family's smaller sizes that hold a node's memory peak and work, smallest first."""
-    sizes = (x for x in types if x.family == kind.family and x.chips < kind.chips)
-    return _holding(sizes, peak_gib, kind.bf16_tflops * utilization)
+    return _holding(
+        (x for x in types if x.family == kind.family and x.chips < kind.chips),
+        peak_gib,
+        kind.bf16_tflops * utilization,
+    )
 
 
 def _holding(
@@ -117,26 +120,28 @@ def _fitting(usage: ClusterUse, leaner: Leaner | None) -> str:
 
 def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
     """List clusters with the smaller size or the fewer nodes that would hold them, if any would."""
-    packed = any(leaner and leaner.type is usage.type for usage, leaner in rows)
-    spare = f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} %"
-
-    blocks = compose(
-        CLUSTERS.table(rows),
-        packed
-        and text(
-            "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer:"
-            " take one away, and compare."
-        ),
-        quiet(
-            f"Estimated over seven days; a size fits if {spare} of it."
-            " Committed hours are paid until the commitment ends."
-        ),
-    )
     title = "No cluster fits on less"
     if total := sum(saving(*row) or 0 for row in rows):
         title = f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
 
-    return Card(title, Tone.INFO, blocks, {"clusters": CLUSTERS.data(rows)})
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            CLUSTERS.table(rows),
+            any(leaner and leaner.type is usage.type for usage, leaner in rows)
+            and text(
+                "Fewer nodes hold the same work only if its jobs can be packed, or trained on"
+                " fewer: take one away, and compare."
+            ),
+            quiet(
+                "Estimated over seven days; a size fits if peak memory and work (mean and twice"
+                f" its spread) use at most {HEADROOM * 100:.0f} % of it."
+                " Committed hours are paid until the commitment ends."
+            ),
+        ),
+        {"clusters": CLUSTERS.data(rows)},
+    )
 
 
 def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
@@ -256,8 +261,7 @@ def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
         for fit in options
         if fit.type.family == family and fit.nodes == 1
     ]
-    together = [fit for fit in options if fit.type.sold_in > 1]
-    best = (alone or together or options)[0]
+    best = (alone or [fit for fit in options if fit.type.sold_in > 1] or options)[0]
 
     return (best, *(fit for fit in options if fit is not best))
 
@@ -316,23 +320,6 @@ def size_card(
         " activations; long sequences need more."
     )
 
-    blocks = compose(
-        text(f"Training states need about {need_gib:,.0f} GiB of accelerator memory."),
-        Columns(*FITS.drawn, Column("price of", dated, missing="not known")).table(rows),
-        parameters < SMALL_PARAMETERS
-        and text(
-            "A model this small runs on one core or a trn1.2xlarge: on many chips the"
-            " interconnect outweighs the gain."
-        ),
-        quiet(f"Estimated: {formula} This covers memory only, not the training time."),
-        quiet(
-            "Sizes of one chip are listed where one is enough: only the network joins several."
-            " UltraServers are bought whole."
-        ),
-        note_lines(notes, age.today),
-        Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity"))),
-    )
-
     best = options[0]
     holds = "holds" if best.nodes == best.type.sold_in else "hold"
     units = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
@@ -341,7 +328,24 @@ def size_card(
     return Card(
         f"{parameters / scale:g} {unit} parameters: {best} {holds} them",
         Tone.INFO,
-        blocks,
+        compose(
+            text(f"Training states need about {need_gib:,.0f} GiB of accelerator memory."),
+            Columns(*FITS.drawn, Column("price of", dated, missing="not known")).table(rows),
+            parameters < SMALL_PARAMETERS
+            and text(
+                "A model this small runs on one core or a trn1.2xlarge: on many chips the"
+                " interconnect outweighs the gain."
+            ),
+            quiet(f"Estimated: {formula} This covers memory only, not the training time."),
+            quiet(
+                "Sizes of one chip are listed where one is enough: only the network joins several."
+                " UltraServers are bought whole."
+            ),
+            note_lines(notes, age.today),
+            Buttons(
+                (Button("What it costs a year", "help tco"), Button("Capacity", "help capacity"))
+            ),
+        ),
         {
             "parameters": parameters,
             "needs_gib": round(need_gib, 1),
@@ -377,17 +381,24 @@ def size(
         count = parameter_count(what)
         options = fits(count, types.values())
         prices = {x.type.name: price for x in options if (price := offers.plain(x.type.name))}
-        notes = [*claims.of("sizing"), *claims.of("advice")]
-        return size_card(count, options, prices, notes, PriceAge.on(request.at, ports.policy))
+        return size_card(
+            count,
+            options,
+            prices,
+            [*claims.of("sizing"), *claims.of("advice")],
+            PriceAge.on(request.at, ports.policy),
+        )
 
     clusters = usages(ports, request.at)
     chosen = [usage for usage in clusters if what in ("", usage.cluster)]
     if what and not chosen:
         raise no_cluster(what, (usage.cluster for usage in clusters if usage.cluster))
 
-    card = right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in chosen])
-
-    return as_read(card, "It is not known which clusters run", ports.world.source.read(request.at))
+    return as_read(
+        right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in chosen]),
+        "It is not known which clusters run",
+        ports.world.source.read(request.at),
+    )
 
 
 STEADY = 0.15
@@ -406,9 +417,10 @@ def serving_sizes(
     """
     if kind.family not in {"trn1", "trn1n", "trn2", "trn2u"}:
         return ()
-    sizes = (size for size in types if size.family == "inf2")
 
-    return _holding(sizes, peak_gib, kind.bf16_tflops * utilization)
+    return _holding(
+        (size for size in types if size.family == "inf2"), peak_gib, kind.bf16_tflops * utilization
+    )
 
 
 def serve_card(
@@ -425,15 +437,23 @@ def serve_card(
         return Card("Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), data)
 
     total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
-    note = quiet(
-        "Estimated from peak memory and peak TFLOPS over seven days: measure latency on one node"
-        " before you move."
-    )
-    saves = replace(CLUSTERS.columns[-1], missing="no price known")
-    table = Columns(*CLUSTERS.drawn[:3], CLUSTERS.pick("would fit").columns[0], saves).table(rows)
-    title = f"Serving could move to Inferentia2 and save about {usd(total)} a month"
 
-    return Card(title, Tone.INFO, (table, note, *quoted), data)
+    saves = replace(CLUSTERS.columns[-1], missing="no price known")
+    columns = Columns(*CLUSTERS.drawn[:3], *CLUSTERS.pick("would fit").columns, saves)
+
+    return Card(
+        f"Serving could move to Inferentia2 and save about {usd(total)} a month",
+        Tone.INFO,
+        (
+            columns.table(rows),
+            quiet(
+                "Estimated from peak memory and peak TFLOPS over seven days: measure latency on"
+                " one node before you move."
+            ),
+            *quoted,
+        ),
+        data,
+    )
 
 
 @command(
@@ -460,7 +480,8 @@ def inference(ports: Ports, request: Request) -> Card:
         if not usage.named_serving and not (steady and light):
             continue
         if fitting := serving_sizes(usage.type, usage.peak_gib, busiest(usage), types.values()):
-            price = alike_price(usage, fitting[0], offers)
-            rows.append((usage, Leaner(fitting[0], usage.nodes, price)))
+            rows.append(
+                (usage, Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers)))
+            )
 
     return serve_card(rows, ports.world.knowledge.claims().of("serve"), request.at.date())

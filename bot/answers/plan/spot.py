@@ -35,7 +35,6 @@ from bot.model.request import Request
 from bot.model.window import Window, duration_text
 from bot.ports import Ports
 
-Changes = Sequence[tuple[datetime, Price]]
 _ZERO = Decimal(0)
 _UPPER: Mapping[str, tuple[float, bool]] = {
     "<5%": (0.05, False),
@@ -131,7 +130,7 @@ class Offer:
         return 1 - self.zone.mean / self.on_demand.usd_per_hour if self.on_demand else None
 
 
-def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
+def zones(changes: Sequence[tuple[datetime, Price]], window: Window) -> tuple[Zone, ...]:
     """Return every zone that had a price within the window, by region and zone."""
     ordered = sorted(changes, key=lambda change: (change[1].region, change[1].zone, change[0]))
     priced = []
@@ -183,9 +182,17 @@ def offer(
     score = max((x for x in scores if x.region == zone.region), key=lambda x: x.score, default=None)
     moves = bool(job.home) and job.home != zone.region
     transfer = cents(job.data_gb * usd_per_gb) if moves else _ZERO
-    compute = cents(zone.mean * job.nodes * job.hours)
 
-    return Offer(zone, share, at_least, compute, transfer, on_demand, band, score)
+    return Offer(
+        zone,
+        share,
+        at_least,
+        cents(zone.mean * job.nodes * job.hours),
+        transfer,
+        on_demand,
+        band,
+        score,
+    )
 
 
 def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
@@ -199,9 +206,10 @@ def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
     upper, open_ended = _UPPER.get(band, (None, False))
     if upper is None:
         return None, False
-    loss = job.checkpoint / 2 + job.restart
 
-    return job.nodes * upper / HOURS_A_MONTH * (loss / timedelta(hours=1)), open_ended
+    return job.nodes * upper / HOURS_A_MONTH * (
+        (job.checkpoint / 2 + job.restart) / timedelta(hours=1)
+    ), open_ended
 
 
 def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -404,13 +412,15 @@ def spot_card(answer: SpotAnswer) -> Card:
         bands = sorted(
             answer.bands, key=lambda x: (ranks.get(x.band, len(ranks)), -x.savings_ratio)
         )
-        note = "No spot price history is known here, so nothing is ranked in dollars."
         return Card(
             f"{answer.instance_type} on spot: {counted(len(bands), 'region')}, no prices",
             Tone.INFO,
             (
                 BANDS.pick("region", "band", "savings_ratio").table(bands[:_MOST]),
-                quiet(f"{_advisor(answer.bands)}. {note}"),
+                quiet(
+                    f"{_advisor(answer.bands)}. No spot price history is known here, so nothing is"
+                    " ranked in dollars."
+                ),
             ),
             _data(answer),
         )
@@ -422,7 +432,6 @@ def spot_card(answer: SpotAnswer) -> Card:
         lost = f"{_lost(best)} of the work done twice"
     if best.transfer:
         lost += f", {usd(best.transfer)} to move the data"
-    lead = f" for {work} in {best.zone.zone} ({lost}). Estimated."
 
     # AWS advises against a maximum price; a policy may require one.
     advice = (
@@ -435,40 +444,46 @@ def spot_card(answer: SpotAnswer) -> Card:
             f" {usd(best.on_demand.usd_per_hour, 2)}."
         )
     crossings = {best.zone.over(cap): words for words, cap in answer.caps.items()}
+    age = Column[Offer]("age", lambda x: duration_text(answer.at - x.zone.changed_at), NUMBER)
 
-    age = Column[Offer](
-        "age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER
+    return Card(
+        f"{name} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now",
+        Tone.INFO,
+        compose(
+            text(
+                "Expected ",
+                Strong(usd(best.expected)),
+                f" for {work} in {best.zone.zone} ({lost}). Estimated.",
+            ),
+            _RANKING.table(
+                answer.offers,
+                most=_MOST,
+                rest=f"and {counted(len(answer.offers) - _MOST, 'dearer zone')}",
+                caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving"
+                " the data",
+            ),
+            Columns(Column("$ an hour", lambda x: x.zone.zone), *_PRICES.columns, age).table(
+                answer.offers[:_MOST],
+                caption=f"Prices weighted by how long they lasted, {period(answer.window)}; age ="
+                " since the last change",
+            ),
+            Columns[Crossing](
+                Column("cap", lambda crossing: crossings[crossing]), *CAPS.drawn
+            ).table(list(crossings), caption=f"Effect of a maximum price in {best.zone.zone}"),
+            text(advice),
+            answer.move and text(answer.move),
+            _sources(answer),
+            Buttons(
+                (
+                    Button(
+                        "16 nodes, checkpoint every 30 min", f"spot {name} nodes=16 checkpoint=30m"
+                    ),
+                    Button("Quotas", f"quota {name}"),
+                )
+            ),
+        ),
+        _data(answer),
     )
-    blocks = compose(
-        text("Expected ", Strong(usd(best.expected)), lead),
-        _RANKING.table(
-            answer.offers,
-            most=_MOST,
-            rest=f"and {counted(len(answer.offers) - _MOST, 'dearer zone')}",
-            caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the"
-            " data",
-        ),
-        Columns(Column("$ an hour", lambda x: x.zone.zone), *_PRICES.columns, age).table(
-            answer.offers[:_MOST],
-            caption=f"Prices weighted by how long they lasted, {period(answer.window)}; age = since the last"
-            " change",
-        ),
-        Columns[Crossing](Column("cap", lambda crossing: crossings[crossing]), *CAPS.drawn).table(
-            list(crossings), caption=f"Effect of a maximum price in {best.zone.zone}"
-        ),
-        text(advice),
-        answer.move and text(answer.move),
-        _sources(answer),
-        Buttons(
-            (
-                Button("16 nodes, checkpoint every 30 min", f"spot {name} nodes=16 checkpoint=30m"),
-                Button("Quotas", f"quota {name}"),
-            )
-        ),
-    )
-    title = f"{name} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now"
-
-    return Card(title, Tone.INFO, blocks, _data(answer))
 
 
 def _sources(answer: SpotAnswer) -> list[Block]:
@@ -589,17 +604,15 @@ def spot(
 
     name, asked_at, market = instance_type.lower(), request.at, ports.world.prices
     job = SpotJob(nodes, hours, checkpoint, restart, data_gb, known_region(from_, ports))
-    changes = market.spot_history(name, asked_at)
     bands, scores = market.interruptions(name, asked_at), market.placement(name, asked_at)
     past = Window(window.start, min(window.end, asked_at)) if window.start < asked_at else window
-    zone_prices = zones(changes, past)
+    zone_prices = zones(market.spot_history(name, asked_at), past)
     if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
         raise Unavailable(
             f"No spot price of {name} is known here for {window}; a live account needs"
-            " ec2:DescribeSpotPriceHistory "
-            "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not"
-            " every type is sold on spot."
+            " ec2:DescribeSpotPriceHistory (deploy/iam-policy.json), a recording"
+            " api/ec2/describe_spot_price_history. Not every type is sold on spot."
         )
 
     pricing = Pricing(ports).at(asked_at)

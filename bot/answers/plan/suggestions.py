@@ -25,7 +25,7 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import about, period
 from bot.costs.suggestions import Suggestion
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import counted, usd
 from bot.model.request import Request
@@ -93,32 +93,32 @@ class Suggestions:
 
 def suggestions_of(ports: Ports, now: datetime) -> Suggestions:
     """Weigh every kind of suggestion; an unreadable source suggests nothing. May block."""
-    verdicts = dict(VERDICTS.newest(ports.stores.documents, _MOST))
     least = ports.policy.usd("advice.least_usd_per_month")
     worth = [x for x in candidates(ports, now) if x.usd_per_month >= least]
     worth.sort(key=lambda suggestion: (-suggestion.usd_per_month, suggestion.id))
     if ports.world.actions is None:
         worth = [replace(suggestion, act="") for suggestion in worth]
-    return Suggestions(worth, verdicts)
+    return Suggestions(worth, dict(VERDICTS.newest(ports.stores.documents, _MOST)))
 
 
 def weigh_daily(ports: Ports, now: datetime) -> None:
     """Weigh once a day for those who look; may block."""
     documents = ports.stores.documents
-    known = _SHORTLISTS.get(documents, _NEWEST)
-    if known is None or not timedelta() <= now - known.at < _WEIGHED_EVERY:
-        listed = suggestions_of(ports, now).open[:_LISTED]
-        _SHORTLISTS.put(documents, _NEWEST, Shortlist(now, tuple(listed)))
+    shortlist = _SHORTLISTS.get(documents, _NEWEST)
+    if shortlist is None or not timedelta() <= now - shortlist.at < _WEIGHED_EVERY:
+        _SHORTLISTS.put(
+            documents, _NEWEST, Shortlist(now, tuple(suggestions_of(ports, now).open[:_LISTED]))
+        )
 
 
 def shortlisted(ports: Ports, now: datetime) -> list[Suggestion]:
     """Return the three dearest of the last day that nobody decided about since."""
     documents = ports.stores.documents
-    known = _SHORTLISTS.get(documents, _NEWEST)
-    if known is None or not timedelta() <= now - known.at <= 2 * _WEIGHED_EVERY:
+    shortlist = _SHORTLISTS.get(documents, _NEWEST)
+    if shortlist is None or not timedelta() <= now - shortlist.at <= 2 * _WEIGHED_EVERY:
         return []
     verdicts = VERDICTS.keys(documents, _MOST)
-    return [x for x in known.suggestions if x.id not in verdicts][:WEEKLY]
+    return [x for x in shortlist.suggestions if x.id not in verdicts][:WEEKLY]
 
 
 COLUMNS = Columns[Suggestion](
@@ -165,8 +165,10 @@ _DECIDED = Columns[tuple[str, SuggestionVerdict, Decimal]](
 
 def suggestion_words(suggestion: Suggestion) -> Text:
     """Say a suggestion in one line, dollars first."""
-    amount = f"{about(suggestion.usd_per_month)} a month"
-    return text(Strong(amount), f" ({_range(suggestion)}): {suggestion.todo}.")
+    return text(
+        Strong(f"{about(suggestion.usd_per_month)} a month"),
+        f" ({_range(suggestion)}): {suggestion.todo}.",
+    )
 
 
 def _range(suggestion: Suggestion) -> str:
@@ -199,19 +201,11 @@ def suggestions_card(seen: Suggestions) -> Card:
     saving = [suggestion for suggestion in seen.open if suggestion.kind.saves]
     total = sum((suggestion.usd_per_month for suggestion in saving), Decimal(0))
     decided = [(name, verdict, seen.saved(name)) for name, verdict in seen.verdicts.items()]
-    listed: list[Block] = []
-    for suggestion in seen.open[:_LISTED]:
-        listed += [suggestion_words(suggestion), _buttons(suggestion)]
+    listed: list[Block] = [
+        block for x in seen.open[:_LISTED] for block in (suggestion_words(x), _buttons(x))
+    ]
     if len(seen.open) > _LISTED:
         listed.append(quiet(f"And {len(seen.open) - _LISTED} that save less."))
-    blocks = compose(
-        listed or text("Nothing that is known here would save enough to be worth a change."),
-        _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
-        quiet(
-            "Estimates, from list or billed prices; never part of an alert. 'Not again' dismisses"
-            " one for good; 'Done' compares its promise with what could still be saved."
-        ),
-    )
     title = "No suggestion"
     if seen.open:
         low = sum((suggestion.low_usd for suggestion in saving), Decimal(0))
@@ -219,34 +213,46 @@ def suggestions_card(seen: Suggestions) -> Card:
         title = counted(len(seen.open), "suggestion")
         if saving:
             title += f": about {span} a month in all"
-    data = {
-        "suggestions": COLUMNS.data(seen.open),
-        "usd_per_month": total,
-        "decided": _DECIDED.data(decided),
-    }
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            listed or text("Nothing that is known here would save enough to be worth a change."),
+            _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
+            quiet(
+                "Estimates, from list or billed prices; never part of an alert. 'Not again'"
+                " dismisses"
+                " one for good; 'Done' compares its promise with what could still be saved."
+            ),
+        ),
+        {
+            "suggestions": COLUMNS.data(seen.open),
+            "usd_per_month": total,
+            "decided": _DECIDED.data(decided),
+        },
+    )
 
 
 def weekly_card(seen: Suggestions) -> Card | None:
     """List what is suggested unasked: the dearest of the week; None where nothing is."""
     listed = seen.open[:WEEKLY]
-    if not listed:
-        return None
-    return suggestions_card(Suggestions(listed, {}))
+    return suggestions_card(Suggestions(listed, {})) if listed else None
 
 
 def suggestion_card(suggestion: Suggestion) -> Card:
     """Draw every step from readings to dollars a month."""
-    blocks = compose(
-        text(f"{suggestion.todo}."),
-        Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
-        text(f"True if {suggestion.holds_if}."),
-        quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
-        _buttons(suggestion),
+    return Card(
+        f"{suggestion.kind.value.capitalize()}: {usd(suggestion.usd_per_month)} a month",
+        Tone.INFO,
+        compose(
+            text(f"{suggestion.todo}."),
+            Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
+            text(f"True if {suggestion.holds_if}."),
+            quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
+            _buttons(suggestion),
+        ),
+        {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}},
     )
-    title = f"{suggestion.kind.value.capitalize()}: {usd(suggestion.usd_per_month)} a month"
-    data = {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}}
-    return Card(title, Tone.INFO, blocks, data)
 
 
 @command(
@@ -289,38 +295,49 @@ def _named(ports: Ports, request: Request, name: str) -> Suggestion:
     """Return a suggestion by its id, or raise `WrongInput`."""
     by_id = {x.id: x for x in suggestions_of(ports, request.at).suggestions}
     if name not in by_id:
-        hint = nearest(name, by_id, most=5, otherwise="'suggestions' lists them")
-        raise WrongInput(f"There is no suggestion '{name}' now{hint}.")
+        raise not_known(
+            f"There is no suggestion '{name}' now",
+            name,
+            by_id,
+            most=5,
+            otherwise="'suggestions' lists them",
+        )
     return by_id[name]
 
 
 def _decide(ports: Ports, request: Request, name: str, verdict: Verdict, note: str) -> Card:
     """Keep a person's decision about a suggestion; the newest one holds."""
     suggestion, who = _named(ports, request, name), request.user
-    decision = SuggestionVerdict(
-        verdict,
-        suggestion.todo,
-        suggestion.usd_per_month,
-        request.at,
-        who.id,
-        who.name,
-        note,
+    VERDICTS.put(
+        ports.stores.documents,
+        name,
+        SuggestionVerdict(
+            verdict,
+            suggestion.todo,
+            suggestion.usd_per_month,
+            request.at,
+            who.id,
+            who.name,
+            note,
+        ),
     )
-    VERDICTS.put(ports.stores.documents, name, decision)
     later = "It is not suggested again."
     if verdict is Verdict.DONE:
         later = (
             f"It promised {usd(suggestion.usd_per_month)} a month; 'suggestions' compares that with"
             " what could still be saved."
         )
-    blocks = (
-        text(f"{suggestion.todo}."),
-        quiet(later),
-        Buttons((Button("Undo", f"suggestions reopen {name}"),)),
+    return Card(
+        f"{verdict.value.capitalize()} by {who.name or who.id}",
+        Tone.GOOD,
+        (
+            text(f"{suggestion.todo}."),
+            quiet(later),
+            Buttons((Button("Undo", f"suggestions reopen {name}"),)),
+        ),
+        {"id": name, "verdict": verdict.value, "usd_per_month": suggestion.usd_per_month},
+        public=True,
     )
-    title = f"{verdict.value.capitalize()} by {who.name or who.id}"
-    data = {"id": name, "verdict": verdict.value, "usd_per_month": suggestion.usd_per_month}
-    return Card(title, Tone.GOOD, blocks, data, public=True)
 
 
 @command(
@@ -378,5 +395,6 @@ def suggestions_reopen(
     if decision is None:
         raise WrongInput(f"Nobody has decided on '{name}'; 'suggestions' lists the decisions.")
     VERDICTS.drop(documents, name)
-    blocks = (text(f"{decision.todo}."),)
-    return Card("Suggested again", Tone.GOOD, blocks, {"id": name}, public=True)
+    return Card(
+        "Suggested again", Tone.GOOD, (text(f"{decision.todo}."),), {"id": name}, public=True
+    )

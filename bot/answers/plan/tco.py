@@ -15,7 +15,7 @@ from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
 from bot.costs.verdict import Verdict, percents
-from bot.errors import Unavailable, WrongInput
+from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Effort, Transfer
@@ -75,6 +75,7 @@ def total(
     compiling = (
         work.compile_hours_a_month * work.months * price.usd_per_hour if compiles else Decimal(0)
     )
+
     egress = work.egress_gb_a_month * work.months * usd_per_gb
     parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
 
@@ -165,12 +166,6 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         (column.name, *(column.cell(option) for option in options))
         for column in OPTIONS.pick(*_LINES).drawn
     )
-    table = Table(
-        (Heading("USD"), *(Heading(name, Align.RIGHT) for name in (old, *names))),
-        tuple(lines),
-        sums,
-        f"{work.months} months of the same work",
-    )
 
     judged, verdict = comparison.verdict, str(comparison.verdict)
     if judged.ratios and base.total:
@@ -189,8 +184,6 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
             once = "porting and compiling are" if ported else "compiling is"
             verdict += f", which does not pay for what {once} paid once"
         verdict += "."
-    prices = dict.fromkeys(option.price for option in options)
-    egress = f"{usd(comparison.route.usd_per_gb, 2)} a GB ({cited(comparison.route, today)})"
 
     totals = sorted({option.total for option in moved})
     span = " to ".join(usd(total) for total in dict.fromkeys((totals[0], totals[-1])))
@@ -200,8 +193,16 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         Tone.INFO,
         compose(
             text(verdict),
-            table,
-            [quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.") for x in prices],
+            Table(
+                (Heading("USD"), *(Heading(name, Align.RIGHT) for name in (old, *names))),
+                tuple(lines),
+                sums,
+                f"{work.months} months of the same work",
+            ),
+            [
+                quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.")
+                for x in dict.fromkeys(option.price for option in options)
+            ],
             [
                 quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).")
                 for x in speeds.voices
@@ -214,7 +215,10 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
                 for x in speeds.unused
             ],
             quiet(comparison.port),
-            quiet(f"Estimated. Egress {egress}. Storage is the same for both."),
+            quiet(
+                f"Estimated. Egress {usd(comparison.route.usd_per_gb, 2)} a GB"
+                f" ({cited(comparison.route, today)}). Storage is the same for both."
+            ),
             Buttons(
                 (Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))
             ),
@@ -281,14 +285,18 @@ def tco(
         compile_hours=compile_hours,
         engineering_usd=engineering_usd,
     )
-    counts = 1 <= nodes <= 100_000 and 1 <= months <= 120
-    if not counts or (speed is not None and not 0 < speed <= 100):
-        raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
+    refuse(
+        (
+            not 1 <= nodes <= 100_000
+            or not 1 <= months <= 120
+            or (speed is not None and not 0 < speed <= 100),
+            "nodes is 1 or more, months 1 to 120, speed more than 0.",
+        )
+    )
     where = known_region(region, ports)
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     first, second = _type(old, types), _type(new, types)
-    if first.name == second.name:
-        raise WrongInput(f"{first.name} is named twice; name two types.")
+    refuse((first.name == second.name, f"{first.name} is named twice; name two types."))
 
     if speed is None:
         speeds = speeds_of(ports, costed_runs(ports, request.at), first, second, request.at.date())
@@ -307,17 +315,18 @@ def tco(
     port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
     work = Work(nodes, hours, months, egress_gb, compile_hours)
     route = claims.transfer("internet")
-    per_gb = route.usd_per_gb
     options = [
-        total(work, prices[0], 1.0, per_gb, first.has_neuron, Decimal(0)),
+        total(work, prices[0], 1.0, route.usd_per_gb, first.has_neuron, Decimal(0)),
         *(
-            total(work, prices[1], factor, per_gb, second.has_neuron, port_usd)
+            total(work, prices[1], factor, route.usd_per_gb, second.has_neuron, port_usd)
             for factor in sorted({voice.factor for voice in speeds.voices})
         ),
     ]
-    comparison = Comparison(work, options, speeds, verdict, route, port)
 
-    return tco_card(comparison, PriceAge.on(request.at, ports.policy))
+    return tco_card(
+        Comparison(work, options, speeds, verdict, route, port),
+        PriceAge.on(request.at, ports.policy),
+    )
 
 
 def _port(
@@ -338,9 +347,12 @@ def _port(
         return Decimal(0), none
 
     cost, effort = usual_port(efforts)
-    rate = f"{usd(ENGINEER_USD_A_YEAR)} a year ({cited(effort, today)})"
 
-    return cost, f"Engineering: {usd(cost)}, {effort.says} at {rate}."
+    return (
+        cost,
+        f"Engineering: {usd(cost)}, {effort.says} at {usd(ENGINEER_USD_A_YEAR)} a year"
+        f" ({cited(effort, today)}).",
+    )
 
 
 def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:

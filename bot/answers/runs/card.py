@@ -32,6 +32,7 @@ from bot.cards.words import clock, growth
 from bot.costs.goodput import RunGoodput
 from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
 from bot.costs.verdict import Verdict
+from bot.model.codec import by_key
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 
@@ -39,10 +40,10 @@ _UNREPORTED = "not reported"
 _MOST, _BARS = 15, 24
 
 
-def _epochs(cost: RunCost) -> str:
+def _epochs(row: tuple[str, RunCost, RunGoodput | None]) -> str:
     """Count the epochs that ended, and say how far the one is that has begun."""
-    part = f"{(cost.partial_epoch or 0) * 100:.0f} %"
-    return f"{len(cost.epochs)}" + (f" + {part}" if part != "0 %" else "")
+    part = f"{(row[1].partial_epoch or 0) * 100:.0f} %"
+    return f"{len(row[1].epochs)}" + (f" + {part}" if part != "0 %" else "")
 
 
 RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
@@ -51,11 +52,7 @@ RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
     Column("goodput", lambda row: row[2] and row[2].row.goodput, SHARE),
     Column("ETTR", lambda row: row[2] and row[2].ettr, SHARE),
     Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
-    Column(
-        "epochs",
-        lambda row: _epochs(row[1]),
-        NUMBER,
-    ),
+    Column("epochs", _epochs, NUMBER),
     Column("a billion tokens", lambda row: row[1].usd_per_billion_tokens, USD, missing=_UNREPORTED),
     Column("nodes", lambda row: f"{row[1].nodes:.1f}", NUMBER),
 )
@@ -64,11 +61,17 @@ RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
 def runs_card(runs: Sequence[tuple[str, RunCost, RunGoodput | None]]) -> Card:
     """List runs, the dearest first."""
     if not runs:
-        advice = text(
-            "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch "
-            "metrics in Trn/Training (docs/recording.md)."
+        return Card(
+            "No training run is reporting",
+            Tone.INFO,
+            (
+                text(
+                    "No run is reporting. A trainer publishes epochs, tokens and loss as"
+                    " CloudWatch metrics in Trn/Training (docs/recording.md)."
+                ),
+            ),
+            {"runs": []},
         )
-        return Card("No training run is reporting", Tone.INFO, (advice,), {"runs": []})
 
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
@@ -106,8 +109,10 @@ def run_card(
     since = f"since {clock(cost.since)}, when it was first seen"
     if cost.whole:
         since = "since its start"
-    attempts = counted(cost.run.attempts, "attempt")
-    spent = f"{usd(cost.usd)} {since} ({attempts}, {cost.nodes:.1f} nodes)."
+    spent = (
+        f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {cost.nodes:.1f}"
+        " nodes)."
+    )
     if cost.usd_per_epoch is None:
         title = f"{name}: {usd(cost.usd)} so far"
         lead = f"{spent} No epoch has finished since, so there is no cost of an epoch yet."
@@ -252,8 +257,10 @@ def _paid(billed: float) -> str:
         return "each at what that very hour was billed"
     if billed < 0.005:
         return "at the price of their node"
-    share = f"{billed * 100:.0f} % of them"
-    return f"{share} at what that very hour was billed, the others at the price of their node"
+    return (
+        f"{billed * 100:.0f} % of them at what that very hour was billed, the others at the price"
+        " of their node"
+    )
 
 
 def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
@@ -261,15 +268,14 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
 
     Each has a price of its own where the bill names it.
     """
-    ways: dict[tuple[str, str, str], list[Price]] = {}
-    for price in prices:
-        ways.setdefault((price.basis, price.market, price.region), []).append(price)
-
+    ways = by_key(((price.basis, price.market, price.region), price) for price in prices)
     for (basis, market, region), alike in list(ways.items())[:3]:
         low, high = (usd(end(price.usd_per_hour for price in alike)) for end in (min, max))
         span = low if low == high else f"{low}-{high.removeprefix('$')}"
-        newest = max(price.asof for price in alike)
-        yield f"Price: {span} an hour, {market}, {basis} of {newest:%Y-%m-%d}, {region}."
+        yield (
+            f"Price: {span} an hour, {market}, {basis} of"
+            f" {max(price.asof for price in alike):%Y-%m-%d}, {region}."
+        )
 
 
 def _or(amount: Decimal | None) -> str:
@@ -279,7 +285,6 @@ def _or(amount: Decimal | None) -> str:
 def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
     """Draw the verdict, then the difference, its interval, the time, and an equal loss as paid."""
     a, b = comparison.a, comparison.b
-    headings = ("", a.name, b.name, "difference", "95 % interval")
     rows = (
         (
             "$ an epoch",
@@ -302,7 +307,11 @@ def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
             text(str(verdict)),
             text(sentence(comparison)),
             Table(
-                tuple(Heading(name, Align.RIGHT if name else Align.LEFT) for name in headings), rows
+                tuple(
+                    Heading(name, Align.RIGHT if name else Align.LEFT)
+                    for name in ("", a.name, b.name, "difference", "95 % interval")
+                ),
+                rows,
             ),
             comparison.same_epochs is False
             and text(
@@ -335,15 +344,21 @@ def sentence(comparison: RunComparison) -> str:
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
 
     cost, time = _percent(comparison.usd, a.usd), _percent(comparison.hours, a.hours)
-    sentences = (
-        f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.",
-        "Cheaper but slower: a trade-off."
-        if comparison.usd.mean < 0 < comparison.hours.mean
-        else "",
-        "" if comparison.usd.sure else "The difference in cost may be noise: its interval holds 0.",
-    )
 
-    return " ".join(filter(None, sentences))
+    return " ".join(
+        filter(
+            None,
+            (
+                f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.",
+                "Cheaper but slower: a trade-off."
+                if comparison.usd.mean < 0 < comparison.hours.mean
+                else "",
+                ""
+                if comparison.usd.sure
+                else "The difference in cost may be noise: its interval holds 0.",
+            ),
+        )
+    )
 
 
 def compare_data(comparison: RunComparison) -> dict[str, Any]:

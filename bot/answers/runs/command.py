@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 from statistics import linear_regression
 from typing import Any
@@ -46,8 +46,9 @@ from bot.cards.words import as_read
 from bot.costs import training
 from bot.costs.goodput import run_goodput
 from bot.costs.node_time import NodeTime
-from bot.errors import TrnbotError, Unavailable, WrongInput, nearest
+from bot.errors import TrnbotError, Unavailable, WrongInput, not_known, refuse
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.codec import by_key
 from bot.model.money import cents, counted
 from bot.model.request import Request
 from bot.model.run import job_of
@@ -103,28 +104,23 @@ def runs(
 ) -> Card:
     """List the runs that report, or one with every unit."""
     reporting = costed_runs(ports, request.at)
-    found = [find_run(reporting, name)] if name else list(reporting)
-    time = _time(ports, request.at, found)
-    goodputs = [run_goodput(time, run.cost, run.paid) if time else None for run in found]
+    chosen = [find_run(reporting, name)] if name else list(reporting)
+    time: NodeTime | None = None
+    if chosen:
+        since = min(run.cost.since for run in chosen)
+        with suppress(TrnbotError):
+            reading = ports.world.source.read(request.at)
+            time = node_time(ports, reading, Window(since, request.at))
+    goodputs = [run_goodput(time, run.cost, run.paid) if time else None for run in chosen]
     if not name:
         return as_read(
-            runs_card([(x.name, x.cost, y) for x, y in zip(found, goodputs, strict=True)]),
+            runs_card([(x.name, x.cost, y) for x, y in zip(chosen, goodputs, strict=True)]),
             "It is not known which runs report",
             ports.world.source.read(request.at),
         )
-    (run,), (goodput,) = found, goodputs
+    (run,), (goodput,) = chosen, goodputs
 
     return run_card(run, _beside(ports, run, reporting) if storage else None, goodput)
-
-
-def _time(ports: Ports, at: datetime, runs: Sequence[Costed]) -> NodeTime | None:
-    """Return the time of nodes since the first of the runs was seen, None where it is not known."""
-    if not runs:
-        return None
-    with suppress(TrnbotError):
-        since = min(run.cost.since for run in runs)
-        return node_time(ports, ports.world.source.read(at), Window(since, at))
-    return None
 
 
 @command(
@@ -153,8 +149,7 @@ def compare(
     after: str = arg(None, "another"),
 ) -> Card:
     """Take the first as the base."""
-    if before == after:
-        raise WrongInput(f"'{before}' is named twice; name two runs or baselines.")
+    refuse((before == after, f"'{before}' is named twice; name two runs or baselines."))
     reporting = costed_runs(ports, request.at)
     a, b = (side(ports, reporting, name) for name in (before, after))
     verdict = verdict_of_runs(ports, request.at, a, b)
@@ -204,13 +199,18 @@ def baseline_keep(
     BASELINES.put(ports.stores.documents, baseline, Baseline.of(run, request.at))
 
     epochs = len(run.cost.epochs)
-    note = text(
-        f"{epochs} epochs on {', '.join(run.instance_types)} are kept as '{baseline}';"
-        f" compare {baseline} with any run."
-    )
-    data = {"name": baseline, "epochs": epochs}
 
-    return Card(f"Baseline {baseline} is kept", Tone.GOOD, (note,), data)
+    return Card(
+        f"Baseline {baseline} is kept",
+        Tone.GOOD,
+        (
+            text(
+                f"{epochs} epochs on {', '.join(run.instance_types)} are kept as '{baseline}';"
+                f" compare {baseline} with any run."
+            ),
+        ),
+        {"name": baseline, "epochs": epochs},
+    )
 
 
 @command(
@@ -232,12 +232,16 @@ def migration_open(
     reporting = costed_runs(ports, request.at)
     sides = side(ports, reporting, baseline), side(ports, reporting, name)
     MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
-    blocks = (
-        text(sentence(training.compare(*sides))),
-        quiet("The weekly digest repeats this comparison until 'migration close'."),
-    )
 
-    return Card(f"Migration {name} is open", Tone.GOOD, blocks, {"name": name})
+    return Card(
+        f"Migration {name} is open",
+        Tone.GOOD,
+        (
+            text(sentence(training.compare(*sides))),
+            quiet("The weekly digest repeats this comparison until 'migration close'."),
+        ),
+        {"name": name},
+    )
 
 
 @command(
@@ -254,8 +258,12 @@ def migration_close(
     """Forget it; baselines stay."""
     names = MIGRATIONS.keys(ports.stores.documents, MOST)
     if name not in names:
-        hint = nearest(name, names, otherwise="open one by 'migration open RUN baseline=NAME'")
-        raise WrongInput(f"No migration '{name}' is open{hint}.")
+        raise not_known(
+            f"No migration '{name}' is open",
+            name,
+            names,
+            otherwise="open one by 'migration open RUN baseline=NAME'",
+        )
     MIGRATIONS.drop(ports.stores.documents, name)
 
     return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
@@ -312,10 +320,11 @@ class ScalePoint:
 
 def points_of(runs: Sequence[training.Sample]) -> list[ScalePoint]:
     """Return one point for each number of nodes, the fewest first."""
-    of_nodes: dict[int, list[training.Sample]] = {}
-    for run in runs:
-        if run.nodes and run.tokens and run.node_hours:
-            of_nodes.setdefault(max(1, round(run.nodes)), []).append(run)
+    of_nodes = by_key(
+        (max(1, round(run.nodes)), run)
+        for run in runs
+        if run.nodes and run.tokens and run.node_hours
+    )
     points: list[ScalePoint] = []
     for nodes, alike in sorted(of_nodes.items()):
         tokens, hours = (
@@ -392,15 +401,17 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
         (Button(f"Run {name}"[:40], f"runs {quote(name)}"), Button("All runs", "runs"))
     )
     if len(points) < 2:
-        alone = text(
-            f"Every run of {of} that was measured used {counted(fewest.nodes, 'node')}: how it"
-            " scales is not known. A run on another number of nodes, or a kept baseline, would"
-            " show it."
+        blocks = compose(
+            text(
+                f"Every run of {of} that was measured used {counted(fewest.nodes, 'node')}: how it"
+                " scales is not known. A run on another number of nodes, or a kept baseline, would"
+                " show it."
+            ),
+            POINTS.table(points),
+            buttons,
         )
-        blocks = compose(alone, POINTS.table(points), buttons)
         return Card(f"Scaling of {of}: one number of nodes only", Tone.INFO, blocks, data)
 
-    title = f"Scaling of {of}: {most.nodes:,} nodes do the work of {most.worth:,.1f}"
     beyond = None
     if nodes:
         data["worth"] = worth = round(worth_at(points, nodes), 2)
@@ -409,18 +420,18 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
             f"{nodes:,} nodes would do the work of about {worth:,.0f} ({worth / nodes:.0%}):"
             f" an estimate by a power law, {sure} what was measured."
         )
-    chart = Chart(
-        ChartKind.BAR,
-        "Efficiency by number of nodes",
-        "%",
-        (Series("efficiency", tuple(round(100 * x.efficiency, 1) for x in points)),),
-        categories=tuple(f"{x.nodes:,}" for x in points),
-        summary=f"{fewest.nodes:,} nodes are 100 %; {most.nodes:,} reach {most.efficiency:.0%}.",
-    )
     blocks = compose(
         beyond,
         POINTS.table(points),
-        chart,
+        Chart(
+            ChartKind.BAR,
+            "Efficiency by number of nodes",
+            "%",
+            (Series("efficiency", tuple(round(100 * x.efficiency, 1) for x in points)),),
+            categories=tuple(f"{x.nodes:,}" for x in points),
+            summary=f"{fewest.nodes:,} nodes are 100 %; {most.nodes:,} reach"
+            f" {most.efficiency:.0%}.",
+        ),
         quiet(
             "Estimated from tokens over node-hours of each run, with its waiting and repeated work."
             " Runs of one model (by its parameters, else its name) on one type count together;"
@@ -429,7 +440,12 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
         buttons,
     )
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"Scaling of {of}: {most.nodes:,} nodes do the work of {most.worth:,.1f}",
+        Tone.INFO,
+        blocks,
+        data,
+    )
 
 
 def _alike(
@@ -467,14 +483,16 @@ def scaling(
     nodes: int = arg("0", "say what so many nodes would be worth", keyword=True),
 ) -> Card:
     """Group the runs of the same size on the same type by their nodes."""
-    if not 0 <= nodes <= 100_000:
-        raise WrongInput("'nodes' is 0 to 100,000.")
+    refuse((not 0 <= nodes <= 100_000, "'nodes' is 0 to 100,000."))
     runs = costed_runs(ports, request.at)
     costed = find_run(runs, name)
-    baselines = {
-        key: kept.named(key) for key, kept in BASELINES.newest(ports.stores.documents, MOST)
-    }
-    points = points_of(_alike(costed, runs, baselines))
+    points = points_of(
+        _alike(
+            costed,
+            runs,
+            {key: kept.named(key) for key, kept in BASELINES.newest(ports.stores.documents, MOST)},
+        )
+    )
     if not points:
         raise WrongInput(
             f"Run {name} reports no tokens, or shares its nodes: its speed is not known."

@@ -25,7 +25,7 @@ from bot.costs.training import (
     run_cost,
 )
 from bot.costs.verdict import Verdict, like_for_like, measured_speed
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Instance, InstanceType, Market
 from bot.model.frame import Doubles, Frame, Mask
@@ -139,21 +139,23 @@ def find_run(runs: Sequence[Costed], name: str) -> Costed:
     """Return the run of that name; raise `WrongInput` with the nearest one."""
     if match := next((run for run in runs if run.name == name), None):
         return match
-    hint = nearest(name, [x.name for x in runs], otherwise="'runs' lists those that do")
-    raise WrongInput(f"No run called '{name}' reports{hint}.")
+    raise not_known(
+        f"No run called '{name}' reports",
+        name,
+        [x.name for x in runs],
+        otherwise="'runs' lists those that do",
+    )
 
 
 def sample(costed: Costed) -> Sample:
     """Return a run as one side of a comparison."""
     cost = costed.cost
-    epochs = len(cost.epochs) + (cost.partial_epoch or 0) if cost.epochs else 0
-
     return Sample(
         costed.name,
         tuple(x.usd for x in cost.epochs),
         tuple(x.hours for x in cost.epochs),
         cost.run.tokens / cost.run.epochs
-        if cost.run.tokens and cost.run.epochs and epochs
+        if cost.run.tokens and cost.run.epochs and cost.epochs
         else None,
         cost.usd_per_billion_tokens,
         cost.losses,
@@ -172,9 +174,12 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
         return sample(find_run(runs, name))
     baseline = BASELINES.get(ports.stores.documents, name)
     if baseline is None:
-        choices = [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST)
-        hint = nearest(name, choices, otherwise="'runs' and 'baselines' list them")
-        raise WrongInput(f"Neither a run nor a baseline is called '{name}'{hint}.")
+        raise not_known(
+            f"Neither a run nor a baseline is called '{name}'",
+            name,
+            [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST),
+            otherwise="'runs' and 'baselines' list them",
+        )
 
     return baseline.named(name)
 
@@ -283,17 +288,11 @@ def claimed_nodes(run: Run, nodes: Sequence[Instance]) -> tuple[list[Instance], 
         return labelled, "the job label"
     if tagged := [x for x in cluster if x.project == run.labels.job]:
         return tagged, "the project tag"
-    return _called(run, cluster), "their names"
 
-
-def _called(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
-    """Return the nodes whose `Name` tag has the run's name as a part of its own.
-
-    None where all have it: then the name is the cluster's too, and tells no run.
-    """
     part = re.compile(rf"(?<![a-z0-9]){re.escape(run.labels.job)}(?![a-z0-9])", re.IGNORECASE)
-    matching = [x for x in nodes if run.labels.job and part.search(x.tags.get("Name", ""))]
-    return matching if len(matching) < len(nodes) else []
+    called = [x for x in cluster if run.labels.job and part.search(x.tags.get("Name", ""))]
+    # A name that all have is the cluster's too, and tells no run.
+    return called if len(called) < len(cluster) else [], "their names"
 
 
 _WHOLE = (
@@ -322,8 +321,7 @@ def measured_speeds(
     for run in runs:
         side = sample(run)
         if side.size and side.node_hours and len(side.types) == 1:
-            pair = sizes.setdefault(side.size, ([], []))
-            for kind, found in zip((old, new), pair, strict=True):
+            for kind, found in zip((old, new), sizes.setdefault(side.size, ([], [])), strict=True):
                 if side.types[0] == kind.name:
                     found.append(side)
 
@@ -336,8 +334,9 @@ def measured_speeds(
         if lost:
             _, first, second = max(lost, key=lambda found: found[0].high - found[0].low)
         if speed := measured_speed(first, second, (old.family, new.family), today):
-            of = f"{speed.says}, with {size / 1e9:g} billion parameters"
-            speeds.append(replace(speed, says=of))
+            speeds.append(
+                replace(speed, says=f"{speed.says}, with {size / 1e9:g} billion parameters")
+            )
 
     return tuple(speeds)
 
@@ -461,28 +460,37 @@ def speeds_of(
 
 def stated_speed(old: InstanceType, new: InstanceType, factor: float, at: datetime) -> SpeedRange:
     """Return the speed that the asker states."""
-    says = f"a node of {new.name} does {factor:g} times the work of one of {old.name}"
-    voice = SpeedUp(
-        old.family, new.family, factor, ClaimKind.TYPED, says, source="as you state", asof=at.date()
+    return SpeedRange(
+        factor,
+        factor,
+        factor,
+        (
+            SpeedUp(
+                old.family,
+                new.family,
+                factor,
+                ClaimKind.TYPED,
+                f"a node of {new.name} does {factor:g} times the work of one of {old.name}",
+                source="as you state",
+                asof=at.date(),
+            ),
+        ),
     )
-    return SpeedRange(factor, factor, factor, (voice,))
 
 
 def verdict_of_runs(ports: Ports, at: datetime, old: Sample, new: Sample) -> Verdict:
     """Return which of two runs or baselines does the same work for less; may block."""
     missing = [x.name for x in (old, new) if len(x.types) != 1 or not x.node_hours]
     sizes = {x.size for x in (old, new) if x.size}
-    unknown = ""
     if missing:
         unknown = f"the nodes of {' and '.join(missing)} are not known apart from others"
-    elif len(sizes) > 1:
-        unknown = "they train models of different sizes"
-    if unknown:
         return Verdict(old.name, new.name, unknown=unknown)
+    if len(sizes) > 1:
+        return Verdict(old.name, new.name, unknown="they train models of different sizes")
 
     kinds = ports.world.knowledge.types()
-    families = tuple(kinds[x.types[0]].family if x.types[0] in kinds else "" for x in (old, new))
-    speed = measured_speed(old, new, (families[0], families[1]), at.date())
+    before, after = (kinds[x.types[0]].family if x.types[0] in kinds else "" for x in (old, new))
+    speed = measured_speed(old, new, (before, after), at.date())
     if speed is None:
         unknown = "neither an equal loss nor tokens are measured of both"
         return Verdict(old.name, new.name, unknown=unknown)
@@ -500,8 +508,11 @@ def prices_alike(
     region: str = "",
 ) -> tuple[Price, Price] | None:
     """Return the prices of an hour of two types, bought alike; None where none are. May block."""
-    nodes = ports.world.source.read(at).inventory.instances.values()
-    homes = {x.labels.region for x in nodes if x.labels.instance_type in types and x.running}
+    homes = {
+        x.labels.region
+        for x in ports.world.source.read(at).inventory.instances.values()
+        if x.labels.instance_type in types and x.running
+    }
     offers = Offers(Pricing(ports).at(at))
     old, new = (offers.quotes(name) for name in types)
 
