@@ -282,7 +282,9 @@ async def length_of(world: World, tokens_of: str, hours: str = "") -> str:
 async def test_a_runs_speed_is_known_where_it_has_its_nodes_alone_and_asked_for() -> None:
     """Two runs of one cluster: of each of its nodes, nobody knows whose tokens it made."""
     clusters = [(name, "trn1.32xlarge", "us-west-2", 4, 0.8, 40.0) for name in ("east", "west")]
-    runs = [(name, place, 10e6, 8e9) for name, place in (("a", "east"), ("b", "west"), ("c", "west"))]
+    runs = [
+        (name, place, 10e6, 8e9) for name, place in (("a", "east"), ("b", "west"), ("c", "west"))
+    ]
     world = World(*clusters, runs=runs)
 
     assert await length_of(world, "a") == "6.3 hours for 1 billion tokens at the speed of a"

@@ -295,14 +295,28 @@ def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow
     ids=["as before", "at another level", "another job", "nothing"],
 )
 def test_what_a_fault_took_is_held_against_the_work_of_its_job_before_and_after(after, job, share):
-    time = time_of([0.8] * 20 + [0.4] * 7 + [0.2] * 2 + [after] * 20)
-    time.jobs[:, :29], time.jobs[:, 29:] = 0, job
+    time = time_of([0.8] * 20 + [0.4] * 3 + [0.2] * 3 + [0.4] * 4 + [0.2] * 2 + [after] * 20)
+    time.jobs[:, :32], time.jobs[:, 32:] = 0, job
     found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
-    found = replace(found, window=Window(START + 20 * FIVE, START + 29 * FIVE))
+    found = replace(found, window=Window(START + 20 * FIVE, START + 32 * FIVE))
     time.lose([alert(found, seen=found.window.end, waste=waste())])
-    lost = time.hours(slice(0, 49))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
-    # Seven steps, and two halves: they were paused in part.
+    lost = time.hours(slice(0, 52))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
+    # Seven steps, and two halves that a checkpoint paused; in the evaluation nothing.
     assert lost == pytest.approx(8 * share)
+
+
+def test_a_node_that_is_gone_after_its_fault_lowers_no_usual_work_of_the_others():
+    levels = [0.8] * 20 + [0.4] * 9
+    stays, goes = frame([*levels, *[0.8] * 20]), frame([*levels, *[None] * 20])
+    both = (NODE, replace(NODE, instance="i-gone"))
+    values = np.concatenate([stays.values, goes.values])
+    time = NodeTime(replace(stays, things=both, values=values), np.full(2, 0.05))
+    found = anomaly(Cause.HARDWARE_FAULT, n=2, usual=(0.0, 0.0), unit="count")
+    span = Window(START + 20 * FIVE, START + 29 * FIVE)
+    found = replace(found, things=("i-llama000", "i-gone"), window=span)
+    time.lose([alert(found, seen=span.end, waste=waste())])
+    lost = time.hours(slice(0, 49))[:, CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
+    assert lost == pytest.approx([4.5, 4.5])
 
 
 def test_a_runs_dollars_are_split_as_its_nodes_time_and_its_hours_are_counted_without_a_node_too():
@@ -471,7 +485,9 @@ async def test_a_run_lost_what_an_alert_took_that_ended_before_the_newest_run_be
         span = Window(begin + first * FIVE, begin + (first + 12) * FIVE)
         found = replace(anomaly(n=1), things=("i-east0",), window=span)
         took = replace(waste(), hours=(WastedHours(Decimal(20), Decimal("0.5")),))
-        over = alert(found, name=name, opened=span.start, seen=span.end, closed=span.end, waste=took)
+        over = alert(
+            found, name=name, opened=span.start, seen=span.end, closed=span.end, waste=took
+        )
         store.save(StateUpdate(alerts=[over]))
 
     parts = {"detect": lambda *_: Detection(), "compiles": lambda *_: ()}
