@@ -308,15 +308,15 @@ def test_what_a_fault_took_is_held_against_the_work_of_its_job_before_and_after(
 def test_a_node_that_is_gone_after_its_fault_lowers_no_usual_work_of_the_others():
     levels = [0.8] * 20 + [0.4] * 9
     stays, goes = frame([*levels, *[0.8] * 20]), frame([*levels, *[None] * 20])
-    both = (NODE, replace(NODE, instance="i-gone"))
-    values = np.concatenate([stays.values, goes.values])
-    time = NodeTime(replace(stays, things=both, values=values), np.full(2, 0.05))
-    found = anomaly(Cause.HARDWARE_FAULT, n=2, usual=(0.0, 0.0), unit="count")
+    things = tuple(replace(NODE, instance=name) for name in ("i-1", "i-2", "i-gone"))
+    values = np.concatenate([stays.values, stays.values, goes.values])
+    time = NodeTime(replace(stays, things=things, values=values), np.full(3, 0.05))
+    found = anomaly(Cause.HARDWARE_FAULT, n=3, usual=(0.0, 0.0), unit="count")
     span = Window(START + 20 * FIVE, START + 29 * FIVE)
-    found = replace(found, things=("i-llama000", "i-gone"), window=span)
+    found = replace(found, things=tuple(time.rows), window=span)
     time.lose([alert(found, seen=span.end, waste=waste())])
     lost = time.hours(slice(0, 49))[:, CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
-    assert lost == pytest.approx([4.5, 4.5])
+    assert lost == pytest.approx([4.5, 4.5, 4.5])
 
 
 def test_a_runs_dollars_are_split_as_its_nodes_time_and_its_hours_are_counted_without_a_node_too():
