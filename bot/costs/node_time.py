@@ -295,8 +295,8 @@ class NodeTime:
         of_job = self.jobs[rows] == self.jobs[rows, part.start, None]
         working = (self.working[rows] & of_job).mean(axis=0) > 0.5
         # A node that failed may be replaced: the mean is of those that were read.
-        read = ~np.isnan(self.levels[rows])
-        mean = np.where(read, self.levels[rows], 0).sum(axis=0) / np.maximum(read.sum(axis=0), 1)
+        levels = self.levels[rows]
+        mean = np.nan_to_num(levels).sum(axis=0) / np.maximum(1, np.isfinite(levels).sum(axis=0))
         around = working.copy()
         around[max(0, part.start - edge) : part.stop + edge] = False
         around[: max(0, part.start - edge - hours)] = around[part.stop + edge + hours :] = False

@@ -212,8 +212,8 @@ def find_errors(view: View) -> RuleMatch:
 def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
     """Return nodes in a trouble that need not slow them, with the share that each loses.
 
-    By the median of an hour's work, of what lies near its upper quartile: a trouble slows all
-    steps, and a checkpoint or an evaluation only some, up to three quarters of them.
+    By the median of an hour's work, which lies near its upper quartile: a trouble slows all steps,
+    a checkpoint or an evaluation only some of them, and those are no loss.
     """
     work = view.utilization[:, -4 * view.window.steps(LATELY) :]
     (upper,) = percentiles(work, (0.75,))
