@@ -5,8 +5,8 @@ Run: python -m benchmarks.goodput --seeds 3-8 [--scenarios mixed] [--world DIR] 
 Each recording is made, replayed once for its alerts, and asked for the goodput of seven whole days
 that the bill knows; a label counts by the part of its time that lies in them.
 
-With `--sums` nothing is replayed: of all days of each recording, by cluster, job, node and day, the
-classes are held against what the bill says of the same nodes, to the cent.
+With `--sums` nothing is replayed: of all days of each recording, each cluster, team, node and day,
+and the sum of all jobs, is held against what the bill says of it, to the cent.
 """
 
 from __future__ import annotations
@@ -75,13 +75,24 @@ def sums_of(recording: Path) -> str:
     reading = ports.world.source.read(extent.end)
 
     # As `cost` has them: nodes and their reserved capacity, and commitments that nothing used.
-    bill = ports.world.billing.tally(extent, ("instance_type", "line", "usage_type"))
-    billed = sum((x.money.amortised for x in bill.rows if is_of_nodes(x.key)), Decimal(0))
-    apart = Decimal(0)
-    for by in (("cluster",), ("job",), ("resource", "day")):
-        answer = goodput_within(ports, reading, extent, by)
-        sums = sum((sum(x.classes.values(), Decimal(0)) for x in answer.rows), Decimal(0))
-        apart = max(apart, abs(sums - billed), abs(answer.total.usd - billed))
+    kinds, apart, billed = ("instance_type", "line", "usage_type"), Decimal(0), Decimal(0)
+    for name in ("cluster", "team", "node", "day", "job"):
+        answer = goodput_within(ports, reading, extent, (name,))
+        sums = {row.key[name]: row.usd for row in answer.rows}
+        if any(min(row.classes.values()) < 0 < row.usd for row in answer.rows):
+            raise ValueError(f"{recording}: a class of a {name} is below zero")
+
+        # No bill names jobs: those of a window sum to it.
+        by = {"node": "resource"}.get(name, name)
+        truth: defaultdict[str, Decimal] = defaultdict(Decimal)
+        for x in ports.world.billing.tally(extent, (*kinds, *([] if name == "job" else [by]))).rows:
+            if is_of_nodes(x.key):
+                truth[x.key.get(by, "")] += x.money.amortised
+        billed = sum(truth.values(), Decimal(0))
+        if name == "job":
+            sums, truth = {"": sum(sums.values(), Decimal(0))}, defaultdict(Decimal, {"": billed})
+        pairs = [(sums.get(key, Decimal(0)), truth[key]) for key in sums.keys() | truth.keys()]
+        apart = max(apart, abs(answer.total.usd - billed), *(abs(a - b) for a, b in pairs))
     unseen = answer.total.of(GoodputClass.NOT_SEEN) / answer.total.usd
     return f"{recording.name}: ${billed:,.2f}, ${apart:.2f} apart, not seen {unseen:.2%}"
 

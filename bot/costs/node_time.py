@@ -83,8 +83,12 @@ LOST_TO: Mapping[Cause, GoodputClass] = {
 _PFLOPS = 1e15
 _EDGE = timedelta(minutes=15)
 """How long before its onset, and after its newest sight, the fall of a fault is looked for."""
-_NO_LOSS = 0.1
-"""Share of its usual up to which a node loses nothing."""
+_AROUND = timedelta(hours=3)
+"""How long before a fault and after it the usual work of its nodes is looked for."""
+_NO_LOSS = 0.05
+"""Share of its usual up to which a node loses nothing: levels move as much by themselves."""
+_CHECKPOINT = timedelta(minutes=10)
+"""How long a checkpoint takes at most; a longer pause amid work is an evaluation."""
 _PAUSED = 0.75
 """Share of the level of work below which it pauses."""
 _SAME_WORK = 0.02
@@ -283,27 +287,36 @@ class NodeTime:
     def _fallen(self, rows: npt.NDArray[np.intp], part: slice) -> tuple[slice, Floats] | None:
         """Return where nodes that go on working did less, and the share lost, (n_rows, n_steps).
 
-        A fault is seen by its events: it begins and ends with the fall of the work beside them. A
-        pause within, as for a checkpoint, loses nothing. None where nothing tells what was usual.
+        A fault is seen by its events: it begins and ends with the fall of the work beside them. The
+        usual is what the same job did in the hours before it and after it, as its level moves. A
+        pause within loses nothing. None where nothing tells what was usual.
         """
-        edge, hour = (self.nodes.steps(x) for x in (_EDGE, HOUR))
-        earlier = slice(max(0, part.start - edge - hour), max(0, part.start - edge))
-        working = self.working[rows].mean(axis=0) > 0.5
-        if not working[earlier].any() or working[part].mean() <= 0.5:
+        edge, hours = (self.nodes.steps(x) for x in (_EDGE, _AROUND))
+        of_job = self.jobs[rows] == self.jobs[rows, part.start, None]
+        working = (self.working[rows] & of_job).mean(axis=0) > 0.5
+        # A node that failed may be replaced: the mean is of those that were read.
+        levels = self.levels[rows]
+        mean = np.nan_to_num(levels).sum(axis=0) / np.maximum(1, np.isfinite(levels).sum(axis=0))
+        around = working.copy()
+        around[max(0, part.start - edge) : part.stop + edge] = False
+        around[: max(0, part.start - edge - hours)] = around[part.stop + edge + hours :] = False
+        if not around.any() or working[part].mean() <= 0.5:
             return None
-        mean = np.nan_to_num(self.levels[rows]).mean(axis=0)
-        before, within = (_usual_work(mean[x][working[x]]) for x in (earlier, part))
+        usual, within = _usual_work(mean[around]), _usual_work(mean[part][working[part]])
 
-        slow = working & (mean < (before + within) / 2)
+        slow = working & (mean < (usual + within) / 2)
         start, stop = part.start, part.stop
         while start > max(0, part.start - edge) and slow[start - 1]:
             start -= 1
         while stop < min(self.nodes.n_steps, part.stop + edge) and slow[stop]:
             stop += 1
-        whole, share = slice(start, stop), 1 - within / before
-        # A step that is paused in part works for the other part.
+        # A step that is paused in part loses of the other part; an evaluation nothing.
+        whole, share = slice(start, stop), 1 - within / usual
         worked = np.minimum(mean[whole] / within, 1.0)
-        lost = self.seen[rows, whole] * np.where(worked > _PAUSED, worked, 0.0)
+        for _, begin, end in zip(*runs_of(worked[None] <= _PAUSED), strict=True):
+            if end - begin > self.nodes.steps(_CHECKPOINT):
+                worked[begin:end] = 0.0
+        lost = self.seen[rows, whole] * worked
         return whole, (lost * (share if share > _NO_LOSS else 0.0)).astype(np.float32)
 
     def steps(self, window: Window) -> slice:
@@ -352,8 +365,8 @@ class NodeTime:
 
 
 def _usual_work(levels: Doubles) -> float:
-    """Return the median of the levels of work, pauses apart."""
-    return float(np.median(levels[levels > _PAUSED * np.median(levels)]))
+    """Return the mean of the levels of work, pauses apart."""
+    return float(levels[levels > _PAUSED * np.median(levels)].mean())
 
 
 def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:

@@ -12,7 +12,7 @@ from detectors.nodes import cores
 from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
-from detectors.usual import medians_where
+from detectors.usual import medians_where, percentiles
 from detectors.view import LATELY, LOST, View
 
 STATUS = duration("faults.STATUS")
@@ -20,6 +20,7 @@ BEHIND = number("faults.BEHIND")
 RECURS = count("faults.RECURS")
 BROKEN = count("faults.BROKEN")
 NEAR = number("faults.NEAR")
+FULL = number("forest.FULL")
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 
 
@@ -211,10 +212,12 @@ def find_errors(view: View) -> RuleMatch:
 def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
     """Return nodes in a trouble that need not slow them, with the share that each loses.
 
-    By the median of an hour: a pause for a checkpoint, whole or in part of a step, is no loss.
+    By the median of an hour's work, which lies near its upper quartile: a trouble slows all steps,
+    a checkpoint or an evaluation only some of them, and those are no loss.
     """
     work = view.utilization[:, -4 * view.window.steps(LATELY) :]
-    lost = np.nan_to_num(view.lost_at(medians_where(work, ~np.isnan(work))))
+    (upper,) = percentiles(work, (0.75,))
+    lost = np.nan_to_num(view.lost_at(medians_where(work, work >= FULL * upper[:, None])))
     return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,10 +13,15 @@ from adapters.store.memory import MemoryStore
 from bot.answers.plan.preflight import read_launch
 from bot.app import App
 from bot.errors import WrongInput
+from bot.grammar.access import Access
+from bot.knowledge import load_knowledge
+from bot.model.anomaly import Detection
 from bot.model.fleet import Market
 from bot.ports import NoFiles
 from bot.wiring.source import OpenedSource
+from tests.answers.advice_world import World
 from tests.answers.configuring import app, ask, refused
+from tests.builders import NOON, ports_over
 
 PYTORCH_JOB = """
 apiVersion: kubeflow.org/v1
@@ -257,3 +263,31 @@ async def test_a_job_that_needs_longer_than_it_may_run_is_said(checked) -> None:
 
 async def test_a_chat_reads_no_file(bot: App) -> None:
     assert refused(await ask(bot, f"preflight {Path('/etc/hostname')}"))
+
+
+async def length_of(world: World, tokens_of: str, hours: str = "") -> str:
+    """Return the finding on the length of sixteen nodes that do a billion tokens as a run does them."""
+    quiet = {"detect": lambda *_: Detection(), "compiles": lambda *_: ()}
+    ports = ports_over(world, MemoryStore(), knowledge=load_knowledge(), **quiet)
+    ports = replace(ports, site=replace(ports.site, files=Texts(SLURM)))
+    bot = App(ports, (), Access(), lambda: 0.0)
+    line = f"preflight x.sh tokens=1 run={tokens_of} {hours}"
+    card = await ask(bot, line, surface="terminal", at=NOON)
+    (length,) = [x["says"] for x in card.data.get("checks", ()) if x["name"] == "length"] or [
+        refused(card)
+    ]
+    return length
+
+
+async def test_a_runs_speed_is_known_where_it_has_its_nodes_alone_and_asked_for() -> None:
+    """Two runs of one cluster: of each of its nodes, nobody knows whose tokens it made."""
+    clusters = [(name, "trn1.32xlarge", "us-west-2", 4, 0.8, 40.0) for name in ("east", "west")]
+    runs = [
+        (name, place, 10e6, 8e9) for name, place in (("a", "east"), ("b", "west"), ("c", "west"))
+    ]
+    world = World(*clusters, runs=runs)
+
+    assert await length_of(world, "a") == "6.3 hours for 1 billion tokens at the speed of a"
+    for shared in ("b", "c"):
+        assert f"The speed of a node of {shared} is not known" in await length_of(world, shared)
+    assert await length_of(world, "a", "hours=2") == "2.0 hours as typed"

@@ -7,18 +7,26 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from adapters.store.memory import MemoryStore
 from bot.answers.cost.goodput import _with_hours, goodput_rows
+from bot.answers.runs.command import runs as listed_runs
 from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime, spread
 from bot.costs.training import Paid, run_cost
 from bot.errors import Unavailable
+from bot.knowledge import load_knowledge
 from bot.model.alert import WastedHours
+from bot.model.anomaly import Detection
 from bot.model.causes import Cause
 from bot.model.frame import Frame, runs_of
 from bot.model.labels import Labels
+from bot.model.notification import StateUpdate
+from bot.model.request import Request, User
 from bot.model.run import Compile, Ending, Run
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
+from tests.answers.advice_world import World
+from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, alert, anomaly, ports_over, waste
 
 START = NOON.replace(hour=0)
@@ -281,6 +289,36 @@ def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow
     assert not time.share[0, 28:].any()
 
 
+@pytest.mark.parametrize(
+    ("after", "job", "share"),
+    [(0.8, 0, 1 / 2), (0.7, 0, 7 / 15), (0.4, 1, 1 / 2), (0.0, 0, 1 / 2)],
+    ids=["as before", "at another level", "another job", "nothing"],
+)
+def test_what_a_fault_took_is_held_against_the_work_of_its_job_before_and_after(after, job, share):
+    time = time_of([0.8] * 20 + [0.4] * 3 + [0.2] * 3 + [0.4] * 4 + [0.2] * 2 + [after] * 20)
+    time.jobs[:, :32], time.jobs[:, 32:] = 0, job
+    found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
+    found = replace(found, window=Window(START + 20 * FIVE, START + 32 * FIVE))
+    time.lose([alert(found, seen=found.window.end, waste=waste())])
+    lost = time.hours(slice(0, 52))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
+    # Seven steps, and two halves that a checkpoint paused; in the evaluation nothing.
+    assert lost == pytest.approx(8 * share)
+
+
+def test_a_node_that_is_gone_after_its_fault_lowers_no_usual_work_of_the_others():
+    levels = [0.8] * 20 + [0.4] * 9
+    stays, goes = frame([*levels, *[0.8] * 20]), frame([*levels, *[None] * 20])
+    things = tuple(replace(NODE, instance=name) for name in ("i-1", "i-2", "i-gone"))
+    values = np.concatenate([stays.values, stays.values, goes.values])
+    time = NodeTime(replace(stays, things=things, values=values), np.full(3, 0.05))
+    found = anomaly(Cause.HARDWARE_FAULT, n=3, usual=(0.0, 0.0), unit="count")
+    span = Window(START + 20 * FIVE, START + 29 * FIVE)
+    found = replace(found, things=tuple(time.rows), window=span)
+    time.lose([alert(found, seen=span.end, waste=waste())])
+    lost = time.hours(slice(0, 49))[:, CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
+    assert lost == pytest.approx([4.5, 4.5, 4.5])
+
+
 def test_a_runs_dollars_are_split_as_its_nodes_time_and_its_hours_are_counted_without_a_node_too():
     time = time_of([0.9] * 6 + [0.0] * 3 + [None] * 3)
     launched = START - 12 * FIVE
@@ -434,3 +472,29 @@ def test_a_start_of_another_job_between_cold_ones_stays_what_it_was():
     time.lose([alert(found, seen=START + 29 * FIVE, waste=replace(waste(), hours=hours))])
     found = [classes(time)[n] for n in (0, 14, 28)]
     assert found == ["cold_cache", "compiling_again", "cold_cache"]
+
+
+async def test_a_run_lost_what_an_alert_took_that_ended_before_the_newest_run_began():
+    """`runs` reads alerts from its oldest run on, and one that ended before every run takes nothing."""
+    places = [(name, "trn1.32xlarge", "us-west-2", 1, 0.9, 40.0) for name in ("east", "west")]
+    world = World(*places, runs=[("old", "east", 1e6, 8e9), ("new", "west", 1e6, 8e9)])
+    counts, begin = world.reading.frames["run"].values, world.reading.frames["run"].start
+    counts[0, :48], counts[1, :144] = np.nan, np.nan
+    store = MemoryStore()
+    for name, first in (("before", 12), ("amid", 96)):
+        span = Window(begin + first * FIVE, begin + (first + 12) * FIVE)
+        found = replace(anomaly(n=1), things=("i-east0",), window=span)
+        took = replace(waste(), hours=(WastedHours(Decimal(20), Decimal("0.5")),))
+        over = alert(
+            found, name=name, opened=span.start, seen=span.end, closed=span.end, waste=took
+        )
+        store.save(StateUpdate(alerts=[over]))
+
+    parts = {"detect": lambda *_: Detection(), "compiles": lambda *_: ()}
+    ports = ports_over(world, store, knowledge=load_knowledge(), **parts)
+    request = Request("runs", User("u"), NOON, "slack", MEMBER)
+    card = await listed_runs(ports, request, "", storage=True)
+    (old, new) = sorted(card.data["runs"], key=lambda run: run["run"] != "old")
+    # Half an hour of the twenty since its first report.
+    assert float(old["classes_usd"]["starved"] / old["usd"]) == pytest.approx(0.5 / 20, rel=0.01)
+    assert set(new["classes_usd"]) == {"productive"}

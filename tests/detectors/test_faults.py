@@ -136,20 +136,23 @@ def test_many_errors_in_one_step_alone_are_not_told():
     assert World(fleet).at(hours(30.25)).anomalies == ()
 
 
-@pytest.mark.parametrize(("level", "dip"), [(0.9, 0.1), (0.86, 0.5)])
+@pytest.mark.parametrize(
+    ("level", "dip", "evaluates"), [(0.9, 0.1, 0), (0.86, 0.5, 0), (0.9, 0.5, 5)]
+)
 @pytest.mark.parametrize(
     "trouble",
     [{"neuroncore_memory": 0.985 * HBM}, {"neuron_execution_errors_count": 9}],
     ids=["memory", "errors"],
 )
 def test_a_trouble_that_slows_nothing_loses_nothing_though_its_job_saves_checkpoints(
-    trouble, level, dip
+    trouble, level, dip, evaluates
 ):
     fleet = Fleet(2).set(hours(30), hours(34), slice(0, 1), **trouble)
     fleet.set(hours(30), hours(34), neuroncore_utilization=level)
     for minute in range(0, 240, 40):
         begin = hours(30) + minute * STEP / 5
         fleet.set(begin, begin + 2 * STEP, neuroncore_utilization=dip)
+    fleet.set(hours(31), hours(31) + evaluates * STEP, neuroncore_utilization=0.6)
     found = [
         share
         for step in range(12, 46)

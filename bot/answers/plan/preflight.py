@@ -458,7 +458,8 @@ def _length(
     As typed, else by the speed of a run that did so many tokens, else as long as it may run.
     """
     limit = Decimal(str(launch.limit.total_seconds())) / 3600 if launch.limit else Decimal(0)
-    hours, tokens, run = work
+    typed, tokens, run = work
+    hours = typed
     if run:
         measured = sample(find_run(costed_runs(ports, request.at), run))
         if not measured.millions:
@@ -466,12 +467,12 @@ def _length(
                 f"The speed of a node of {run} is not known: it reports no tokens, or shares its"
                 " nodes with other runs."
             )
-        hours = hours or tokens * 1000 / (Decimal(str(measured.millions)) * nodes)
+        hours = typed or tokens * 1000 / (Decimal(str(measured.millions)) * nodes)
 
     if hours and limit and hours > limit:
         says = f"it needs {hours:,.1f} hours, and its own limit ends it after {limit:,.1f}"
     elif hours:
-        by = f" for {tokens:,} billion tokens at the speed of {run}" if run else " as typed"
+        by = " as typed" if typed else f" for {tokens:,} billion tokens at the speed of {run}"
         says = f"{hours:,.1f} hours{by}"
     elif limit:
         says = f"ended after {limit:,.1f} hours by its limit"
