@@ -25,7 +25,7 @@ from bot.model.run import Compile, Ending, job_of
 from bot.model.window import Window
 from detectors.arrays import Mask, Rows, runs_of
 from detectors.jobs import AS_QUICK
-from detectors.numbers import duration, number
+from detectors.numbers import count, duration, number
 from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
 from detectors.usual import medians_where
@@ -36,6 +36,7 @@ LEAST = duration("compiles.LEAST")
 REUSED = duration("compiles.REUSED")
 SHOWN = duration("compiles.SHOWN")
 RAN = duration("compiles.RAN")
+_WARM = count("compiles.WARM")
 _NONE = float("nan")
 
 
@@ -161,6 +162,8 @@ class Start:
     """Device memory, seconds an execution and utilization as a node works; nan = not known."""
     again: bool = False
     """Whether the work ran before."""
+    runs_before: int = 0
+    """How many runs of the job did this very work before, 0 where no run tells."""
 
     @property
     def window(self) -> Window:
@@ -234,19 +237,22 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
     work = medians_where(levels, past.executing[rows, shown].ravel() & (levels > 0))
     memory, latency, _ = work
 
+    # Whether a node of the scope did this work; any work counts where no memory is read.
+    worked = past.executing[:, :until]
+    if not np.isnan(memory):
+        worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= TWINS)
+        worked &= ~(np.abs(past.latency[:, :until] / latency - 1) > AS_QUICK)
+    again, before = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN)), 0
+
+    # A run that goes on names the job, which tells more: its work may have changed.
     names = _went_on(runs, window)
     if names:
         same = [i for i, x in enumerate(runs.things) if job_of(x.job) in names]
         reported = ~np.isnan(runs.of("run_step_count")[same, : _step(runs, window.start)])
+        before = int(reported.any(axis=1).sum()) if again else 0
         again = bool(reported.sum() >= runs.steps(RAN))
-    else:
-        # Whether a node of the scope did this work; any work counts where no memory is read.
-        worked = past.executing[:, :until]
-        if not np.isnan(memory):
-            worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= TWINS)
-            worked &= ~(np.abs(past.latency[:, :until] / latency - 1) > AS_QUICK)
-        again = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN))
-    return replace(start, names=tags | names, work=tuple(work.tolist()), again=again)
+    work_shown = tuple(work.tolist())
+    return replace(start, names=tags | names, work=work_shown, again=again, runs_before=before)
 
 
 def _went_on(runs: Frame, window: Window) -> frozenset[str]:
@@ -282,6 +288,8 @@ class Cold:
 
     def history(self) -> str:
         """Say how often this work compiled again, since when, and how long all of it took."""
+        if not self.earlier:
+            return f"this work ran before, and {self.newest.runs_before} runs of it hardly compiled"
         times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
         return (
             f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC spent"
@@ -307,8 +315,8 @@ class Cold:
 def cold_start(view: View, rows: Rows) -> Cold | None:
     """Return the newest start of the nodes at `rows`, and those before of the same work.
 
-    The nodes are of one scope. A first compile is due, and one more may be a change; None where it
-    is no more than that.
+    The nodes are of one scope. A first compile is due, and one more may be a change, unless several
+    runs did the very same without; None where it is no more than that.
     """
     ids = {view.roster.ids[row] for row in rows}
     again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
@@ -316,8 +324,9 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     newest = next((start for start in reversed(past_starts) if ids & start.instances), None)
     if newest is None:
         return None
-    ended = (x for x in past_starts if x.window.end <= newest.window.start and x.again)
-    alike = tuple(start for start in ended if start.same_work(newest))
+    ended = [x for x in past_starts if x.window.end <= newest.window.start and x.same_work(newest)]
+    alike = tuple(start for start in ended if start.again)
+    sudden = newest.runs_before - len(ended) >= _WARM
     lengths = [start.window.length for start in (*alike, newest)]
     long = sum(lengths, timedelta(0)) > again * len(lengths)
-    return Cold(newest, alike) if alike and long else None
+    return Cold(newest, alike) if (alike or sudden) and long else None

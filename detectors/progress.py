@@ -108,7 +108,7 @@ def _read_runs(view: View, pace: Pace) -> None:
     frame = view.frame("run").last(USUAL_PACE)
     smoothing = frame.steps(SMOOTH)
     rate, tokens = _rates(frame)
-    newest = _rolling(rate[:, -smoothing:], smoothing)[:, -1:]
+    newest = rolling(rate[:, -smoothing:], smoothing)[:, -1:]
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
     reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
     runs = Counter(frame.things[i].cluster for i in np.flatnonzero(reporting))
@@ -132,7 +132,7 @@ def _read_runs(view: View, pace: Pace) -> None:
             if by_name:
                 members = members[view.roster.jobs[members] == place.job]
             rate[run] = _by_node(view, frame, rate[run], members)
-        smooth = _rolling(rate[run], smoothing)
+        smooth = rolling(rate[run], smoothing)
         slow, gap = (smooth < below)[None, :], np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
         pace.slow_steps[rows] = trailing(slow, gap)[0]
@@ -215,7 +215,7 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     return rates, tokens
 
 
-def _rolling(values: Floats, steps: int) -> Floats:
+def rolling(values: Floats, steps: int) -> Floats:
     """Return the mean of the readings in each step and those before it, (..., n_steps)."""
     finite = np.isfinite(values)
     sums = (np.cumsum(x, axis=-1) for x in (np.where(finite, values, 0.0), finite))

@@ -212,8 +212,8 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "cold_cache.again",
             30,
-            "how long a job that ran before may compile at a start; the second such start is"
-            " reported",
+            "how long a job that ran before may compile at a start; the second such start, or the"
+            " first after several without, is reported",
             _WARM,
             _DAY,
         ),

@@ -29,7 +29,7 @@ from detectors.nodes.drop_cause import (
     ratio_to,
 )
 from detectors.numbers import count, duration, number
-from detectors.progress import SLOWER, Pace, falls_short, pace_of_nodes
+from detectors.progress import SLOWER, SMOOTH, Pace, falls_short, pace_of_nodes, rolling
 from detectors.rule import Rule, RuleMatch, no_match
 from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, median, medians_where
 from detectors.view import BEFORE, View
@@ -69,10 +69,15 @@ def find(view: View) -> RuleMatch:
     soon, steps = _soon(view, ratio)
     soon = narrowed(soon, lambda: training & ~(slower(view) & _quiet(view)))
 
-    shallow = _seen(view, view.at_work & (ratio < below[:, None]))
+    # A starving loader flutters: its mean tells as well as each step, held against a usual one.
+    trained = np.where(view.at_work, ratio / view.usual.unpaused[:, None], np.nan)
+    level = np.fmin(ratio, rolling(trained.astype(np.float32), view.window.steps(SMOOTH)))
+    shallow = _seen(view, view.at_work & (level < below[:, None]))
     needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
     late = shallow >= needed
     late &= training | falls_short(view, late, needed, below)
+    fluttering = view.at_work & (level < view.number("starved.over")[:, None])
+    steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
     settled = (shallow >= view.window.steps(SETTLED)) & training
@@ -222,7 +227,9 @@ def _still_dropped(view: View, ratio: Floats, pace: Pace) -> Mask:
     for alert in view.opened(*FAMILY):
         rows = view.roster.rows_of(alert.anomaly.things)
         if len(rows) > 1:
-            members |= view.fellows(rows)
+            # One that was launched since has not fallen: it starts, and may be of another job.
+            length = view.now - alert.anomaly.window.start
+            members |= view.fellows(rows) & (view.age_seconds >= length.total_seconds())
 
     dropped = members & low_now & (view.usual.own | _saturated(view)) & view.roster.running
     low = (ratio < recovered_above[:, None]) | (view.evaluating & in_pause[:, None])

@@ -28,7 +28,7 @@ from detectors.jobs import AROUND
 from detectors.numbers import LISTED, duration, number, percent, rate, seconds, size
 from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
-from detectors.usual import RESERVED, StrangeSpan, median, strange_spans
+from detectors.usual import RESERVED, StrangeSpan, median, strange_spans, worked_of
 from detectors.view import View
 
 REST = duration("odd.REST")
@@ -70,6 +70,7 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     hours = view.whole.last(JOB_HOURS)
     reserved = hours.of(RESERVED)
     changed = np.abs(reserved - reserved[:, -1:]) > 0.5
+    changed &= worked_of(hours) > view.number("idle.below")[:, None]  # a rest is no other job
     stopped |= changed.sum(axis=1) > hours.steps(AROUND)
     working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~stopped
     possible = view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")

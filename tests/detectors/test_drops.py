@@ -321,6 +321,36 @@ def test_nodes_of_the_job_that_are_under_their_usual_too_join_an_open_drop():
     assert min(alert.anomaly.wasted_shares) == pytest.approx(0.22, abs=0.04)
 
 
+def test_a_node_that_was_launched_amid_a_drop_is_none_of_its_job():
+    """A node that starts stands at nothing: it never worked as usual, so nothing of it fell."""
+    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 6), share=0.5)
+    started = slice(6, 8)
+    fleet.silence(hours(0), hours(32), started).launched.update({6: hours(32), 7: hours(32)})
+    fleet.stop(hours(32), hours(32.5), started, host_cpu=0.02)
+    seen = {
+        thing
+        for _, detection in World(fleet).ticks(hours(30), hours(32.5))
+        for drop in detection.anomalies
+        for thing in drop.things
+    }
+    assert seen == {f"i-llama{i:03d}" for i in range(6)}
+
+
+@pytest.mark.parametrize(("shares", "told"), [((0.35, 0.88, 0.55), 1), ((0.7, 1.0, 1.0), 0)])
+def test_a_loader_that_flutters_starves_the_job_as_its_mean_does(shares, told):
+    """Every third reading is as good as usual, or nearly: what counts is the work of all of them."""
+    fleet = Fleet(8)
+    for step in range(48):
+        share, at = shares[step % len(shares)], hours(30) + step * STEP
+        fleet.scale(at, at + STEP, neuroncore_utilization=share, efa=share, network_in=share)
+    alerts = World(fleet).run(hours(29), hours(34))
+    assert len(alerts) == told
+    for alert in alerts:
+        assert alert.cause is Cause.STARVED
+        assert alert.opened - hours(30) <= timedelta(minutes=75)
+        assert alert.anomaly.window.start - hours(30) <= timedelta(minutes=10)
+
+
 def test_a_node_that_frees_memory_amid_a_slow_job_evaluates_nothing_alone():
     fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
     fleet.scale(hours(30), hours(34), neuron_execution=2.0)

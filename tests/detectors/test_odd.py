@@ -69,6 +69,16 @@ def test_no_traffic_at_full_utilization_is_odd():
     assert alert.opened - hours(66) <= timedelta(minutes=40)
 
 
+def test_a_rest_without_reserved_cores_hides_no_oddness_of_the_job_after_it():
+    fleet = jobs(every=28).stop(hours(56), hours(58))
+    fleet.set(hours(0), hours(96), neuroncore_reserved=32).set(
+        hours(56), hours(58), neuroncore_reserved=0
+    )
+    world = World(fleet.scale(hours(66), hours(68), efa=0.05))
+    (alert,) = told(world, hours(62), hours(68))
+    assert alert.opened - hours(66) <= timedelta(minutes=40)
+
+
 def test_an_odd_alert_says_in_its_units_what_differs_and_that_the_work_goes_on():
     world = World(jobs().scale(hours(66), hours(68), slice(0, 3), **EVALUATION))
     (alert,) = told(world, hours(62), hours(67))
