@@ -61,7 +61,7 @@ from bot.model.frame import Frame
 from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
-from bot.model.window import Window
+from bot.model.window import Window, midnight
 from bot.ports.work import interruptible
 
 V = TypeVar("V")
@@ -227,13 +227,13 @@ class Bill:
         Those reach up to the newest whole one. No frame while nothing is seen; no `spend_hour`
         where the export holds days only.
         """
-        midnight, until = self._seen(now), now.astimezone(UTC) - self._options.lag
+        until = now.astimezone(UTC) - self._options.lag
         monday = hours_of_week(until)
 
         def read(loading: _Loading) -> tuple[Frame | None, Frame | None]:
             frame = hours = None
             if loading.files:
-                frame = self._once(loading, spend_frame, midnight, days)
+                frame = self._once(loading, spend_frame, midnight(until), days)
             if loading.files and not self._options.by_day():
                 hours = self._once(loading, hours_frame, monday)
             return frame, hours
@@ -251,10 +251,10 @@ class Bill:
 
         By type, by cluster and of each instance.
         """
-        midnight = self._seen(now)
+        seen = midnight(now.astimezone(UTC) - self._options.lag)
 
         def read(loading: _Loading) -> AccountRates:
-            return self._once(loading, rates, midnight) if loading.files else AccountRates()
+            return self._once(loading, rates, seen) if loading.files else AccountRates()
 
         return self._asked(read)
 
@@ -272,11 +272,6 @@ class Bill:
     def close(self) -> None:
         """Release the database."""
         self._db.close()
-
-    def _seen(self, now: datetime) -> datetime:
-        """Return the UTC midnight before which every day's usage has been seen at `now`."""
-        newest = now.astimezone(UTC) - self._options.lag
-        return newest.replace(hour=0, minute=0, second=0, microsecond=0)
 
     def _once(self, loading: _Loading, query: Callable[..., V], *asked: object) -> V:
         """Return what was read of these tables before, else what the query reads now."""
