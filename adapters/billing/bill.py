@@ -251,10 +251,10 @@ class Bill:
 
         By type, by cluster and of each instance.
         """
-        seen = midnight(now.astimezone(UTC) - self._options.lag)
+        until = midnight(now.astimezone(UTC) - self._options.lag)
 
         def read(loading: _Loading) -> AccountRates:
-            return self._once(loading, rates, seen) if loading.files else AccountRates()
+            return self._once(loading, rates, until) if loading.files else AccountRates()
 
         return self._asked(read)
 

@@ -76,8 +76,8 @@ SOURCES = "aws, recording:DIR or simulator:SEED"
 TEAMS_SDKS = ("botbuilder", "agents")
 
 
-def fitting(pattern: str, mistake: str, made: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a reader of texts that fit a pattern, or are empty; `made` is made of the text.
+def fitting(pattern: str, mistake: str, make: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a reader of texts that fit a pattern, or are empty; `make` makes the value of the text.
 
     It raises `WrongInput` with the mistake, in which `{text}` stands for the text.
     """
@@ -85,7 +85,7 @@ def fitting(pattern: str, mistake: str, made: Callable[[str], T]) -> Callable[[s
     def read(text: str) -> T:
         if text and not re.fullmatch(pattern, text):
             raise WrongInput(mistake.format(text=text))
-        return made(text)
+        return make(text)
 
     return read
 
@@ -101,13 +101,13 @@ def whole(most: int, mistake: str, least: int = 0) -> Callable[[str], int]:
     return read
 
 
-def word_of(choices: Collection[str], mistake: str, made: Callable[[str], T]) -> Callable[[str], T]:
+def word_of(choices: Collection[str], mistake: str, make: Callable[[str], T]) -> Callable[[str], T]:
     """Return a reader of one of some words, which raises `WrongInput` with the nearest of them."""
 
     def read(text: str) -> T:
         if text not in choices:
             raise WrongInput(f"{mistake.format(text=text)}{nearest(text, choices, most=0)}.")
-        return made(text)
+        return make(text)
 
     return read
 

@@ -54,8 +54,8 @@ def serve_tools(options: Options) -> None:
     apps = TerminalApps(settings, options.values.get("source", ""))
 
     async def opened(command: Command) -> tuple[App, datetime]:
-        found = await asyncio.to_thread(apps.open, command)
-        return found.app, await asyncio.to_thread(found.now)
+        bot = await asyncio.to_thread(apps.open, command)
+        return bot.app, await asyncio.to_thread(bot.now)
 
     calls = ToolCalls(opened, User(terminal_user(), ""), "terminal")
     if sys.stdin.isatty():
