@@ -14,7 +14,7 @@ import numpy as np
 from distributed import Client, Future, get_worker
 
 from bot.errors import OutOfTime, TrnbotError, Unavailable
-from bot.ports.work import PROGRESS, checkpoint, progressed
+from bot.ports.work import checkpoint, noting_progress, progressed
 
 R = TypeVar("R")
 CONNECT_S, _CLOSE_S = 3.0, 1.0
@@ -72,8 +72,9 @@ class DaskCluster:
                     warnings.simplefilter("ignore")
                     futures.append(held := client.submit(_received, arrays, pure=False))
                     for number, part in enumerate(parts):
-                        place = topic, number
-                        futures.append(client.submit(_done, do, held, part, place, pure=False))
+                        futures.append(
+                            client.submit(_done, do, held, part, (topic, number), pure=False)
+                        )
                 self._await(client, futures[1:], far)
                 return list(client.gather(futures[1:]))
             except (TrnbotError, KeyboardInterrupt):
@@ -165,8 +166,5 @@ def _done(
             raise OutOfTime("Nobody waits for this part any more.")
         worker.log_event(topic, (number, (done, of)))
 
-    before = PROGRESS.set(note)
-    try:
+    with noting_progress(note):
         return do(sent, part)
-    finally:
-        PROGRESS.reset(before)

@@ -112,10 +112,9 @@ def read_truth(path: Path) -> dict[str, list[LabelledWindow]]:
     anything else.
     """
     try:
-        windows = json.loads(path.read_text(encoding="utf-8"))
         return {
             name: [(_time(low, path, 1), _time(high, path, 1)) for low, high in spans]
-            for name, spans in windows.items()
+            for name, spans in json.loads(path.read_text(encoding="utf-8")).items()
         }
     except (OSError, ValueError, AttributeError, TypeError):
         raise WrongInput(

@@ -7,9 +7,8 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from apscheduler.triggers.interval import IntervalTrigger
 
@@ -103,24 +102,13 @@ class Attempts:
 
     def __init__(self, tick: TickFunction, sleep: Sleep = asyncio.sleep) -> None:
         self._tick, self._sleep = tick, sleep
-        self._stopping = asyncio.Event()
+        self.stopping = asyncio.Event()
+        """Nothing is run any more once it is set, and nothing waits."""
         self._logged: set[str] = set()
-        self.succeeded = 0
-        self.failed: Counter[str] = Counter()
-        """Failed ticks by the class of the error."""
         self.in_a_row: Counter[str] = Counter()
         """Failures since the last tick that passed, by the class of the error."""
         self.error: Exception | None = None
         """Why the last one failed."""
-
-    @property
-    def stopping(self) -> bool:
-        """Return whether nothing is to be run any more."""
-        return self._stopping.is_set()
-
-    def stop(self) -> None:
-        """Run nothing any more, and end the waiting."""
-        self._stopping.set()
 
     async def run(self, now: datetime) -> bool:
         """Tick at `now` and return whether it passed; never raises, except when cancelled."""
@@ -132,23 +120,20 @@ class Attempts:
         except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure
             kind = type(error).__name__
             self.error = error
-            self.failed[kind] += 1
             self.in_a_row[kind] += 1
             if str(error) not in self._logged and len(self._logged) < MOST_LOGGED:
                 self._logged.add(str(error))
                 # What the bot says itself is clear; anything else is a fault, and needs its trace.
-                trace = None if isinstance(error, TrnbotError) else error
                 _log.error(
                     "The tick of %s failed: %s: %s",
                     f"{now:%Y-%m-%d %H:%M}",
                     kind,
                     error,
-                    exc_info=trace,
+                    exc_info=None if isinstance(error, TrnbotError) else error,
                 )
             return False
 
         # A tick that passes ends what failed before, and is told once.
-        self.succeeded += 1
         if self.in_a_row:
             kinds = ", ".join(f"{kind} {count}×" for kind, count in sorted(self.in_a_row.items()))
             _log.info("The tick of %s passed after failing: %s.", f"{now:%Y-%m-%d %H:%M}", kinds)
@@ -162,7 +147,7 @@ class Attempts:
 
         Return False where it was stopped, or is another process's, before.
         """
-        while not self.stopping:
+        while not self.stopping.is_set():
             if await self.run(now):
                 return True
             if self.error is None or not await self.wait(self.pause_s()):
@@ -176,25 +161,21 @@ class Attempts:
     async def wait(self, seconds: float) -> bool:
         """Wait, and return whether the time passed before `stop`."""
         waiting = asyncio.ensure_future(self._sleep(seconds))
-        stop = asyncio.create_task(self._stopping.wait())
+        stop = asyncio.create_task(self.stopping.wait())
         try:
             await asyncio.wait({waiting, stop}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
             stop.cancel()
-        return not self.stopping
+        return not self.stopping.is_set()
 
 
 class _Ticking(ABC):
-    """Tick in a task of its own from start to stop; a `bot.ports.Listener`."""
+    """Tick in a task of its own from start to stop."""
 
     def __init__(self, attempts: Attempts) -> None:
         self.attempts = attempts
         self._task: asyncio.Task[None] | None = None
-
-    def routes(self) -> Sequence[Any]:
-        """Return no routes: a timer serves none."""
-        return ()
 
     async def start(self) -> None:
         """Begin to tick."""
@@ -202,7 +183,7 @@ class _Ticking(ABC):
 
     async def stop(self) -> None:
         """Let the tick under way finish, then stop."""
-        self.attempts.stop()
+        self.attempts.stopping.set()
         if self._task:
             await self._task
 
@@ -212,7 +193,7 @@ class _Ticking(ABC):
 
 
 class Timer(_Ticking):
-    """Tick once at the start, then at every multiple of `interval`; a `bot.ports.Listener`.
+    """Tick once at the start, then at every multiple of `interval`.
 
     A tick that fails is run again until it passes, and then those that waited behind it are run,
     each at its own time. What lies further back than `LONGEST_LAG`, or was overtaken by a tick
@@ -252,7 +233,7 @@ class Timer(_Ticking):
 
     async def fire(self) -> None:
         """Run every tick that is due, in order; a failed one until it passes or is given up."""
-        while not self.attempts.stopping and (due := self._next()):
+        while not self.attempts.stopping.is_set() and (due := self._next()):
             begun_s = self._clock.monotonic()
             if await self.attempts.run(due):
                 self._last, self._ticked = due, True
@@ -316,36 +297,32 @@ class ReplayClock:
     ) -> None:
         self.end = max(grid_ceiling(window.end, interval), grid_ceiling(window.start, interval))
         self._speed, self._interval, self._real_seconds = speed, interval, real_seconds
-        self._next: datetime | None = grid_ceiling(window.start, interval)
+        self.next_tick: datetime | None = grid_ceiling(window.start, interval)
+        """The tick to run next, None after the last."""
         self._anchor, self._anchored = window.start, real_seconds()
 
     def __call__(self) -> datetime:
         """Return the recorded now; at the end it stands still."""
-        return self.end if self._next is None else min(self._raw(), self._next)
-
-    @property
-    def next_tick(self) -> datetime | None:
-        """Return the tick to run next, None after the last."""
-        return self._next
+        return self.end if self.next_tick is None else min(self._raw(), self.next_tick)
 
     def seconds_left(self) -> float:
         """Return the real seconds until the next tick is due."""
-        if self._next is None:
+        if self.next_tick is None:
             return 0.0
-        return max(0.0, (self._next - self._raw()).total_seconds() / self._speed)
+        return max(0.0, (self.next_tick - self._raw()).total_seconds() / self._speed)
 
     def ticked(self) -> None:
         """Let recorded time pass the tick that has just run.
 
         Time that ran ahead meanwhile is given back.
         """
-        assert self._next is not None
-        after = self._next + self._interval
+        assert self.next_tick is not None
+        after = self.next_tick + self._interval
         if self._raw() > after:
             self._anchor, self._anchored = after, self._real_seconds()
 
         # Past its last tick a recording has no next one.
-        self._next = after if after <= self.end else None
+        self.next_tick = after if after <= self.end else None
 
     def _raw(self) -> datetime:
         return self._anchor + timedelta(
@@ -354,10 +331,7 @@ class ReplayClock:
 
 
 class ReplayTimer(_Ticking):
-    """Run every tick of a recording in order, none skipped, and end quietly.
-
-    A `bot.ports.Listener`.
-    """
+    """Run every tick of a recording in order, none skipped, and end quietly."""
 
     def __init__(
         self, tick: TickFunction, clock: ReplayClock, *, sleep: Sleep = asyncio.sleep

@@ -57,8 +57,8 @@ def run(options: Options) -> int:
         if verb.takes is not None:
             options.only(*verb.takes)
             options.refuse_unread(*verb.takes)
-        exit_code: int = carry_out(options)
-        return exit_code
+        # Only what may end in several ways says how it did.
+        return carry_out(options) or 0
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from bot.model.notification import Notification
 from bot.model.policy import Attempt
 from bot.model.reading import Reading, Shares
 from bot.model.request import Effect, Manner, Request, Role
-from bot.model.route import Routes
 from bot.ports import Ports, State, StateUpdate
 from bot.ports.work import Lane, audit, within
 from bot.watch.deliver import PRESS_S, TICK_S, Aside, Decided, Delivery, decide, surface_of
@@ -52,10 +51,9 @@ class App:
         health: Health | None = None,
         turns: Turns | None = None,
     ) -> None:
-        self.ports = ports
+        self.ports, self._access = ports, access
         self.health = health or Health(stopwatch=stopwatch)
         self._channels = tuple(channels)
-        self._access = access
         self._plain = PlainWords(ports)
         self._listed = tuple(address for address in access.admins if address not in channels)
         self._watch = Watch(ports, channels)
@@ -64,8 +62,7 @@ class App:
         self._leaving = asyncio.Event()
         self._later: set[asyncio.Task[None]] = set()
         self._ticked_at: datetime | None = None
-        self._turns = turns
-        self._stopwatch = stopwatch
+        self._turns, self._stopwatch = turns, stopwatch
         self._delivery = Delivery(
             ports.site.surfaces, ports.stores.alerts, ports.stores.outbox, self._arrived
         )
@@ -105,18 +102,21 @@ class App:
         current = replace(result.state, alerts=alerts, ticked_at=now, seen=seen)
         periodicals = partial(post_due, ports, current, result.reading, now)
         self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
-        advance = partial(advance_due, ports, now)
-        self.health.undelivered += await self._aside.run("actions", advance) or ()
+        self.health.undelivered += (
+            await self._aside.run("actions", partial(advance_due, ports, now)) or ()
+        )
 
-        ticked = StateUpdate(ticked_at=now, seen=seen)
-        await asyncio.to_thread(self.ports.stores.alerts.save, ticked)
+        await asyncio.to_thread(
+            self.ports.stores.alerts.save, StateUpdate(ticked_at=now, seen=seen)
+        )
         self._ticked_at = now
         await asyncio.to_thread(self.ports.world.inbox.settle, now)
         await asyncio.to_thread(self.ports.world.drill, drill_targets(alerts), now)
         await asyncio.to_thread(remember_estimate, ports, now, result.reading)
 
-        gaps = tuple(map(str, result.reading.gaps))
-        self.health.ticked(now, self._stopwatch() - started, alerts, gaps, seen)
+        self.health.ticked(
+            now, self._stopwatch() - started, alerts, tuple(map(str, result.reading.gaps)), seen
+        )
         self.health.learning = learning(result.reading, self.ports.policy)
         return result
 
@@ -262,8 +262,7 @@ class App:
             return call, replace(card, public=True)
 
         # To share what was done would be to do it again.
-        done = command.changes and card.tone is Tone.GOOD
-        if request.channel and not done:
+        if request.channel and not (command.changes and card.tone is Tone.GOOD):
             card = with_share(card, line.text)
         return call, card
 
@@ -351,13 +350,14 @@ class App:
         """Put the notifications into words."""
         self._knows_all(state)
         self._ticked_at = state.ticked_at
-        draw = partial(
-            _card,
-            state=state,
-            reading=reading,
-            routes=self.ports.site.current_routes(),
-            acts=self.ports.world.actions is not None,
-        )
+        routes, acts = self.ports.site.current_routes(), self.ports.world.actions is not None
+
+        def draw(notification: Notification) -> Card:
+            dearest = max(leading(notification.alerts), key=worth)
+            chart = alert_chart(dearest, reading.frames)
+            reach = reach_of(routes, notification.channel)
+            return notification_card(notification, chart, state.silences, reach, acts=acts)
+
         line = partial(
             thread_line, silences=(*state.silences, *state.slept), log=state.notification_log
         )
@@ -373,10 +373,10 @@ class App:
         await asyncio.to_thread(self.ports.stores.alerts.save, changes)
         delivered = await self._delivery.send(decided.parcels, patience_s)
         self.health.undelivered = delivered.failed
-        watching = partial(
-            watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins
+        await self._aside.run(
+            "channels",
+            partial(watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins),
         )
-        await self._aside.run("channels", watching)
 
     def _arrived(self, channel: str) -> None:
         """Note that a channel waits for nothing any more."""
@@ -413,15 +413,6 @@ def error_card(error: TrnbotError) -> Card:
     data = {"error": str(error), "status": error.status}
     data |= {"argument": argument} if argument else {}
     return Card("That did not work", Tone.ERROR, (text(str(error), *advice),), data)
-
-
-def _card(
-    notification: Notification, state: State, reading: Reading, routes: Routes, *, acts: bool
-) -> Card:
-    dearest = max(leading(notification.alerts), key=worth)
-    chart = alert_chart(dearest, reading.frames)
-    reach = reach_of(routes, notification.channel)
-    return notification_card(notification, chart, state.silences, reach, acts=acts)
 
 
 def _audit(

@@ -33,7 +33,10 @@ class TrnbotError(Exception):
     """How HTTP calls the failure, here and in the classes below."""
 
     def __init__(self, sentence: str = "") -> None:
-        super().__init__(_after_question(_LONG_WORD.sub(r"\1…", sentence)))
+        sentence = _LONG_WORD.sub(r"\1…", sentence)
+        # A suggestion ends where its question mark stands: `did you mean 'cost'? Type`.
+        sentence = re.sub(r"\?; (\w)", lambda found: f"? {found[1].upper()}", sentence)
+        super().__init__(sentence.replace("?.", "?"))
 
 
 class WrongInput(TrnbotError):
@@ -124,15 +127,6 @@ class Limited(Unavailable):
     def __init__(self, sentence: str, seconds: float) -> None:
         super().__init__(sentence)
         self.seconds = seconds
-
-
-def _after_question(sentence: str) -> str:
-    """End a suggestion where its question mark stands: `did you mean 'cost'?; type` becomes `.
-
-    'cost'? Type`.
-    """
-    begun = re.sub(r"\?; (\w)", lambda found: f"? {found[1].upper()}", sentence)
-    return begun.replace("?.", "?")
 
 
 def shortened(text: str, most: int = 60) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 
 import duckdb
 
-from adapters.billing.database import literal, naive, sql, table
+from adapters.billing.database import literal, naive, sql
 from adapters.billing.exports import ExportForm
+from bot.model.codec import table
 from bot.model.fleet import Market, Reservation
 from bot.model.labels import CLUSTER_TAGS
 from bot.model.money import usd
@@ -91,7 +92,7 @@ def line_case() -> str:
     The first rule wins.
     """
     whens = []
-    for rule in table("lines.csv"):
+    for rule in table("adapters.billing", "lines.csv"):
         service, usage = (
             [f"regexp_matches(s.{column}, {literal(rule[column])})"] if rule[column] else []
             for column in ("service", "usage_type")
@@ -235,8 +236,9 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
         if labels.resource == fee.reservation or (not fee.reservation and alike and soon):
             region = labels.region or fee.region
             instance_type = labels.instance_type or fee.instance_type
-            total = float(block.total)
-            candidates.append(_Span(labels.resource, region, instance_type, begins, ends, total))
+            candidates.append(
+                _Span(labels.resource, region, instance_type, begins, ends, float(block.total))
+            )
     if len(candidates) == 1:
         return candidates[0]
 

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -61,13 +61,23 @@ from bot.model.frame import Frame
 from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
-from bot.model.window import Window
+from bot.model.window import Window, midnight
 from bot.ports.work import interruptible
 
 V = TypeVar("V")
 _NO_DAMAGE = (duckdb.InterruptException, duckdb.ConnectionException, duckdb.OutOfMemoryException)
 """Failures that say nothing of the file that is read."""
 _log = logging.getLogger("trnbot.billing")
+
+
+class LocalCopy(Protocol):
+    """Hold a local copy of a bill."""
+
+    def keep_fresh(self) -> None:
+        """Bring the copy up to date where it is old."""
+
+    def problems(self) -> Sequence[str]:
+        """Return why the copy is old where it is."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ class BillOptions:
     """Return the name of the source that rolled some of the files up by day; "" of none."""
     copied_from: str = ""
     """The address whose files are copied here, where they are."""
+    copy: LocalCopy | None = None
+    """What brings that folder up to date, where it is a copy."""
     blocks: Callable[[], Sequence[Reservation]] = tuple
     """Return the Capacity Blocks ever described: asked only where a fee of one is billed."""
     due: Callable[[], bool] = lambda: True
@@ -137,7 +149,12 @@ class Bill:
         self._options, self._answers = options, answers
         self._names = {**DEFAULT_NAMES, **options.tags}
         # Where zips are unpacked; nothing else may be there, as the database reads what is.
-        self._scratch = _writable(options.scratch).resolve() / f"trnbot-{uuid4().hex}"
+        scratch = options.scratch
+        try:
+            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            scratch = Path(gettempdir())
+        self._scratch = scratch.resolve() / f"trnbot-{uuid4().hex}"
         self._lock = Lock()
         self._loading = _Loading()
         self._logged: set[str] = set()
@@ -188,6 +205,8 @@ class Bill:
 
         $0.00 would be taken for an answer.
         """
+        if self._options.copy and (problems := self._options.copy.problems()):
+            raise Unavailable(" ".join(problems))
         if not loading.files and self._options.copied_from:
             raise Unavailable(
                 f"Nothing of the bill in {self._options.copied_from} could be read yet; "
@@ -208,13 +227,13 @@ class Bill:
         Those reach up to the newest whole one. No frame while nothing is seen; no `spend_hour`
         where the export holds days only.
         """
-        midnight, until = self._seen(now), now.astimezone(UTC) - self._options.lag
+        until = now.astimezone(UTC) - self._options.lag
         monday = hours_of_week(until)
 
         def read(loading: _Loading) -> tuple[Frame | None, Frame | None]:
             frame = hours = None
             if loading.files:
-                frame = self._once(loading, spend_frame, midnight, days)
+                frame = self._once(loading, spend_frame, midnight(until), days)
             if loading.files and not self._options.by_day():
                 hours = self._once(loading, hours_frame, monday)
             return frame, hours
@@ -232,25 +251,27 @@ class Bill:
 
         By type, by cluster and of each instance.
         """
-        midnight = self._seen(now)
+        until = midnight(now.astimezone(UTC) - self._options.lag)
 
         def read(loading: _Loading) -> AccountRates:
-            return self._once(loading, rates, midnight) if loading.files else AccountRates()
+            return self._once(loading, rates, until) if loading.files else AccountRates()
 
         return self._asked(read)
 
     def problems(self) -> Sequence[str]:
-        """Return one sentence for each file, month or row that does not count, and why."""
-        return self._asked(lambda loading: [*loading.unread, *loading.unspread])
+        """Return one sentence for each file, month or row that does not count, and why.
+
+        And why a copy is old where it is.
+        """
+        copy = self._options.copy
+        return [
+            *(copy.problems() if copy else ()),
+            *self._asked(lambda loading: [*loading.unread, *loading.unspread], refreshes=False),
+        ]
 
     def close(self) -> None:
         """Release the database."""
         self._db.close()
-
-    def _seen(self, now: datetime) -> datetime:
-        """Return the UTC midnight before which every day's usage has been seen at `now`."""
-        newest = now.astimezone(UTC) - self._options.lag
-        return newest.replace(hour=0, minute=0, second=0, microsecond=0)
 
     def _once(self, loading: _Loading, query: Callable[..., V], *asked: object) -> V:
         """Return what was read of these tables before, else what the query reads now."""
@@ -266,11 +287,13 @@ class Bill:
         with cursor_of(self._db) as cursor, interruptible(cursor.interrupt):
             yield cursor
 
-    def _asked(self, question: Callable[[_Loading], V]) -> V:
-        """Return the answer of tables that match the folder.
+    def _asked(self, question: Callable[[_Loading], V], *, refreshes: bool = True) -> V:
+        """Return the answer of tables that match the folder, which is brought up to date before.
 
         Where the copy on disk turns out to be damaged, the files themselves are read.
         """
+        if refreshes and self._options.copy:
+            self._options.copy.keep_fresh()
         try:
             loading = self._caught_up()
             try:
@@ -308,7 +331,12 @@ class Bill:
             return
         if is_first and self._is_copy:
             try:
-                before = self._copied()
+                with cursor_of(self._db) as db:
+                    settings = dict(db.execute("SELECT key, value FROM setting").fetchall())
+                    rows = db.execute("SELECT path, stamp, modified FROM file").fetchall()
+                    loaded = {path: File(path, *stamps) for path, *stamps in rows}
+                    unspread, blocks = json.loads(settings["unspread"]), settings["blocks"]
+                    before = _Loading(loaded, extent_of(db), _unread(db), unspread, blocks)
             except (duckdb.Error, LookupError, ValueError) as problem:
                 self._discard_copy(problem)
 
@@ -445,29 +473,11 @@ class Bill:
         digest = blake2b(json.dumps(depends_on).encode(), digest_size=12).hexdigest()
         return cache.with_name(f"{cache.name}-{digest}")
 
-    def _copied(self) -> _Loading:
-        """Return what the tables of the copy hold."""
-        with cursor_of(self._db) as db:
-            kept = dict(db.execute("SELECT key, value FROM setting").fetchall())
-            rows = db.execute("SELECT path, stamp, modified FROM file").fetchall()
-            files = {path: File(path, stamp, modified) for path, stamp, modified in rows}
-            unspread = json.loads(kept["unspread"])
-            return _Loading(files, extent_of(db), _unread(db), unspread, kept["blocks"])
-
 
 def _unread(db: duckdb.DuckDBPyConnection) -> list[str]:
     """Return a sentence for each file, month or row that does not count."""
     query = "SELECT unnest(problems) FROM file ORDER BY path"
     return [str(sentence) for (sentence,) in db.execute(query).fetchall()]
-
-
-def _writable(folder: Path) -> Path:
-    """Return a folder to write in, made where it is missing; where it cannot be, the system's."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return Path(gettempdir())
-    return folder
 
 
 _USUAL = BillOptions()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,12 +19,6 @@ from bot.model.limits import BILL_COPIES_BYTES, BILL_MEMORY, BILL_MEMORY_GIB, BI
 @cache
 def _template(name: str) -> str:
     return resources.files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
-
-
-def table(name: str) -> Iterable[dict[str, str]]:
-    """Return the rows of a CSV file that stands beside the modules."""
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return csv.DictReader(text.splitlines())
 
 
 def naive(at: datetime) -> datetime:

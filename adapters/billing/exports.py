@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from adapters.billing.database import identifier, literal, sql
 from bot.errors import WrongInput
+from bot.model.codec import table
 
 
 class ExportForm(StrEnum):
@@ -196,20 +197,25 @@ def _first(expressions: Iterable[str]) -> str:
     return listed[0] if len(listed) == 1 else f"coalesce({', '.join(listed)})"
 
 
-_NET = {
-    "net_cost", "ri_net_effective", "ri_net_unused_upfront", "ri_net_unused_recurring",
-    "sp_net_effective", "sp_net_upfront", "sp_net_recurring",
-}  # fmt: skip
+_ROWS = tuple(table("adapters.billing", "columns.csv"))
+"""Our word for each column, what a form calls it, and how its values are read."""
+CUR_NAMES, FOCUS_NAMES = (
+    {row["word"]: tuple(row["columns"].split()) for row in _ROWS if row["form"] == form}
+    for form in ("cur", "focus")
+)
+
+
+def _words(*kinds: str) -> set[str]:
+    return {row["word"] for row in _ROWS if row["kind"] in kinds}
+
+
+_NET = _words("net sum")
 """What an amount is after discounts: columns of accounts that have any."""
-_SUMS = _NET | {
-    "cost", "discount_total", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring",
-    "sp_effective", "sp_total", "sp_used", "sp_upfront", "sp_recurring", "split_cost",
-    "unused_cost", "split_ratio", "billed", "effective", "quantity",
-}  # fmt: skip
-_FLOATS = {"amount", "quantity", "split_cost", "unused_cost", "split_ratio"}
-_TOLD = {"line_type", "parent", "category", "class", "description", "ri_arn"}
+_SUMS = _words("sum", "net sum")
+_FLOATS = {row["word"] for row in _ROWS if row["number"] == "float"}
+_TOLD = _words("tells")
 """The meaning of amounts is told by these."""
-_AMOUNTS = _SUMS | {"starts", "ends"}
+_AMOUNTS = _SUMS | _words("time")
 """The columns that differ from row to row; all others say of what the row is."""
 _PRODUCT = (
     "product_region_code",
@@ -279,6 +285,8 @@ SPARK = Dialect(
     amounts="from_json({}, 'MAP<STRING, DOUBLE>')",
     hourly_rows=5_000_000,
 )
+DIALECTS: Mapping[str, Dialect] = {"Athena": TRINO, "Spark": SPARK}
+"""By the name of the engine."""
 
 
 def rollup_query(
@@ -416,86 +424,6 @@ def _of_month(partitions: Sequence[str], month: date, begun: str) -> str:
     if {"year", "month"} <= parts:
         return f"year = '{month:%Y}' AND month IN ('{month.month}', '{month:%m}')"
     return f"{begun} = TIMESTAMP '{month:%Y-%m-01} 00:00:00'"
-
-
-# Our word for a column, and what the formats call it.
-CUR_NAMES = {
-    "payer": ("bill_payer_account_id",),
-    "invoice": ("bill_invoice_id",),
-    "period": ("bill_billing_period_start_date",),
-    "currency": ("line_item_currency_code",),
-    "account": ("line_item_usage_account_id",),
-    "line_type": ("line_item_line_item_type",),
-    "service": ("line_item_product_code",),
-    "servicecode": ("product_servicecode",),
-    "usage_type": ("line_item_usage_type",),
-    "operation": ("line_item_operation",),
-    "zone": ("line_item_availability_zone",),
-    "resource": ("line_item_resource_id",),
-    "description": ("line_item_line_item_description",),
-    "starts": ("line_item_usage_start_date",),
-    "ends": ("line_item_usage_end_date",),
-    "cost": ("line_item_unblended_cost",),
-    "net_cost": ("line_item_net_unblended_cost",),
-    "discount_total": ("discount_total_discount",),
-    "amount": ("line_item_usage_amount",),
-    "unit": ("pricing_unit",),
-    "term": ("pricing_term",),
-    "held_by": ("capacity_reservation_capacity_reservation_arn",),
-    "held_as": ("capacity_reservation_capacity_reservation_type",),
-    "ri_arn": ("reservation_reservation_a_r_n", "reservation_reservation_arn"),
-    "ri_effective": ("reservation_effective_cost",),
-    "ri_unused_upfront": ("reservation_unused_amortized_upfront_fee_for_billing_period",),
-    "ri_unused_recurring": ("reservation_unused_recurring_fee",),
-    "ri_net_effective": ("reservation_net_effective_cost",),
-    "ri_net_unused_upfront": ("reservation_net_unused_amortized_upfront_fee_for_billing_period",),
-    "ri_net_unused_recurring": ("reservation_net_unused_recurring_fee",),
-    "sp_arn": ("savings_plan_savings_plan_a_r_n", "savings_plan_savings_plan_arn"),
-    "lapses": ("savings_plan_end_time", "reservation_end_time"),
-    "sp_effective": ("savings_plan_savings_plan_effective_cost",),
-    "sp_net_effective": ("savings_plan_net_savings_plan_effective_cost",),
-    "sp_total": ("savings_plan_total_commitment_to_date",),
-    "sp_used": ("savings_plan_used_commitment",),
-    "sp_upfront": ("savings_plan_amortized_upfront_commitment_for_billing_period",),
-    "sp_recurring": ("savings_plan_recurring_commitment_for_billing_period",),
-    "sp_net_upfront": ("savings_plan_net_amortized_upfront_commitment_for_billing_period",),
-    "sp_net_recurring": ("savings_plan_net_recurring_commitment_for_billing_period",),
-    "parent": ("split_line_item_parent_resource_id",),
-    "split_cost": ("split_line_item_split_cost",),
-    "unused_cost": ("split_line_item_unused_cost",),
-    "split_ratio": ("split_line_item_split_usage_ratio",),
-}
-FOCUS_NAMES = {
-    "payer": ("billingaccountid",),
-    "invoice": ("invoiceid",),
-    "period": ("billingperiodstart",),
-    "currency": ("billingcurrency",),
-    "account": ("subaccountid",),
-    "category": ("chargecategory",),
-    "class": ("chargeclass",),
-    "service_code": ("x_servicecode",),
-    "service": ("servicename",),
-    "x_usage_type": ("x_usagetype",),
-    "sku_meter": ("skumeter",),
-    "operation": ("x_operation",),
-    "region": ("regionid",),
-    "zone": ("availabilityzone",),
-    "resource": ("resourceid",),
-    "description": ("chargedescription",),
-    "starts": ("chargeperiodstart",),
-    "ends": ("chargeperiodend",),
-    "billed": ("billedcost",),
-    "effective": ("effectivecost",),
-    "pricing": ("pricingcategory",),
-    "commitment": ("commitmentdiscounttype",),
-    "commitment_category": ("commitmentdiscountcategory",),
-    "commitment_id": ("commitmentdiscountid",),
-    "held_by": ("capacityreservationid",),
-    "held_status": ("capacityreservationstatus",),
-    "status": ("commitmentdiscountstatus",),
-    "quantity": ("consumedquantity",),
-    "unit": ("consumedunit",),
-}
 
 
 def read_of(columns: Columns) -> list[str]:

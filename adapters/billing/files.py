@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from adapters.billing.database import table
 from adapters.billing.exports import ExportForm
 from bot.errors import WrongInput
+from bot.model.codec import table
 from bot.model.limits import UNPACKED_FREE, ZIP_MEMBERS, too_much, unpacked_limit
 
 TOP = "accounts"
@@ -201,7 +201,7 @@ def line_type(name: str) -> str:
     plain = re.sub(r"[^a-z]", "", name.lower())
     if plain.endswith("discount"):
         return "EdpDiscount"
-    rows = table("record_types.csv")
+    rows = table("adapters.billing", "record_types.csv")
     return next((row["line_type"] for row in rows if row["said"] == plain), name)
 
 
@@ -364,5 +364,6 @@ def _exports(folder: str) -> Iterator[File]:
             if name.startswith(".") or name.endswith(_NO_EXPORTS) or not os.path.isfile(path):
                 continue
             stat = os.stat(path)
-            stamp = f"{stat.st_size}:{stat.st_mtime_ns}"
-            yield File(path[len(folder) + 1 :], stamp, stat.st_mtime_ns)
+            yield File(
+                path[len(folder) + 1 :], f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns
+            )

@@ -231,8 +231,9 @@ def _stage(db: duckdb.DuckDBPyConnection, columns: Columns, rows: _Rows) -> None
 
 def _describe(db: duckdb.DuckDBPyConnection, source: str) -> Columns:
     """Return the columns of a file; those of net amounts are none where they are all empty."""
-    rows = db.execute(f"DESCRIBE FROM {source}").fetchall()
-    described = [(str(row[0]), str(row[1])) for row in rows]
+    described = [
+        (str(row[0]), str(row[1])) for row in db.execute(f"DESCRIBE FROM {source}").fetchall()
+    ]
     columns = Columns(described)
     if not columns.is_net:
         return columns
@@ -316,8 +317,9 @@ def refresh(
         for number, file in enumerate(unloaded, next_id):
             run = FileLoad(db, file.path, number, place.names, pack)
             if file.path == ExportForm.EXPLORER:
-                paths = newest_answers(answers.folder, answers.view)
-                form, problems = load_answers(run, paths, answers.services)
+                form, problems = load_answers(
+                    run, newest_answers(answers.folder, answers.view), answers.services
+                )
             else:
                 form, problems = load(run, place)
             rows.append([number, file.path, file.stamp, file.modified, form, False, problems])

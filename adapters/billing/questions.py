@@ -16,6 +16,7 @@ import numpy as np
 from adapters.billing.attribution import candidates
 from adapters.billing.database import literal, naive, sql
 from bot.errors import WrongInput, nearest
+from bot.model.codec import by_key
 from bot.model.fleet import Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -132,8 +133,7 @@ class QueryParts:
         return " AND ".join(conditions)
 
 
-_NO_USD = Decimal(0)
-_NO_CENTS = cents(_NO_USD)
+_NO_CENTS = cents(Decimal(0))
 _BY_POD = {"namespace", "pod"}
 
 
@@ -318,7 +318,6 @@ def _midnight(at: datetime) -> datetime:
 
 
 _MARKETS = {market.value for market in Market}
-_RATED_SPAN = timedelta(days=7)
 
 
 def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
@@ -327,11 +326,14 @@ def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
     Nothing for types without hours.
     """
     until = naive(midnight)
-    rated = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
+    rated = db.execute(sql("rates"), {"start": until - _WEEK, "seen": until}).fetchall()
     used = [row for row in rated if row[2] in _MARKETS and not row[10]]
     empty = [row for row in rated if row[2] in _MARKETS and row[10]]
     by_cluster, by_instance, unused = (
-        {name: tuple(_rates_of(named, whose)) for name, named in _sorted_by(rows, column).items()}
+        {
+            name: tuple(_rates_of(named, whose))
+            for name, named in by_key((row[column], row) for row in rows if row[column]).items()
+        }
         for rows, column, whose in (
             (used, 3, "of the cluster"),
             (used, 4, "of its own"),
@@ -341,20 +343,9 @@ def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
     return AccountRates(tuple(_rates_of(used, "")), by_cluster, by_instance, unused)
 
 
-def _sorted_by(rows: Iterable[tuple[Any, ...]], column: int) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows by the value of a column, without those that have none."""
-    sorted_rows: dict[str, list[tuple[Any, ...]]] = {}
-    for row in rows:
-        if row[column]:
-            sorted_rows.setdefault(row[column], []).append(row)
-    return sorted_rows
-
-
 def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
     """Yield the rate of each type, region and market over some rows."""
-    groups: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
-    for row in rows:
-        groups.setdefault(row[:3], []).append((*row[5:10], row[11]))
+    groups = by_key((row[:3], (*row[5:10], row[11])) for row in rows)
     for (kind, region, market), group in groups.items():
         costs, hours, ended, forms, months, lapses = zip(*group, strict=True)
         total = sum(hours)
@@ -406,9 +397,7 @@ def spend_frame(db: duckdb.DuckDBPyConnection, midnight: datetime, days: int) ->
             values[things[row[:n]], row[n]] = float(row[n + 1]), float(row[n + 2])
 
     # A day of a line whose end is not seen yet is no day of it at all.
-    lines: dict[tuple[str, ...], list[int]] = {}
-    for key, i in things.items():
-        lines.setdefault(key[:_LINE], []).append(i)
+    lines = by_key((key[:_LINE], i) for key, i in things.items())
     for row in rows:
         if row[n + 3] and row[:_LINE] in lines:
             values[lines[row[:_LINE]], row[n]] = np.nan
@@ -429,8 +418,9 @@ def hours_frame(db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None
     None when nothing is hourly.
     """
     first, until = monday - _BEFORE, monday + _WEEK
-    parameters = {"first": naive(first), "until": naive(until), "least": _LEAST_USD}
-    rows = db.execute(sql("hours"), parameters).fetchall()
+    rows = db.execute(
+        sql("hours"), {"first": naive(first), "until": naive(until), "least": _LEAST_USD}
+    ).fetchall()
     if not rows:
         return None
     n = len(_NAMES)

@@ -67,9 +67,7 @@ def back_up(url: str, target: Path) -> Copied:
         raise WrongInput(f"There is no database of trnbot at {_name(address)} yet.")
 
     # Under another name until it is whole: half a copy must not be taken for a backup.
-    part = target.with_name(f"{target.name}.part")
-    with _explained(target), _gone_unless_whole(part):
-        make_file(part)
+    with _explained(target), _part_beside(target) as part:
         if address.drivername == "sqlite":
             _copy_file(file_of(address), part)
         elif step != HEAD:
@@ -129,15 +127,13 @@ def restore(file: Path, url: str, *, replace: bool) -> Copied:
 
 
 def _restore_file(file: Path, path: Path) -> None:
-    part = path.with_name(f"{path.name}.part")
     make_folder(path.parent)
     lease = FileLease(path.with_name(path.name + ".lead"))
     epoch = lease.take(WATCH)
     if not epoch:
         raise Unavailable(f"A trnbot uses {path}; {_STOP}.")
     try:
-        with _explained(path), _gone_unless_whole(part):
-            make_file(part)
+        with _explained(path), _part_beside(path) as part:
             _copy_file(file, part)
             with _engine(_file_url(part)) as engine:
                 migrate(engine)
@@ -150,19 +146,14 @@ def _restore_file(file: Path, path: Path) -> None:
 
 
 def _restore_rows(file: Path, address: URL, url: str) -> None:
-    store = open_store(url)
-    part = Path(f"{file}.part")
-    try:
+    with closing(open_store(url)) as store:
         if not store.acquire_lead():
             raise Unavailable(f"A trnbot leads with {_name(address)}; {_STOP}.")
-        with _explained(file), _gone_unless_whole(part):
-            make_file(part)
+        with _explained(file), _part_beside(file) as part:
             _copy_file(file, part)
             with _engine(_file_url(part)) as source, _engine(address) as target:
                 migrate(source)
                 _copy_rows(source, target, over=True)
-    finally:
-        store.close()
 
 
 def _copy_file(source: Path, target: Path) -> None:
@@ -226,10 +217,12 @@ def _explained(place: object) -> Iterator[None]:
 
 
 @contextmanager
-def _gone_unless_whole(part: Path) -> Iterator[None]:
-    """Leave no part of a copy behind."""
+def _part_beside(path: Path) -> Iterator[Path]:
+    """Yield an empty file beside a path, and leave no part of a copy behind."""
+    part = path.with_name(f"{path.name}.part")
     try:
-        yield
+        make_file(part)
+        yield part
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -161,10 +161,10 @@ class MemoryStore:
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         """Return people's decisions about these alert ids, oldest first."""
-        decisions = (
-            decision for alert in alerts for decision in self._decisions.get(alert, {}).values()
+        return sorted(
+            (decision for alert in alerts for decision in self._decisions.get(alert, {}).values()),
+            key=lambda decision: decision.at,
         )
-        return sorted(decisions, key=lambda decision: decision.at)
 
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions of the policy, the newest first."""
@@ -208,17 +208,6 @@ class MemoryStore:
         """Return whether the key came for the first time, and keep it."""
         document: dict[str, Any] = {}
         return self._shelves.setdefault(shelf, {}).setdefault(key, document) is document
-
-    def acquire_lead(self) -> int:
-        """Lead always: nobody else sees this state."""
-        return 1
-
-    def leads(self, epoch: int) -> bool:
-        """Return whether the lead is of this epoch."""
-        return epoch == 1
-
-    def release_lead(self) -> None:
-        """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""

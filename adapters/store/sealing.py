@@ -6,8 +6,9 @@ Encrypted before they reach the database, opened when they are read.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -19,24 +20,18 @@ KEY = "TRNBOT_SECRETS_KEY"
 _SEALED = "sealed"
 
 
+ChangedDocument = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+"""Makes of a key and its document the one to write in its place, or None."""
+
+
 class Rewrites(Protocol):
     """Change the documents of a collection in one transaction."""
 
     def rewrite(self, collection: str, changed: ChangedDocument) -> None:
         """Write what `changed` makes of each document, over it; None leaves it as it is."""
-        ...
 
     def scrub(self) -> None:
         """Leave nothing on disk of what was overwritten, as far as the database allows."""
-        ...
-
-
-class ChangedDocument(Protocol):
-    """Make of a document the one to write in its place."""
-
-    def __call__(self, key: str, document: Mapping[str, Any], /) -> Mapping[str, Any] | None:
-        """Return the new document, or None."""
-        ...
 
 
 class Cipher:
@@ -47,7 +42,14 @@ class Cipher:
 
     def __init__(self, keys: Sequence[str]) -> None:
         """Raise `WrongInput` for a text that is no key, by its number."""
-        ciphers = [_fernet(key, number) for number, key in enumerate(keys, 1)]
+        ciphers = []
+        for number, key in enumerate(keys, 1):
+            try:
+                ciphers.append(Fernet(key.encode("ascii")))
+            except ValueError:
+                raise WrongInput(
+                    f"Key {number} of {KEY} is not a key; 'trnbot secrets key' prints a fresh one."
+                ) from None
         self._first, self._all = ciphers[0], MultiFernet(ciphers)
 
     def sealed(self, collection: str, key: str, document: Mapping[str, Any]) -> dict[str, str]:
@@ -89,15 +91,6 @@ def fresh_key() -> str:
 def is_sealed(stored: Mapping[str, Any]) -> bool:
     """Return whether a stored document is sealed."""
     return set(stored) == {_SEALED}
-
-
-def _fernet(key: str, number: int) -> Fernet:
-    try:
-        return Fernet(key.encode("ascii"))
-    except ValueError:
-        raise WrongInput(
-            f"Key {number} of {KEY} is not a key; 'trnbot secrets key' prints a fresh one."
-        ) from None
 
 
 def _locked(places: Sequence[tuple[str, str]]) -> Unavailable:
@@ -197,9 +190,7 @@ def seal(store: Rewrites, cipher: Cipher, secret: Collection[str], *, older: boo
         return cipher.sealed(collection, key, document) if older else None
 
     for collection in secret:
-        store.rewrite(
-            collection, lambda key, stored, collection=collection: examined(collection, key, stored)
-        )
+        store.rewrite(collection, partial(examined, collection))
     if inventory.plain:
         store.scrub()
     return inventory

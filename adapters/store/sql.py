@@ -59,7 +59,7 @@ from adapters.store.tables import (
 )
 from bot.errors import StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
-from bot.model.codec import decode
+from bot.model.codec import by_key, decode
 from bot.model.labels import Labels
 from bot.model.notification import Coverage, Known, Line, NotificationLogEntry, State, StateUpdate
 from bot.model.policy import Attempt, Version
@@ -143,19 +143,15 @@ class Leases(Protocol):
 
         Renew all that this process holds.
         """
-        ...
 
     def holds(self, name: str, epoch: int) -> bool:
         """Return whether nobody else has taken the lease since."""
-        ...
 
     def free(self, name: str, epoch: int) -> None:
         """Let others take it."""
-        ...
 
     def fence(self, connection: Connection, epoch: int) -> None:
         """Keep others from the watch until this transaction ends; raise `Standby` where one has it."""
-        ...
 
 
 class SqlStore:
@@ -313,10 +309,9 @@ class SqlStore:
     def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return up to `most` (key, document), the last written first."""
         query = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf)
+        newest = query.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most)
         with self._speaking(self._reader) as connection:
-            newest = query.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most)
-            rows = connection.execute(newest)
-            return [(row.key, row.body) for row in rows]
+            return [(row.key, row.body) for row in connection.execute(newest)]
 
     def drop(self, shelf: str, key: str) -> None:
         """Forget one document."""
@@ -379,8 +374,9 @@ class SqlStore:
         with self._writing() as connection:
             for shelf, length in kept.items():
                 old = or_(SHELF.c.written < current - length, SHELF.c.written.is_(None))
-                statement = delete(SHELF).where(SHELF.c.shelf == shelf, old)
-                dropped += connection.execute(statement).rowcount
+                dropped += connection.execute(
+                    delete(SHELF).where(SHELF.c.shelf == shelf, old)
+                ).rowcount
 
             # All else is old by the last tick: a watch that stood still forgets nothing.
             if last := _last_tick(connection):
@@ -394,7 +390,11 @@ class SqlStore:
                 connection.execute(delete(LINES).where(LINES.c.at < long_ago))
                 for name, length in (tables or {}).items():
                     # The watch needs what has ended for a while.
-                    dropped += _prune_table(connection, name, last.at - max(length, KEEP_CLOSED))
+                    ended = _ENDS[name] < last.at - max(length, KEEP_CLOSED)
+                    if name == ALERTS.name:
+                        closed = select(ALERTS.c.id).where(ended)
+                        connection.execute(delete(DECISIONS).where(DECISIONS.c.alert.in_(closed)))
+                    dropped += connection.execute(delete(_ENDS[name].table).where(ended)).rowcount
 
             # Whoever was killed while it sent left these.
             connection.execute(
@@ -475,15 +475,6 @@ _ENDS = {
 """The column of a table that says when what a row holds was over."""
 
 
-def _prune_table(connection: Connection, name: str, before: datetime) -> int:
-    """Drop what of a table ended before a time, with what belongs to it; return how many rows."""
-    ended = _ENDS[name] < before
-    if name == ALERTS.name:
-        closed = select(ALERTS.c.id).where(ended)
-        connection.execute(delete(DECISIONS).where(DECISIONS.c.alert.in_(closed)))
-    return connection.execute(delete(_ENDS[name].table).where(ended)).rowcount
-
-
 def _last_tick(connection: Connection) -> Row[Any] | None:
     """Return the row of the last tick that was run whole, by whichever process."""
     return connection.execute(select(TICKS).order_by(TICKS.c.number.desc()).limit(1)).first()
@@ -521,9 +512,8 @@ def _alerts(connection: Connection, condition: ColumnElement[bool]) -> tuple[Ale
     alerts = _nouns(Alert, connection, query)
 
     # Decisions stand in a table of their own, so that no tick overwrites one.
-    decided: dict[str, list[Decision]] = {}
-    for decision in _decisions(connection, [alert.id for alert in alerts]):
-        decided.setdefault(decision.alert, []).append(decision)
+    decisions = _decisions(connection, [alert.id for alert in alerts])
+    decided = by_key((decision.alert, decision) for decision in decisions)
     return tuple(with_decisions(alert, decided.get(alert.id, ())) for alert in alerts)
 
 

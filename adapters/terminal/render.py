@@ -68,17 +68,16 @@ def _line_chart(chart: Chart, width: int) -> list[str]:
     # Under the line: the incident, beside its hour, on the side where there is room.
     room, span = min(room, len(chart.times)), (last - start).total_seconds() or 1.0
     if chart.shaded is not None:
-        edges = (chart.shaded.start - start, chart.shaded.end - start)
         onset, end_at = (
-            max(0, min(round(edge.total_seconds() / span * (room - 1)), room - 1)) for edge in edges
+            max(0, min(round(edge.total_seconds() / span * (room - 1)), room - 1))
+            for edge in (chart.shaded.start - start, chart.shaded.end - start)
         )
         mark = "▔" * (end_at - onset + 1)
         since = f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
         if margin + end_at + 2 + len(since) <= width:
             lines.append(f"{' ' * (margin + onset)}{mark} {since}")
         else:
-            before = max(0, margin + onset - len(since) - 1)
-            lines.append(f"{' ' * before}{since} {mark}"[:width])
+            lines.append(f"{' ' * max(0, margin + onset - len(since) - 1)}{since} {mark}"[:width])
     head, tail = f"{start.astimezone(UTC):%d %b %H:%M}", f"{last.astimezone(UTC):%d %b %H:%M} UTC"
     lines.append(_apart(head, tail, margin, room))
     if chart.band is not None:
@@ -118,23 +117,30 @@ def _apart(head: str, tail: str, margin: int, room: int) -> str:
     return f"{' ' * margin}{head}{' ' * max(1, room - len(head) - len(tail))}{tail}"
 
 
+def _bars(rows: Sequence[tuple[str, float, str]], width: int, longest: int) -> list[str]:
+    """Draw a row a bar: its name, a bar as long as its share of 1, and its figure."""
+    margin = max((len(name) for name, _, _ in rows), default=0)
+    room = width - margin - max((len(figure) for _, _, figure in rows), default=0) - 2
+    lines = []
+    for name, share, figure in rows:
+        length = share * max(4, min(room, longest))
+        bar = "█" * int(length) + _PARTS[int(length % 1 * 8)]
+        lines.append(f"{name:<{margin}} {bar.rstrip()} {figure}")
+    return lines
+
+
 def _bar_chart(chart: Chart, width: int) -> list[str]:
     """Draw a bar for each category, of several series their sum."""
     sums = [
         sum(value for series in chart.series for value in series.values[i : i + 1] if value)
         for i in range(len(chart.categories))
     ]
-    names = [axis.shorten(name or "(none)", 24) for name in chart.categories]
-    ends = [axis.figure(value, chart.unit) for value in sums]
-    margin = max(map(len, names), default=0)
-    room = max(4, min(width - margin - max(map(len, ends), default=0) - 2, 60))
-    top = max([abs(value) for value in sums] or [0.0]) or 1.0
-
-    lines = []
-    for name, value, figure in zip(names, sums, ends, strict=True):
-        length = abs(value) / top * room
-        bar = "█" * int(length) + _PARTS[int(length % 1 * 8)]
-        lines.append(f"{name:<{margin}} {bar.rstrip()} {figure}")
+    top = max(map(abs, sums), default=0.0) or 1.0
+    rows = [
+        (axis.shorten(name or "(none)", 24), abs(value) / top, axis.figure(value, chart.unit))
+        for name, value in zip(chart.categories, sums, strict=True)
+    ]
+    lines = _bars(rows, width, 60)
 
     hidden = len(lines) - _MOST_BARS
     if hidden <= 0:
@@ -158,16 +164,15 @@ def _tree(chart: Chart, width: int) -> list[str]:
             stem = f"{' ' if is_last else '│'} {'└' if k == len(parts) - 1 else '├'}"
             rows.append((f"{stem} {clean(series.name)}", value))
 
-    names = [axis.shorten(name, 30) for name, _ in rows]
-    ends = [f"{axis.figure(value, chart.unit)} {100 * value / whole:.0f} %" for _, value in rows]
-    margin = max(map(len, names))
-    room = max(4, min(width - margin - max(map(len, ends)) - 2, 40))
-    lines = []
-    for name, (_, value), end in zip(names, rows, ends, strict=True):
-        length = value / whole * room
-        bar = "█" * int(length) + _PARTS[int(length % 1 * 8)]
-        lines.append(f"{name:<{margin}} {bar.rstrip()} {end}")
-    return lines
+    bars = [
+        (
+            axis.shorten(name, 30),
+            value / whole,
+            f"{axis.figure(value, chart.unit)} {100 * value / whole:.0f} %",
+        )
+        for name, value in rows
+    ]
+    return _bars(bars, width, 40)
 
 
 _CHARTS = {

@@ -51,28 +51,24 @@ class Surface(Protocol):
 
         `key` is remembered with the message where the platform can.
         """
-        ...
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
         """Replace a message and return its id.
 
         A new one when the old was deleted and it had to be posted fresh.
         """
-        ...
 
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         """Add to the message's thread and return the line's id.
 
         `key` is remembered with the line where the platform can.
         """
-        ...
 
     async def posted(self, channel: str, thread: str = "") -> Mapping[str, str]:
         """Return the ids of the newest messages, or of the lines in `thread`, by their keys.
 
         Nothing where that cannot be known.
         """
-        ...
 
 
 ANY_PAGE = "/{page:.*}"
@@ -84,15 +80,12 @@ class Listener(Protocol):
 
     def routes(self) -> Sequence[Any]:
         """Return the aiohttp route definitions it serves on the one HTTP port; empty when none."""
-        ...
 
     async def start(self) -> None:
         """Connect."""
-        ...
 
     async def stop(self) -> None:
         """Disconnect and finish the work under way."""
-        ...
 
 
 class People(Protocol):
@@ -106,14 +99,12 @@ class People(Protocol):
 
         Raise `Unavailable` when nobody can tell.
         """
-        ...
 
     async def name(self, user: str) -> str:
         """Return the name of a person who belongs here, "" where nobody does by that id.
 
         Raise `Unavailable` when untold.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +130,6 @@ class Call(Protocol):
 
         A tool that would change something changes nothing.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -26,19 +26,15 @@ class AlertStore(Protocol):
 
     def load(self, now: datetime) -> State:
         """Return the state that the watch needs at `now`."""
-        ...
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of it or none of it."""
-        ...
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts that the labels select, open within the window, newest first."""
-        ...
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         """Return people's decisions about these alert ids, oldest first of each."""
-        ...
 
 
 class Outbox(Protocol):
@@ -48,22 +44,18 @@ class Outbox(Protocol):
         self, notification: str, channel: str
     ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
         """Return a message's newest entry, and the unsaid lines of its thread in their order."""
-        ...
 
     def hold(self, name: str) -> int:
         """Return the token by which this process alone may send a message now, 0 for none.
 
         Others may once it is released, or was not renewed for a while.
         """
-        ...
 
     def holds(self, name: str, token: int) -> bool:
         """Return whether the token is still this process's."""
-        ...
 
     def release(self, name: str, token: int) -> None:
         """Let others send the message."""
-        ...
 
 
 class Versions(Protocol):
@@ -71,19 +63,15 @@ class Versions(Protocol):
 
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions, the newest first."""
-        ...
 
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when somebody else took its number."""
-        ...
 
     def attempts(self, most: int) -> Sequence[Attempt]:
         """Return up to `most` attempts, the newest first."""
-        ...
 
     def note(self, attempt: Attempt) -> None:
         """Write one attempt."""
-        ...
 
 
 class DocumentStore(Protocol):
@@ -94,19 +82,15 @@ class DocumentStore(Protocol):
 
     def put(self, collection: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
-        ...
 
     def get(self, collection: str, key: str) -> Mapping[str, Any] | None:
         """Return one document, or None."""
-        ...
 
     def newest(self, collection: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return up to `most` (key, document), the last written first."""
-        ...
 
     def drop(self, collection: str, key: str) -> None:
         """Forget one document."""
-        ...
 
 
 class Shards(Protocol):
@@ -114,14 +98,12 @@ class Shards(Protocol):
 
     def processes(self) -> Sequence[str]:
         """Return the processes that live, by the database's clock; this one is the first."""
-        ...
 
     def reports(self, shares: Shares) -> Sequence[Report] | None:
         """Wait for the reports of all other processes that hold a share.
 
         Return those that came in time, or None as soon as one of the processes is gone.
         """
-        ...
 
 
 class IdempotencyKeys(Protocol):

@@ -10,13 +10,14 @@ is always finished.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
 from time import sleep
+from typing import Any
 
 from bot.errors import OutOfTime, OverBudget
 from bot.model.request import User
@@ -213,35 +214,34 @@ async def permitted() -> None:
 
 
 @contextmanager
-def leading(epoch: int, check: Callable[[], Awaitable[None]]) -> Iterator[None]:
+def holding(values: Mapping[ContextVar[Any], Any]) -> Iterator[None]:
+    """Do what follows with these values of context variables."""
+    before = [(variable, variable.set(value)) for variable, value in values.items()]
+    try:
+        yield
+    finally:
+        for variable, token in before:
+            variable.reset(token)
+
+
+def leading(epoch: int, check: Callable[[], Awaitable[None]]) -> AbstractContextManager[None]:
     """Write and send what follows by a lead, for as long as it holds."""
-    before, permit = EPOCH.set(epoch), PERMIT.set(check)
-    try:
-        yield
-    finally:
-        EPOCH.reset(before)
-        PERMIT.reset(permit)
+    return holding({EPOCH: epoch, PERMIT: check})
 
 
-@contextmanager
-def within(lane: Lane, work: Work | None = None) -> Iterator[None]:
+def within(lane: Lane, work: Work | None = None) -> AbstractContextManager[None]:
     """Do what follows in the threads of a lane, as part of a line's work or of none."""
-    before, working = LANE.set(lane), WORK.set(work)
-    try:
-        yield
-    finally:
-        LANE.reset(before)
-        WORK.reset(working)
+    return holding({LANE: lane, WORK: work})
 
 
-@contextmanager
-def asked_by(asker: Asker | None) -> Iterator[None]:
+def asked_by(asker: Asker | None) -> AbstractContextManager[None]:
     """Answer lines that follow for as long as the asker waits."""
-    before = ASKER.set(asker)
-    try:
-        yield
-    finally:
-        ASKER.reset(before)
+    return holding({ASKER: asker})
+
+
+def noting_progress(note: Progress) -> AbstractContextManager[None]:
+    """Do what follows with `note` told how far it is."""
+    return holding({PROGRESS: note})
 
 
 def checkpoint() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from bot.errors import WrongInput
 from bot.model.action import Action, Progress
@@ -41,15 +41,12 @@ class Source(Protocol):
 
     def read(self, now: datetime) -> Reading:
         """Return everything visible at `now`, with frames that reach back over the history kept."""
-        ...
 
     def extent(self) -> Window | None:
         """Return first to last metric, or None for a source without an end (a live account)."""
-        ...
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each thing that could not be read: file, line, why."""
-        ...
 
 
 class Billing(Protocol):
@@ -67,19 +64,15 @@ class Billing(Protocol):
         Rows beyond `most` may be folded: the newest times and then the dearest come first. Raise
         `WrongInput` for an unknown dimension.
         """
-        ...
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return a reading with the `spend` frame of the last `days`, of the rows seen at `now`."""
-        ...
 
     def rates(self, now: datetime) -> AccountRates:
         """Return the account's own USD an hour by type, cluster and instance (Basis.BILLED)."""
-        ...
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file or row that could not be read."""
-        ...
 
 
 class CommitmentPrices(Protocol):
@@ -90,7 +83,6 @@ class CommitmentPrices(Protocol):
 
         Empty where they are not read.
         """
-        ...
 
 
 class Prices(CommitmentPrices, Protocol):
@@ -101,22 +93,18 @@ class Prices(CommitmentPrices, Protocol):
 
         A kind of storage (`ebs:gp3`, `fsx:125`) has the list price of an hour of one GiB.
         """
-        ...
 
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
         """Return the spot price changes known at `now`, oldest first."""
-        ...
 
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
         """Return EC2's spot placement scores known at `now`, the best first.
 
         Empty where they are not read.
         """
-        ...
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return the Spot Advisor's bands known at `now`, by region; empty where none are read."""
-        ...
 
 
 class Knowledge(Protocol):
@@ -124,19 +112,15 @@ class Knowledge(Protocol):
 
     def types(self) -> Mapping[str, InstanceType]:
         """Return the specification of every known instance type, by name."""
-        ...
 
     def fallback_prices(self) -> Sequence[Price]:
         """Return the prices of last resort (Basis.FALLBACK)."""
-        ...
 
     def storage_prices(self) -> Sequence[StoragePrice]:
         """Return the list prices of storage, each with its source."""
-        ...
 
     def claims(self) -> Claims:
         """Return speed-ups, savings and contradictions as others state them."""
-        ...
 
 
 class Inbox(Protocol):
@@ -150,11 +134,9 @@ class Inbox(Protocol):
 
         What fails is a problem of the source.
         """
-        ...
 
     def settle(self, now: datetime) -> None:
         """Take away the messages that a reading of `now` had: its tick is saved."""
-        ...
 
 
 class NoInbox:
@@ -163,8 +145,7 @@ class NoInbox:
     def receive(self, _: datetime) -> None:
         """Take in nothing."""
 
-    def settle(self, _: datetime) -> None:
-        """Take nothing away."""
+    settle = receive
 
 
 class Detect(Protocol):
@@ -172,7 +153,6 @@ class Detect(Protocol):
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it; `known` alerts are not learnt from."""
-        ...
 
 
 class Compiles(Protocol):
@@ -180,7 +160,6 @@ class Compiles(Protocol):
 
     def __call__(self, reading: Reading, policy: Policy, since: datetime) -> Sequence[Compile]:
         """Return every compile that went on at `since` or later, as far back as is read."""
-        ...
 
 
 class Outlook(Protocol):
@@ -188,22 +167,18 @@ class Outlook(Protocol):
 
     def forecast(self, now: datetime, /) -> Forecast | None:
         """Return the newest forecast of the rest of the month, None where there is none."""
-        ...
 
     def commitments(self, now: datetime, /) -> Sequence[Commitment]:
         """Return how commitments were used, day by day, oldest first.
 
         Empty where nothing is committed.
         """
-        ...
 
     def findings(self, now: datetime, /) -> Sequence[Finding]:
         """Return the anomalies of the last days that the provider found."""
-        ...
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each answer that could not be had or read."""
-        ...
 
 
 class NoOutlook:
@@ -213,17 +188,11 @@ class NoOutlook:
         """Return none."""
         return None
 
-    def commitments(self, _: datetime, /) -> Sequence[Commitment]:
+    def problems(self, *_: datetime) -> Sequence[Any]:
         """Return none."""
         return ()
 
-    def findings(self, _: datetime, /) -> Sequence[Finding]:
-        """Return none."""
-        return ()
-
-    def problems(self) -> Sequence[str]:
-        """Return none."""
-        return ()
+    commitments = findings = problems
 
 
 class Actions(Protocol):
@@ -234,7 +203,6 @@ class Actions(Protocol):
 
         Raise `Unavailable` where the provider would refuse it, `WrongInput` where it makes no sense.
         """
-        ...
 
     def advance(self, action: Action, /) -> Progress:
         """Take the next step that the things still need, and return how far they are.
@@ -242,7 +210,6 @@ class Actions(Protocol):
         Asked again, it goes on from what it finds and from what was ordered: a step is never taken
         twice. Raise `Refused` where the provider refuses, `Unavailable` where it cannot be asked.
         """
-        ...
 
 
 class Replays(Protocol):
@@ -253,24 +220,20 @@ class Replays(Protocol):
 
         Raise `WrongInput` or `Unavailable`.
         """
-        ...
 
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
         """Return ports over the watched source for each policy, with an empty store each.
 
         Asked alike, they read once.
         """
-        ...
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
         """Return the labelled incidents of a recording, None when it has none."""
-        ...
 
     def grade(
         self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int
     ) -> Mapping[str, Any]:
         """Return how well the alerts of a replay over so many clusters meet the truth."""
-        ...
 
 
 Result = TypeVar("Result")
@@ -281,7 +244,6 @@ class Workers(Protocol):
 
     def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:
         """Return the replay of each side; None where it is to be worked out here."""
-        ...
 
     def each(
         self,
@@ -295,7 +257,6 @@ class Workers(Protocol):
 
         None where it is to be worked out here: `size` tells whether the kind of work pays elsewhere.
         """
-        ...
 
 
 class NoWorkers:
@@ -304,8 +265,7 @@ class NoWorkers:
     def replays(self, *_: object) -> None:
         """Leave it to this process."""
 
-    def each(self, *_: object) -> None:
-        """Leave it to this process."""
+    each = replays
 
 
 class Reader(Protocol):
@@ -315,7 +275,6 @@ class Reader(Protocol):
 
     def choose(self, words: str, lines: Sequence[tuple[str, str]]) -> str:
         """Return one of the lines, each given with its answer; "" for none. May block."""
-        ...
 
 
 class Files(Protocol):
@@ -332,19 +291,15 @@ class Files(Protocol):
 
         `recording:DIR`, and for a terminal also `simulator:SEED`.
         """
-        ...
 
     def policy(self, named: str, request: Request, /) -> str:
         """Return the text of a policy file."""
-        ...
 
     def text(self, path: str, request: Request, /) -> str:
         """Return another text file; for a terminal alone."""
-        ...
 
     def code(self, path: str, request: Request, /) -> Mapping[str, str]:
         """Return the Python files under a folder, or the one named; for a terminal alone."""
-        ...
 
 
 class NoFiles:
@@ -358,13 +313,11 @@ class NoFiles:
         """Refuse."""
         raise WrongInput("No policies are offered here.")
 
-    def text(self, *_: object) -> str:
+    def text(self, *_: object) -> NoReturn:
         """Refuse."""
         raise WrongInput("No files are read here.")
 
-    def code(self, *_: object) -> Mapping[str, str]:
-        """Refuse."""
-        raise WrongInput("No files are read here.")
+    code = text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from bot.errors import WrongInput, nearest
 from bot.model.frame import UNITS, Meaning, MetricsSurface
@@ -71,20 +71,21 @@ class Secret:
         raise TypeError("a secret is not written down")
 
 
+T = TypeVar("T")
 SOURCES = "aws, recording:DIR or simulator:SEED"
 TEAMS_SDKS = ("botbuilder", "agents")
 
 
-def fitting(pattern: str, mistake: str) -> Callable[[str], str]:
-    """Return a reader of texts that fit a pattern, or are empty.
+def fitting(pattern: str, mistake: str, make: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a reader of texts that fit a pattern, or are empty; `make` makes the value of the text.
 
     It raises `WrongInput` with the mistake, in which `{text}` stands for the text.
     """
 
-    def read(text: str) -> str:
+    def read(text: str) -> T:
         if text and not re.fullmatch(pattern, text):
             raise WrongInput(mistake.format(text=text))
-        return text
+        return make(text)
 
     return read
 
@@ -100,13 +101,13 @@ def whole(most: int, mistake: str, least: int = 0) -> Callable[[str], int]:
     return read
 
 
-def word_of(choices: Collection[str], mistake: str) -> Callable[[str], str]:
+def word_of(choices: Collection[str], mistake: str, make: Callable[[str], T]) -> Callable[[str], T]:
     """Return a reader of one of some words, which raises `WrongInput` with the nearest of them."""
 
-    def read(text: str) -> str:
+    def read(text: str) -> T:
         if text not in choices:
             raise WrongInput(f"{mistake.format(text=text)}{nearest(text, choices, most=0)}.")
-        return text
+        return make(text)
 
     return read
 
@@ -124,30 +125,56 @@ _count = whole(100_000, "'{text}' is not a number of things; write one such as 6
 _model = fitting(
     r"bedrock:[\w.:/-]+",
     "'{text}' is not a model; write bedrock:MODEL, by its id, ARN or inference profile.",
+    str,
 )
 _scheduler = fitting(
     r"(tcp|tls)://[^/\s?#@:]+:\d{1,5}",
     "'{text}' is not the address of a Dask scheduler; write tcp://scheduler.internal:8786.",
+    str,
 )
 _external_id = fitting(
     r"[\w+=,.@:/-]{2,1224}",
     "An external id has 2 to 1224 letters, digits and + = , . @ : / - without a space.",
+    str,
 )
-_teams_sdk = word_of(TEAMS_SDKS, "'{text}' is neither botbuilder nor agents")
+_teams_sdk = word_of(TEAMS_SDKS, "'{text}' is neither botbuilder nor agents", str)
 _role = fitting(
     r"self|arn:aws[\w-]*:iam::\d+:role/[\w+=,.@/-]+",
     "'{text}' is not the ARN of a role;"
     " write arn:aws:iam::111122223333:role/trnbot-reader, or self.",
+    str,
 )
 _site = fitting(
     r"https?://[^/\s?#@]+/?",
     "'{text}' is not an address of a site; write https://trnbot.example.com.",
+    lambda text: text.rstrip("/"),
+)
+_issuer = fitting(
+    # Of plain http on this machine alone.
+    r"(https://[^/\s?#@]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?)(/[^\s?#]*)?",
+    "'{text}' is not an OpenID Connect provider; write https://login.example.com/realms/work.",
+    lambda text: text.rstrip("/"),
+)
+_server_address = fitting(
+    r"https?://[^/\s?#@]+(/[^\s?#@]*)?",
+    "A Prometheus server is named by its address, such as http://prometheus.monitoring:9090,"
+    " without a name or password.",
+    # The path before `/api/v1` stays, where it has one.
+    lambda text: text.rstrip("/").removesuffix("/api/v1/query").removesuffix("/api/v1"),
+)
+_usd = fitting(
+    r"\$?(\d{1,12}(\.\d{0,9})?|\.\d{1,9})",
+    "'{text}' is not an amount; write USD such as 5.",
+    lambda text: Decimal(text.removeprefix("$")) if text else None,
 )
 _table = fitting(
     r"[\w-]+(\.[\w-]+){0,2}|([a-z0-9]+:/)?/[^\s`]+",
     "'{text}' names no table of Spark; write CATALOG.SCHEMA.TABLE or s3://BUCKET/PREFIX.",
+    str,
 )
-_surface = word_of(list(MetricsSurface), "'{text}' is none of auto, cloudwatch and promql")
+_surface = word_of(
+    list(MetricsSurface), "'{text}' is none of auto, cloudwatch and promql", MetricsSurface
+)
 
 
 def roles(text: str) -> tuple[str, ...]:
@@ -184,57 +211,19 @@ def source(text: str) -> str:
     return text
 
 
-def metrics_surface(text: str) -> MetricsSurface:
-    """Read where NeuronCore metrics are read; raise `WrongInput` for another word."""
-    return MetricsSurface(_surface(text))
-
-
-def site(text: str) -> str:
-    """Read the address of a site, without a path; raise `WrongInput`."""
-    return _site(text).rstrip("/")
-
-
-def issuer(text: str) -> str:
-    """Read the address of an identity provider, of plain http on this machine alone.
-
-    Raise `WrongInput`.
-    """
-    local = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
-    if text and not re.fullmatch(rf"(https://[^/\s?#@]+|{local})(/[^\s?#]*)?", text):
-        raise WrongInput(
-            f"'{text}' is not an OpenID Connect provider;"
-            " write https://login.example.com/realms/work."
-        )
-    return text.rstrip("/")
-
-
-def server_address(text: str) -> str:
-    """Read the address of a Prometheus server, with the path before `/api/v1` where it has one.
-
-    Raise `WrongInput`.
-    """
-    address = text.rstrip("/").removesuffix("/api/v1/query").removesuffix("/api/v1")
-    if text and not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#@]*)?", address):
-        raise WrongInput(
-            "A Prometheus server is named by its address, such as"
-            " http://prometheus.monitoring:9090, without a name or password."
-        )
-    return address
-
-
-def spark_server(text: str) -> Secret:
-    """Read the address of a Spark Connect server, which holds its token; raise `WrongInput`."""
-    host = r"(\[[\da-fA-F:]+\]|[^/:;\s?#@]+)(:\d{1,5})?"
-    if text and not re.fullmatch(rf"sc://{host}(/?|/(;[\w-]+=[^;\s]*)+)", text):
-        raise WrongInput(
-            "A Spark Connect server is named by its address: sc://HOST:PORT/;token=TOKEN, or"
-            " sc://HOST:PORT where it asks for none."
-        )
-
-    # A token may end with signs of equality, which its client takes for those of an address.
+def _spark_address(text: str) -> Secret:
+    """Return an address whose token may end with signs of equality, which its client misreads."""
     server, *parameters = text.split(";")
     pairs = [parameter.partition("=") for parameter in parameters]
     return Secret(";".join([server, *(f"{x}={y.replace('=', '%3D')}" for x, _, y in pairs)]))
+
+
+_spark_server = fitting(
+    r"sc://(\[[\da-fA-F:]+\]|[^/:;\s?#@]+)(:\d{1,5})?(/?|/(;[\w-]+=[^;\s]*)+)",
+    "A Spark Connect server is named by its address: sc://HOST:PORT/;token=TOKEN, or"
+    " sc://HOST:PORT where it asks for none.",
+    _spark_address,
+)
 
 
 def metric_names(text: str) -> tuple[Meaning, ...]:
@@ -328,14 +317,6 @@ def interval(text: str) -> timedelta:
     return length
 
 
-def usd(text: str) -> Decimal | None:
-    """Read an amount, None where nothing is said; raise `WrongInput`."""
-    amount = text.removeprefix("$")
-    if text and not re.fullmatch(r"\d{1,12}(\.\d{0,9})?|\.\d{1,9}", amount):
-        raise WrongInput(f"'{text}' is not an amount; write USD such as 5.")
-    return Decimal(amount) if text else None
-
-
 def switch(text: str) -> bool:
     """Read on or off; raise `WrongInput`."""
     if text.lower() not in {"1", "true", "on", "yes", "0", "false", "off", "no", ""}:
@@ -367,8 +348,9 @@ def _key(
     variable: str = "",
 ) -> SettingKey:
     """Describe a setting, whose variable is its name after `TRNBOT_` unless another is given."""
-    usual = f"TRNBOT_{name.upper().replace('.', '_')}"
-    return SettingKey(name, variable or usual, default, meaning, read)
+    return SettingKey(
+        name, variable or f"TRNBOT_{name.upper().replace('.', '_')}", default, meaning, read
+    )
 
 
 _addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")
@@ -390,7 +372,7 @@ KEYS: tuple[SettingKey, ...] = (
     _key("host",
         "the address to listen on; only this machine can reach the default", str, "127.0.0.1"),
     _key("port", "the HTTP port; 0 = any free port", _port, "8080"),
-    _key("public_url", "the public https address of the proxy in front of this port", site),
+    _key("public_url", "the public https address of the proxy in front of this port", _site),
     _key("route",
         "channels notified of alerts that match no route: slack:C02FIN (a comma list)", _addresses),
     _key("routes",
@@ -458,16 +440,16 @@ KEYS: tuple[SettingKey, ...] = (
         "time from the end of a metric's period until it can be read", parse_duration, "1m"),
     _key("metrics.surface",
         "where NeuronCore metrics are read: cloudwatch (GetMetricData), promql, or auto ="
-        " promql for nodes that the first lacks", metrics_surface, "auto"),
+        " promql for nodes that the first lacks", _surface, "auto"),
     _key("metrics.url",
         "a Prometheus server or a workspace of Amazon Managed Prometheus: asked by PromQL"
-        " instead of CloudWatch's OTel store", server_address),
+        " instead of CloudWatch's OTel store", _server_address),
     _key("metrics.token", "a bearer token for that server, where it asks for one", Secret),
     _key("billing.lag",
         "time from the end of the usage until a replay sees its charge", parse_duration, "24h"),
     _key("spark.server",
         "a Spark Connect server that rolls the billing export up (trnbot[spark]):"
-        " sc://HOST:PORT/;token=TOKEN", spark_server, variable="TRNBOT_SPARK"),
+        " sc://HOST:PORT/;token=TOKEN", _spark_server, variable="TRNBOT_SPARK"),
     _key("spark.table",
         "the export there: CATALOG.SCHEMA.TABLE, or a folder of Parquet files, s3://BUCKET/PREFIX",
         _table),
@@ -487,7 +469,7 @@ KEYS: tuple[SettingKey, ...] = (
     _key("aws.explorer_calls",
         "calls to Cost Explorer allowed a day, $0.01 each; 0 = none", _count, "60"),
     _key("aws.budget",
-        "USD a day for the bot's own AWS calls; optional calls stop as it is used up", usd),
+        "USD a day for the bot's own AWS calls; optional calls stop as it is used up", _usd),
     _key("aws.spot_advisor",
         "file or https address of the Spot Advisor's interruption bands; none = they are not"
         " read"),
@@ -502,7 +484,7 @@ KEYS: tuple[SettingKey, ...] = (
         "ARNs of the roles under which the bot may change something once admins press for it, one"
         " per account; none = it changes nothing", acting_roles),
     _key("act.second_usd",
-        "USD a month of what is touched from which two admins must press", usd, "20000"),
+        "USD a month of what is touched from which two admins must press", _usd, "20000"),
     _key("monitor.namespace", "CloudWatch namespace of neuron-monitor on plain EC2"),
     _key("monitor.metrics",
         "meaning of the metrics in that namespace, each NAME -> METRIC in UNIT",
@@ -523,7 +505,7 @@ KEYS: tuple[SettingKey, ...] = (
     _key("web.proxy_groups",
         "the header in which they name the person's groups", str, "X-Forwarded-Groups"),
     _key("oidc.issuer",
-        "the OpenID Connect provider that signs people in to the console (trnbot[oidc])", issuer),
+        "the OpenID Connect provider that signs people in to the console (trnbot[oidc])", _issuer),
     _key("oidc.client_id", "the console's name at that provider"),
     _key("oidc.client_secret", "the secret of that name", Secret),
     _key("oidc.claim", "the claim that says who a person is", str, "email"),

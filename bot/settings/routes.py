@@ -235,8 +235,7 @@ def read_mapping(text: str, file: str) -> OwnerMap:
 
 def _texts(key: str, raw: Any) -> tuple[str, ...]:
     """Return the texts of a key of an owner's table; raise `WrongInput` for a wrong one."""
-    tagged = any(key.startswith(kind) and key != kind for kind in (TAG, LABEL))
-    if key not in _KEYS and not tagged:
+    if key not in _KEYS and not any(key.startswith(kind) and key != kind for kind in (TAG, LABEL)):
         raise WrongInput(
             f"'{key}' is nothing to own by{nearest(key, _KEYS)}; a tag is written \"tag:KEY\"."
         )

@@ -261,8 +261,9 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
     file = environ.get("TRNBOT_CONFIG") or _FILE if toml_text is not None else ""
     document: dict[str, Any] = {}
     with gathered(mistakes):
-        tables = parse_toml(toml_text or "", f"The settings file '{file}'", SETTINGS_BYTES)
-        document = tables_as_text(tables)
+        document = tables_as_text(
+            parse_toml(toml_text or "", f"The settings file '{file}'", SETTINGS_BYTES)
+        )
 
     policy, table = default_policy(), document.pop("policy", {})
     with gathered(mistakes):

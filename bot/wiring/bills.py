@@ -6,13 +6,13 @@ By export, Athena, Spark or Cost Explorer. A part of `build`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from adapters.aws.api.operations import Place, price_of
@@ -20,9 +20,6 @@ from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Reservation
 from bot.model.money import counted
-from bot.model.price import AccountRates
-from bot.model.reading import Reading
-from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
@@ -45,17 +42,13 @@ _LOOK_SECONDS = 1.0
 
 
 def open_bill(settings: Settings, live: Live | None, folder: Path) -> Billing:
-    """Return the bill of an account over local copies under `folder`, else of a recording there."""
+    """Return the bill of an account over local copies under `folder`, else of a recording there.
+
+    That is its exports, or the answers of Cost Explorer where it has none.
+    """
     if live:
         return open_account_bill(settings, live, folder)
-    return open_recorded_bill(settings, folder)
 
-
-def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
-    """Return the bill of a recording.
-
-    Its exports, or the answers of Cost Explorer where it has none.
-    """
     from adapters.billing.bill import has_only_answers, open_billing, open_explorer
 
     options = _bill_options(settings)
@@ -82,54 +75,57 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
     from adapters.aws.bill.explorer import Explorer
     from adapters.aws.bill.exports import ExportCache, RollupCopy
     from adapters.billing.bill import open_billing, open_explorer
-    from adapters.billing.exports import SPARK, TRINO, rollup_query
+    from adapters.billing.exports import DIALECTS, rollup_query
+
+    engine, address, calls = engine_of(settings), settings["aws.billing"], live.calls
+    if not (engine or address) and settings["aws.explorer_calls"]:
+        home = folder / "cost-explorer"
+        home.mkdir(parents=True, exist_ok=True)
+        explorer = Explorer(open_answers(settings, live, folder))
+        return open_explorer(home, _bill_options(settings), explorer.keep_fresh)
 
     options = replace(_bill_options(settings), blocks=live.capacity_blocks)
-    address, calls = settings["aws.billing"], live.calls
-
-    engine = rollup_engine(settings, live)
+    home = folder_of_copies(settings, folder)
+    (home / "billing").mkdir(parents=True, exist_ok=True)
     if engine:
-        home = folder_of_copies(settings, folder)
-        (home / "billing").mkdir(parents=True, exist_ok=True)
-        name, dialect = ("Spark", SPARK) if settings["spark.server"] else ("Athena", TRINO)
-        copy = RollupCopy(engine, home, partial(rollup_query, dialect), calls.clock)
+        table, query = engine.table(settings, live), partial(rollup_query, DIALECTS[engine.name])
+        copy = RollupCopy(table, home, query, calls.clock)
+        name = engine.name
         options = replace(
             options,
+            copy=copy,
             by_day=lambda: name if copy.has_days() else "",
-            copied_from=engine.table,
+            copied_from=table.table,
         )
-        return FreshBilling(open_billing(home, options), copy)
+        return open_billing(home, options)
 
-    if address or not settings["aws.explorer_calls"]:
-        home = folder / "billing"
-        home.mkdir(parents=True, exist_ok=True)
-        bill = open_billing(home, replace(options, copied_from=address))
-        # Without an address only what was copied before is read.
-        if not address:
-            return bill
-        return FreshBilling(bill, ExportCache(calls, address, home, _payer(settings, live)))
-
-    home = folder / "cost-explorer"
-    home.mkdir(parents=True, exist_ok=True)
-    explorer = Explorer(open_answers(settings, live, folder))
-    return open_explorer(home, _bill_options(settings), explorer.keep_fresh)
+    # Without an address only what was copied before is read.
+    if address:
+        exports = ExportCache(calls, address, home / "billing", _payer(settings, live))
+        options = replace(options, copy=exports, copied_from=address)
+    return open_billing(home, options)
 
 
-def rollup_engine(settings: Settings, live: Live) -> RollupEngine | None:
-    """Return the engine that rolls the export up where it lies, if the settings name one."""
+@dataclass(frozen=True)
+class Engine:
+    """Describe an engine that rolls the export up where it lies."""
+
+    name: str
+    setting: str
+    """It is used where this is set."""
+    price: str
+    """The price of a query, in words."""
+    place: Callable[[Settings], str]
+    """Names the folder of its copies, below that of the account's."""
+    table: Callable[[Settings, Live], RollupEngine]
+
+
+def athena_table(settings: Settings, live: Live) -> RollupEngine:
+    """Return the export as Athena sees it."""
     from adapters.aws.bill.exports import AthenaTable
 
-    if settings["spark.server"]:
-        return spark_table(settings)
-    if settings["aws.athena"]:
-        return AthenaTable(
-            live.calls,
-            settings["aws.athena"],
-            settings["aws.athena_workgroup"],
-            settings["aws.athena_output"],
-            _payer(settings, live),
-        )
-    return None
+    group, output = settings["aws.athena_workgroup"], settings["aws.athena_output"]
+    return AthenaTable(live.calls, settings["aws.athena"], group, output, _payer(settings, live))
 
 
 def spark_table(settings: Settings) -> SparkTable:
@@ -140,14 +136,40 @@ def spark_table(settings: Settings) -> SparkTable:
     return SparkTable(urlsplit(address()).netloc, address, settings["spark.table"])
 
 
-def folder_of_copies(settings: Settings, folder: Path) -> Path:
-    """Return the folder of an account's copies in which those of its bill lie under `billing`."""
+def spark_place(settings: Settings) -> str:
+    """Return the folder of a table's copies: two tables may hold the same months."""
     from adapters.aws.bill.exports import file_stem
 
-    if settings["spark.server"]:
-        # Two tables may hold the same months.
-        return folder / "spark" / file_stem(settings["spark.table"])
-    return folder / "athena" if settings["aws.athena"] else folder
+    return f"spark/{file_stem(settings['spark.table'])}"
+
+
+ENGINES = (
+    Engine(
+        "Spark",
+        "spark.server",
+        "a query that your Spark works on",
+        spark_place,
+        lambda settings, _: spark_table(settings),
+    ),
+    Engine(
+        "Athena",
+        "aws.athena",
+        "a query that Athena bills by the bytes it scans",
+        lambda _: "athena",
+        athena_table,
+    ),
+)
+
+
+def engine_of(settings: Settings) -> Engine | None:
+    """Return the engine that the settings name, if they name one."""
+    return next((engine for engine in ENGINES if settings[engine.setting]), None)
+
+
+def folder_of_copies(settings: Settings, folder: Path) -> Path:
+    """Return the folder of an account's copies in which those of its bill lie under `billing`."""
+    engine = engine_of(settings)
+    return folder / engine.place(settings) if engine else folder
 
 
 def _payer(settings: Settings, live: Live) -> Place:
@@ -188,41 +210,27 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
 @dataclass(frozen=True)
 class AskingCost:
-    """State what looking at the bill and at AWS's outlook on it would take now."""
+    """State the price of a look at the bill, and at AWS's outlook on it, now.
 
-    bill_calls: int = 0
-    """Calls to Cost Explorer, at most."""
-    outlook_calls: int = 0
-    scans: str = ""
-    """The query of an engine that rolls the export up, in words."""
+    In words, "" where it costs nothing.
+    """
 
-    @property
-    def bill(self) -> str:
-        """Return the price of the bill in words, "" where it costs nothing."""
-        if self.scans:
-            return self.scans
-        return _explorer_price(self.bill_calls)
-
-    @property
-    def outlook(self) -> str:
-        """Return the price of AWS's own outlook in words, "" where it costs nothing."""
-        return _explorer_price(self.outlook_calls)
+    bill: str = ""
+    outlook: str = ""
 
 
 def asking_cost(settings: Settings, live: Live) -> AskingCost:
     """Return what a look at the bill would take now: nothing where all answers are fresh."""
     from adapters.aws.bill.explorer import Explorer, OutlookPoller
 
-    scans = ""
-    if settings["spark.server"]:
-        scans = "a query that your Spark works on"
-    elif settings["aws.athena"]:
-        scans = "a query that Athena bills by the bytes it scans"
+    engine = engine_of(settings)
+    bill = engine.price if engine else ""
     if not settings["aws.explorer_calls"]:
-        return AskingCost(scans=scans)
+        return AskingCost(bill)
     answers = open_answers(settings, live)
-    bill_calls = 0 if scans or settings["aws.billing"] else Explorer(answers).due()
-    return AskingCost(bill_calls, OutlookPoller(answers).due(wall_clock()), scans)
+    if not (engine or settings["aws.billing"]):
+        bill = _explorer_price(Explorer(answers).due())
+    return AskingCost(bill, _explorer_price(OutlookPoller(answers).due(wall_clock())))
 
 
 def _explorer_price(calls: int) -> str:
@@ -267,55 +275,6 @@ def _bill_options(settings: Settings) -> BillOptions:
     from adapters.billing.bill import BillOptions
 
     tags = {name: settings.tags()[name] for name in ("team", "project", "cluster")}
-    services = load_knowledge().services()
-    return BillOptions(settings["billing.lag"], tags, services, SCRATCH, place_of("bill"))
-
-
-class LocalCopy(Protocol):
-    """Hold a local copy of a bill."""
-
-    def keep_fresh(self) -> None:
-        """Bring the copy up to date where it is old."""
-        ...
-
-    def problems(self) -> Sequence[str]:
-        """Return why the copy is old where it is."""
-        ...
-
-
-class FreshBilling:
-    """Implement `bot.ports.Billing` over a copy that is brought up to date before it is asked."""
-
-    def __init__(self, bill: Billing, copy: LocalCopy) -> None:
-        self._bill, self._copy = bill, copy
-
-    def tally(
-        self,
-        window: Window,
-        by: Sequence[str],
-        where: Sequence[Filter] = (),
-        most: int | None = None,
-    ) -> Tally:
-        """Sum the rows of a window, those beyond `most` in one.
-
-        Raise `Unavailable` with why there is no copy yet.
-        """
-        self._copy.keep_fresh()
-        try:
-            return self._bill.tally(window, by, where, most)
-        except Unavailable as error:
-            raise Unavailable(" ".join(self._copy.problems()) or str(error)) from None
-
-    def deltas(self, now: datetime, days: int) -> Reading:
-        """Return the daily spend seen at `now`."""
-        self._copy.keep_fresh()
-        return self._bill.deltas(now, days)
-
-    def rates(self, now: datetime) -> AccountRates:
-        """Return the account's own rates."""
-        self._copy.keep_fresh()
-        return self._bill.rates(now)
-
-    def problems(self) -> Sequence[str]:
-        """Return the failures of reading, and why the copy is old where it is."""
-        return (*self._copy.problems(), *self._bill.problems())
+    return BillOptions(
+        settings["billing.lag"], tags, load_knowledge().services(), SCRATCH, place_of("bill")
+    )

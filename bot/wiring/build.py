@@ -107,8 +107,7 @@ class ReplayedStore:
     """Implement `Store` over one that a replay fills up to the first time that is asked for."""
 
     def __init__(self, store: AlertStore, fill: Callable[[datetime], None]) -> None:
-        self._store = store
-        self._fill = fill
+        self._store, self._fill = store, fill
         self._filled = False
 
     def load(self, now: datetime) -> State:
@@ -233,7 +232,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     from adapters.charts.png import draw
     from adapters.web.surface import WebConfig, WebSurface
     from adapters.web.views import Console
-    from bot.wiring.programs import Doors, program_listeners
+    from bot.wiring.programs import program_listeners
     from bot.wiring.surfaces import chats, command_hints
 
     # Filled below, once there is an app that they can ask.
@@ -289,8 +288,9 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
 
-    doors = Doors(web.admitting, settings["public_url"], mcp=settings["mcp"])
-    programs = program_listeners(app, lambda: newest(clock()), doors)
+    programs = program_listeners(
+        app, lambda: newest(clock()), web.admitting, config.public_url, mcp=settings["mcp"]
+    )
     return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values(), *programs])
 
 
@@ -323,24 +323,22 @@ def _serving_app(
     """Return the app of a process that serves; `simulated` are the admins of a demonstration."""
     watched = Health(stopwatch=time.monotonic, setup_problem=lambda: opened.owners.problem)
     site = site_of(ports.site, settings, opened, settings["public_url"])
-    examined = site.checks
     site = replace(
         site,
         health=watched.facts,
-        checks=lambda paid: [*examined(paid), *watched.checks],
+        checks=lambda paid: [*checks(settings, opened, paid=paid), *watched.checks],
     )
     # Behind a public address the one shared token is everybody's, and everybody is no admin.
     embedded = settings["host"] in LOOPBACK and not settings["public_url"]
     local = (READER.id,) if embedded else ()
     access = Access((*settings["admins"], *simulated, *local), guests=settings["guests"])
     turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1, settings["lines"]))
-    reached = replace(ports, site=site)
-    return App(reached, site.channels, access, time.monotonic, watched, turns)
+    return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
 
 
 def known_people(settings: Settings) -> Known:
     """Return the ways by which the console knows people; raise `Unavailable` without the library."""
-    roles, provider = Roles(settings["web.roles"]), None
+    provider, secret = None, settings.text("oidc.client_secret")
     if settings["oidc.issuer"]:
         if not find_spec("authlib"):
             raise Unavailable(
@@ -351,7 +349,7 @@ def known_people(settings: Settings) -> Known:
             OidcConfig(
                 settings["oidc.issuer"],
                 settings["oidc.client_id"],
-                settings.text("oidc.client_secret"),
+                secret,
                 settings["oidc.claim"],
                 settings["oidc.groups"],
             )
@@ -361,7 +359,7 @@ def known_people(settings: Settings) -> Known:
         proxy = Proxy(
             settings["web.proxies"], settings["web.proxy_user"], settings["web.proxy_groups"]
         )
-    return Known(roles, proxy, provider, settings.text("oidc.client_secret").encode())
+    return Known(Roles(settings["web.roles"]), proxy, provider, secret.encode())
 
 
 def health(app: App, settings: Settings, clock: Clock, speed: float) -> dict[str, Any]:

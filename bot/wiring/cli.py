@@ -18,7 +18,6 @@ from bot.answers.about.document import as_json
 from bot.app import App
 from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.registry import Command
-from bot.knowledge import load_knowledge
 from bot.model.money import counted
 from bot.model.request import User
 from bot.model.window import parse_duration, parse_instant
@@ -41,8 +40,8 @@ _LINES_A_MINUTE = "60"
 _TOKENS_MOST = 1_000
 
 
-def serve_tools(options: Options) -> int:
-    """Serve the tools over the standard streams until the input ends; return the exit code."""
+def serve_tools(options: Options) -> None:
+    """Serve the tools over the standard streams until the input ends."""
     if not installed():
         raise Unavailable(
             "'mcp' needs the package of that protocol; install it with: pip install 'trnbot[mcp]'."
@@ -54,12 +53,9 @@ def serve_tools(options: Options) -> int:
     settings = settings_of(options.values)
     apps = TerminalApps(settings, options.values.get("source", ""))
 
-    def at_now(command: Command) -> tuple[App, datetime]:
-        opened = apps.open(command)
-        return opened.app, opened.now()
-
     async def opened(command: Command) -> tuple[App, datetime]:
-        return await asyncio.to_thread(at_now, command)
+        bot = await asyncio.to_thread(apps.open, command)
+        return bot.app, await asyncio.to_thread(bot.now)
 
     calls = ToolCalls(opened, User(terminal_user(), ""), "terminal")
     if sys.stdin.isatty():
@@ -69,10 +65,9 @@ def serve_tools(options: Options) -> int:
             file=sys.stderr,
         )
     asyncio.run(serve_stdio(tool_ports(calls), settings["public_url"]))
-    return 0
 
 
-def score_files(options: Options) -> int:
+def score_files(options: Options) -> None:
     """Score a CSV, or every CSV of a tree.
 
     With `--plot DIR`, draw each with its score and, from `--truth FILE`, its labels.
@@ -101,12 +96,9 @@ def score_files(options: Options) -> int:
     source, target = map(Path, options.words[1:])
     count = score_tree(source, target, score_series, scored, paths.get("history"))
 
-    without = ""
-    if empty:
-        further = f" and {len(empty) - 3} more" if len(empty) > 3 else ""
-        without = f"; no row to score in {', '.join(empty[:3])}{further}"
+    further = f" and {len(empty) - 3} more" if len(empty) > 3 else ""
+    without = f"; no row to score in {', '.join(empty[:3])}{further}" if empty else ""
     print(f"{count - len(empty)} series scored{without}")
-    return 0
 
 
 def _drawing(folder: Path, truth: Path | None) -> Any:
@@ -118,10 +110,9 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
     labels = read_truth(truth) if truth else {}
     folder.mkdir(parents=True, exist_ok=True)
 
-    def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
-        picture = folder / "-".join(Path(name).with_suffix(".png").parts)
-        plot = ScoredPlot(times, values, scores, flags)
-        picture.write_bytes(draw_scored(name, plot, THRESHOLD, labels.get(name, ())))
+    def draw(name: str, *series: Any) -> None:
+        drawn = draw_scored(name, ScoredPlot(*series), THRESHOLD, labels.get(name, ()))
+        (folder / "-".join(Path(name).with_suffix(".png").parts)).write_bytes(drawn)
 
     return draw
 
@@ -130,8 +121,9 @@ def _instant(text: str) -> datetime:
     try:
         return parse_instant(text)
     except ValueError:
-        words = f"'{text}' is not a time; write 2026-11-20 or 2026-11-20T09:00"
-        raise argparse.ArgumentTypeError(words) from None
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a time; write 2026-11-20 or 2026-11-20T09:00"
+        ) from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -149,10 +141,10 @@ def simulator_parser() -> argparse.ArgumentParser:
 
     scenarios = "\n".join(f"  {name:10} {s.description}" for name, s in SCENARIOS.items())
     shape = argparse.RawDescriptionHelpFormatter
-    p = _Parser("trnbot simulate", epilog=f"scenarios:\n{scenarios}", formatter_class=shape)
+    parser = _Parser("trnbot simulate", epilog=f"scenarios:\n{scenarios}", formatter_class=shape)
     for name, facts in _ARGUMENTS.items():
-        p.add_argument(name, **facts)
-    return p
+        parser.add_argument(name, **facts)
+    return parser
 
 
 _ARGUMENTS: Mapping[str, dict[str, Any]] = {
@@ -169,19 +161,22 @@ _ARGUMENTS: Mapping[str, dict[str, Any]] = {
 }
 
 
-def write_simulation(options: Options) -> int:
+def write_simulation(options: Options) -> None:
     """Write a simulated recording; the words are those of the simulator itself."""
     from adapters.simulator.generate import Files, SimulationTiming, generate
 
     valued = [word for name, value in options.values.items() for word in (f"--{name}", value)]
     chosen = simulator_parser().parse_args([*options.words[1:], *valued])
-    timing = SimulationTiming(chosen.start, chosen.days, chosen.period)
-    files = Files(chosen.form, chosen.bill, chosen.bill_file, chosen.logs)
-    generate(chosen.folder, chosen.seed, chosen.scenario, timing, files)
-    return 0
+    generate(
+        chosen.folder,
+        chosen.seed,
+        chosen.scenario,
+        SimulationTiming(chosen.start, chosen.days, chosen.period),
+        Files(chosen.form, chosen.bill, chosen.bill_file, chosen.logs),
+    )
 
 
-def write_manifests(options: Options) -> int:
+def write_manifests(options: Options) -> None:
     """Write manifest/slack.yaml and the Teams package into a folder."""
     from adapters.chat.manifest import TeamsApp, build_package, manifest_yaml
 
@@ -192,13 +187,12 @@ def write_manifests(options: Options) -> int:
     public = settings["public_url"]
     events = "" if settings["slack.app_token"] else public
     slack.write_text(manifest_yaml(command_hints(), events), encoding="utf-8")
-    host = urlsplit(public).hostname or ""
-    build_package(teams, TeamsApp(settings.text("teams.app_id"), command_hints(), host))
+    app = TeamsApp(settings.text("teams.app_id"), command_hints(), urlsplit(public).hostname or "")
+    build_package(teams, app)
     print(slack, teams, sep="\n")
-    return 0
 
 
-def write_templates(options: Options) -> int:
+def write_templates(options: Options) -> None:
     """Copy the files to deploy trnbot with into a new folder; print them."""
     folder = Path(options.words[1] if len(options.words) > 1 else "trnbot-deploy")
     if folder.exists():
@@ -206,10 +200,9 @@ def write_templates(options: Options) -> int:
 
     copytree(HOME / "deploy", folder)
     print(*sorted(path for path in folder.rglob("*") if path.is_file()), sep="\n")
-    return 0
 
 
-def record_account(options: Options) -> int:
+def record_account(options: Options) -> None:
     """Write a recording of the account: `trnbot record DIR [--days 7] [--keep-identities]`."""
     from adapters.aws.live.record import MINUTES_KEPT, record
 
@@ -225,27 +218,25 @@ def record_account(options: Options) -> int:
 
     settings = settings_of(options.values)
     end = wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
-    folder, live = Path(options.words[1]), open_account(settings, load_knowledge().types())
+    folder, live = Path(options.words[1]), open_account(settings)
     keep_identities = "keep-identities" in options.switches
     done = record(live, folder, end - length, end, print, keep_identities=keep_identities)
     # The bill is read last: what it lacks makes the recording less, and not void.
     billed, unbilled = record_bill(settings, live, folder, end)
     missing = [*done.missing, *unbilled]
-    usd = f"${live.calls.meter.today().usd:.2f}"
 
-    answers = done.answers + billed
     print(
-        f"{done.points} points and {answers} answers in {folder}; the calls cost about {usd}.",
+        f"{done.points} points and {done.answers + billed} answers in {folder};"
+        f" the calls cost about ${live.calls.meter.today().usd:.2f}.",
         done.kept(),
         *(f"missing: {sentence}" for sentence in missing),
         sep="\n",
     )
     if missing:
         raise Unavailable("The recording is not complete; see above.")
-    return 0
 
 
-def back_up(options: Options) -> int:
+def back_up(options: Options) -> None:
     """Write the database into a new file, while it is used: `trnbot backup FILE`."""
     from adapters.store import backup
 
@@ -253,10 +244,9 @@ def back_up(options: Options) -> int:
     copied = backup.back_up(url, file)
     audit("backup", "done", User(terminal_user()), file=str(file))
     print(f"{file}: {counted(copied.rows, 'row')}, step {copied.step} of the schema.")
-    return 0
 
 
-def restore(options: Options) -> int:
+def restore(options: Options) -> None:
     """Put a backup in the place of the database: `trnbot restore FILE [--replace]`."""
     from adapters.store import backup
 
@@ -267,7 +257,6 @@ def restore(options: Options) -> int:
         f"{counted(copied.rows, 'row')} restored. What was sent after the backup is looked for in"
         " the channels; keys that seal secrets (TRNBOT_SECRETS_KEY) are in no backup."
     )
-    return 0
 
 
 def _file_and_database(options: Options, verb: str) -> tuple[Path, str]:
@@ -279,7 +268,7 @@ def _file_and_database(options: Options, verb: str) -> tuple[Path, str]:
     return Path(options.words[1]), settings.text("database_url")
 
 
-def upgrade(options: Options) -> int:
+def upgrade(options: Options) -> None:
     """Say what a new version does to the database, or do it after a backup."""
     from adapters.store import backup
     from adapters.store.open import HEAD, open_store
@@ -296,7 +285,7 @@ def upgrade(options: Options) -> int:
             f"Nothing to do: {'the database is at' if step else 'a new database begins at'} step "
             f"{HEAD}, which this trnbot knows."
         )
-        return 0
+        return
 
     print(
         f"The database is at step {step}, this trnbot needs {HEAD}: it adds to the tables at its"
@@ -306,14 +295,13 @@ def upgrade(options: Options) -> int:
     if not in_file:
         print("Back PostgreSQL up with the version that served until now, or with pg_dump.")
     if "check" in options.switches:
-        return 0
+        return
     if in_file:
         file = Path(options.words[1] if len(options.words) > 1 else f"trnbot-before-{HEAD}.backup")
         backup.back_up(url, file)
         print(f"{file} holds the database as it was; 'trnbot restore {file} --replace' goes back.")
     open_store(url).close()
     print(f"The database is at step {HEAD}.")
-    return 0
 
 
 @contextmanager
@@ -327,8 +315,8 @@ def opened_store(options: Options) -> Iterator[SqlStore]:
         yield store
 
 
-def manage_tokens(options: Options) -> int:
-    """Make a program's token, revoke one, or list them; return the exit code."""
+def manage_tokens(options: Options) -> None:
+    """Make a program's token, revoke one, or list them."""
     doing: dict[str, Callable[..., None]] = {
         "make": _make_token,
         "revoke": _revoke_token,
@@ -347,7 +335,6 @@ def manage_tokens(options: Options) -> int:
         doing[word](store, options, *names)
     if word != "list":
         audit(f"token {word}", "done", User(terminal_user()), name=names[0])
-    return 0
 
 
 def _make_token(store: DocumentStore, options: Options, name: str) -> None:
@@ -361,8 +348,9 @@ def _make_token(store: DocumentStore, options: Options, name: str) -> None:
         )
 
     now = wall_clock()
-    scope = options.values.get("scope", "reader")
-    token = ProgramToken("", scope, now + length, int(lines), now, terminal_user())
+    token = ProgramToken(
+        "", options.values.get("scope", "reader"), now + length, int(lines), now, terminal_user()
+    )
     print(make_token(store, name, token))
 
 
@@ -381,8 +369,8 @@ def _list_tokens(store: DocumentStore, _: Options) -> None:
         print(f"{name}  {token.scope}  {token.lines} lines a minute  {over}  made by {token.by}")
 
 
-def manage_people(options: Options) -> int:
-    """Print what is kept of a person as JSON, or erase the person; return the exit code."""
+def manage_people(options: Options) -> None:
+    """Print what is kept of a person as JSON, or erase the person."""
     word = options.words[1].lower() if len(options.words) > 1 else ""
     if word not in ("export", "erase") or len(options.words) != 3:
         raise WrongInput(
@@ -393,11 +381,10 @@ def manage_people(options: Options) -> int:
     with opened_store(options) as store:
         if word == "export":
             print(as_json(store.kept_of(person)))
-            return 0
+            return
         rows = counted(store.erase(person), "row")
     audit("people erase", "done", User(terminal_user()))
     print(
         f"{person} is 'someone' in {rows}. Messages that were sent stay in their channels, and"
         " backups and logs from before hold what they held."
     )
-    return 0

@@ -28,7 +28,6 @@ from bot.answers.config.routes import SEEN, seen_card, trial_card
 from bot.cards.card import Card, Tone, quiet
 from bot.errors import Unavailable, WrongInput, nearest
 from bot.grammar.line import effect_of
-from bot.knowledge import load_knowledge
 from bot.model.money import counted
 from bot.model.request import Request, User
 from bot.model.window import duration_text, parse_duration
@@ -81,8 +80,8 @@ class Connecting:
         return self.prompt.secret(question, known=bool(before)) or before
 
 
-def connect(options: Options) -> int:
-    """Take every step, or the one that is named; return the exit code."""
+def connect(options: Options) -> None:
+    """Take every step, or the one that is named."""
     word = " ".join(options.words[1:]).lower()
     if word and word not in STEPS:
         raise WrongInput(f"'{word}' is not a step of 'connect'{nearest(word, STEPS)}.")
@@ -90,19 +89,18 @@ def connect(options: Options) -> int:
     config = options.values.get("config") or os.environ.get("TRNBOT_CONFIG") or "trnbot.toml"
     browse = (lambda _: None) if "no-browser" in options.switches else webbrowser.open
     drafts = Drafts(Path(config), os.environ)
-    return run(Connecting(drafts, Prompt(), wait, browse), [word] if word else STEPS)
+    run(Connecting(drafts, Prompt(), wait, browse), [word] if word else STEPS)
 
 
-def run(connecting: Connecting, names: Iterable[str]) -> int:
+def run(connecting: Connecting, names: Iterable[str]) -> None:
     """Take steps in turn; what each finds is written before the next begins."""
     steps = list(names)
     for number, name in enumerate(steps, 1):
         connecting.say("", f"{number} of {len(steps)}: {STEPS[name].title}")
         STEPS[name].take(connecting)
 
-    drafts = connecting.drafts
-    files = [path for path in (drafts.settings_path, drafts.secrets_path) if path.exists()]
-    config = drafts.settings_path
+    config = connecting.drafts.settings_path
+    files = [path for path in (config, connecting.drafts.secrets_path) if path.exists()]
     named = "" if config == Path("trnbot.toml") else f" --config {shlex.quote(str(config))}"
     written = ", ".join(map(str, files)) or "nothing"
     connecting.say("", f"Written: {written}.", f"Next: trnbot serve{named}")
@@ -113,7 +111,6 @@ def run(connecting: Connecting, names: Iterable[str]) -> int:
             "To leave: 'Leave' in docs/aws-reference.md of trnbot's folder says what stays, and how"
             " to remove it.",
         )
-    return 0
 
 
 def connect_account(connecting: Connecting) -> None:
@@ -125,7 +122,7 @@ def connect_account(connecting: Connecting) -> None:
         raise WrongInput("Without a region nothing can be read; 'trnbot connect aws' asks again.")
     connecting.drafts.set({"source": "aws", "aws.regions": named})
 
-    live = open_account(connecting.settings, load_knowledge().types())
+    live = open_account(connecting.settings)
     bar = ProgressBar(sys.stderr)
     bar("Asking AWS who this is", 0, 0)
     places = live.places()
@@ -164,24 +161,26 @@ def metrics_cost(live: Live, interval: timedelta) -> str:
 def offer_permissions(connecting: Connecting) -> None:
     """Print the one command that makes what the account lacks."""
     ways = {
-        "stack": STACK_COMMAND,
-        "terraform": f"terraform -chdir={shlex.quote(str(HOME / 'deploy/terraform'))} apply",
-        "policy": f"aws iam create-policy --policy-name trnbot --policy-document"
-        f" file://{shlex.quote(str(HOME / 'deploy/iam-policy.json'))}",
-        "none": "",
+        "stack": (
+            "CloudFormation: the bill's export, a queue of notices and the permissions",
+            STACK_COMMAND,
+        ),
+        "terraform": (
+            "Terraform: the same",
+            f"terraform -chdir={shlex.quote(str(HOME / 'deploy/terraform'))} apply",
+        ),
+        "policy": (
+            "the permissions alone",
+            "aws iam create-policy --policy-name trnbot --policy-document"
+            f" file://{shlex.quote(str(HOME / 'deploy/iam-policy.json'))}",
+        ),
+        "none": ("none: continue with what is allowed", ""),
     }
-    words = {
-        "stack": "CloudFormation: the bill's export, a queue of notices and the permissions",
-        "terraform": "Terraform: the same",
-        "policy": "the permissions alone",
-        "none": "none: continue with what is allowed",
-    }
-    way = connecting.prompt.choose(
-        "How should the missing permissions be granted", list(words.items()), "none"
-    )
-    if ways[way]:
+    choices = [(way, words) for way, (words, _) in ways.items()]
+    way = connecting.prompt.choose("How should the missing permissions be granted", choices, "none")
+    if command := ways[way][1]:
         connecting.say(
-            f"  Run: {ways[way]}",
+            f"  Run: {command}",
             "  Attach its policy to the role or user of the bot, and run 'trnbot connect' again.",
         )
 
@@ -192,8 +191,8 @@ def connect_bill(connecting: Connecting) -> None:
     bar = ProgressBar(sys.stderr)
     bar("Looking for an export of the bill", 0, 0)
     outputs = stack_outputs()
-    known = settings["aws.billing"]
-    found = list(dict.fromkeys(filter(None, [known, outputs.billing, *billing_exports()])))
+    exports = [settings["aws.billing"], outputs.billing, *billing_exports()]
+    found = list(dict.fromkeys(filter(None, exports)))
     bar.close()
     made = {"aws.events": [outputs.events], "aws.stream": [outputs.stream]}
     connecting.drafts.set({key: value for key, value in made.items() if value != [""]})
@@ -219,14 +218,15 @@ def connect_bill(connecting: Connecting) -> None:
 def _delivered(settings: Settings, address: str) -> str:
     """Return how the place of an export stands; raise `WrongInput` for what is no address."""
     bucket, prefix = bucket_and_prefix(address, "a billing export")
-    live = open_account(settings, load_knowledge().types())
+    live = open_account(settings)
     where = Place(live.home, settings["aws.billing_role"])
     try:
         page = live.calls.call(where, "s3", "list_objects_v2", Bucket=bucket, Prefix=prefix)
     except Unavailable as error:
         return str(error)
-    nothing = "nothing is delivered yet; AWS takes up to a day for the first files"
-    return "files are there" if page["KeyCount"] else nothing
+    if page["KeyCount"]:
+        return "files are there"
+    return "nothing is delivered yet; AWS takes up to a day for the first files"
 
 
 def connect_slack(connecting: Connecting) -> None:
@@ -242,14 +242,17 @@ def connect_slack(connecting: Connecting) -> None:
         )
         connecting.browse(link)
 
-    question = "Bot token, OAuth & Permissions (xoxb-…)"
-    token = connecting.secret(question, settings.text("slack.bot_token"))
+    token = connecting.secret(
+        "Bot token, OAuth & Permissions (xoxb-…)", settings.text("slack.bot_token")
+    )
     workspace = asyncio.run(slack.workspace(token))
     connecting.drafts.keep_secret({"SLACK_BOT_TOKEN": token})
     connecting.say(f"  the bot is in the workspace {workspace}")
 
-    question = "App token, Basic Information, scope connections:write (xapp-…)"
-    app_token = connecting.secret(question, settings.text("slack.app_token"))
+    app_token = connecting.secret(
+        "App token, Basic Information, scope connections:write (xapp-…)",
+        settings.text("slack.app_token"),
+    )
     asyncio.run(slack.check_app(app_token))
     connecting.drafts.keep_secret({"SLACK_APP_TOKEN": app_token})
 
@@ -270,8 +273,8 @@ def connect_slack(connecting: Connecting) -> None:
 def connect_teams(connecting: Connecting) -> None:
     """Take the registration of the bot, and write the package to upload."""
     settings, prompt = connecting.settings, connecting.prompt
-    answer = "yes" if settings.teams else "no"
-    if prompt.ask("Connect Teams? (yes, no)", answer).lower() != "yes":
+    usual = "yes" if settings.teams else "no"
+    if prompt.ask("Connect Teams? (yes, no)", usual).lower() != "yes":
         return
     app = prompt.ask("Application (client) id of the Azure Bot", settings.text("teams.app_id"))
     password = connecting.secret("Its client secret", settings.text("teams.app_password"))
@@ -298,20 +301,19 @@ def address_of(settings: Settings, platform: str) -> str:
 
 def routed_to(settings: Settings, address: str) -> list[str]:
     """Return the default route with this address for its platform, and the others as they were."""
-    platform = address.partition(":")[0]
-    others = [x for x in settings["route"] if not x.startswith(f"{platform}:")]
-    return [address, *others]
+    prefix = f"{address.partition(':')[0]}:"
+    return [address, *(x for x in settings["route"] if not x.startswith(prefix))]
 
 
 def send_test(connecting: Connecting) -> None:
     """Send a test to where alerts go on each platform, and wait until somebody presses."""
     settings = connecting.settings
-    platforms = {"slack": settings.slack, "teams": settings.teams}
-    if not any(platforms.values()):
+    if not (settings.slack or settings.teams):
         connecting.say("  No chat is connected: 'trnbot connect slack', or teams, does it.")
-    for platform, connected in platforms.items():
-        if connected:
-            test_platform(connecting, platform, address_of(settings, platform))
+    if settings.slack:
+        test_platform(connecting, "slack", address_of(settings, "slack"))
+    if settings.teams:
+        test_platform(connecting, "teams", address_of(settings, "teams"))
 
 
 def test_platform(connecting: Connecting, platform: str, address: str) -> None:
@@ -337,10 +339,10 @@ def test_platform(connecting: Connecting, platform: str, address: str) -> None:
 
     who = trial.presser.name or trial.presser.id
     connecting.say(f"  {who} pressed after {trial.seconds:.0f} s: alerts arrive, and presses too")
-    if not connecting.settings["admins"]:
-        question = f"May {who} change things, as the first admin? (yes, no)"
-        if connecting.prompt.ask(question, "yes").lower() == "yes":
-            connecting.drafts.set({"admins": [trial.presser.id]})
+    question = f"May {who} change things, as the first admin? (yes, no)"
+    has_admins = connecting.settings["admins"]
+    if not has_admins and connecting.prompt.ask(question, "yes").lower() == "yes":
+        connecting.drafts.set({"admins": [trial.presser.id]})
 
 
 def send_trials(options: Options, addresses: Iterable[str], conditions: str) -> None:

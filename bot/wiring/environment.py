@@ -78,10 +78,9 @@ def build_name() -> str:
     return f"{product_version()}+{digest.hexdigest()[:8]}"
 
 
-def print_version(_: Options) -> int:
-    """Print which version this is; return the exit code."""
+def print_version(_: Options) -> None:
+    """Print which version this is."""
     print(f"trnbot {product_version()}")
-    return 0
 
 
 @contextmanager
@@ -145,8 +144,9 @@ class Drafts:
         from bot.settings.settings import read_settings
 
         held = read_secrets(self.secrets_path)
-        environ = {**held, **self._environ, "TRNBOT_CONFIG": str(self.settings_path)}
-        return read_settings(environ, self._text())
+        return read_settings(
+            {**held, **self._environ, "TRNBOT_CONFIG": str(self.settings_path)}, self._text()
+        )
 
     def set(self, values: Mapping[str, str | Sequence[str]]) -> None:
         """Set keys of the settings file, such as `aws.regions`; the lines around them stay."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
@@ -103,33 +102,26 @@ def installed() -> bool:
     return find_spec("mcp") is not None
 
 
-@dataclass(frozen=True)
-class Doors:
-    """Say which doors for programs stand open on the one port, and whom they let in.
+def program_listeners(
+    app: App, now: Now, guard: Guard, public_url: str = "", *, mcp: bool = True
+) -> list[Listener]:
+    """Return the doors for programs on the one port.
 
     `guard` lets in whom the console lets in, as who reads that; `mcp` = the tools are offered where
     their package is installed.
     """
-
-    guard: Guard
-    public_url: str = ""
-    mcp: bool = True
-
-
-def program_listeners(app: App, now: Now, doors: Doors) -> list[Listener]:
-    """Return the doors for programs on the one port."""
 
     async def opened(_: Command) -> tuple[App, datetime]:
         return app, await now()
 
     calls = ToolCalls(opened, User(READER.id, "a program"), "web")
     ports = tool_ports(calls)
-    api = Api(calls.read, tools(), ports.version, doors.guard)
-    if not doors.mcp or not installed():
+    api = Api(calls.read, tools(), ports.version, guard)
+    if not mcp or not installed():
         return [api]
     from adapters.mcp.server import ToolListener
 
-    return [api, ToolListener(ports, doors.guard, doors.public_url)]
+    return [api, ToolListener(ports, guard, public_url)]
 
 
 def tool_ports(call: ToolCalls) -> ToolPorts:
@@ -151,8 +143,9 @@ async def _preview(app: App, request: Request, command: Command, console: str) -
     apply, page = {"line": line}, ""
     if console:
         apply["address"] = page = f"{console.rstrip('/')}{address(line)}"
-    unchanged = {"changed": False, "apply": apply}
-    return _answered(request, call, with_apply(card, line, page), unchanged)
+    return _answered(
+        request, call, with_apply(card, line, page), {"changed": False, "apply": apply}
+    )
 
 
 def _answered(

@@ -74,17 +74,18 @@ def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
         before = seal(store, cipher, SECRET, older=False)
         require_open(before)
         if before.plain:
-            plain = counted(before.plain, "secret")
-            _log.info("sealed %s that lay in the database in plain text", plain)
-        if before.older:
-            older = counted(before.older, "secret")
             _log.info(
-                "%s sealed with an older key; 'trnbot secrets rotate' seals them again", older
+                "sealed %s that lay in the database in plain text", counted(before.plain, "secret")
+            )
+        if before.older:
+            _log.info(
+                "%s sealed with an older key; 'trnbot secrets rotate' seals them again",
+                counted(before.older, "secret"),
             )
     return SealedDocuments(store, cipher, SECRET)
 
 
-def manage_secrets(options: Options) -> int:
+def manage_secrets(options: Options) -> None:
     """Make a key, seal every stored secret with the first key, or forget what no key opens."""
     doing = {"key": print_key, "rotate": rotate, "forget": forget}
     word = " ".join(options.words[1:]).lower()
@@ -92,20 +93,19 @@ def manage_secrets(options: Options) -> int:
         raise WrongInput(
             f"'secrets' takes one word more, such as 'trnbot secrets key'{nearest(word, doing)}."
         )
-    return doing[word](options)
+    doing[word](options)
 
 
-def print_key(options: Options) -> int:
+def print_key(options: Options) -> None:
     """Print a fresh key: a random one, or one that a KMS key wraps."""
     name = options.values.get("kms", "")
     if name:
         print(f"{_KMS}{_data_keys(settings_of(options.values)).fresh(name)}")
     else:
         print(fresh_key())
-    return 0
 
 
-def rotate(options: Options) -> int:
+def rotate(options: Options) -> None:
     """Seal every stored secret with the first key, and say what is left to do."""
     settings = settings_of(options.values)
     with _resealed(settings) as (store, before):
@@ -119,10 +119,9 @@ def rotate(options: Options) -> int:
         done += f" Left to do: take the other {unused} off the list, and start every process again."
     print(done)
     require_open(before)
-    return 0
 
 
-def forget(options: Options) -> int:
+def forget(options: Options) -> None:
     """Drop the stored secrets that no key opens, and name them: their workspaces install again."""
     with _resealed(settings_of(options.values)) as (store, before):
         for collection, key in before.locked:
@@ -131,7 +130,6 @@ def forget(options: Options) -> int:
     dropped = counted(len(before.locked), "secret")
     remaining = counted(before.plain + before.older + before.first, "secret")
     print(f"{dropped} dropped, {remaining} kept.")
-    return 0
 
 
 @contextmanager

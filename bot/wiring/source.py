@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,15 +22,14 @@ from adapters.aws.inventory.ownership import TagNames
 from bot.costs.pricing import settled_week
 from bot.errors import TrnbotError, Unavailable, WrongInput, nearest, shortened
 from bot.knowledge import load_knowledge
-from bot.model.fleet import InstanceType
 from bot.model.limits import CODE_FILES, POLICY_BYTES, TEXT_BYTES
 from bot.model.notification import ReplayResult, ReplaySpan
 from bot.model.policy import Policy
 from bot.model.price import SelfCost
-from bot.model.reading import HISTORY, Reading
+from bot.model.reading import HISTORY
 from bot.model.request import Request
 from bot.model.route import OwnerMap, Routes
-from bot.model.window import NO_TIME, Window, midnight
+from bot.model.window import NO_TIME, midnight
 from bot.ports import Ports, Prices, Site, Source, Stores, World
 from bot.ports.world import Workers
 from bot.settings.routes import OwnersFile, read_text
@@ -113,11 +112,11 @@ def _simulator_digest() -> str:
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:_DIGITS]
 
 
-def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> ReadingConfig:
+def reading_config(settings: Settings) -> ReadingConfig:
     """Return how metrics and inventory are read by these settings."""
     return ReadingConfig(
         interval=settings["interval"],
-        types=types,
+        types=load_knowledge().types(),
         lag=settings["metrics.lag"],
         history=HISTORY,
         tags=replace(TagNames(), **{name: tuple(names) for name, names in settings.tags().items()}),
@@ -125,7 +124,7 @@ def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> Rea
     )
 
 
-def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
+def open_account(settings: Settings) -> Live:
     """Return the live source; nothing is called yet."""
     from adapters.aws.api.promql import PrometheusServer
     from adapters.aws.live.account import AccountAccess, LiveConfig, ReadTiming
@@ -133,7 +132,7 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
 
     return Live(
         LiveConfig(
-            reading=reading_config(settings, types),
+            reading=reading_config(settings),
             timing=ReadTiming(wall_clock),
             access=AccountAccess(
                 settings["aws.regions"], settings["aws.roles"], settings["aws.external_id"]
@@ -165,8 +164,9 @@ def open_reader(settings: Settings) -> BedrockReader:
     """Return the model that is asked about unclear plain words; nothing is called yet."""
     from adapters.aws.services import BedrockReader
 
-    region = next(iter(settings["aws.regions"]), "")
-    return BedrockReader(settings["words"].removeprefix("bedrock:"), region)
+    return BedrockReader(
+        settings["words"].removeprefix("bedrock:"), next(iter(settings["aws.regions"]), "")
+    )
 
 
 _MANY_BYTES = 32 << 20
@@ -185,12 +185,11 @@ class OpenedSource:
     """Open a source's parts when they are first asked."""
 
     def __init__(self, source: str, settings: Settings) -> None:
-        self.knowledge = load_knowledge()
         self._settings = settings
         self._folder = Once(lambda: folder_of(source))
         self._content = Once(lambda: content_of(self._folder()))
         self.live = source == "aws"
-        self.account = Once(lambda: open_account(settings, self.knowledge.types()))
+        self.account = Once(lambda: open_account(settings))
         self.recording = Once(self._open_recording)
         self.bill = Once(lambda: open_bill(settings, *self._place()))
         self.outlook = Once(lambda: open_outlook(settings, *self._place()))
@@ -211,7 +210,7 @@ class OpenedSource:
             billing=lazy(self.bill),
             billing_lag=settings["billing.lag"],
             prices=lazy(self.metrics),
-            knowledge=self.knowledge,
+            knowledge=load_knowledge(),
             detect=detector,
             replays=SourceReplays(settings, self),
             outlook=lazy(self.outlook),
@@ -306,12 +305,11 @@ class OpenedSource:
     def depends_on(self, now: datetime) -> tuple[object, ...]:
         """Return all that a replay of a folder up to a time depends on."""
         folder, settings = self._folder(), self._settings
-        config = reading_config(settings, self.knowledge.types())
         owners = Path(settings["owners_file"]).expanduser() if settings["owners_file"] else None
         return (
             str(folder.resolve()),
             self._content(),
-            config,
+            reading_config(settings),
             settings.policy,
             settings.routes,
             owners.read_bytes() if owners and owners.is_file() else None,
@@ -326,7 +324,7 @@ class OpenedSource:
     def _open_recording(self) -> Recording:
         from adapters.aws.recording.recording import open_recording
 
-        folder, config = self._folder(), reading_config(self._settings, self.knowledge.types())
+        folder, config = self._folder(), reading_config(self._settings)
         if not folder.is_dir():
             return open_recording(folder, config)  # it says what is missing
         depends_on = (str(folder.resolve()), self._content(), config)
@@ -337,22 +335,8 @@ class SharedSource:
     """Implement `Source` for several replays side by side: a reading serves them all."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
-        self._latest: tuple[datetime, Reading] | None = None
-
-    def read(self, now: datetime) -> Reading:
-        """Return the reading of `now`."""
-        if self._latest is None or self._latest[0] != now:
-            self._latest = now, self._source.read(now)
-        return self._latest[1]
-
-    def extent(self) -> Window | None:
-        """Return first to last metric."""
-        return self._source.extent()
-
-    def problems(self) -> Sequence[str]:
-        """Return the failures of reading."""
-        return self._source.problems()
+        self.read = lru_cache(maxsize=1)(source.read)
+        self.extent, self.problems = source.extent, source.problems
 
 
 class SourceReplays:

@@ -49,7 +49,6 @@ class ChatSurface(Surface, Listener, People, Protocol):
     @property
     def delays(self) -> Delays:
         """Return how long the platform makes messages wait."""
-        ...
 
 
 def chats(settings: Settings, ports: ChatPorts, tell: Tell) -> dict[str, ChatSurface]:
@@ -59,26 +58,22 @@ def chats(settings: Settings, ports: ChatPorts, tell: Tell) -> dict[str, ChatSur
     if settings.slack:
         from adapters.chat.slack.surface import SlackSurface
 
-        surfaces["slack"] = SlackSurface(slack_config(settings), ports)
+        config = SlackConfig(
+            bot_token=settings.text("slack.bot_token"),
+            app_token=settings.text("slack.app_token"),
+            signing_secret=settings.text("slack.signing_secret"),
+            api_url=settings.text("slack.api_url"),
+            client_id=settings.text("slack.client_id"),
+            client_secret=settings.text("slack.client_secret"),
+            workspaces=tuple(settings["slack.workspaces"]),
+            public_url=settings["public_url"],
+        )
+        surfaces["slack"] = SlackSurface(config, ports)
     if settings.teams:
         from adapters.chat.teams.surface import TeamsSurface
 
         surfaces["teams"] = TeamsSurface(teams_config(settings), ports, tell)
     return surfaces
-
-
-def slack_config(settings: Settings) -> SlackConfig:
-    """Return the configuration of the Slack app."""
-    return SlackConfig(
-        bot_token=settings.text("slack.bot_token"),
-        app_token=settings.text("slack.app_token"),
-        signing_secret=settings.text("slack.signing_secret"),
-        api_url=settings.text("slack.api_url"),
-        client_id=settings.text("slack.client_id"),
-        client_secret=settings.text("slack.client_secret"),
-        workspaces=tuple(settings["slack.workspaces"]),
-        public_url=settings["public_url"],
-    )
 
 
 def teams_config(settings: Settings) -> TeamsConfig:
@@ -177,8 +172,8 @@ SHELLS: Mapping[str, str] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 """The script for each shell, in which what may follow each line stands for @WORDS@."""
 
 
-def write_script(options: Options) -> int:
-    """Print the script for the shell that is named; return the exit code."""
+def write_script(options: Options) -> None:
+    """Print the script for the shell that is named."""
     if len(options.words) != 2:
         raise WrongInput(
             f"'completion' takes the name of a shell: {', '.join(SHELLS)}; "
@@ -206,7 +201,6 @@ def write_script(options: Options) -> int:
             f'    *) words="{" ".join(_LINE_OPTIONS)}" ;;',
         ]
     print(SHELLS[shell].replace("@WORDS@", "\n".join(lines)), end="")
-    return 0
 
 
 def words() -> Mapping[str, Sequence[str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum, auto
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -30,14 +31,8 @@ if TYPE_CHECKING:
     from bot.wiring.source import OpenedSource
 
 
-class _StateIn(Enum):
-    """Name where a command finds its state."""
-
-    REPLAY = auto()
-    """In a replay of the source, up to the time asked about."""
-    NOTHING = auto()
-    """Nowhere: there is no database yet."""
-    DATABASE = auto()
+StateOf = Callable[[], "Stores"]
+"""Opens the stores that hold the state of a command."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +41,21 @@ class OpenedApp:
 
     app: App
     source: OpenedSource
-    needs: Needs
-    may: Needs = Needs.NOTHING
+    command: Command
 
     def now(self) -> datetime:
         """Return the time that "now" means for the command.
 
         The end of a recording, else that of the wall.
         """
-        if self.source.live or not (self.needs | self.may).watched:
+        needs = self.command.needs
+        if self.source.live or not (needs | self.command.may).watched:
             return wall_clock()
         try:
             return self.source.end() or wall_clock()
         except (Unavailable, WrongInput):
             # `doctor` and its like must answer where nothing of the source can be read.
-            if Needs.SOURCE in self.needs or not self.needs.watched:
+            if Needs.SOURCE in needs or not needs.watched:
                 return wall_clock()
             raise
 
@@ -69,39 +64,33 @@ class TerminalApps:
     """Open the bot for commands, and keep it for the next command of its kind."""
 
     def __init__(self, settings: Settings, named: str) -> None:
-        self._settings = settings
-        self._named = named
-        """The source that the call itself names, "" for that of the settings."""
+        """Take the source that the call itself names, "" for that of the settings."""
+        self._settings, self._named = settings, named
         self._database = Once(self._open_database)
-        self._apps: dict[tuple[str, _StateIn], tuple[App, OpenedSource]] = {}
+        self._apps: dict[tuple[str, StateOf | None], tuple[App, OpenedSource]] = {}
         self._lock = Lock()
 
     def open(self, command: Command) -> OpenedApp:
         """Return the bot for a command; may block."""
         from bot.wiring.build import terminal_app
-        from bot.wiring.source import memory_stores
 
         settings, needs = self._settings, command.needs
         watches = needs.watched and Needs.SOURCE not in needs
         source = settings.source if watches else self._named or settings["source"]
         with self._lock:
-            place = self._state_of(command)
-            if (source, place) not in self._apps:
-                stores = None
-                if place is _StateIn.NOTHING:
-                    stores = memory_stores()
-                elif place is _StateIn.DATABASE:
-                    stores = self._database()
+            state = self._state_of(command)
+            if (source, state) not in self._apps:
+                stores = state() if state else None
                 console = "" if self._named else settings["public_url"]
-                self._apps[source, place] = terminal_app(settings, source, stores, console)
-            app, opened = self._apps[source, place]
+                self._apps[source, state] = terminal_app(settings, source, stores, console)
+            app, opened = self._apps[source, state]
             # A replay is of one time, and that of an account goes on.
-            if place is _StateIn.REPLAY and opened.live:
-                del self._apps[source, place]
-        return OpenedApp(app, opened, needs, command.may)
+            if not state and opened.live:
+                del self._apps[source, state]
+        return OpenedApp(app, opened, command)
 
-    def _state_of(self, command: Command) -> _StateIn:
-        """Return where a command finds its state.
+    def _state_of(self, command: Command) -> StateOf | None:
+        """Return what opens the state of a command, None for a replay up to the time asked about.
 
         A named source is not the one whose watch the database remembers: a replay tells its state.
         A command that only reads makes no database.
@@ -110,13 +99,14 @@ class TerminalApps:
         if Needs.DATABASE not in needs and (
             self._named or Needs.STATE not in command.opens or not needs.watched
         ):
-            return _StateIn.REPLAY
+            return None
 
         from adapters.store.open import file_of, read_address
+        from bot.wiring.source import memory_stores
 
         address = read_address(self._settings.text("database_url"))
         missing = address.drivername == "sqlite" and not file_of(address).exists()
-        return _StateIn.NOTHING if missing and not command.changes else _StateIn.DATABASE
+        return memory_stores if missing and not command.changes else self._database
 
     def _open_database(self) -> Stores:
         from adapters.store.open import open_store
@@ -167,15 +157,7 @@ def answer_line(options: Options) -> int:
     meaning = _meaning(options, line)
     if sends and meaning.command.name != "routes test":
         raise WrongInput("'--send' goes with 'routes test', which says where an alert would go.")
-    if meaning.call and meaning.command.name == "help":
-        # Help opens nothing, and is what a newcomer waits for.
-        time = _asked_time(options) or wall_clock()
-        try:
-            call, card = meaning.call, help_about(meaning.call.arguments["name"])
-        except WrongInput:
-            call, card, time = _answer(options, line, meaning)
-    else:
-        call, card, time = _answer(options, line, meaning)
+    call, card, time = _answer(options, line, meaning)
 
     print(_written(options, line, card, call, time), end="")
     if line == "help" and not options.switches & _FORMS:
@@ -195,8 +177,14 @@ def exit_code(card: Card) -> int:
 
 def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card, datetime]:
     """Open what the command of a line needs, and ask it; how far long work is, a terminal shows."""
+    if meaning.call and meaning.command.name == "help":
+        # Help opens nothing, and is what a newcomer waits for.
+        time = _asked_time(options) or wall_clock()
+        with suppress(WrongInput):
+            return meaning.call, help_about(meaning.call.arguments["name"]), time
+
     from adapters.terminal.prompt import ProgressBar
-    from bot.ports.work import PROGRESS
+    from bot.ports.work import noting_progress
 
     apps = TerminalApps(settings_of(options.values), options.values.get("source", ""))
     try:
@@ -209,15 +197,10 @@ def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card,
             raise meaning.refused from None
         raise
 
-    bar = ProgressBar(sys.stderr)
-    before = PROGRESS.set(bar)
-    try:
-        user, whole = User(terminal_user(), ""), bool(options.switches & _FORMS)
-        request = Request(line, user, time, "terminal", LOCAL, whole=whole)
+    user, whole = User(terminal_user(), ""), bool(options.switches & _FORMS)
+    request = Request(line, user, time, "terminal", LOCAL, whole=whole)
+    with closing(ProgressBar(sys.stderr)) as bar, noting_progress(bar):
         call, card = asyncio.run(opened.app.ask(request))
-    finally:
-        bar.close()
-        PROGRESS.reset(before)
     return call, card, time
 
 
@@ -251,8 +234,7 @@ def _meaning(options: Options, line: str) -> _Meaning:
         from bot.model.fleet import Inventory
 
         knowledge = load_knowledge()
-        regions = {"region": knowledge.claims().regions}
-        names = names_of(Inventory(), (), knowledge.types(), regions)
+        names = names_of(Inventory(), (), knowledge.types(), {"region": knowledge.claims().regions})
         reading = read_plain(line, names, wall_clock())
         is_command = attempted(line) is not None
         if reading:

@@ -76,8 +76,7 @@ class Options:
     def refuse_unread(self, *names: str) -> None:
         """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""
         for flag in self._flags():
-            options = [f"--{name}" for name in names]
-            hint = nearest(flag, options, otherwise="it has none")
+            hint = nearest(flag, [f"--{name}" for name in names], otherwise="it has none")
             raise WrongInput(f"'{self.words[0]}' has no option '{flag}'{hint}.")
 
     def refuse_mistyped(self) -> None:

@@ -5,18 +5,17 @@ A worker needs nothing but this package: no folder, no account and no database.
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.resources import files
 from importlib.util import find_spec
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from bot.errors import OutOfTime, TrnbotError, Unavailable
 from bot.knowledge import load_knowledge
+from bot.model.codec import table
 from bot.model.notification import ReplayResult, ReplaySpan
 from bot.model.policy import Policy
 from bot.model.route import Routes
@@ -58,9 +57,7 @@ class Threshold:
 
 PAYS = {
     row["work"]: Threshold(int(row["least"]), int(row["fixed"]))
-    for row in csv.DictReader(
-        (files("bot.wiring") / "workers.csv").read_text(encoding="utf-8").splitlines()
-    )
+    for row in table("bot.wiring", "workers.csv")
 }
 """By kind of work, as the table says that it was measured."""
 
@@ -141,8 +138,7 @@ def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
         side.policy, parcel.interval, routes=side.routes, owners=lambda: side.routes.mapping
     )
     store: Any = side.store
-    ports = Ports(world, Stores(store, store, store, store), site)
-    (result,) = side_by_side([ports], parcel.span)
+    (result,) = side_by_side([Ports(world, Stores(store, store, store, store), site)], parcel.span)
     return result
 
 

@@ -11,8 +11,8 @@ from bot.errors import WrongInput
 from bot.model.window import EVER
 from bot.settings.settings import read_settings
 from bot.watch.health import Health
-from bot.wiring.serve import LiveServer
 from bot.wiring.source import OpenedSource
+from bot.wiring.watch import LiveServer
 from tests.aws_live.conftest import open_tiny
 
 

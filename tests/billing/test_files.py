@@ -394,3 +394,23 @@ def test_a_month_that_is_delivered_again_gives_the_tables_of_a_first_reading(
     assert loaded == ["month-1.csv", "month-0.csv", "month-1.csv"]
     (exports.folder / "billing" / "month-0.csv").unlink()
     assert bill.tally(EVER, ("service",)) == first.tally(EVER, ("service",))
+
+
+class Away:
+    """A copy that cannot be had."""
+
+    asked = 0
+
+    def keep_fresh(self):
+        self.asked += 1
+
+    def problems(self):
+        return ("Athena is away.",)
+
+
+def test_a_copy_is_brought_up_to_date_before_a_question_and_says_why_it_is_not_there(tmp_path):
+    copy = Away()
+    bill = open_billing(tmp_path, BillOptions(copy=copy))
+    with pytest.raises(Unavailable, match=r"^Athena is away\.$"):
+        bill.tally(EVER, ())
+    assert (bill.problems(), copy.asked) == (["Athena is away."], 1)

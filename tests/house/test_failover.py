@@ -353,7 +353,7 @@ from datetime import timedelta
 from tests.house.fakes import Chat, Script, app
 from adapters.store.memory import MemoryStore
 from bot.wiring.environment import wall_clock
-from bot.wiring.serve import LiveServer
+from bot.wiring.watch import LiveServer
 
 class Store(MemoryStore):
     def ticked_at(self):

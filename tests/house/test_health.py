@@ -25,11 +25,11 @@ from bot.model.window import EVER, Window
 from bot.ports import State, StateUpdate
 from bot.watch.health import Health, Watchdog
 from bot.watch.track import track
-from bot.wiring import serve as watch_server
+from bot.wiring import watch as watch_server
 from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.environment import settings_of
-from bot.wiring.serve import FIRST_LOOK, LiveServer, ReplayServer, Tempo
 from bot.wiring.source import OpenedSource
+from bot.wiring.watch import FIRST_LOOK, LiveServer, ReplayServer, Tempo
 from tests.builders import FIVE, NOON, anomaly, reading
 from tests.e2e.product import recording
 from tests.house.fakes import Chat, Script, app
@@ -66,6 +66,12 @@ class Disk(MemoryStore):
     def acquire_lead(self) -> int:
         self._fail("lead")
         return int(self.is_leader)
+
+    def leads(self, epoch: int) -> bool:
+        return epoch == 1
+
+    def release_lead(self) -> None:
+        pass
 
     def ticked_at(self) -> datetime | None:
         self._fail("ticked_at")

@@ -41,7 +41,7 @@ from bot.model.window import duration_text
 from bot.ports import Stores
 from bot.settings.settings import read_settings
 from bot.watch.tick import grid
-from bot.wiring.programs import Doors, program_listeners
+from bot.wiring.programs import program_listeners
 from bot.wiring.source import OpenedSource
 from bot.wiring.surfaces import SHOWN
 from tests.builders import NOON, with_parts
@@ -180,7 +180,7 @@ class Played:
         async def newest() -> datetime:
             return self.now + LATER
 
-        programs = program_listeners(self.app, newest, Doors(self.web.admitting, "", mcp=False))
+        programs = program_listeners(self.app, newest, self.web.admitting, mcp=False)
         async with TestClient(TestServer(application([self.web, *programs]))) as client:
             yield client
 

@@ -19,7 +19,7 @@ from bot.cards.card import Tone
 from bot.grammar.line import effect_of, window_of
 from bot.ports.work import ASKER
 from bot.settings.settings import read_settings
-from bot.wiring.programs import Doors, program_listeners
+from bot.wiring.programs import program_listeners
 from tests.guarded import Guarded, guarded, later
 from tests.house.fakes import ask
 
@@ -40,7 +40,7 @@ async def serving(
     async def now() -> datetime:
         return later()
 
-    programs = program_listeners(bot.bot, now, Doors(web.admitting, public_url, mcp=mcp))
+    programs = program_listeners(bot.bot, now, web.admitting, public_url, mcp=mcp)
     client = TestClient(TestServer(application([web, *programs])))
     await client.start_server()
     for each in programs:

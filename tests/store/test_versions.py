@@ -56,7 +56,7 @@ def test_attempts_come_back_newest_first(store):
 
 def test_a_database_of_before_is_brought_up_to_date_with_what_it_holds(url, monkeypatch):
     with monkeypatch.context() as earlier:
-        earlier.setattr(open, "HEAD", "0001")
+        earlier.setattr(open, "HEAD", "0003")
         first = open_store(url)
         first.save(StateUpdate(ticked_at=NOON))
         first.close()

@@ -16,8 +16,3 @@ def upgrade() -> None:
         Column("epoch", BigInteger, nullable=False),
         Column("expires", DateTime(timezone=True), nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drop it: earlier versions lock by PostgreSQL's advisory locks."""
-    op.drop_table("leases")

@@ -1,10 +1,10 @@
-"""Create the first tables."""
+"""Create the tables of the first version; no database in use is at an earlier step."""
 
 from alembic import op
 from sqlalchemy import JSON, BigInteger, Column, DateTime, Integer, Numeric, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0001"
+revision = "0003"
 down_revision = None
 
 _AT = DateTime(timezone=True)
@@ -70,6 +70,7 @@ def upgrade() -> None:
         Column("key", Text, primary_key=True),
         Column("number", BigInteger, nullable=False),
         Column("body", _BODY, nullable=False),
+        Column("written", _AT),
     )
     op.create_index("shelf_newest", "shelf", ["shelf", "number"])
 
@@ -77,4 +78,18 @@ def upgrade() -> None:
         "ticks",
         Column("number", _COUNTER, primary_key=True, autoincrement=True),
         Column("at", _AT, nullable=False),
+    )
+
+    op.create_table(
+        "versions",
+        Column("number", Integer, primary_key=True, autoincrement=False),
+        Column("at", _AT, nullable=False),
+        *(Column(word, Text, nullable=False) for word in ("by", "doing")),
+        Column("body", _BODY, nullable=False),
+    )
+    op.create_table(
+        "attempts",
+        Column("number", _COUNTER, primary_key=True, autoincrement=True),
+        Column("at", _AT, nullable=False),
+        *(Column(word, Text, nullable=False) for word in ("by", "by_name", "line", "refused")),
     )
