@@ -29,14 +29,12 @@ from bot.model.reading import CORE_METRICS
 
 _ACCELERATED = ("node_neuron", "node_gpu", "pod_neuron")
 """What the names of metrics begin with that only nodes with an accelerator have."""
-REPORTS = "neuron-monitor"
-"""Stands for reports in files: no namespace of CloudWatch."""
-_ELSEWHERE = (REPORTS, PROMQL)
+_ELSEWHERE = ("neuron-monitor", PROMQL)
+"""Stand for reports in files and for answers to PromQL: no namespaces of CloudWatch."""
 CLASSIC = "ContainerInsights"
 """The namespace of the agents that write NeuronCore metrics for GetMetricData."""
 _MOVED_SECONDS = 1800
 """A node whose classic metrics are silent for so long is looked for elsewhere."""
-_Wanted = Callable[[tuple[Target, ...]], bool]
 
 
 def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -92,8 +90,9 @@ class SeriesLister:
         names = metric_names(self.catalogue)
         if self.surface is MetricsSurface.PROMQL:
             names = [pair for pair in names if pair[0] != CLASSIC]
-        listed = self.listed(place, names, recent=recent, partial=partial)
-        series = worth_reading(listed, fleet, self.catalogue)
+        series = worth_reading(
+            self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue
+        )
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
         if self.surface is MetricsSurface.PROMQL:
@@ -159,9 +158,10 @@ class SeriesLister:
 
         def of(name: tuple[str, str]) -> None:
             filters = {"Namespace": name[0], "MetricName": name[1], **active}
-            pages = self.calls.pages(place, "cloudwatch", "list_metrics", **filters)
             partial[name] = {
-                x for page in pages for x in _series(page["Metrics"], place, self.catalogue, bool)
+                x
+                for page in self.calls.pages(place, "cloudwatch", "list_metrics", **filters)
+                for x in _series(page["Metrics"], place, self.catalogue, bool)
             }
 
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
@@ -216,9 +216,10 @@ def worth_reading(
 
     Of hosts without an accelerator, of volumes not on one, of parts whose whole reports.
     """
-    targets_of = {x: catalogue.targets(x.namespace, x.metric, x.names) for x in listed}
     labelled = [
-        (x, labels_of(x, targets[0]), targets) for x, targets in targets_of.items() if targets
+        (x, labels_of(x, targets[0]), targets)
+        for x in listed
+        if (targets := catalogue.targets_of(x))
     ]
     own_namespace = catalogue.own.namespace if catalogue.own else None
 
@@ -249,7 +250,7 @@ def details_of(
     return {
         x
         for x in listed
-        if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))
+        if _near(targets := catalogue.targets_of(x))
         and labels_of(x, targets[-1]).instance in instances
     }
 
@@ -266,7 +267,10 @@ def unheard(fleet: PlaceFleet, series: Iterable[MetricSeries], catalogue: Catalo
 
 
 def _series(
-    members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catalogue, wanted: _Wanted
+    members: Iterable[Mapping[str, Any]],
+    place: Place,
+    catalogue: Catalogue,
+    wanted: Callable[[tuple[Target, ...]], bool],
 ) -> Iterable[MetricSeries]:
     for member in members:
         pairs = tuple(

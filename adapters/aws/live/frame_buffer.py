@@ -334,8 +334,11 @@ class FrameBuffer:
 
     def remembered(self) -> Remembered:
         """Return the points that tell rhythm and order of series; see `resume`."""
-        spoke = np.array([*self._spoke.items()], dtype=np.int64).reshape(-1, 2)
-        return Remembered(self._heads, self._of_runs, spoke)
+        return Remembered(
+            self._heads,
+            self._of_runs,
+            np.array([*self._spoke.items()], dtype=np.int64).reshape(-1, 2),
+        )
 
     def resume(
         self, known: Remembered, settled: int, grids: Iterable[Mapping[str, GridPart]]
@@ -402,11 +405,7 @@ class FrameBuffer:
         """Return a mask of the points that training runs report."""
         return np.isin(
             points.series,
-            [
-                number
-                for number, series in enumerate(self.series)
-                if series.namespace == "Trn/Training"
-            ],
+            [n for n, series in enumerate(self.series) if series.namespace == "Trn/Training"],
         )
 
     def _feeding(self, points: Points) -> dict[str, list[SeriesBatch]]:
@@ -445,14 +444,15 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
     for points in recent:
         ordered = points.take(np.lexsort((points.seconds, points.series)))
         each_minute = (np.diff(ordered.series) == 0) & (np.diff(ordered.seconds) == 60)
-        spaced = np.unique(ordered.series[1:][each_minute]).tolist()
-        minutely |= {(series[n].namespace, series[n].metric) for n in spaced}
+        minutely |= {
+            (series[n].namespace, series[n].metric)
+            for n in np.unique(ordered.series[1:][each_minute]).tolist()
+        }
     names = [(x.namespace, x.metric) in minutely for x in series]
     cut = np.array(names, dtype=np.bool_)[past.series]
     whole, coarse = past.take(~cut), past.take(cut)
-    repeated = np.repeat(np.arange(len(coarse.series)), 5)
     later = np.tile(np.arange(5) * 60, len(coarse.series))
-    fine = coarse.take(repeated)
+    fine = coarse.take(np.repeat(np.arange(len(coarse.series)), 5))
     return Points.joined(
         [
             whole,

@@ -162,13 +162,13 @@ def _decode(
     """
     new = [hashed for hashed in hashes if hashed not in sets]
     if new:
-        query = (
-            "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
-            f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d"
-        )
         sets.update(
             (hashed, dimensions(value))
-            for hashed, value in db.execute(query, [_paths(files), new]).fetchall()
+            for hashed, value in db.execute(
+                "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
+                f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d",
+                [_paths(files), new],
+            ).fetchall()
         )
 
 
