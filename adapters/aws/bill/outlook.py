@@ -150,19 +150,6 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
     first, last = x["AnomalyStartDate"], x.get("AnomalyEndDate") or x["AnomalyStartDate"]
 
     # The root cause that contributes most stands first.
-    causes = sorted(
-        x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
-        key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
-    )
-    labels = tuple(
-        Labels(
-            account=str(cause.get("LinkedAccount", "")),
-            service=services.get(str(cause.get("Service", "")), str(cause.get("Service", ""))),
-            region=str(cause.get("Region", "")),
-            usage_type=str(cause.get("UsageType", "")),
-        )
-        for cause in causes
-    )
     impact = {"TotalActualSpend": 0, "TotalExpectedSpend": 0} | x["Impact"]
     return Finding(
         id=str(x["AnomalyId"]),
@@ -171,7 +158,18 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
         impact=_usd({"TotalImpact": impact["MaxImpact"]} | impact, "TotalImpact"),
         actual=_usd(impact, "TotalActualSpend"),
         expected=_usd(impact, "TotalExpectedSpend"),
-        causes=labels,
+        causes=tuple(
+            Labels(
+                account=str(cause.get("LinkedAccount", "")),
+                service=services.get(str(cause.get("Service", "")), str(cause.get("Service", ""))),
+                region=str(cause.get("Region", "")),
+                usage_type=str(cause.get("UsageType", "")),
+            )
+            for cause in sorted(
+                x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
+                key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
+            )
+        ),
         dismissed=x.get("Feedback") in ("NO", "PLANNED_ACTIVITY"),
     )
 
