@@ -280,8 +280,7 @@ class ResponseHistory(Responses):
         # Of older answers the translation is enough: the text is on disk, or asked for no more.
         for before in entries:
             before.raw = b"" if before.path or before.translated else before.raw
-        path = self.journal and self.journal / file_of(call, at)
-        if path:
+        if path := self.journal and self.journal / file_of(call, at):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(raw + b"\n")
         entries.append(_Response(at, raw, path))

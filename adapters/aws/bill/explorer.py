@@ -249,8 +249,7 @@ class Explorer:
             "Metrics": ["UnblendedCost", "AmortizedCost", "NetUnblendedCost", "UsageQuantity"],
             "GroupBy": list(keys),
         }
-        filters = [{"Dimensions": {"Key": key, "Values": [value]}} for key, value in only.items()]
-        if filters:
+        if filters := [{"Dimensions": {"Key": x, "Values": [value]}} for x, value in only.items()]:
             parameters["Filter"] = filters[0] if len(filters) == 1 else {"And": filters}
         try:
             return self.answers.ask(_OPERATION, **parameters)

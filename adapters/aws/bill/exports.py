@@ -375,8 +375,7 @@ class AthenaTable:
             status = look.get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                scanned = int(look.get("Statistics", {}).get("DataScannedInBytes", 0))
-                if scanned:
+                if scanned := int(look.get("Statistics", {}).get("DataScannedInBytes", 0)):
                     self.calls.charge(
                         "athena",
                         "get_query_execution",

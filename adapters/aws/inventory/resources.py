@@ -411,8 +411,7 @@ def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
         name = str(member.get("QuotaName", ""))
         running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
         words = re.findall(r"[a-z]+\d*", match[1].lower()) if (match := running or spot) else ()
-        families = tuple(word for word in words if word in _ACCELERATED)
-        if families:
+        if families := tuple(word for word in words if word in _ACCELERATED):
             quotas.append(
                 Quota(
                     name=name,

@@ -59,15 +59,6 @@ class PlaceFleet:
     instances: frozenset[str]
     volumes: frozenset[str]
 
-    @staticmethod
-    def joined(fleets: Iterable[PlaceFleet]) -> PlaceFleet:
-        """Return the fleets of several places as one."""
-        parts = list(fleets)
-        return PlaceFleet(
-            frozenset().union(*(x.instances for x in parts)),
-            frozenset().union(*(x.volumes for x in parts)),
-        )
-
 
 @dataclass(frozen=True)
 class SeriesLister:

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import boto3
@@ -17,7 +18,7 @@ from botocore.config import Config
 from adapters.aws.api.operations import Place, declared_as, statement
 from adapters.aws.api.outcomes import FAILURES, CallState, Standing, credentials_remedy
 from adapters.aws.live.discovery import CLASSIC, heard, worth_reading
-from adapters.aws.live.promql import fetch, recorded, unqueried
+from adapters.aws.live.promql import fetch, queried_now, recorded
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.metrics.points import labels_of
@@ -48,13 +49,13 @@ def examine(live: Live) -> Sequence[Check]:
     What is denied or fails is told by `failures`, once everything was asked.
     """
     now = live.calls.clock()
-    partial = [x for x in live.describe(now) if x not in live.calls.states.troubles()]
+    missing = [x for x in live.describe(now) if x not in live.calls.states.troubles()]
     return [
         *(check for place in live.places() for check in _place(live, place, now)),
         *live.streams.examined(now),
         *live.logs.examined(live.places(), now),
         *live.events.examined(),
-        *(Check("AWS", False, sentence) for sentence in dict.fromkeys(partial)),
+        *(Check("AWS", False, sentence) for sentence in dict.fromkeys(missing)),
     ]
 
 
@@ -120,7 +121,8 @@ def surfaces(live: Live, place: Place) -> list[Surface]:
     unread = "" if choice is MetricsSurface.PROMQL else _unread(live, place)
     queried, trouble = live.lister.reporting(place)
     if queried:
-        trouble = unqueried(live.calls, place)
+        # Labels are a permission apart.
+        trouble = _trouble(partial(queried_now, live.calls, place, "up"))
     by_get, by_promql = unread or "read", "read"
     if choice is MetricsSurface.CLOUDWATCH:
         by_promql = "not read (TRNBOT_METRICS_SURFACE=cloudwatch)"
@@ -153,18 +155,25 @@ def _unread(live: Live, place: Place) -> str:
     """
     minute = int(live.calls.clock().timestamp()) // 60 * 60
     metric = {"Namespace": CLASSIC, "MetricName": "node_neuroncore_utilization"}
-    try:
-        live.calls.call(
+    query = {"Id": "m0", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Average"}}
+    return _trouble(
+        partial(
+            live.calls.call,
             place,
             "cloudwatch",
             "get_metric_data",
-            MetricDataQueries=[
-                {"Id": "m0", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Average"}}
-            ],
+            MetricDataQueries=[query],
             StartTime=minute - 60,
             EndTime=minute,
             ScanBy="TimestampAscending",
         )
+    )
+
+
+def _trouble(ask: Callable[[], object]) -> str:
+    """Return why something cannot be asked, "" where it is answered."""
+    try:
+        ask()
     except Unavailable as error:
         return str(error)
     return ""

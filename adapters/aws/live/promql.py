@@ -141,7 +141,7 @@ class PromqlLister:
             if kind == "pod":
                 where += f", {present(self.naming.labels['FullPodName'][0])}"
             query = Query(expression, Aggregate.COUNT, by, where, COARSE_SECONDS)
-            for result in _whole(_now(self.calls, place, query.text()), place):
+            for result in _whole(queried_now(self.calls, place, query.text()), place):
                 dimensions = {name: self.naming.value(result["metric"], name) for name in names}
                 key = tuple(dimensions[name] for name in KEYS[kind])
                 if all(key[1:] if kind == "pod" else key):
@@ -196,30 +196,21 @@ def recorded(calls: Calls, place: Place) -> Mapping[str, float]:
     """Return how many nodes each recorded series tells of now; raise `Unavailable`."""
     return {
         str(x["metric"]["__name__"]): float(x["value"][1])
-        for x in _now(calls, place, f'count by (__name__) ({{__name__=~"{RECORDS}.+"}})')
+        for x in queried_now(calls, place, f'count by (__name__) ({{__name__=~"{RECORDS}.+"}})')
     }
 
 
 def _number(calls: Calls, place: Place, text: str) -> float:
     """Return the one value of a query, 0 where there is none."""
-    return next((float(x["value"][1]) for x in _now(calls, place, text)), 0.0)
+    return next((float(x["value"][1]) for x in queried_now(calls, place, text)), 0.0)
 
 
-def _now(calls: Calls, place: Place, text: str) -> list[Any]:
+def queried_now(calls: Calls, place: Place, text: str) -> list[Any]:
     """Return the results of a query at this time."""
     answer = calls.call(
         place, calls.server.service, "query", query=text, time=int(calls.clock().timestamp())
     )
     return list(answer["data"]["result"])
-
-
-def unqueried(calls: Calls, place: Place) -> str:
-    """Return why the store answers no query, "" where it does: labels are a permission apart."""
-    try:
-        _now(calls, place, "up")
-    except Unavailable as error:
-        return str(error)
-    return ""
 
 
 def _whole(found: list[Any], place: Place) -> list[Any]:

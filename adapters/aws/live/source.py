@@ -443,9 +443,12 @@ class Live(PriceSource):
         """
         # A stream may bring regions that are not read here.
         regions = frozenset(place.region for place in (*self._unknown, *self._places))
-        fleet = PlaceFleet.joined(map(self.fleet, self._places))
+        fleets = [self.fleet(place) for place in self._places]
         # Where EC2 tells none, metrics of accelerators name instances for other objects too.
-        whole = replace(fleet, instances=fleet.instances | self._named)
+        whole = PlaceFleet(
+            self._named.union(*(x.instances for x in fleets)),
+            frozenset().union(*(x.volumes for x in fleets)),
+        )
         closer = frozenset(self.details.instances())
 
         def wanted(listed: Iterable[MetricSeries]) -> set[MetricSeries]:

@@ -210,8 +210,7 @@ def _executions(executions: _Groups, _: Mapping[str, Any]) -> _Values:
     if completed and len(completed) == len(executions):
         yield "completed", _NODE, [sum(completed)]
     latencies = [(x.get("latency_stats") or {}).get("total_latency") or {} for x in executions]
-    medians = [latency["p50"] for latency in latencies if latency.get("p50") is not None]
-    if medians:
+    if medians := [latency["p50"] for latency in latencies if latency.get("p50") is not None]:
         yield "latency_p50", _NODE, [float(np.mean(medians))]
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from adapters.aws.metrics.batch import (
     PointBatch,
@@ -31,12 +30,11 @@ from adapters.aws.metrics.points import (
     labels_of,
     whole_series,
 )
-from bot.model.frame import Doubles, Frame
+from bot.model.frame import Doubles, Floats, Frame
 from bot.model.labels import Labels
 from bot.model.run import Run
 
 UTILIZATION = "neuroncore_utilization_ratio"
-Cube = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class GridPart:
     base: int
     things: tuple[Labels, ...]
     metrics: tuple[str, ...]
-    values: Cube
+    values: Floats
 
 
 @dataclass(frozen=True)
@@ -121,14 +119,13 @@ def series_batches(
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
     for target, batch in (x for x in feeding if x[0].part):
         owners = [whole_series(key, target) for key in batch.keys]
-        silent = [
+        # Wholes that report themselves are never counted twice.
+        if silent := [
             i
             for i, owner in enumerate(owners)
             if (target.metric, target.rank, identity(kind, labels_of(owner, target)))
             not in reported
-        ]
-        if silent:
-            # Wholes that report themselves are never counted twice.
+        ]:
             whole.append(_series_batch(target, batch.pick(silent), [owners[i] for i in silent]))
     return whole
 
@@ -253,7 +250,7 @@ class _Writer:
     rates: Mapping[str, float]
     """Scrapes a minute by instance id."""
 
-    def write(self, plane: npt.NDArray[np.float32], source: SeriesBatch, scales: Doubles) -> None:
+    def write(self, plane: Floats, source: SeriesBatch, scales: Doubles) -> None:
         """Write a batch's readings, and hold each until the next is due.
 
         Over those that rank lower.

@@ -160,8 +160,7 @@ def _decode(
 
     Another thread may do the same, and comes to the same.
     """
-    new = [hashed for hashed in hashes if hashed not in sets]
-    if new:
+    if new := [hashed for hashed in hashes if hashed not in sets]:
         sets.update(
             (hashed, dimensions(value))
             for hashed, value in db.execute(
