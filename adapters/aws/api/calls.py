@@ -462,7 +462,6 @@ def bucket_and_prefix(address: str, what: str) -> tuple[str, str]:
 
     Raise `WrongInput` naming `what` it should lead to.
     """
-    parts = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)
-    if not parts:
+    if not (parts := re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)):
         raise WrongInput(f"'{address}' is not an address of {what}; write s3://BUCKET/PREFIX.")
     return parts[1], parts[2] or ""

@@ -236,8 +236,7 @@ class RecordedResponses(Responses):
         """Look at the names, not into the files."""
         self._responses = defaultdict(list)
         for path in sorted(self.folder.glob("*/*/*/*.json*")):
-            name = ANSWER_NAME.fullmatch(path.name)
-            if not name:
+            if not (name := ANSWER_NAME.fullmatch(path.name)):
                 self.problems.add(
                     str(path.relative_to(self.folder.parent)),
                     "its name is not TIME.json or TIME.ARGUMENT.json; skipped.",

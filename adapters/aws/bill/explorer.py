@@ -121,12 +121,11 @@ class ExplorerAnswers:
 
     def pages_of(self, operation: str, at: datetime, first: str) -> int:
         """Return how many pages the answers of a set have."""
-        answers = (
-            path
+        return sum(
+            len(orjson.loads(path.read_bytes()))
             for path in self.of(operation).glob(f"{at:{STAMP}}.*.json")
             if _is_part(path.name.partition(".")[2].removesuffix(".json"), first)
         )
-        return sum(len(orjson.loads(path.read_bytes())) for path in answers)
 
     def _named(self, folder: Path) -> Iterator[re.Match[str]]:
         return filter(

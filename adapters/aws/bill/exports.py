@@ -257,8 +257,7 @@ class RollupCopy:
 
         Raise `Unavailable` at the first that cannot be had.
         """
-        due = [month for month in _months(now) if self._due(month, now)]
-        if not due:
+        if not (due := [month for month in _months(now) if self._due(month, now)]):
             return
         columns, partitions = self.engine.columns()
         for month in due:

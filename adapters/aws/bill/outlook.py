@@ -98,11 +98,13 @@ def forecast(pages: Pages, answer: ResponseInfo) -> Forecast:
     The spans of one answer follow each other, so their means add up, and their bounds at worst.
     """
     spans = members(pages, "ForecastResultsByTime")
-    start = min(x["TimePeriod"]["Start"] for x in spans)
-    end = max(x["TimePeriod"]["End"] for x in spans)
+    window = Window(
+        _midnight(min(x["TimePeriod"]["Start"] for x in spans)),
+        _midnight(max(x["TimePeriod"]["End"] for x in spans)),
+    )
     amounts = ("MeanValue", "PredictionIntervalLowerBound", "PredictionIntervalUpperBound")
     mean, low, high = (sum((Decimal(x[name]) for x in spans), Decimal(0)) for name in amounts)
-    return Forecast(Window(_midnight(start), _midnight(end)), mean, low, high, answer.at)
+    return Forecast(window, mean, low, high, answer.at)
 
 
 def utilization(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:

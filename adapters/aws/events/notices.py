@@ -250,8 +250,7 @@ class EventQueue:
 
 def read_event_queue(text: str) -> EventQueue:
     """Read the URL of a queue; raise `WrongInput` for a text that is none."""
-    parts = _URL.fullmatch(text)
-    if not parts:
+    if not (parts := _URL.fullmatch(text)):
         raise WrongInput(
             f"'{text}' is not a queue's URL; write TRNBOT_AWS_EVENTS="
             "https://sqs.us-west-2.amazonaws.com/111122223333/NAME."

@@ -245,8 +245,7 @@ class DeleteTask(Task):
     def _step(self, volume: Mapping[str, Any]) -> str:
         """Snapshot a volume, wait for the snapshot, or delete the volume."""
         name = volume["VolumeId"]
-        snapshots = self._snapshots(name)
-        if not snapshots:
+        if not (snapshots := self._snapshots(name)):
             self.ask("ec2", "create_snapshot", VolumeId=name, Description=self._note(name))
             return f"A snapshot of {name} is being made."
         if not any(x["State"] == "completed" for x in snapshots):

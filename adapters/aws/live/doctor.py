@@ -262,8 +262,12 @@ def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
 
     instances = {labels_of(x, catalogue.targets_of(x)[0]).instance for x in series}
     reporting = f"{', '.join(sorted({x.metric for x in series}))} of {len(instances)} instances"
-    remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
-    return Check(name, not doubts, "; ".join([reporting, *doubts]), remedy)
+    return Check(
+        name,
+        not doubts,
+        "; ".join([reporting, *doubts]),
+        "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else "",
+    )
 
 
 _EXPORTS_HOME = "us-east-1"

@@ -124,8 +124,7 @@ class Backfill:
 
         All that is newer is whole.
         """
-        unread = sum(len(block.numbers) for block in self.pending())
-        if not unread:
+        if not (unread := sum(len(block.numbers) for block in self.pending())):
             return ()
         read = max(0, self._asked - unread)
         return (

@@ -159,16 +159,18 @@ def standard() -> Catalogue:
     shapes: dict[Shape, tuple[Target, ...]] = {}
     for row in table(__package__, "metrics.csv"):
         shape = (row["namespace"], row["metric"], frozenset(row["dimensions"].split()))
-        target = Target(
-            row["kind"],
-            row["target"],
-            Statistic(row["statistic"]),
-            float(row["scale"]),
-            int(row["rank"]),
-            row["part"] == "1",
-            row["times"],
+        shapes[shape] = (
+            *shapes.get(shape, ()),
+            Target(
+                row["kind"],
+                row["target"],
+                Statistic(row["statistic"]),
+                float(row["scale"]),
+                int(row["rank"]),
+                row["part"] == "1",
+                row["times"],
+            ),
         )
-        shapes[shape] = (*shapes.get(shape, ()), target)
     return Catalogue(shapes)
 
 

@@ -94,8 +94,11 @@ def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
         if not (linux and years and not odd) or member.get("Marketplace"):
             continue
         fixed, hourly = (Decimal(str(member.get(x, 0))) for x in ("FixedPrice", "UsagePrice"))
-        charges = (x for x in member.get("RecurringCharges", ()) if x["Frequency"] == "Hourly")
-        hourly += sum(Decimal(str(x["Amount"])) for x in charges)
+        hourly += sum(
+            Decimal(str(x["Amount"]))
+            for x in member.get("RecurringCharges", ())
+            if x["Frequency"] == "Hourly"
+        )
         offers.append(
             CommitmentOffer(
                 str(member["InstanceType"]),
@@ -156,8 +159,11 @@ class PriceSource(ABC):
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return a type's interruption bands known at `now`, by region."""
-        current = self.quoted(now).current(now, interruptions)
-        return tuple(x for x in current if x.instance_type == instance_type)
+        return tuple(
+            x
+            for x in self.quoted(now).current(now, interruptions)
+            if x.instance_type == instance_type
+        )
 
     def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
         """Return the offers for a type of all regions, the cheapest first.
