@@ -308,8 +308,8 @@ def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict
     words = dict.fromkeys(x.resource for x in allowed if x.resource != NO_ACTION)
     resources: list[str] = []
     for word in [word for word in words if word in arns] or words:
-        named = arns.get(word) or _RESOURCES.get(word, word)
-        resources += [named] if isinstance(named, str) else named
+        arn = arns.get(word) or _RESOURCES.get(word, word)
+        resources += [arn] if isinstance(arn, str) else arn
     return {
         "Effect": "Allow",
         "Action": list(actions),

@@ -136,8 +136,8 @@ def refused_in(text: str) -> str:
 
     S3 names kms:Decrypt of a sealed object, Athena what it does in the caller's name.
     """
-    found = _REFUSED.search(text)
-    return found[1] if found and declared_as(found[1]) else ""
+    match = _REFUSED.search(text)
+    return match[1] if match and declared_as(match[1]) else ""
 
 
 def refused_by(error: Exception) -> str:

@@ -366,9 +366,10 @@ def _shared(before: Sequence[tuple[datetime, Any]], later: Any) -> Any:
     """
     if not before or not isinstance(later, dict):
         return later
-    known = before[0][1]
+    previous = before[0][1]
     return {
-        name: known[name] if known.get(name) == value else value for name, value in later.items()
+        name: previous[name] if previous.get(name) == value else value
+        for name, value in later.items()
     }
 
 

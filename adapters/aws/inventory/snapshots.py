@@ -366,7 +366,7 @@ def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:
     """
     if of.kind in ("node", "core", "device"):
         return tuple(
-            x.merge(found.labels) if (found := inventory.instances.get(x.instance)) else x
+            x.merge(instance.labels) if (instance := inventory.instances.get(x.instance)) else x
             for x in of.details
         )
     if of.kind in ("volume", "file_system"):

@@ -174,8 +174,8 @@ class ScaleTask(Task):
                 self._action.targets,
             )
 
-        wanted = {"tag:eks:cluster-name": [cluster], "tag:eks:nodegroup-name": [name]}
-        running = [x for x in self.instances(wanted) if x["State"]["Name"] in _RUNNING]
+        tags = {"tag:eks:cluster-name": [cluster], "tag:eks:nodegroup-name": [name]}
+        running = [x for x in self.instances(tags) if x["State"]["Name"] in _RUNNING]
         return Progress(
             ActionState.WORKED if len(running) == size else ActionState.UNDER_WAY,
             f"The group has {counted(len(running), 'running node')}, {size} wanted.",

@@ -96,8 +96,8 @@ class SeriesLister:
             classic = self.listed(place, names, recent=True)
         since = self.calls.clock().timestamp() - _MOVED_SECONDS
         newest = {x: self.promql.book.newest(x) for x in classic}
-        told = heard(x for x, second in newest.items() if second is None or second >= since)
-        return series | self._queried(place, fleet, told, recent=recent)
+        speaking = heard(x for x, second in newest.items() if second is None or second >= since)
+        return series | self._queried(place, fleet, speaking, recent=recent)
 
     def _queried(
         self, place: Place, fleet: PlaceFleet, told: frozenset[str], *, recent: bool
@@ -224,8 +224,8 @@ def worth_reading(
 
     def wanted(series: MetricSeries, labels: Labels, targets: tuple[Target, ...]) -> bool:
         if not _whole(targets):
-            named = own_namespace is not None and bool(targets[0].reads)
-            if not named or (series.namespace, series.metric, labels.instance) in whole:
+            is_named = own_namespace is not None and bool(targets[0].reads)
+            if not is_named or (series.namespace, series.metric, labels.instance) in whole:
                 return False
         if targets[0].kind == "volume" and labels.resource and labels.resource not in fleet.volumes:
             return False

@@ -79,15 +79,17 @@ def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
         if kind == "permission" and words:
             lost = dict.fromkeys((declared_as(x.refused) or x.declared).why for x in parts)
             name = f"permission {' and '.join(words)}"
-            found = f"denied in {where} ({first.code}): without it trnbot cannot {'; '.join(lost)}"
+            finding = (
+                f"denied in {where} ({first.code}): without it trnbot cannot {'; '.join(lost)}"
+            )
             remedy = f"add to the policy of the bot's role {json.dumps(statement(words, arns))}"
         elif kind == "credentials":
             name, remedy = "AWS credentials", words[0]
-            found = f"AWS answers nothing in {where} ({first.code})"
+            finding = f"AWS answers nothing in {where} ({first.code})"
         else:
             name, remedy = kind, ""
-            found = first.problem if len(parts) == 1 else f"{first.problem} The same in {where}."
-        checks.append(Check(name, False, found, remedy))
+            finding = first.problem if len(parts) == 1 else f"{first.problem} The same in {where}."
+        checks.append(Check(name, False, finding, remedy))
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
     return [*checks, Check("AWS calls of the bot", True, spent)]

@@ -126,9 +126,9 @@ class Backfill:
         """
         if not (unread := sum(len(block.numbers) for block in self.pending())):
             return ()
-        read = max(0, self._asked - unread)
+        n_read = max(0, self._asked - unread)
         return (
-            f"The history of {read:,} of {self._asked:,} series is read; alerts that need none are"
+            f"The history of {n_read:,} of {self._asked:,} series is read; alerts that need none are"
             " sent meanwhile.",
         )
 

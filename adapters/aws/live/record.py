@@ -161,9 +161,9 @@ class _Recorder:
         for begin, stop in self._parts():
             first, last = int(begin.timestamp()), int(stop.timestamp())
             lines: list[bytes] = []
-            for since, until, read in spans:
+            for since, until, details in spans:
                 scope = RequestScope(min(until, last), max(since, first), statistics=ALL)
-                for request in plan_requests(book, read, place, scope):
+                for request in plan_requests(book, details, place, scope):
                     try:
                         for values in fetch(self.live.calls, book, request):
                             lines += _lines(values, book.series[values.number])

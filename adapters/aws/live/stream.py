@@ -206,8 +206,8 @@ class Streams:
                 n for n, series in enumerate(self.book.series) if self.brings(series)
             )
         if unread:
-            left = f"{unread} objects of the metric stream could not be read"
-            new.gaps.append(Gap(f"{left}; the next tick reads them."))
+            lacking = f"{unread} objects of the metric stream could not be read"
+            new.gaps.append(Gap(f"{lacking}; the next tick reads them."))
         elif not new.gaps:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
         return new
