@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.metrics.batch import TimeGrid
-from adapters.aws.metrics.points import Catalogue, catalogue_with
+from adapters.aws.metrics.points import Catalogue, standard
 from bot.model.fleet import InstanceType
 from bot.model.frame import OwnNames
 
@@ -49,4 +49,4 @@ class ReadingConfig:
 
         The standard ones, and those of the installation's own.
         """
-        return catalogue_with(self.own)
+        return Catalogue(standard().shapes, self.own) if self.own else standard()

@@ -37,20 +37,19 @@ class Problems:
 
     def add(self, file: str, why: str, line: int | None = None) -> None:
         """Name a file (and its line, counted from 1) and why it was skipped."""
-        sentence = f"{file}, line {line}: {why}" if line else f"{file}: {why}"
-        if len(self._named) < NAMED:
-            self._named.setdefault(sentence, file)
-        elif sentence not in self._named:
-            self._rest[file] += 1
+        self._note(f"{file}, line {line}: {why}" if line else f"{file}: {why}", file)
 
     def take(self, later: Problems) -> None:
         """Add the problems collected after these, as if they had been added here."""
         for sentence, file in later._named.items():
-            if len(self._named) < NAMED:
-                self._named.setdefault(sentence, file)
-            elif sentence not in self._named:
-                self._rest[file] += 1
+            self._note(sentence, file)
         self._rest.update(later._rest)
+
+    def _note(self, sentence: str, file: str) -> None:
+        if len(self._named) < NAMED:
+            self._named.setdefault(sentence, file)
+        elif sentence not in self._named:
+            self._rest[file] += 1
 
     def sentences(self) -> tuple[str, ...]:
         """Return the named ones and, per file, how many more there were."""
@@ -73,8 +72,9 @@ def lack(error: Exception) -> str:
 
 def table(package: str, name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV file that stands beside a package's modules."""
-    text = files(package).joinpath(name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return list(
+        csv.DictReader(files(package).joinpath(name).read_text(encoding="utf-8").splitlines())
+    )
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
     world.standin.publish("classic", "otel", "prometheus")
     for server in (OTEL_STORE, PrometheusServer(f"{world.endpoint}/prometheus")):
         world.live(surface=MetricsSurface.PROMQL, server=server).read(now)
-    assert all(ok for _, ok, _ in live.events.examined())
+    assert all(check.ok for check in live.events.examined())
     ExportCache(
         live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", Place("us-east-1")
     ).refresh()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from adapters.aws.api.operations import policy
+from adapters.aws.api.operations import statements
 from adapters.aws.live.record import record
 from bot.model.frame import MetricsSurface
 from bot.model.window import Window
@@ -21,7 +21,7 @@ def test_every_surface_gives_the_same_alerts_within_its_policy(tiny, tmp_path):
     assert [cause.value for cause, *_ in classic.alerts] == ["idle"]
     assert otel.alerts == prometheus.alerts == classic.alerts
     assert classic.actions == otel.actions == prometheus.actions == CLASSIC
-    allowed = {action for statement in policy()["Statement"] for action in statement["Action"]}
+    allowed = {action for _, statement in statements() for action in statement["Action"]}
     assert set(CLASSIC) <= allowed
     assert 0 < prometheus.usd < otel.usd < classic.usd
     assert "idle of 2 at 03:35" in str(otel)

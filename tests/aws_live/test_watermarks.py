@@ -70,7 +70,7 @@ def test_what_an_answer_held_back_is_not_read():
     dimensions = (("ClusterName", "c"), ("InstanceId", "i"), ("NodeName", "n"))
     names = tuple(name for name, _ in dimensions)
     series = MetricSeries("ContainerInsights", "node_neuroncore_utilization", names, dimensions)
-    assert poller.book.targets(series)
+    assert poller.book.catalogue.targets_of(series)
     poller.enter(place, [series], NOON - 3600)
 
     new = poller.read(NOON, 60.0)

@@ -63,7 +63,6 @@ from bot.ports import Clock
 ATTEMPTS = 6
 CALL_TIMEOUT_SECONDS = 45.0
 """How long one call may take, retries and all."""
-_GARBLED_ATTEMPTS = 3
 WORKERS = 4
 """Calls under way at a time: enough to hide the network, below CloudWatch's 50 a second by far."""
 TOKENS = {
@@ -214,8 +213,7 @@ class Calls:
 
         Who takes all has all or nothing.
         """
-        page_size = operations()[service, operation].page
-        parameters = {**dict([page_size] if page_size else []), **parameters}
+        parameters = {**operations()[service, operation].page, **parameters}
 
         # A token that comes again would lead round in a circle.
         token: dict[str, str] = {}
@@ -279,11 +277,11 @@ class Calls:
 
         Botocore takes a broken body of JSON for an empty one, of XML for an error.
         """
-        client = self._client(declared.service, place)
-        # What changes something is asked for once.
-        for _ in range(1 if declared.policy == ACTING else _GARBLED_ATTEMPTS):
+        ask = getattr(self._client(declared.service, place), declared.operation)
+        # What changes something is asked for once, all else three times.
+        for _ in range(1 if declared.policy == ACTING else 3):
             try:
-                answer: Mapping[str, Any] = getattr(client, declared.operation)(**parameters)
+                answer: Mapping[str, Any] = ask(**parameters)
             except ResponseParserError:
                 answer = {}
 
@@ -302,10 +300,8 @@ class Calls:
 
     def charge(self, service: str, operation: str, units: int) -> None:
         """Count units of a call whose size is known only after it: bytes that a query scanned."""
-        action = operations()[service, operation].action
-        self.meter.count(
-            CallCounts(units=Counter({action: units}), usd=price_of(service, operation, units))
-        )
+        charged = Counter({operations()[service, operation].action: units})
+        self.meter.count(CallCounts(units=charged, usd=price_of(service, operation, units)))
 
     def _client(self, service: str, place: Place) -> Any:
         """Return a client: boto3's, or one of a server that is asked by PromQL."""
@@ -338,17 +334,15 @@ class Calls:
         if self._external_id:
             session["ExternalId"] = self._external_id
         assumed = self.call(Place(place.region), "sts", "assume_role", **session)["Credentials"]
-        keys = {
+        return {
             "aws_access_key_id": assumed["AccessKeyId"],
             "aws_secret_access_key": assumed["SecretAccessKey"],
             "aws_session_token": assumed["SessionToken"],
-        }
-        return keys, assumed["Expiration"]
+        }, assumed["Expiration"]
 
     def credentials(self, place: Place) -> Any:
         """Return botocore's credentials of a place, for requests that it does not send itself."""
-        keys, _ = self._keys(place)
-        return self._credentials(keys)
+        return self._credentials(self._keys(place)[0])
 
     def _credentials(self, keys: Mapping[str, str]) -> Any:
         return Credentials(*keys.values()) if keys else self._session.get_credentials()
@@ -372,8 +366,9 @@ class Calls:
             return boto_client(service)
 
         url = boto_client("cloudwatch").meta.endpoint_url if service == OTEL else self.server.url
-        signer = self.server.signer(region, self._credentials(keys))
-        return PromqlClient(url.rstrip("/"), signer, self._attempts)
+        return PromqlClient(
+            url.rstrip("/"), self.server.signer(region, self._credentials(keys)), self._attempts
+        )
 
 
 @dataclass
@@ -393,7 +388,6 @@ def _loader() -> Any:
     return get_session().get_component("data_loader")
 
 
-_RECENT_SECONDS = 3 * 3600
 _OURS = 0.75
 """Share of a quota that the bot takes.
 
@@ -418,20 +412,16 @@ def in_time(
 
     The work goes on in parallel.
     """
-    if not pieces:
-        return []
     pool = ThreadPoolExecutor(WORKERS, thread_name_prefix=name)
     futures = [pool.submit(work, piece) for piece in pieces]
     done, _ = wait(futures, timeout=max(0.0, seconds))
     # What is under way may end after its tick: nobody takes it, and the next tick asks again.
     pool.shutdown(wait=False, cancel_futures=True)
-    results: list[tuple[T, R | None]] = []
-    for piece, future in zip(pieces, futures, strict=True):
-        try:
-            results.append((piece, future.result() if future in done else None))
-        except Unavailable:
-            results.append((piece, None))
-    return results
+    answered = {future for future in done if not isinstance(future.exception(), Unavailable)}
+    return [
+        (piece, future.result() if future in answered else None)
+        for piece, future in zip(pieces, futures, strict=True)
+    ]
 
 
 @dataclass
@@ -453,7 +443,7 @@ class DatapointPace:
         Return False where that is after the deadline.
         """
         # Older points are stored elsewhere, and CloudWatch gives fewer of them a second.
-        tier = "recent" if age <= _RECENT_SECONDS else "older"
+        tier = "recent" if age <= 3 * 3600 else "older"
         rate = limit_of("cloudwatch", "get_metric_data", f"{tier}_datapoints_per_second") * _OURS
         place_key = (place.account, place.region)
         with self._lock:
@@ -472,7 +462,6 @@ def bucket_and_prefix(address: str, what: str) -> tuple[str, str]:
 
     Raise `WrongInput` naming `what` it should lead to.
     """
-    parts = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)
-    if not parts:
+    if not (parts := re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)):
         raise WrongInput(f"'{address}' is not an address of {what}; write s3://BUCKET/PREFIX.")
     return parts[1], parts[2] or ""

@@ -10,7 +10,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from itertools import chain
@@ -121,8 +121,8 @@ class Operation(Permission):
     operation: str
     member: str
     optional: int
-    page: tuple[str, int] | None = None
-    """Parameter and size of a page; None where AWS cuts the pages itself."""
+    page: Mapping[str, int] = field(default_factory=dict)
+    """Parameter and size of a page; none where AWS cuts the pages itself."""
     policy: str = READING
     """The file that allows it."""
 
@@ -158,11 +158,12 @@ def _declared(name: str, policy: str) -> Mapping[tuple[str, str], Operation]:
     declared = {}
     for row in table(__package__, name):
         # A page is written as `MaxResults=100`.
-        name, _, size = row.pop("page").partition("=")
-        page = (name, int(size)) if name else None
-        optional = int(row.pop("optional"))
+        parameter, _, size = row.pop("page").partition("=")
         declared[row["service"], row["operation"]] = Operation(
-            **row, optional=optional, page=page, policy=policy
+            optional=int(row.pop("optional")),
+            page={parameter: int(size)} if parameter else {},
+            policy=policy,
+            **row,
         )
     return declared
 
@@ -229,15 +230,18 @@ def stops_at(optional: int) -> int:
     return 100 - 10 * (optional - 1)
 
 
-def call_price(service: str, operation: str) -> CallPrice | None:
-    """Return the price of a unit of a call, None for a free one."""
-    return call_prices().get((service, operation)) or call_prices().get((service, "*"))
+FREE = CallPrice("request", Decimal(0), "", "")
+
+
+def call_price(service: str, operation: str) -> CallPrice:
+    """Return the price of a unit of a call, `FREE` for one that costs nothing."""
+    prices = call_prices()
+    return prices.get((service, operation)) or prices.get((service, "*"), FREE)
 
 
 def price_of(service: str, operation: str, units: int) -> Decimal:
-    """Return USD for `units` of a call, zero for a free one."""
-    price = call_price(service, operation)
-    return price.usd * units if price else Decimal(0)
+    """Return USD for `units` of a call."""
+    return call_price(service, operation).usd * units
 
 
 _RESOURCES: dict[str, str | list[str]] = {
@@ -300,23 +304,17 @@ def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict
     `arns` fills in what the policy leaves to its reader, by the words of the tables; what it does
     not name stays a placeholder, unless another resource of the same action is named.
     """
-    allowed = (*operations().values(), *grants())
-    words = dict.fromkeys(x.resource for x in allowed if x.action in actions)
-    words.pop(NO_ACTION, None)
+    allowed = (x for x in (*operations().values(), *grants()) if x.action in actions)
+    words = dict.fromkeys(x.resource for x in allowed if x.resource != NO_ACTION)
     resources: list[str] = []
     for word in [word for word in words if word in arns] or words:
-        named = arns.get(word) or _RESOURCES.get(word, word)
-        resources += [named] if isinstance(named, str) else named
-    resource = resources[0] if len(resources) == 1 else resources
-    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
-
-
-def policy(partition: str = "aws", file: str = READING) -> dict[str, Any]:
-    """Return the document of a policy, its ARNs of a partition."""
-    document = json.dumps(
-        {"Version": "2012-10-17", "Statement": [statement for _, statement in statements(file)]}
-    )
-    return dict(json.loads(document.replace("arn:aws:", f"arn:{partition}:")))
+        arn = arns.get(word) or _RESOURCES.get(word, word)
+        resources += [arn] if isinstance(arn, str) else arn
+    return {
+        "Effect": "Allow",
+        "Action": list(actions),
+        "Resource": resources[0] if len(resources) == 1 else resources,
+    }
 
 
 def policy_text(partition: str = "aws", file: str = READING) -> str:
@@ -324,7 +322,8 @@ def policy_text(partition: str = "aws", file: str = READING) -> str:
 
     `aws-us-gov` and `aws-cn` are other partitions.
     """
-    return json.dumps(policy(partition, file), indent=2) + "\n"
+    policy = {"Version": "2012-10-17", "Statement": [x for _, x in statements(file)]}
+    return json.dumps(policy, indent=2).replace("arn:aws:", f"arn:{partition}:") + "\n"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 from botocore.exceptions import (
@@ -33,6 +33,7 @@ from botocore.exceptions import (
 from adapters.aws.api.operations import (
     ACTING,
     DETAIL_RANK,
+    FREE,
     Operation,
     call_price,
     declared_as,
@@ -58,6 +59,13 @@ class CallState(StrEnum):
     SLOW = "slow"
 
 
+_UNKNOWN_KEYS = (
+    "InvalidClientTokenId",
+    "UnrecognizedClient",
+    "InvalidAccessKeyId",
+    "AuthFailure",
+    "SignatureDoesNotMatch",
+)
 _STATES = {
     CallState.WELL: ("DataUnavailable", "DryRunOperation"),
     CallState.DENIED: (
@@ -67,15 +75,7 @@ _STATES = {
         "OptInRequired",
         "SubscriptionRequired",
     ),
-    CallState.EXPIRED: (
-        "ExpiredToken",
-        "RequestExpired",
-        "InvalidClientTokenId",
-        "UnrecognizedClient",
-        "AuthFailure",
-        "SignatureDoesNotMatch",
-        "InvalidAccessKeyId",
-    ),
+    CallState.EXPIRED: ("ExpiredToken", "RequestExpired", *_UNKNOWN_KEYS),
     CallState.THROTTLED: (
         "Throttl",
         "RequestLimitExceeded",
@@ -136,8 +136,8 @@ def refused_in(text: str) -> str:
 
     S3 names kms:Decrypt of a sealed object, Athena what it does in the caller's name.
     """
-    found = _REFUSED.search(text)
-    return found[1] if found and declared_as(found[1]) else ""
+    match = _REFUSED.search(text)
+    return match[1] if match and declared_as(match[1]) else ""
 
 
 def refused_by(error: Exception) -> str:
@@ -147,19 +147,9 @@ def refused_by(error: Exception) -> str:
     return refused_in(str(error.response.get("Error", {}).get("Message", "")))
 
 
-_ABSENT = ("NoCredentials", "PartialCredentials")
-_UNKNOWN_KEYS = (
-    "InvalidClientTokenId",
-    "UnrecognizedClient",
-    "InvalidAccessKeyId",
-    "AuthFailure",
-    "SignatureDoesNotMatch",
-)
-
-
 def credentials_remedy(code: str) -> str:
     """Return what to do about credentials: there are none, AWS does not know them, or they ended."""
-    if code.startswith(_ABSENT):
+    if code.startswith(("NoCredentials", "PartialCredentials")):
         return (
             "none are set: give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE,"
             " or a role to the machine, task or pod"
@@ -385,8 +375,10 @@ class UsageMeter:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 # Counts are an estimate: a file that is missing or broken is not worth a crash.
                 try:
-                    documents = orjson.loads(self._file.read_bytes()).items()
-                    days = {str(day): decode(CallCounts, document) for day, document in documents}
+                    days = {
+                        str(day): decode(CallCounts, document)
+                        for day, document in orjson.loads(self._file.read_bytes()).items()
+                    }
                 except (OSError, ValueError, TypeError, AttributeError, ArithmeticError):
                     days = {}
 
@@ -423,18 +415,18 @@ class UsageMeter:
         for name in sorted({*used.calls, *used.units, *used.failed, *used.stopped}):
             # What is no longer declared was counted by an older version.
             operation = next((x for x in declared if x.action == name), None)
-            price = call_price(operation.service, operation.operation) if operation else None
-            facts: dict[str, Any] = {"unit": "request", "usd": Decimal(0)}
-            if price:
-                facts = {
-                    "unit": price.unit,
-                    "usd": price.usd * used.units[name],
-                    "price_usd": price.usd,
-                    "source": price.source,
-                    "asof": price.asof,
-                }
-            facts |= {kind: getattr(used, kind)[name] for kind in _COUNTED}
-            uses.append(CallUse(operation=name, **facts))
+            price = call_price(operation.service, operation.operation) if operation else FREE
+            uses.append(
+                CallUse(
+                    operation=name,
+                    unit=price.unit,
+                    usd=price.usd * used.units[name],
+                    price_usd=price.usd,
+                    source=price.source,
+                    asof=price.asof,
+                    **{kind: getattr(used, kind)[name] for kind in _COUNTED},
+                )
+            )
 
         ranks = sorted({x.optional for x in declared if x.optional}, reverse=True)
         stopped = [
@@ -459,34 +451,30 @@ class UsageMeter:
         return f"{self._clock():%Y-%m-%d}"
 
 
+_COLUMNS = {
+    "calls": "AWS calls of this UTC day.",
+    "units": "What is billed of them: requests, or metrics requested.",
+    "usd": "USD they cost.",
+    "failed": "AWS calls without an answer.",
+    "stopped": "AWS calls that the budget stopped.",
+}
+
+
 def exposition(bill: SelfCost) -> str:
     """Return the bot's own bill in Prometheus's text format."""
-    totals = [
-        ("trnbot_aws_usd_month", "USD a month at this pace.", f"{bill.month_usd:.4f}"),
-        (
-            "trnbot_aws_budget_usd_day",
-            "Budget of a day, 0 where none is set.",
-            f"{bill.budget_usd or 0}",
-        ),
-        ("trnbot_aws_retries_today", "Attempts that AWS made the bot repeat.", f"{bill.retries}"),
-        ("trnbot_aws_throttled_today", "Calls given up for throttling.", f"{bill.throttled}"),
-    ]
-    lines = [
-        f"# HELP {name} {meaning}\n# TYPE {name} gauge\n{name} {value}"
-        for name, meaning, value in totals
-    ]
-    columns = {
-        "calls": "AWS calls of this UTC day.",
-        "units": "What is billed of them: requests, or metrics requested.",
-        "usd": "USD they cost.",
-        "failed": "AWS calls without an answer.",
-        "stopped": "AWS calls that the budget stopped.",
+    gauges: dict[tuple[str, str], dict[str, object]] = {
+        ("usd_month", "USD a month at this pace."): {"": f"{bill.month_usd:.4f}"},
+        ("budget_usd_day", "Budget of a day, 0 where none is set."): {"": bill.budget_usd or 0},
+        ("retries_today", "Attempts that AWS made the bot repeat."): {"": bill.retries},
+        ("throttled_today", "Calls given up for throttling."): {"": bill.throttled},
     }
-    for column, meaning in columns.items():
-        name = f"trnbot_aws_{column}_today"
-        lines += [
-            f"# HELP {name} {meaning}",
-            f"# TYPE {name} gauge",
-            *(f'{name}{{operation="{x.operation}"}} {getattr(x, column)}' for x in bill.uses),
-        ]
+    for column, meaning in _COLUMNS.items():
+        gauges[f"{column}_today", meaning] = {
+            f'{{operation="{x.operation}"}}': getattr(x, column) for x in bill.uses
+        }
+    lines = []
+    for (gauge, meaning), samples in gauges.items():
+        name = f"trnbot_aws_{gauge}"
+        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+        lines += [f"{name}{labels} {value}" for labels, value in samples.items()]
     return "\n".join(lines) + "\n"

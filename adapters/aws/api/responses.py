@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -84,10 +83,9 @@ def instant(text: str | None) -> datetime | None:
 
 def required(text: str | None, name: str) -> datetime:
     """Read a time that must be there; raise `KeyError` naming the member otherwise."""
-    time = instant(text)
-    if time is None:
+    if not text:
         raise KeyError(name)
-    return time
+    return _aware(datetime.fromisoformat(text))
 
 
 def instant_of(value: Any) -> datetime:
@@ -185,9 +183,12 @@ class Responses:
                 # Each answer is translated once, also where that fails.
                 if not entry.translated:
                     entry.translated = True
-                    entry.translation = self._translate(call, entry, translate)
-                    if history and entry.translation is not None:
-                        entry.translation = _shared(history[-1][1], entry.translation)
+                    try:
+                        entry.translation = _shared(
+                            history[-1:], translate(entry.pages(), call.answered(entry.at))
+                        )
+                    except (*_UNREADABLE, *MALFORMED) as error:
+                        self.problems.add(*self._refused(call, entry, error))
                 if entry.translation is not None:
                     history.append((entry.at, entry.translation))
             if history:
@@ -211,25 +212,17 @@ class Responses:
         return times
 
     def _calls_of(self, service: str, operation: str) -> list[ApiCall]:
-        calls = (x for x in self._responses if (x.service, x.operation) == (service, operation))
-        return sorted(calls, key=lambda x: (x.place.region, x.argument, x.place))
-
-    def _translate(
-        self,
-        call: ApiCall,
-        entry: _Response,
-        translate: Callable[[Pages, ResponseInfo], Translated],
-    ) -> Translated | None:
-        try:
-            return translate(entry.pages(), call.answered(entry.at))
-        except (*_UNREADABLE, *MALFORMED) as error:
-            self.problems.add(*self._refused(call, entry, error))
-            return None
+        return sorted(
+            (x for x in self._responses if (x.service, x.operation) == (service, operation)),
+            key=lambda x: (x.place.region, x.argument, x.place),
+        )
 
     def _refused(self, call: ApiCall, _: _Response, error: Exception) -> tuple[str, str]:
         """Return where a response stands that cannot be read, and why it is left out."""
-        where = f"{call.operation} in {call.place}"
-        return where, f"not an answer that can be read ({lack(error)})."
+        return (
+            f"{call.operation} in {call.place}",
+            f"not an answer that can be read ({lack(error)}).",
+        )
 
 
 @dataclass
@@ -241,17 +234,18 @@ class RecordedResponses(Responses):
 
     def __post_init__(self) -> None:
         """Look at the names, not into the files."""
-        self._responses = {}
+        self._responses = defaultdict(list)
         for path in sorted(self.folder.glob("*/*/*/*.json*")):
-            name = ANSWER_NAME.fullmatch(path.name)
-            if not name:
-                unnamed = "its name is not TIME.json or TIME.ARGUMENT.json; skipped."
-                self.problems.add(str(path.relative_to(self.folder.parent)), unnamed)
+            if not (name := ANSWER_NAME.fullmatch(path.name)):
+                self.problems.add(
+                    str(path.relative_to(self.folder.parent)),
+                    "its name is not TIME.json or TIME.ARGUMENT.json; skipped.",
+                )
                 continue
             service, operation, region = path.parts[-4:-1]
             argument, account = argument_and_account(name[2] or "")
             call = ApiCall(service, operation, Place(region, account=account), argument)
-            self._responses.setdefault(call, []).append(_Response(read_stamp(name[1]), path=path))
+            self._responses[call].append(_Response(read_stamp(name[1]), path=path))
 
     def _refused(self, call: ApiCall, entry: _Response, error: Exception) -> tuple[str, str]:
         problem = f"not a response of {call.operation} ({lack(error)}); skipped."
@@ -270,14 +264,14 @@ class ResponseHistory(Responses):
 
     `api/` in the form of a recording.
     """
-    _responses: dict[ApiCall, list[_Response]] = field(default_factory=dict)
+    _responses: dict[ApiCall, list[_Response]] = field(default_factory=lambda: defaultdict(list))
     _answered: dict[ApiCall, datetime] = field(default_factory=dict)
     _recalled: set[tuple[str, str, Place]] = field(default_factory=set)
 
     def put(self, call: ApiCall, at: datetime, pages: Sequence[Mapping[str, Any]]) -> None:
         """Keep an answer; one equal to the answer before only makes that one current."""
         self.recall(call.service, call.operation, call.place)
-        raw, entries = json_of(pages), self._responses.setdefault(call, [])
+        raw, entries = json_of(pages), self._responses[call]
         self._answered[call] = at
         if entries and entries[-1].text() == raw:
             return
@@ -285,8 +279,7 @@ class ResponseHistory(Responses):
         # Of older answers the translation is enough: the text is on disk, or asked for no more.
         for before in entries:
             before.raw = b"" if before.path or before.translated else before.raw
-        path = self.journal and self.journal / file_of(call, at)
-        if path:
+        if path := self.journal and self.journal / file_of(call, at):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(raw + b"\n")
         entries.append(_Response(at, raw, path))
@@ -347,7 +340,7 @@ class ResponseHistory(Responses):
             argument, account = argument_and_account(about)
             if account == place.account:
                 call = ApiCall(service, operation, place, argument)
-                self._responses.setdefault(call, []).append(_Response(read_stamp(time), path=path))
+                self._responses[call].append(_Response(read_stamp(time), path=path))
 
 
 def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
@@ -366,15 +359,17 @@ def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
     return frozenset([*stretches.values(), *times[-1:]])
 
 
-def _shared(before: Any, later: Any) -> Any:
-    """Return the later answer with the objects of the one before where they are equal.
+def _shared(before: Sequence[tuple[datetime, Any]], later: Any) -> Any:
+    """Return the later answer with the objects of the one before it where they are equal.
 
     Most of a fleet stays as it was.
     """
-    if not isinstance(later, dict) or not isinstance(before, dict):
+    if not before or not isinstance(later, dict):
         return later
+    previous = before[0][1]
     return {
-        name: before[name] if before.get(name) == value else value for name, value in later.items()
+        name: previous[name] if previous.get(name) == value else value
+        for name, value in later.items()
     }
 
 
@@ -384,8 +379,9 @@ def file_of(call: ApiCall, at: datetime) -> Path:
     Argument and account tell apart calls of one time.
     """
     words = (f"{at:{STAMP}}", call.argument, call.place.account, "json")
-    folder = Path("api") / call.service / call.operation / call.place.region
-    return folder / ".".join(filter(None, words))
+    return Path(
+        "api", call.service, call.operation, call.place.region, ".".join(filter(None, words))
+    )
 
 
 _TRANSPORT = ("ResponseMetadata", "NextToken", "nextToken", "NextPageToken")
@@ -394,12 +390,5 @@ _TRANSPORT = ("ResponseMetadata", "NextToken", "nextToken", "NextPageToken")
 def json_of(pages: Sequence[Mapping[str, Any]]) -> bytes:
     """Return pages as JSON with ISO 8601 times, without the transport's metadata."""
     return orjson.dumps(
-        [{name: page[name] for name in page if name not in _TRANSPORT} for page in pages],
-        default=_plain,
+        [{name: page[name] for name in page if name not in _TRANSPORT} for page in pages]
     )
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, Decimal):
-        return str(value)
-    raise TypeError(f"no JSON for {type(value).__name__}")

@@ -121,12 +121,11 @@ class ExplorerAnswers:
 
     def pages_of(self, operation: str, at: datetime, first: str) -> int:
         """Return how many pages the answers of a set have."""
-        answers = (
-            path
+        return sum(
+            len(orjson.loads(path.read_bytes()))
             for path in self.of(operation).glob(f"{at:{STAMP}}.*.json")
             if _is_part(path.name.partition(".")[2].removesuffix(".json"), first)
         )
-        return sum(len(orjson.loads(path.read_bytes())) for path in answers)
 
     def _named(self, folder: Path) -> Iterator[re.Match[str]]:
         return filter(
@@ -147,10 +146,8 @@ AWS Cost Management user guide, 2026-11.
 _AGAIN = timedelta(hours=1)
 _TOP, _TAG = "accounts", "tag="
 _OPERATION = "get_cost_and_usage"
-_METRICS = ["UnblendedCost", "AmortizedCost", "NetUnblendedCost", "UsageQuantity"]
 _SETS_A_DAY = 3
 AnswerPages = list[Mapping[str, Any]]
-AnswersByPart = dict[str, AnswerPages]
 
 
 @dataclass
@@ -204,23 +201,24 @@ class Explorer:
             return 0
         return max(1, min(self.answers.left(), self.answers.most_calls // _SETS_A_DAY))
 
-    def _asked(self, view: str, now: datetime) -> AnswersByPart:
+    def _asked(self, view: str, now: datetime) -> dict[str, AnswerPages]:
         """Ask for a tag, or for accounts, their regions, and the parts of the dearest of these.
 
         Those are services and usage types.
         """
+        kind = _grouped("RECORD_TYPE")
         if view:
-            tag = {"Type": "TAG", "Key": unquote(view.removeprefix(_TAG))}
-            return {view: self._ask(now, [tag, _dimension("RECORD_TYPE")])}
+            tag = _grouped(unquote(view.removeprefix(_TAG)), "TAG")
+            return {view: self._ask(now, [tag, kind])}
         allowed = self.due() or 1
-        kind = _dimension("RECORD_TYPE")
-        answers = {_TOP: self._ask(now, [_dimension("LINKED_ACCOUNT"), kind])}
+        answers = {_TOP: self._ask(now, [_grouped("LINKED_ACCOUNT"), kind])}
 
         # Where the day's calls do not reach, the dearest come first.
         accounts = _dearest(_sums(answers[_TOP], 1))
         for (account,) in accounts[: max(0, allowed - 1)]:
-            keys = [_dimension("REGION"), kind]
-            answers[_about(account)] = self._ask(now, keys, LINKED_ACCOUNT=account)
+            answers[_about(account)] = self._ask(
+                now, [_grouped("REGION"), kind], LINKED_ACCOUNT=account
+            )
 
         parts = {
             (account, *keys): usd
@@ -228,10 +226,14 @@ class Explorer:
             for keys, usd in _sums(answers.get(_about(account), []), 2).items()
         }
         for account, region, record_type in _dearest(parts)[: max(0, allowed - len(answers))]:
-            keys = [_dimension("SERVICE"), _dimension("USAGE_TYPE")]
-            about = {"LINKED_ACCOUNT": account, "REGION": region, "RECORD_TYPE": record_type}
             try:
-                answers[_about(account, region, record_type)] = self._ask(now, keys, **about)
+                answers[_about(account, region, record_type)] = self._ask(
+                    now,
+                    [_grouped("SERVICE"), _grouped("USAGE_TYPE")],
+                    LINKED_ACCOUNT=account,
+                    REGION=region,
+                    RECORD_TYPE=record_type,
+                )
             except Unavailable as error:
                 # What was known is finer than what this would leave.
                 if not isinstance(error, CapReached) and self.answers.newest(_OPERATION, _TOP):
@@ -243,11 +245,10 @@ class Explorer:
         parameters: dict[str, Any] = {
             "TimePeriod": _period(now),
             "Granularity": "DAILY",
-            "Metrics": _METRICS,
+            "Metrics": ["UnblendedCost", "AmortizedCost", "NetUnblendedCost", "UsageQuantity"],
             "GroupBy": list(keys),
         }
-        filters = [{"Dimensions": {"Key": key, "Values": [value]}} for key, value in only.items()]
-        if filters:
+        if filters := [{"Dimensions": {"Key": x, "Values": [value]}} for x, value in only.items()]:
             parameters["Filter"] = filters[0] if len(filters) == 1 else {"And": filters}
         try:
             return self.answers.ask(_OPERATION, **parameters)
@@ -266,8 +267,8 @@ def _period(now: datetime) -> dict[str, str]:
     return {"Start": f"{month:%Y-%m-%d}", "End": f"{now:%Y-%m-%d}"}
 
 
-def _dimension(key: str) -> dict[str, str]:
-    return {"Type": "DIMENSION", "Key": key}
+def _grouped(key: str, by: str = "DIMENSION") -> dict[str, str]:
+    return {"Type": by, "Key": key}
 
 
 def _about(*parts: str) -> str:
@@ -280,8 +281,8 @@ def _sums(pages: AnswerPages, keys: int) -> dict[tuple[str, ...], Decimal]:
     sums: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
     groups = (x for page in pages for span in page["ResultsByTime"] for x in span.get("Groups", ()))
     for group in groups:
-        usd = abs(Decimal(group["Metrics"]["UnblendedCost"]["Amount"]))
-        sums[tuple(group["Keys"])[:keys]] += usd
+        usd = Decimal(group["Metrics"]["UnblendedCost"]["Amount"])
+        sums[tuple(group["Keys"])[:keys]] += abs(usd)
     return sums
 
 
@@ -291,7 +292,6 @@ def _dearest(sums: Mapping[tuple[str, ...], Decimal]) -> list[tuple[str, ...]]:
 
 _OUTLOOK_EVERY, _OUTLOOK_AGAIN = timedelta(hours=23), timedelta(hours=2)
 _DAYS = 14
-_NOT_USAGE = {"Not": {"Dimensions": {"Key": "RECORD_TYPE", "Values": ["Credit", "Refund", "Tax"]}}}
 _EMPTY: Mapping[str, Mapping[str, Any]] = {
     "get_savings_plans_utilization": {"SavingsPlansUtilizationsByTime": []},
     "get_savings_plans_coverage": {"SavingsPlansCoverages": []},
@@ -321,7 +321,11 @@ class OutlookPoller:
                 "Granularity": "MONTHLY",
                 "Metric": "AMORTIZED_COST",
                 "PredictionIntervalLevel": 80,
-                "Filter": _NOT_USAGE,
+                "Filter": {
+                    "Not": {
+                        "Dimensions": {"Key": "RECORD_TYPE", "Values": ["Credit", "Refund", "Tax"]}
+                    }
+                },
             },
             "get_savings_plans_utilization": past,
             "get_savings_plans_coverage": past,

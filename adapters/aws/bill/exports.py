@@ -30,7 +30,6 @@ _BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", "_SUCCESS", "/")
 
 A folder's own key.
 """
-_INDEX = ".etags.json"
 _ASSEMBLY = re.compile(r"(?P<month>.*/\d{8}-\d{8})/(?P<assembly>[0-9a-f-]{20,})/")
 """A legacy CUR that keeps versions: REPORT/20261101-20261201/ASSEMBLY/file.
 
@@ -54,7 +53,7 @@ class ExportCache:
     def __post_init__(self) -> None:
         """Read the address."""
         self._bucket, prefix = bucket_and_prefix(self.address, "a billing export")
-        self._prefix = prefix.strip("/")
+        self._prefix = f"{prefix.strip('/')}/".lstrip("/")
         self._next: datetime | None = None
         self._foreign: list[str] = []
         self._problem = ""
@@ -96,7 +95,7 @@ class ExportCache:
         first is put in place. Raise `Unavailable` where one cannot be had; the copy then stays as
         it was.
         """
-        index = self.folder / _INDEX
+        index = self.folder / ".etags.json"
         self.folder.mkdir(parents=True, exist_ok=True)
         listed = self._listed()
         try:
@@ -131,16 +130,16 @@ class ExportCache:
 
     def _listed(self) -> dict[str, str]:
         """Return the ETag of every file of the export that counts, by key."""
-        prefix = f"{self._prefix}/" if self._prefix else ""
         pages = self.calls.pages(
-            self.place, "s3", "list_objects_v2", Bucket=self._bucket, Prefix=prefix
+            self.place, "s3", "list_objects_v2", Bucket=self._bucket, Prefix=self._prefix
         )
         members = {str(x["Key"]): x for page in pages for x in page.get("Contents", ())}
         foreign = sorted(x for x in members if not x.endswith((*_BESIDE, *_ENDINGS)))
         if foreign != self._foreign:
             self._foreign = foreign
-            again = f"All files under {self.address} can be read again."
-            log.warning(" ".join(self.problems()) or again)
+            log.warning(
+                " ".join(self.problems()) or f"All files under {self.address} can be read again."
+            )
 
         # Of a month that is kept in versions only the newest assembly counts.
         members = {key: x for key, x in members.items() if key.endswith(_ENDINGS)}
@@ -224,8 +223,8 @@ class RollupCopy:
         A failure leaves the copy as it was and is tried again after half an hour. Who asks while
         another thread refreshes is answered from the copy of before, where it is whole.
         """
-        oldest = self._path(_months(self.clock())[-1])  # the last that is written at a start
-        if not self._lock.acquire(blocking=not oldest.is_file()):
+        # Of a whole copy the oldest month is there: at a start it is written last.
+        if not self._lock.acquire(blocking=not self._path(_months(self.clock())[-1]).is_file()):
             return
         try:
             now = self.clock()
@@ -258,8 +257,7 @@ class RollupCopy:
 
         Raise `Unavailable` at the first that cannot be had.
         """
-        due = [month for month in _months(now) if self._due(month, now)]
-        if not due:
+        if not (due := [month for month in _months(now) if self._due(month, now)]):
             return
         columns, partitions = self.engine.columns()
         for month in due:
@@ -299,14 +297,13 @@ class RollupCopy:
         return (self.folder / "billing").glob(f"*{self.engine.ending}")
 
     def _path(self, month: date) -> Path:
-        stem = file_stem(self.engine.table)
-        return self.folder / "billing" / f"{stem}-{month:%Y-%m}{self.engine.ending}"
+        name = f"{file_stem(self.engine.table)}-{month:%Y-%m}{self.engine.ending}"
+        return self.folder / "billing" / name
 
 
 _WAITS = (0.3, 0.5, 1.0, 2.0, *(3.0,) * 60)
 """Seconds between looks at a query: three minutes in all."""
 _LEAST_SCANNED_MB = 10
-_MB = 1_000_000
 
 
 @dataclass
@@ -377,10 +374,12 @@ class AthenaTable:
             status = look.get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                scanned = int(look.get("Statistics", {}).get("DataScannedInBytes", 0))
-                if scanned:
-                    megabytes = max(_LEAST_SCANNED_MB, -(-scanned // _MB))
-                    self.calls.charge("athena", "get_query_execution", megabytes)
+                if scanned := int(look.get("Statistics", {}).get("DataScannedInBytes", 0)):
+                    self.calls.charge(
+                        "athena",
+                        "get_query_execution",
+                        max(_LEAST_SCANNED_MB, -(-scanned // 1_000_000)),
+                    )
                 if state == "SUCCEEDED":
                     self.calls.allow(self.place, "athena:StartQueryExecution")
                     return
@@ -397,7 +396,6 @@ class AthenaTable:
 
 _PARTITIONS = ("billing_period", "year", "month")
 """The columns that AWS parts the files of an export by."""
-_RETRIES = 2
 _GROUP_ROWS = 100_000
 _AWAY, _ADDRESS = "AWAY", "ADDRESS"
 _CAUSES = {
@@ -447,10 +445,9 @@ class SparkTable:
             frame, client, grain = session.sql(query), session.client, "hour"
             schema = pyarrow.schema([(name, pyarrow.string()) for name in frame.columns])
             # The public ways hold all rows at once, or make a Python row of each.
-            answers = client.to_table_as_iterator(frame._plan.to_proto(client), {})
             with ParquetWriter(path, schema) as writer:
                 group: list[pyarrow.Table] = []
-                for table in answers:
+                for table in client.to_table_as_iterator(frame._plan.to_proto(client), {}):
                     if not isinstance(table, pyarrow.Table) or not table.num_rows:
                         continue
                     grain = table[_GRAIN][0].as_py()
@@ -483,15 +480,16 @@ class SparkTable:
             session = SparkSession.builder.channelBuilder(channel).create()
         except ValueError:  # of a port or a parameter: its text may hold the address
             raise Unavailable(self._said(_CAUSES[_ADDRESS])) from None
-        session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+        session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
         answered = False
         try:
             session.conf.set("spark.sql.session.timeZone", "UTC")
             answered = True
             yield session
         except PySparkException as error:
-            sentence = self._sentence(error, answered=answered)
-            raise Unavailable(redact(sentence, spellings([self.address()]))) from None
+            raise Unavailable(
+                redact(self._sentence(error, answered=answered), spellings([self.address()]))
+            ) from None
         finally:
             with suppress(Exception):  # a server that is gone has ended it
                 session.stop()

@@ -98,11 +98,13 @@ def forecast(pages: Pages, answer: ResponseInfo) -> Forecast:
     The spans of one answer follow each other, so their means add up, and their bounds at worst.
     """
     spans = members(pages, "ForecastResultsByTime")
-    start = min(x["TimePeriod"]["Start"] for x in spans)
-    end = max(x["TimePeriod"]["End"] for x in spans)
+    window = Window(
+        _midnight(min(x["TimePeriod"]["Start"] for x in spans)),
+        _midnight(max(x["TimePeriod"]["End"] for x in spans)),
+    )
     amounts = ("MeanValue", "PredictionIntervalLowerBound", "PredictionIntervalUpperBound")
     mean, low, high = (sum((Decimal(x[name]) for x in spans), Decimal(0)) for name in amounts)
-    return Forecast(Window(_midnight(start), _midnight(end)), mean, low, high, answer.at)
+    return Forecast(window, mean, low, high, answer.at)
 
 
 def utilization(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
@@ -150,19 +152,6 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
     first, last = x["AnomalyStartDate"], x.get("AnomalyEndDate") or x["AnomalyStartDate"]
 
     # The root cause that contributes most stands first.
-    causes = sorted(
-        x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
-        key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
-    )
-    labels = tuple(
-        Labels(
-            account=str(cause.get("LinkedAccount", "")),
-            service=services.get(str(cause.get("Service", "")), str(cause.get("Service", ""))),
-            region=str(cause.get("Region", "")),
-            usage_type=str(cause.get("UsageType", "")),
-        )
-        for cause in causes
-    )
     impact = {"TotalActualSpend": 0, "TotalExpectedSpend": 0} | x["Impact"]
     return Finding(
         id=str(x["AnomalyId"]),
@@ -171,7 +160,18 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
         impact=_usd({"TotalImpact": impact["MaxImpact"]} | impact, "TotalImpact"),
         actual=_usd(impact, "TotalActualSpend"),
         expected=_usd(impact, "TotalExpectedSpend"),
-        causes=labels,
+        causes=tuple(
+            Labels(
+                account=str(cause.get("LinkedAccount", "")),
+                service=services.get(str(cause.get("Service", "")), str(cause.get("Service", ""))),
+                region=str(cause.get("Region", "")),
+                usage_type=str(cause.get("UsageType", "")),
+            )
+            for cause in sorted(
+                x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
+                key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
+            )
+        ),
         dismissed=x.get("Feedback") in ("NO", "PLANNED_ACTIVITY"),
     )
 

@@ -28,13 +28,12 @@ from adapters.aws.files import table
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Notice, NoticeKind
 from bot.model.labels import Labels
+from bot.model.request import Check
 
 if TYPE_CHECKING:
     from adapters.aws.api.calls import Calls  # boto3 is slow to load, and a recording needs none
 
 SERVICE, OPERATION = "sqs", "receive_message"
-_DONE = frozenset({"closed", "completed", "canceled", "cancelled"})
-_RESOLVED = frozenset({"RESOLVED", "UNIMPAIRED"})
 _KEPT = ("version", "id", "customer_event_id", "source", "account", "time", "region", "resources")
 _KEPT_DETAIL = (
     "instance-id",
@@ -70,9 +69,10 @@ class NoticeRow:
 
     def fits(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event is of this row."""
-        code = str(event["detail"].get("eventTypeCode", ""))
         alike = (event["source"], detail_type(event)) == (self.source, self.detail_type)
-        return alike and fnmatchcase(code, self.code or "*")
+        return alike and fnmatchcase(
+            str(event["detail"].get("eventTypeCode", "")), self.code or "*"
+        )
 
 
 @cache
@@ -141,37 +141,38 @@ def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
     row = next((row for row in notice_rows() if row.fits(event)), None)
     if row is None:
         return None
-    detail, sent = event["detail"], instant_of(event["time"])
-    reservation = ""
+    detail, reservation = event["detail"], ""
     instances: list[str] = []
     if row.about == "reservation":
         reservation = str(detail.get("capacity-reservation-id", ""))
     elif row.about == "instance":
         instances = [str(detail["instance-id"])] if detail.get("instance-id") else []
     elif row.about == "entities":
-        entities = detail.get("affectedEntities") or ()
-        affected = (x.get("entityValue", "") for x in entities if x.get("status") not in _RESOLVED)
-        ids = (str(value).rpartition("/")[2] for value in affected)
+        ids = (
+            str(x.get("entityValue", "")).rpartition("/")[2]
+            for x in detail.get("affectedEntities") or ()
+            if x.get("status") not in ("RESOLVED", "UNIMPAIRED")
+        )
         instances = list(dict.fromkeys(id for id in ids if id.startswith("i-")))
 
     # Some events say when it happens, others only how long before they are sent.
     stated = event["time"] if row.due == "time" else detail.get(row.due)
-    due = instant_of(stated) + timedelta(minutes=row.minutes) if stated else None
     fallback = f"{detail_type(event)} {reservation} {event['time']}"
     return Notice(
         id=str(event.get("id") or event.get("customer_event_id") or fallback),
         kind=row.kind,
-        at=sent,
+        at=instant_of(event["time"]),
         labels=Labels(
             region=str(detail.get("eventRegion") or event.get("region") or region),
             account=str(detail.get("affectedAccount") or event.get("account") or ""),
         ),
         instances=tuple(instances),
         reservation=reservation,
-        due=due,
+        due=instant_of(stated) + timedelta(minutes=row.minutes) if stated else None,
         subject=reservation or str(detail.get("eventArn", "")).rpartition("/")[2],
         what=str(detail.get("instance-action") or detail.get("eventTypeCode") or ""),
-        over=str(detail.get("statusCode", "")).lower() in _DONE,
+        over=str(detail.get("statusCode", "")).lower()
+        in ("closed", "completed", "canceled", "cancelled"),
     )
 
 
@@ -249,8 +250,7 @@ class EventQueue:
 
 def read_event_queue(text: str) -> EventQueue:
     """Read the URL of a queue; raise `WrongInput` for a text that is none."""
-    parts = _URL.fullmatch(text)
-    if not parts:
+    if not (parts := _URL.fullmatch(text)):
         raise WrongInput(
             f"'{text}' is not a queue's URL; write TRNBOT_AWS_EVENTS="
             "https://sqs.us-west-2.amazonaws.com/111122223333/NAME."
@@ -332,18 +332,21 @@ class EventPoller:
             try:
                 for first in range(0, len(used), _MOST):
                     batch = used[first : first + _MOST]
-                    entries = [
-                        {"Id": str(n), "ReceiptHandle": handle}
-                        for n, (_, handle) in enumerate(batch)
-                    ]
-                    answer = self._ask(queue, "delete_message_batch", Entries=entries)
+                    answer = self._ask(
+                        queue,
+                        "delete_message_batch",
+                        Entries=[
+                            {"Id": str(n), "ReceiptHandle": handle}
+                            for n, (_, handle) in enumerate(batch)
+                        ],
+                    )
                     for entry in answer["Successful"]:
                         del self._received[batch[int(entry["Id"])][0]]
             except Unavailable as error:
                 failed.append(str(error))
         self.missing = (*self.missing, *failed)
 
-    def examined(self) -> Iterator[tuple[str, bool, str]]:
+    def examined(self) -> Iterator[Check]:
         """Yield for each queue whether it answers, and how many messages wait in it.
 
         Receiving and deleting are tried so that nothing changes: a message stays visible to others,
@@ -355,14 +358,14 @@ class EventPoller:
             try:
                 answer = self._ask(queue, "get_queue_attributes", AttributeNames=[attribute])
                 self._ask(queue, OPERATION, MaxNumberOfMessages=1, VisibilityTimeout=0)
-                none = {"Id": "1", "ReceiptHandle": "none"}
-                self._ask(queue, "delete_message_batch", Entries=[none])
-            except Unavailable as error:
-                yield name, False, str(error)
-            else:
+                self._ask(
+                    queue, "delete_message_batch", Entries=[{"Id": "1", "ReceiptHandle": "none"}]
+                )
                 waiting = f"{answer['Attributes'].get(attribute, '?')} messages wait"
                 count = f"{len(self._recalled(queue))} notices within the last {KEPT.days} days"
-                yield name, True, f"{waiting}; {count}"
+                yield Check(name, True, f"{waiting}; {count}")
+            except Unavailable as error:
+                yield Check(name, False, str(error))
 
     def _waiting(self, queue: EventQueue) -> Iterator[Mapping[str, Any]]:
         """Yield what waits in a queue, some answers of it at most."""

@@ -47,11 +47,6 @@ def first(tags: Mapping[str, str], names: Iterable[str]) -> str:
     return next((value for name in names if (value := tags.get(name))), "")
 
 
-def tags_of(member: Mapping[str, Any]) -> dict[str, str]:
-    """Return a response's list of {Key, Value} as a mapping."""
-    return {str(tag["Key"]): str(tag.get("Value", "")) for tag in member.get("Tags") or ()}
-
-
 CREATIONS = frozenset(
     {
         "RunInstances",
@@ -68,7 +63,6 @@ CREATIONS = frozenset(
 _RESOURCE = re.compile(r"(i|vol|fs|cr)-\w+")
 SSO_ROLE = "AWSReservedSSO_"
 """IAM Identity Center names its roles so, and the session after the person."""
-_LONGEST = 80
 
 
 def launchers(pages: Pages, _: ResponseInfo) -> dict[str, Launcher]:
@@ -83,11 +77,11 @@ def launchers(pages: Pages, _: ResponseInfo) -> dict[str, Launcher]:
         record = orjson.loads(event.get("CloudTrailEvent") or "{}")
         if record.get("errorCode"):
             continue
-        identity, username = record.get("userIdentity") or {}, str(event.get("Username", ""))
-        name, kind = _principal(identity, username)
+        name, kind = _principal(record.get("userIdentity") or {}, str(event.get("Username", "")))
         if name:
-            time = instant(str(event["EventTime"]))
-            launcher = Launcher(_text(name), kind, str(event["EventName"]), time)
+            launcher = Launcher(
+                _text(name), kind, str(event["EventName"]), instant(str(event["EventTime"]))
+            )
             by_resource = dict.fromkeys(created_resources(event), launcher) | by_resource
     return by_resource
 
@@ -118,8 +112,11 @@ def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind
 
 def created_resources(event: Mapping[str, Any]) -> list[str]:
     """Return the resources that an event names and that somebody may be asked about."""
-    names = (str(x.get("ResourceName", "")) for x in event.get("Resources") or ())
-    return [name for name in names if _RESOURCE.fullmatch(name)]
+    return [
+        name
+        for x in event.get("Resources") or ()
+        if _RESOURCE.fullmatch(name := str(x.get("ResourceName", "")))
+    ]
 
 
 def _matched(where: str, text: str) -> str:
@@ -128,13 +125,16 @@ def _matched(where: str, text: str) -> str:
 
 @cache
 def _rows(where: str) -> tuple[tuple[str, str], ...]:
-    rows = table(__package__, "launchers.csv")
-    return tuple((row["matches"], row["said"]) for row in rows if row["where"] == where)
+    return tuple(
+        (row["matches"], row["said"])
+        for row in table(__package__, "launchers.csv")
+        if row["where"] == where
+    )
 
 
 def _text(name: str) -> str:
     """Return one line of printable text: a session's name is chosen by whoever opens it."""
-    return "".join(c for c in name if c.isprintable())[:_LONGEST]
+    return "".join(c for c in name if c.isprintable())[:80]
 
 
 REFUSED_CALLS = ("RunInstances", "CreateFleet")
@@ -158,19 +158,18 @@ def refused_part(record: Mapping[str, Any]) -> dict[str, Any]:
     """
     if _is_refusal(record.get("errorCode")):
         message = _MESSAGE.search(str(record.get("errorMessage", "")))
-        parameters = record.get("requestParameters")
         refused: dict[str, Any] = {
-            name: _first(parameters, name) or (message[group] if message else "")
+            name: _first(record.get("requestParameters"), name)
+            or (message[group] if message else "")
             for group, name in enumerate((_TYPE, _ZONE), 1)
         }
         if _is_spot(record):
             refused["instanceMarketOptions"] = {"marketType": "spot"}
         return {"requestParameters": refused}
 
-    facts = (_TYPE, _ZONE, "lifecycle")
     errors = [
         {"errorCode": str(item["errorCode"])}
-        | {name: value for name in facts if (value := _first(item, name))}
+        | {name: x for name in (_TYPE, _ZONE, "lifecycle") if (x := _first(item, name))}
         for item in _refused_items(record.get("responseElements"))
     ]
     if not errors:
@@ -195,9 +194,18 @@ def refusals_in(event: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Refu
             zone=_first(item, _ZONE),
             instance_type=_first(item, _TYPE),
         )
-        name = str(event.get("EventId") or f"{event['EventName']} {event['EventTime']}")
-        time = required(str(event["EventTime"]), "EventTime")
-        yield Refusal(f"{name}/{number}", time, place, _is_spot(item), str(event["EventName"]))
+        yield Refusal(
+            f"{event_id(event)}/{number}",
+            required(str(event["EventTime"]), "EventTime"),
+            place,
+            _is_spot(item),
+            str(event["EventName"]),
+        )
+
+
+def event_id(event: Mapping[str, Any]) -> str:
+    """Return what tells an event from others."""
+    return str(event.get("EventId") or f"{event.get('EventName')} {event.get('EventTime')}")
 
 
 def _is_refusal(code: object) -> bool:
@@ -232,7 +240,6 @@ def _first(value: Any, name: str) -> str:
 
 
 _EVENT = ("EventId", "EventName", "EventTime", "Username")
-_IDENTITY = ("type", "arn", "userName", "invokedBy")
 _EMAIL = re.compile(rb"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}")
 _ALIASES = "redacted.invalid"
 """Their domain, which no mail reaches (RFC 2606)."""
@@ -248,14 +255,18 @@ def trimmed_events(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         record = _record(event)
         who = record.get("userIdentity") or {}
         issuer = ((who.get("sessionContext") or {}).get("sessionIssuer") or {}).get("userName")
-        identity = {name: who[name] for name in _IDENTITY if name in who}
+        identity = {x: who[x] for x in ("type", "arn", "userName", "invokedBy") if x in who}
         if issuer:
             identity["sessionContext"] = {"sessionIssuer": {"userName": issuer}}
         failure = {name: record[name] for name in ("errorCode",) if name in record}
         essence = failure | {"userIdentity": identity} | refused_part(record)
-        summary = {name: event[name] for name in _EVENT if name in event}
-        summary["Resources"] = [{"ResourceName": name} for name in created_resources(event)]
-        trimmed.append(summary | {"CloudTrailEvent": orjson.dumps(essence).decode()})
+        trimmed.append(
+            {name: event[name] for name in _EVENT if name in event}
+            | {
+                "Resources": [{"ResourceName": name} for name in created_resources(event)],
+                "CloudTrailEvent": orjson.dumps(essence).decode(),
+            }
+        )
     return trimmed
 
 
@@ -275,12 +286,13 @@ def with_trimmed_events(
         pages = orjson.loads(raw)
     except orjson.JSONDecodeError:
         pages = []
-    trimmed = [
-        {"Events": [alias(event) for event in trimmed_events(page.get("Events", ()))]}
-        for page in (pages if isinstance(pages, list) else [pages])
-        if isinstance(page, dict)
-    ]
-    return orjson.dumps(trimmed)
+    return orjson.dumps(
+        [
+            {"Events": [alias(event) for event in trimmed_events(page.get("Events", ()))]}
+            for page in (pages if isinstance(pages, list) else [pages])
+            if isinstance(page, dict)
+        ]
+    )
 
 
 class Aliases:
@@ -328,8 +340,11 @@ class Aliases:
         record["userIdentity"] = {**who, "arn": head}
         if who.get("userName"):
             record["userIdentity"]["userName"] = self.of(str(who["userName"]))
-        username = self.of(str(event.get("Username", "")))
-        return {**event, "Username": username, "CloudTrailEvent": orjson.dumps(record).decode()}
+        return {
+            **event,
+            "Username": self.of(str(event.get("Username", ""))),
+            "CloudTrailEvent": orjson.dumps(record).decode(),
+        }
 
 
 SERVICE, OPERATION = "cloudtrail", "lookup_events"

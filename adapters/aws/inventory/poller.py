@@ -19,6 +19,7 @@ from adapters.aws.inventory.ownership import (
     REFUSED_CALLS,
     SERVICE,
     SPACING_SECONDS,
+    event_id,
     refusals_in,
     trail,
     trimmed_events,
@@ -93,11 +94,13 @@ class ResourcePoller(Poller):
             listed, nodes = self._hyperpods(place), ("sagemaker", "list_cluster_nodes")
             if self.responses.newest(ApiCall("sagemaker", "list_clusters", place)):
                 for name in sorted(self.responses.arguments(*nodes, place) - set(listed)):
-                    call = ApiCall(*nodes, place, name)
-                    self.responses.put(call, now, [{"ClusterNodeSummaries": []}])
+                    self.responses.put(
+                        ApiCall(*nodes, place, name), now, [{"ClusterNodeSummaries": []}]
+                    )
             for name in listed:
-                wanted = Description(*nodes, _OFTEN, {"ClusterName": name}, argument=name)
-                yield from self._describe(place, wanted, now)
+                yield from self._describe(
+                    place, Description(*nodes, _OFTEN, {"ClusterName": name}, argument=name), now
+                )
             yield from self._train(place, now)
 
     def _train(self, place: Place, now: datetime) -> Iterator[Missing]:
@@ -110,8 +113,9 @@ class ResourcePoller(Poller):
             ended = "TrainingEndTime" in known and not warm
             if ended or ("TrainingStartTime" in known and name in running):
                 continue
-            given = {"TrainingJobName": name}
-            yield from self._describe(place, Description(*job, _OFTEN, given, argument=name), now)
+            yield from self._describe(
+                place, Description(*job, _OFTEN, {"TrainingJobName": name}, argument=name), now
+            )
 
     def _describe(self, place: Place, wanted: Description, now: datetime) -> Iterator[Missing]:
         call = ApiCall(wanted.service, wanted.operation, place, wanted.argument)
@@ -152,16 +156,19 @@ class ResourcePoller(Poller):
 
     def in_eks(self, place: Place) -> bool:
         """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""
-        tags = (tag for x in self._instances(place) for tag in x.get("Tags", ()))
-        return any(str(tag["Key"]).startswith(_EKS) for tag in tags)
+        return any(
+            str(tag["Key"]).startswith(_EKS)
+            for x in self._instances(place)
+            for tag in x.get("Tags", ())
+        )
 
     def volumes(self, place: Place) -> frozenset[str]:
         """Return the ids of volumes attached to accelerated instances of a place."""
         instances = self.instances(place)
-        volumes = (x for page in self._pages(place, "describe_volumes") for x in page["Volumes"])
         return frozenset(
             x["VolumeId"]
-            for x in volumes
+            for page in self._pages(place, "describe_volumes")
+            for x in page["Volumes"]
             if any(a.get("InstanceId") in instances for a in x.get("Attachments", ()))
         )
 
@@ -175,20 +182,27 @@ class ResourcePoller(Poller):
                     if hardware_of(node["InstanceType"]).startswith(ACCELERATED_TYPES):
                         yield node
         for name in self._training_jobs(place):
-            call = ApiCall("sagemaker", "describe_training_job", place, name)
-            if job := self.responses.last(call):
+            if job := self.responses.last(
+                ApiCall("sagemaker", "describe_training_job", place, name)
+            ):
                 for kind, host in hosts_of(job[0]):
                     yield {"InstanceId": host, "InstanceType": kind}
 
     def _training_jobs(self, place: Place) -> list[str]:
         """Return the names of the training jobs that ran when they were last listed."""
-        pages = self._pages(place, "list_training_jobs", "sagemaker")
-        return [str(x["TrainingJobName"]) for page in pages for x in page["TrainingJobSummaries"]]
+        return [
+            str(x["TrainingJobName"])
+            for page in self._pages(place, "list_training_jobs", "sagemaker")
+            for x in page["TrainingJobSummaries"]
+        ]
 
     def _hyperpods(self, place: Place) -> list[str]:
         """Return the names of the HyperPod clusters last listed at a place."""
-        pages = self._pages(place, "list_clusters", "sagemaker")
-        return [str(x["ClusterName"]) for page in pages for x in page["ClusterSummaries"]]
+        return [
+            str(x["ClusterName"])
+            for page in self._pages(place, "list_clusters", "sagemaker")
+            for x in page["ClusterSummaries"]
+        ]
 
     def _pages(
         self, place: Place, operation: str, service: str = "ec2", argument: str = ""
@@ -220,8 +234,14 @@ class ClusterPoller(Poller):
                     for group in self._ask(
                         place, "list_nodegroups", name, now, "nodegroups", clusterName=name
                     ):
-                        about = {"clusterName": name, "nodegroupName": group}
-                        self._ask(place, "describe_nodegroup", f"{name}.{group}", now, **about)
+                        self._ask(
+                            place,
+                            "describe_nodegroup",
+                            f"{name}.{group}",
+                            now,
+                            clusterName=name,
+                            nodegroupName=group,
+                        )
                 except Unavailable as error:
                     yield str(error)
 
@@ -235,9 +255,8 @@ class ClusterPoller(Poller):
         **parameters: Any,
     ) -> list[str]:
         """Keep an answer, and return the names that its pages list under `member`."""
-        call = ApiCall("eks", operation, place, about)
         pages = list(self.calls.pages(place, "eks", operation, **parameters))
-        self.responses.put(call, now, pages)
+        self.responses.put(ApiCall("eks", operation, place, about), now, pages)
         return [str(name) for page in pages for name in page[member]] if member else []
 
 
@@ -335,17 +354,17 @@ class LaunchPoller(TrailPoller):
 
         One launch's event names all that came with it, so those are not asked for.
         """
-        around = launch.at - _AROUND, launch.at + _AROUND
-        pages = self._looked_up(place, "ResourceName", launch.resource, *around)
+        pages = self._looked_up(
+            place, "ResourceName", launch.resource, launch.at - _AROUND, launch.at + _AROUND
+        )
         creating = [{"Events": trimmed_events(event for page in pages for event in page["Events"])}]
         if not any(page["Events"] for page in creating) and now - launch.at < _DELAY:
             self._tried[launch.resource] = now
             return
         self.responses.put(_lookup_call(place, launch), now, creating)
         self.answers += 1
-        for history in self.responses.histories(SERVICE, OPERATION, trail):
-            for _, answer in history:
-                self._found |= answer.launchers.keys()
+        histories = self.responses.histories(SERVICE, OPERATION, trail)
+        self._found.update(*(answer.launchers for history in histories for _, answer in history))
 
 
 def _lookup_call(place: Place, launch: Launch) -> ApiCall:
@@ -357,9 +376,9 @@ def _launches(inventory: Inventory) -> Iterator[Launch]:
 
     Nodes, unattached volumes, file systems, reservations.
     """
-    nodes = (x for x in inventory.instances.values() if x.running and x.labels.account)
+    instances = inventory.instances.values()
     dated: list[tuple[Instance | Volume | FileSystem | Reservation, datetime | None]] = [
-        *((x, x.launched_at) for x in nodes),
+        *((x, x.launched_at) for x in instances if x.running and x.labels.account),
         *((x, x.created_at) for x in inventory.volumes if not x.attached_to),
         *((x, x.created_at) for x in inventory.file_systems),
         *((x, x.starts_at) for x in inventory.reservations),
@@ -406,9 +425,8 @@ class RefusalPoller(TrailPoller):
 
     def _look(self, place: Place, now: datetime) -> Iterator[str]:
         call = ApiCall(SERVICE, OPERATION, place, REFUSALS)
-        info = call.answered(now)
         events_by_name = {
-            _name(event): event
+            event_id(event): event
             for page in self.responses.last(call)
             for event in page.get("Events", ())
         }
@@ -418,20 +436,25 @@ class RefusalPoller(TrailPoller):
             except Unavailable as error:
                 yield str(error)
                 return
-            trimmed: list[dict[str, Any]] = orjson.loads(orjson.dumps(trimmed_events(events)))
             events_by_name |= {
-                _name(event): event for event in trimmed if any(refusals_in(event, info))
+                event_id(event): event
+                for event in orjson.loads(orjson.dumps(trimmed_events(events)))
+                if any(refusals_in(event, call.answered(now)))
             }
             self._read[place, name] = now
             if not whole:
-                newest = f"only the newest {_PAGES * 50} events of {name} were read"
-                yield f"AWS cloudtrail:LookupEvents in {place}: {newest}."
-        recent = [
-            event
-            for event in events_by_name.values()
-            if required(event["EventTime"], "EventTime") > now - KEPT
-        ]
-        recent.sort(key=lambda event: (event["EventTime"], _name(event)))
+                yield (
+                    f"AWS cloudtrail:LookupEvents in {place}: only the newest {_PAGES * 50} events"
+                    f" of {name} were read."
+                )
+        recent = sorted(
+            (
+                event
+                for event in events_by_name.values()
+                if required(event["EventTime"], "EventTime") > now - KEPT
+            ),
+            key=lambda event: (event["EventTime"], event_id(event)),
+        )
         self.answers += 1
         self.responses.put(call, now, [{"Events": recent}])
 
@@ -445,7 +468,3 @@ class RefusalPoller(TrailPoller):
             if number >= _PAGES and page.get("NextToken"):
                 return events, False
         return events, True
-
-
-def _name(event: Mapping[str, Any]) -> str:
-    return str(event.get("EventId") or f"{event.get('EventName')} {event.get('EventTime')}")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from adapters.aws.api.responses import Pages, ResponseInfo, instant, members, required
-from adapters.aws.inventory.ownership import TagNames, first, tagged_launcher, tags_of
+from adapters.aws.inventory.ownership import TagNames, first, tagged_launcher
 from bot.model.fleet import (
     Cluster,
     FileSystem,
@@ -148,9 +148,9 @@ def hosts_of(job: Mapping[str, Any]) -> list[tuple[str, str]]:
 def kept_warm(job: Mapping[str, Any]) -> timedelta:
     """Return how long a training job's warm pool was paid for without being reused."""
     pool = job.get("WarmPoolStatus") or {}
-    reused = pool.get("Status") == "Reused"
-    seconds = 0 if reused else pool.get("ResourceRetainedBillableTimeInSeconds", 0)
-    return timedelta(seconds=int(seconds))
+    if pool.get("Status") == "Reused":
+        return timedelta(0)
+    return timedelta(seconds=int(pool.get("ResourceRetainedBillableTimeInSeconds", 0)))
 
 
 def training_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
@@ -261,11 +261,12 @@ def _described(
     member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames, **labels: str
 ) -> dict[str, Any]:
     """Return labels, tags and owner of a thing: what its tags say, and what the answer says."""
-    member_tags = tags_of(member)
+    member_tags = {str(x["Key"]): str(x.get("Value", "")) for x in member.get("Tags") or ()}
     account = str(member.get("OwnerId", "")) or answer.account
-    named = {"region": answer.region, "account": account} | labels
     return {
-        "labels": replace(tags.labels(member_tags), **named),
+        "labels": replace(
+            tags.labels(member_tags), **{"region": answer.region, "account": account} | labels
+        ),
         "tags": member_tags,
         "owner": first(member_tags, tags.owner),
     }
@@ -410,8 +411,7 @@ def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
         name = str(member.get("QuotaName", ""))
         running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
         words = re.findall(r"[a-z]+\d*", match[1].lower()) if (match := running or spot) else ()
-        families = tuple(word for word in words if word in _ACCELERATED)
-        if families:
+        if families := tuple(word for word in words if word in _ACCELERATED):
             quotas.append(
                 Quota(
                     name=name,

@@ -105,7 +105,7 @@ class AccountInventory:
 
     def clusters(self, now: datetime) -> tuple[Cluster, ...]:
         """Return the EKS clusters that the newest list names, each with its node groups."""
-        listed = {name for names in newest_each(self._names, now) for name in names}
+        listed = set(_newest(self._names, now))
         current = [
             x
             for x in newest_each(self._clusters, now)
@@ -116,8 +116,7 @@ class AccountInventory:
 
     def quotas(self, now: datetime) -> tuple[Quota, ...]:
         """Return the vCPU quotas of accelerated families."""
-        newest = (quota for quotas in newest_each(self._quotas, now) for quota in quotas)
-        return tuple(sorted(newest, key=lambda x: (x.labels, x.name)))
+        return tuple(sorted(_newest(self._quotas, now), key=lambda x: (x.labels, x.name)))
 
     def refusals(self, now: datetime, history: timedelta) -> tuple[Refusal, ...] | None:
         """Return the launches that were refused within `history` before `now`.
@@ -167,12 +166,11 @@ def capacity_blocks(responses: Responses, tags: TagNames) -> tuple[Reservation, 
         "describe_capacity_reservations",
         partial(resources.reservations, tags=tags),
     )
-    answers = sorted(
-        (answer for history in histories for answer in history), key=lambda answer: answer[0]
-    )
     last = {
         reservation.labels.resource: reservation
-        for _, described in answers
+        for _, described in sorted(
+            (answer for history in histories for answer in history), key=lambda answer: answer[0]
+        )
         for reservation in described
     }
     return tuple(
@@ -229,19 +227,19 @@ class Snapshots:
             *(x.starts_at for history in self._reservations for x in history[0][1]),
         ]
         self._births = sorted(filter(None, born))
-
-    def at(self, now: datetime) -> Described:
-        """Return the inventory as described at `now`."""
-        followed: tuple[History, ...] = (
+        self._followed: tuple[History, ...] = (
             *self._instances,
             *self._volumes,
             *self._file_systems,
             *self._reservations,
             *self._account.followed,
         )
+
+    def at(self, now: datetime) -> Described:
+        """Return the inventory as described at `now`."""
         key = (
             bisect_right(self._births, now),
-            *(newest_at(history, now) for history in followed),
+            *(newest_at(history, now) for history in self._followed),
         )
         return self._recent.get(key, lambda: Described(key, self._inventory(now)))
 
@@ -260,15 +258,19 @@ class Snapshots:
         of_place = [
             self._answered.get((account, labels.region), ()) for account in {labels.account, ""}
         ]
-        answered = [
-            times[bisect_right(times, now) - 1] for times in of_place if bisect_right(times, now)
-        ]
-        return max(answered, default=None)
+        return max(
+            [times[bisect_right(times, now) - 1] for times in of_place if bisect_right(times, now)],
+            default=None,
+        )
 
     def instance_types(self) -> dict[str, str]:
         """Return the type of every instance that any snapshot names."""
-        last = [instances for history in self._instances for _, instances in history[-1:]]
-        return {id: x.labels.instance_type for instances in last for id, x in instances.items()}
+        return {
+            id: x.labels.instance_type
+            for history in self._instances
+            for _, instances in history[-1:]
+            for id, x in instances.items()
+        }
 
     def _inventory(self, now: datetime) -> Inventory:
         # Before the first answer the things in it count that had begun by then.
@@ -289,14 +291,15 @@ class Snapshots:
             if owner := instances.get(volume.attached_to):
                 shared = owner.labels.only(("cluster", "team", "job", "account"))
                 volumes[i] = replace(volume, labels=shared.merge(volume.labels))
-        systems = _newest(self._file_systems, now)
         reservations = _newest(self._reservations, now)
         return Inventory(
             asof=max((time for time, _ in begun if time <= now), default=None),
             instances=instances,
             volumes=tuple(volumes),
             file_systems=tuple(
-                complete(x) for x in systems if x.created_at is None or x.created_at <= now
+                complete(x)
+                for x in _newest(self._file_systems, now)
+                if x.created_at is None or x.created_at <= now
             ),
             reservations=tuple(
                 complete(x) for x in reservations if x.active and x.starts_at <= now
@@ -362,9 +365,8 @@ def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:
     Those of its dimensions, and those of the inventory.
     """
     if of.kind in ("node", "core", "device"):
-        instances = inventory.instances
         return tuple(
-            x.merge(instance.labels) if (instance := instances.get(x.instance)) else x
+            x.merge(instance.labels) if (instance := inventory.instances.get(x.instance)) else x
             for x in of.details
         )
     if of.kind in ("volume", "file_system"):
@@ -457,11 +459,15 @@ def _joined(nodes: MetricGrid, described: Inventory, running: Mask, last: Ints) 
         labels, instance = details.only(_NODE), instances.get(details.instance)
         if instance is None:
             # Metrics alone show it: it began when they did, and ended with the last of them.
-            launched = datetime.fromtimestamp(int(nodes.seen[i]), UTC)
-            instance = Instance(labels=labels, launched_at=launched)
+            instance = Instance(
+                labels=labels, launched_at=datetime.fromtimestamp(int(nodes.seen[i]), UTC)
+            )
             if not running[i]:
-                ended = datetime.fromtimestamp(int(last[i]) * nodes.step, UTC)
-                instance = replace(instance, state="unknown", ended_at=ended)
+                instance = replace(
+                    instance,
+                    state="unknown",
+                    ended_at=datetime.fromtimestamp(int(last[i]) * nodes.step, UTC),
+                )
         elif (merged := labels.merge(instance.labels)) != instance.labels:
             instance = replace(instance, labels=merged)
         instances[details.instance] = instance
@@ -485,5 +491,4 @@ def last_seen(nodes: MetricGrid) -> LastSeen:
 
 # A function of the module, so that an opened recording can be kept on disk.
 def _newest_by(newest_row: Ints, base: int, end: int, n: int) -> Ints:
-    row = min(end - base, len(newest_row) - 1)
-    return np.asarray(newest_row[row, :n] + base)
+    return np.asarray(newest_row[min(end - base, len(newest_row) - 1), :n] + base)

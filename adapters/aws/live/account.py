@@ -48,8 +48,7 @@ class AccountAccess:
 
         Raise `WrongInput` for none at all.
         """
-        regions = tuple(self.regions) or tuple(filter(None, [own_region()]))
-        if not regions:
+        if not (regions := tuple(self.regions) or tuple(filter(None, [own_region()]))):
             raise WrongInput(
                 "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2,"
                 " us-east-1) or AWS_REGION."

@@ -25,7 +25,6 @@ from bot.model.money import counted
 
 _TOKEN_S = 60
 """How long the address that proves who asks the Kubernetes API is good for (EKS allows 15 min)."""
-_PATCH = "application/strategic-merge-patch+json"
 _TIMEOUT_S = 30
 _RUNNING = ("pending", "running")
 _PAGE = 500
@@ -44,8 +43,7 @@ class Actor:
 
     def rehearse(self, action: Action) -> Sequence[str]:
         """Return a sentence for each call that the action would make, and change nothing."""
-        task = self._task(action)
-        return list(task.rehearse())
+        return list(self._task(action).rehearse())
 
     def advance(self, action: Action) -> Progress:
         """Take the next step that is still needed, and return how far it is."""
@@ -91,9 +89,12 @@ class Task(ABC):
     def instances(self, wanted: Mapping[str, Sequence[str]]) -> list[Mapping[str, Any]]:
         """Return the instances that pass EC2's filters."""
         filters = [{"Name": name, "Values": list(values)} for name, values in wanted.items()]
-        pages = self._calls.pages(self._place, "ec2", "describe_instances", Filters=filters)
-        reservations = [reservation for page in pages for reservation in page["Reservations"]]
-        return [instance for reservation in reservations for instance in reservation["Instances"]]
+        return [
+            instance
+            for page in self._calls.pages(self._place, "ec2", "describe_instances", Filters=filters)
+            for reservation in page["Reservations"]
+            for instance in reservation["Instances"]
+        ]
 
 
 class StopTask(Task):
@@ -106,16 +107,22 @@ class StopTask(Task):
 
     def advance(self) -> Progress:
         """Stop those that run; it worked once none does."""
-        described = self.instances({"instance-id": self._action.targets})
-        states = {x["InstanceId"]: x["State"]["Name"] for x in described}
+        states = {
+            x["InstanceId"]: x["State"]["Name"]
+            for x in self.instances({"instance-id": self._action.targets})
+        }
         running = [name for name, state in states.items() if state in _RUNNING]
         if again := [name for name in running if name in self._action.ordered]:
-            words = f"{', '.join(again)} was started again, and is left alone."
-            return Progress(ActionState.FAILED, words)
+            return Progress(
+                ActionState.FAILED, f"{', '.join(again)} was started again, and is left alone."
+            )
         if running:
             self.ask("ec2", "stop_instances", InstanceIds=running)
-            words = f"EC2 was asked to stop {', '.join(running)}."
-            return Progress(ActionState.UNDER_WAY, words, tuple(running))
+            return Progress(
+                ActionState.UNDER_WAY,
+                f"EC2 was asked to stop {', '.join(running)}.",
+                tuple(running),
+            )
         if missing := [name for name in self._action.targets if name not in states]:
             return Progress(ActionState.FAILED, f"EC2 does not know {', '.join(missing)}.")
         if stopping := [name for name, state in states.items() if state.endswith("ing")]:
@@ -148,8 +155,10 @@ class ScaleTask(Task):
         desired, size = self._group()["scalingConfig"]["desiredSize"], self._action.size
         cluster, name = self._names
         if desired != size and self._action.ordered:
-            words = f"Its desired size is {desired} now: somebody changed it, so it is left alone."
-            return Progress(ActionState.FAILED, words)
+            return Progress(
+                ActionState.FAILED,
+                f"Its desired size is {desired} now: somebody changed it, so it is left alone.",
+            )
         if desired != size:
             self._refuse_change(desired)
             self.ask(
@@ -159,14 +168,18 @@ class ScaleTask(Task):
                 nodegroupName=name,
                 scalingConfig={"desiredSize": size},
             )
-            words = f"EKS was asked for {counted(size or 0, 'node')}."
-            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
+            return Progress(
+                ActionState.UNDER_WAY,
+                f"EKS was asked for {counted(size or 0, 'node')}.",
+                self._action.targets,
+            )
 
-        wanted = {"tag:eks:cluster-name": [cluster], "tag:eks:nodegroup-name": [name]}
-        running = [x for x in self.instances(wanted) if x["State"]["Name"] in _RUNNING]
-        words = f"The group has {counted(len(running), 'running node')}, {size} wanted."
-        done = len(running) == size
-        return Progress(ActionState.WORKED if done else ActionState.UNDER_WAY, words)
+        tags = {"tag:eks:cluster-name": [cluster], "tag:eks:nodegroup-name": [name]}
+        running = [x for x in self.instances(tags) if x["State"]["Name"] in _RUNNING]
+        return Progress(
+            ActionState.WORKED if len(running) == size else ActionState.UNDER_WAY,
+            f"The group has {counted(len(running), 'running node')}, {size} wanted.",
+        )
 
     def _refuse_change(self, desired: int) -> None:
         """Raise `Refused` where the group is to have another number than when it was weighed."""
@@ -184,8 +197,7 @@ class ScaleTask(Task):
     def _group(self) -> Mapping[str, Any]:
         cluster, name = self._names
         answer = self.ask("eks", "describe_nodegroup", clusterName=cluster, nodegroupName=name)
-        group: Mapping[str, Any] = answer["nodegroup"]
-        return group
+        return dict(answer["nodegroup"])
 
 
 class DeleteTask(Task):
@@ -203,18 +215,20 @@ class DeleteTask(Task):
         """Take each volume a step further; it worked once all are gone."""
         filters = [{"Name": "volume-id", "Values": list(self._action.targets)}]
         volumes = self.ask("ec2", "describe_volumes", Filters=filters)["Volumes"]
-        attached = [x["VolumeId"] for x in volumes if x["State"] == "in-use"]
-        if attached:
-            words = f"{', '.join(attached)} is attached again: nothing more is deleted."
-            return Progress(ActionState.FAILED, words)
+        if attached := [x["VolumeId"] for x in volumes if x["State"] == "in-use"]:
+            return Progress(
+                ActionState.FAILED,
+                f"{', '.join(attached)} is attached again: nothing more is deleted.",
+            )
         if volumes:
-            words = " ".join(map(self._step, volumes))
-            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
+            return Progress(
+                ActionState.UNDER_WAY, " ".join(map(self._step, volumes)), self._action.targets
+            )
 
-        lost = [name for name in self._action.targets if not self._snapshots(name)]
-        if lost:
-            words = f"{', '.join(lost)} is gone, without a snapshot by the bot."
-            return Progress(ActionState.FAILED, words)
+        if lost := [name for name in self._action.targets if not self._snapshots(name)]:
+            return Progress(
+                ActionState.FAILED, f"{', '.join(lost)} is gone, without a snapshot by the bot."
+            )
         count = counted(len(self._action.targets), "volume is", "volumes are")
         return Progress(ActionState.WORKED, f"{count} deleted; the snapshots stay.")
 
@@ -231,8 +245,7 @@ class DeleteTask(Task):
     def _step(self, volume: Mapping[str, Any]) -> str:
         """Snapshot a volume, wait for the snapshot, or delete the volume."""
         name = volume["VolumeId"]
-        snapshots = self._snapshots(name)
-        if not snapshots:
+        if not (snapshots := self._snapshots(name)):
             self.ask("ec2", "create_snapshot", VolumeId=name, Description=self._note(name))
             return f"A snapshot of {name} is being made."
         if not any(x["State"] == "completed" for x in snapshots):
@@ -259,15 +272,19 @@ class NotebookTask(Task):
             return Progress(ActionState.FAILED, f"{name} was started again, and is left alone.")
         if status == "InService":
             self.ask("sagemaker", "stop_notebook_instance", NotebookInstanceName=name)
-            words = f"SageMaker was asked to stop {name}."
-            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
+            return Progress(
+                ActionState.UNDER_WAY, f"SageMaker was asked to stop {name}.", self._action.targets
+            )
         done = status in ("Stopped", "Failed", "Deleting")
-        state = ActionState.WORKED if done else ActionState.UNDER_WAY
-        return Progress(state, f"SageMaker says {status} of {name}.")
+        return Progress(
+            ActionState.WORKED if done else ActionState.UNDER_WAY,
+            f"SageMaker says {status} of {name}.",
+        )
 
     def _status(self) -> str:
-        name = self._action.targets[0]
-        answer = self.ask("sagemaker", "describe_notebook_instance", NotebookInstanceName=name)
+        answer = self.ask(
+            "sagemaker", "describe_notebook_instance", NotebookInstanceName=self._action.targets[0]
+        )
         return str(answer["NotebookInstanceStatus"])
 
 
@@ -290,22 +307,27 @@ class CordonTask(Task):
             x["metadata"]["name"] for x in nodes if not x.get("spec", {}).get("unschedulable")
         ]
         if taking and self._action.ordered:
-            words = f"{', '.join(taking)} takes pods again, so it is left alone."
-            return Progress(ActionState.FAILED, words)
+            return Progress(
+                ActionState.FAILED, f"{', '.join(taking)} takes pods again, so it is left alone."
+            )
         for name in taking:
             api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
         if taking:
-            words = f"Kubernetes was asked to cordon {', '.join(taking)}."
-            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
+            return Progress(
+                ActionState.UNDER_WAY,
+                f"Kubernetes was asked to cordon {', '.join(taking)}.",
+                self._action.targets,
+            )
         count = counted(len(nodes), "node takes", "nodes take")
         return Progress(ActionState.WORKED, f"{count} no new pod.")
 
     def _api(self) -> KubernetesApi:
         name = self._action.place.cluster
         cluster = self.ask("eks", "describe_cluster", name=name)["cluster"]
-        token = cluster_token(self._calls, self._place, name)
         return KubernetesApi(
-            cluster["endpoint"], cluster.get("certificateAuthority", {}).get("data", ""), token
+            cluster["endpoint"],
+            cluster.get("certificateAuthority", {}).get("data", ""),
+            cluster_token(self._calls, self._place, name),
         )
 
     def _nodes(self, api: KubernetesApi) -> dict[str, Mapping[str, Any]]:
@@ -316,8 +338,7 @@ class CordonTask(Task):
             for target in self._action.targets
             if str(node.get("spec", {}).get("providerID", "")).endswith(f"/{target}")
         }
-        missing = [target for target in self._action.targets if target not in nodes]
-        if missing:
+        if missing := [target for target in self._action.targets if target not in nodes]:
             raise WrongInput(
                 f"{self._action.place.cluster} has no Kubernetes node for {', '.join(missing)}."
             )
@@ -368,13 +389,15 @@ class KubernetesApi:
         self._ask("PATCH", path, orjson.dumps(change))
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> Mapping[str, Any]:
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
-        if body:
-            headers["Content-Type"] = _PATCH
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Accept": "application/json",
+            "Content-Type": "application/strategic-merge-patch+json",
+        }
         request = Request(self._url + path, body or None, headers, method=method)  # noqa: S310
         try:
             with urlopen(request, timeout=_TIMEOUT_S, context=self._context) as response:  # noqa: S310
-                answer: Mapping[str, Any] = orjson.loads(response.read())
+                return dict(orjson.loads(response.read()))
         except HTTPError as error:
             if error.code in (401, 403):
                 raise Refused(
@@ -386,7 +409,6 @@ class KubernetesApi:
             raise Unavailable(
                 f"The Kubernetes API of the cluster gave no answer ({type(error).__name__})."
             ) from None
-        return answer
 
 
 _TASKS: Mapping[ActionKind, Callable[[Calls, Place, Action], Task]] = {

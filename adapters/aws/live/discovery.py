@@ -29,14 +29,12 @@ from bot.model.reading import CORE_METRICS
 
 _ACCELERATED = ("node_neuron", "node_gpu", "pod_neuron")
 """What the names of metrics begin with that only nodes with an accelerator have."""
-REPORTS = "neuron-monitor"
-"""Stands for reports in files: no namespace of CloudWatch."""
-_ELSEWHERE = (REPORTS, PROMQL)
+_ELSEWHERE = ("neuron-monitor", PROMQL)
+"""Stand for reports in files and for answers to PromQL: no namespaces of CloudWatch."""
 CLASSIC = "ContainerInsights"
 """The namespace of the agents that write NeuronCore metrics for GetMetricData."""
 _MOVED_SECONDS = 1800
 """A node whose classic metrics are silent for so long is looked for elsewhere."""
-_Wanted = Callable[[tuple[Target, ...]], bool]
 
 
 def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -61,15 +59,6 @@ class PlaceFleet:
     instances: frozenset[str]
     volumes: frozenset[str]
 
-    @staticmethod
-    def joined(fleets: Iterable[PlaceFleet]) -> PlaceFleet:
-        """Return the fleets of several places as one."""
-        parts = list(fleets)
-        return PlaceFleet(
-            frozenset().union(*(x.instances for x in parts)),
-            frozenset().union(*(x.volumes for x in parts)),
-        )
-
 
 @dataclass(frozen=True)
 class SeriesLister:
@@ -92,8 +81,9 @@ class SeriesLister:
         names = metric_names(self.catalogue)
         if self.surface is MetricsSurface.PROMQL:
             names = [pair for pair in names if pair[0] != CLASSIC]
-        listed = self.listed(place, names, recent=recent, partial=partial)
-        series = worth_reading(listed, fleet, self.catalogue)
+        series = worth_reading(
+            self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue
+        )
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
         if self.surface is MetricsSurface.PROMQL:
@@ -106,8 +96,8 @@ class SeriesLister:
             classic = self.listed(place, names, recent=True)
         since = self.calls.clock().timestamp() - _MOVED_SECONDS
         newest = {x: self.promql.book.newest(x) for x in classic}
-        told = heard(x for x, second in newest.items() if second is None or second >= since)
-        return series | self._queried(place, fleet, told, recent=recent)
+        speaking = heard(x for x, second in newest.items() if second is None or second >= since)
+        return series | self._queried(place, fleet, speaking, recent=recent)
 
     def _queried(
         self, place: Place, fleet: PlaceFleet, told: frozenset[str], *, recent: bool
@@ -159,9 +149,10 @@ class SeriesLister:
 
         def of(name: tuple[str, str]) -> None:
             filters = {"Namespace": name[0], "MetricName": name[1], **active}
-            pages = self.calls.pages(place, "cloudwatch", "list_metrics", **filters)
             partial[name] = {
-                x for page in pages for x in _series(page["Metrics"], place, self.catalogue, bool)
+                x
+                for page in self.calls.pages(place, "cloudwatch", "list_metrics", **filters)
+                for x in _series(page["Metrics"], place, self.catalogue, bool)
             }
 
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
@@ -216,9 +207,10 @@ def worth_reading(
 
     Of hosts without an accelerator, of volumes not on one, of parts whose whole reports.
     """
-    targets_of = {x: catalogue.targets(x.namespace, x.metric, x.names) for x in listed}
     labelled = [
-        (x, labels_of(x, targets[0]), targets) for x, targets in targets_of.items() if targets
+        (x, labels_of(x, targets[0]), targets)
+        for x in listed
+        if (targets := catalogue.targets_of(x))
     ]
     own_namespace = catalogue.own.namespace if catalogue.own else None
 
@@ -232,8 +224,8 @@ def worth_reading(
 
     def wanted(series: MetricSeries, labels: Labels, targets: tuple[Target, ...]) -> bool:
         if not _whole(targets):
-            named = own_namespace is not None and bool(targets[0].reads)
-            if not named or (series.namespace, series.metric, labels.instance) in whole:
+            is_named = own_namespace is not None and bool(targets[0].reads)
+            if not is_named or (series.namespace, series.metric, labels.instance) in whole:
                 return False
         if targets[0].kind == "volume" and labels.resource and labels.resource not in fleet.volumes:
             return False
@@ -249,7 +241,7 @@ def details_of(
     return {
         x
         for x in listed
-        if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))
+        if _near(targets := catalogue.targets_of(x))
         and labels_of(x, targets[-1]).instance in instances
     }
 
@@ -266,7 +258,10 @@ def unheard(fleet: PlaceFleet, series: Iterable[MetricSeries], catalogue: Catalo
 
 
 def _series(
-    members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catalogue, wanted: _Wanted
+    members: Iterable[Mapping[str, Any]],
+    place: Place,
+    catalogue: Catalogue,
+    wanted: Callable[[tuple[Target, ...]], bool],
 ) -> Iterable[MetricSeries]:
     for member in members:
         pairs = tuple(

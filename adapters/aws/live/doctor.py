@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import boto3
@@ -17,7 +18,7 @@ from botocore.config import Config
 from adapters.aws.api.operations import Place, declared_as, statement
 from adapters.aws.api.outcomes import FAILURES, CallState, Standing, credentials_remedy
 from adapters.aws.live.discovery import CLASSIC, heard, worth_reading
-from adapters.aws.live.promql import fetch, recorded, unqueried
+from adapters.aws.live.promql import fetch, queried_now, recorded
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.metrics.points import labels_of
@@ -38,7 +39,6 @@ _PLAIN = (
     " by TRNBOT_MONITOR_NAMESPACE,"
     " or name the Prometheus that scrapes neuron-monitor-prometheus.py by TRNBOT_METRICS_URL."
 )
-CONTAINER_INSIGHTS = "Container Insights (GetMetricData)"
 _SAMPLE = 20
 """Series whose values are looked at, to tell a ratio from percent."""
 
@@ -49,16 +49,14 @@ def examine(live: Live) -> Sequence[Check]:
     What is denied or fails is told by `failures`, once everything was asked.
     """
     now = live.calls.clock()
-    partial = [x for x in live.describe(now) if x not in live.calls.states.troubles()]
-    checks = [check for place in live.places() for check in _place(live, place, now)]
-    streams = live.streams.examined(now)
-    findings = [
-        *((f"metric stream {name}", ok, finding) for name, ok, finding in streams),
+    missing = [x for x in live.describe(now) if x not in live.calls.states.troubles()]
+    return [
+        *(check for place in live.places() for check in _place(live, place, now)),
+        *live.streams.examined(now),
         *live.logs.examined(live.places(), now),
         *live.events.examined(),
-        *(("AWS", False, sentence) for sentence in dict.fromkeys(partial)),
+        *(Check("AWS", False, sentence) for sentence in dict.fromkeys(missing)),
     ]
-    return [*checks, *(Check(*finding) for finding in findings)]
 
 
 def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
@@ -76,20 +74,22 @@ def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
         alike.setdefault(key, []).append(part)
 
     checks = []
-    for (name, *words), parts in alike.items():
+    for (kind, *words), parts in alike.items():
         first, where = parts[0], " and ".join(dict.fromkeys(part.where for part in parts))
-        if name == "permission" and words:
-            reasons = ((declared_as(x.refused) or x.declared).why for x in parts)
-            lost = "; ".join(dict.fromkeys(reasons))
+        if kind == "permission" and words:
+            lost = dict.fromkeys((declared_as(x.refused) or x.declared).why for x in parts)
+            name = f"permission {' and '.join(words)}"
+            finding = (
+                f"denied in {where} ({first.code}): without it trnbot cannot {'; '.join(lost)}"
+            )
             remedy = f"add to the policy of the bot's role {json.dumps(statement(words, arns))}"
-            found = f"denied in {where} ({first.code}): without it trnbot cannot {lost}"
-            checks.append(Check(f"permission {' and '.join(words)}", False, found, remedy))
-        elif name == "credentials":
-            found = f"AWS answers nothing in {where} ({first.code})"
-            checks.append(Check("AWS credentials", False, found, words[0]))
+        elif kind == "credentials":
+            name, remedy = "AWS credentials", words[0]
+            finding = f"AWS answers nothing in {where} ({first.code})"
         else:
-            found = first.problem if len(parts) == 1 else f"{first.problem} The same in {where}."
-            checks.append(Check(name, False, found))
+            name, remedy = kind, ""
+            finding = first.problem if len(parts) == 1 else f"{first.problem} The same in {where}."
+        checks.append(Check(name, False, finding, remedy))
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
     return [*checks, Check("AWS calls of the bot", True, spent)]
@@ -123,7 +123,8 @@ def surfaces(live: Live, place: Place) -> list[Surface]:
     unread = "" if choice is MetricsSurface.PROMQL else _unread(live, place)
     queried, trouble = live.lister.reporting(place)
     if queried:
-        trouble = unqueried(live.calls, place)
+        # Labels are a permission apart.
+        trouble = _trouble(partial(queried_now, live.calls, place, "up"))
     by_get, by_promql = unread or "read", "read"
     if choice is MetricsSurface.CLOUDWATCH:
         by_promql = "not read (TRNBOT_METRICS_SURFACE=cloudwatch)"
@@ -139,7 +140,11 @@ def surfaces(live: Live, place: Place) -> list[Surface]:
     # Nobody knows how many report to a store that does not answer.
     nodes = None if trouble else len(queried)
     return [
-        Surface(CONTAINER_INSIGHTS, len(classic), by_get if classic or unread else ""),
+        Surface(
+            "Container Insights (GetMetricData)",
+            len(classic),
+            by_get if classic or unread else "",
+        ),
         Surface(f"{server} (PromQL)", nodes, trouble or (by_promql if queried else "")),
         Surface(name, None, elsewhere),
     ]
@@ -153,8 +158,9 @@ def _unread(live: Live, place: Place) -> str:
     minute = int(live.calls.clock().timestamp()) // 60 * 60
     metric = {"Namespace": CLASSIC, "MetricName": "node_neuroncore_utilization"}
     query = {"Id": "m0", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Average"}}
-    try:
-        live.calls.call(
+    return _trouble(
+        partial(
+            live.calls.call,
             place,
             "cloudwatch",
             "get_metric_data",
@@ -163,6 +169,13 @@ def _unread(live: Live, place: Place) -> str:
             EndTime=minute,
             ScanBy="TimestampAscending",
         )
+    )
+
+
+def _trouble(ask: Callable[[], object]) -> str:
+    """Return why something cannot be asked, "" where it is answered."""
+    try:
+        ask()
     except Unavailable as error:
         return str(error)
     return ""
@@ -185,12 +198,10 @@ def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
         return
     sentence = f"{count}; NeuronCore metrics of {'; '.join(map(str, surfaces_of))}"
     is_read = any(x.nodes and x.remark == "read" for x in surfaces_of)
-    if is_read or own or not any(map(is_neuron, running)):
-        yield Check(name, True, sentence)
-    elif surfaces_of[0].remark.startswith("AWS"):
-        yield Check(name, False, sentence)
-    else:
-        yield Check(name, False, sentence, _IN_EKS if live.resources.in_eks(place) else _PLAIN)
+    well, remedy = is_read or bool(own) or not any(map(is_neuron, running)), ""
+    if not well and not surfaces_of[0].remark.startswith("AWS"):
+        remedy = _IN_EKS if live.resources.in_eks(place) else _PLAIN
+    yield Check(name, well, sentence, remedy)
 
 
 def _rules(live: Live, place: Place, nodes: int) -> Check:
@@ -217,8 +228,9 @@ def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
     """
     name, catalogue = f"namespace {own.namespace} in {place}", live.metrics.book.catalogue
     metrics = [(own.namespace, meaning.name) for meaning in own.meanings]
-    listed = live.lister.listed(place, metrics, recent=True)
-    series = worth_reading(listed, live.fleet(place), catalogue)
+    series = worth_reading(
+        live.lister.listed(place, metrics, recent=True), live.fleet(place), catalogue
+    )
     if not series:
         return Check(
             name,
@@ -230,10 +242,11 @@ def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
 
     # The values of a few series tell a ratio from percent.
     book, end = SeriesBook(catalogue=catalogue), int(now.timestamp()) // 60 * 60
-    ordered = sorted(series, key=lambda x: (x.metric, x))
-    sample = book.enter(ordered[:: max(1, len(series) // _SAMPLE)], end - 3600)
-    scope = RequestScope(end, period=300, statistics=("Maximum",))
+    sample = book.enter(
+        sorted(series, key=lambda x: (x.metric, x))[:: max(1, len(series) // _SAMPLE)], end - 3600
+    )
     highest: dict[str, float] = {}
+    scope = RequestScope(end, period=300, statistics=("Maximum",))
     for request in plan_requests(book, sample, place, scope):
         for answer in fetch(live.calls, book, request):
             metric, values = book.series[answer.number].metric, answer.points().peak.tolist()
@@ -244,19 +257,23 @@ def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
         if meaning.unit == "ratio" and most > 1.5:
             doubts.append(f"{meaning.name} reaches {most:g}, so it is percent, not a ratio")
         if meaning.unit == "percent" and 0 < most <= 1:
-            under = f"{meaning.name} stays under {most:.2g} within the hour"
-            doubts.append(f"{under}, so it looks like a ratio, not percent")
+            doubts.append(
+                f"{meaning.name} stays under {most:.2g} within the hour, so it looks like a ratio,"
+                " not percent"
+            )
 
-    targets = ((x, catalogue.targets(x.namespace, x.metric, x.names)[0]) for x in series)
-    instances = {labels_of(x, target).instance for x, target in targets}
+    instances = {labels_of(x, catalogue.targets_of(x)[0]).instance for x in series}
     reporting = f"{', '.join(sorted({x.metric for x in series}))} of {len(instances)} instances"
-    remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
-    return Check(name, not doubts, "; ".join([reporting, *doubts]), remedy)
+    return Check(
+        name,
+        not doubts,
+        "; ".join([reporting, *doubts]),
+        "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else "",
+    )
 
 
 _EXPORTS_HOME = "us-east-1"
 """Where Data Exports are made (AWS Data Exports user guide, 2026-11)."""
-_STACK = "trnbot"
 _BRIEF = Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 2})
 
 
@@ -276,7 +293,7 @@ def stack_outputs() -> StackOutputs:
     """
     try:
         client = boto3.Session().client("cloudformation", region_name=_EXPORTS_HOME, config=_BRIEF)
-        stacks = client.describe_stacks(StackName=_STACK).get("Stacks", ())
+        stacks = client.describe_stacks(StackName="trnbot").get("Stacks", ())
     except FAILURES:
         return StackOutputs()
     outputs = {x["OutputKey"]: x["OutputValue"] for stack in stacks for x in stack["Outputs"]}
@@ -296,7 +313,7 @@ def billing_exports() -> list[str]:
 
 def _exports(client: Any) -> Iterator[str]:
     for listed in client.list_exports().get("Exports", ()):
-        export: Mapping[str, Any] = client.get_export(ExportArn=listed["ExportArn"])["Export"]
+        export = client.get_export(ExportArn=listed["ExportArn"])["Export"]
         if "COST_AND_USAGE_REPORT" in str(export["DataQuery"]["QueryStatement"]):
             target = export["DestinationConfigurations"]["S3Destination"]
             path = (target["S3Bucket"], target["S3Prefix"].strip("/"), export["Name"])

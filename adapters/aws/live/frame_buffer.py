@@ -13,12 +13,10 @@ from tempfile import TemporaryFile
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 
 from adapters.aws.metrics.batch import TimeGrid, batches, differs
 from adapters.aws.metrics.believed import believed
 from adapters.aws.metrics.metric_grid import (
-    Cube,
     GridPart,
     MetricGrid,
     SeriesBatch,
@@ -36,6 +34,7 @@ from adapters.aws.metrics.points import (
     reporter,
     standard,
 )
+from bot.model.frame import Floats, Mask
 from bot.model.labels import Labels
 from bot.model.reading import Gap
 
@@ -43,7 +42,7 @@ _SPARE_BINS = 288
 _SPARE_THINGS = 16
 _SPARE_SHARE = 32
 """One more thing in so many finds room before all columns are laid out anew."""
-Room = Callable[[tuple[int, int, int]], Cube]
+Room = Callable[[tuple[int, int, int]], Floats]
 """Makes columns of a shape, all nan."""
 
 
@@ -54,7 +53,7 @@ def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
     or no place can be reserved on its disk, all are in memory.
     """
 
-    def room(shape: tuple[int, int, int]) -> Cube:
+    def room(shape: tuple[int, int, int]) -> Floats:
         size = math.prod(shape) * np.dtype(np.float32).itemsize
         buffer: mmap.mmap | None = None
         if folder is not None and size > most_in_memory:
@@ -64,7 +63,7 @@ def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
                     # Reserved now: a disk that is full later would end the process.
                     os.posix_fallocate(file.fileno(), 0, size)
                     buffer = mmap.mmap(file.fileno(), size)
-        columns: Cube = np.ndarray(shape, dtype=np.float32, buffer=buffer)
+        columns: Floats = np.ndarray(shape, dtype=np.float32, buffer=buffer)
         columns.fill(np.nan)
         return columns
 
@@ -271,8 +270,7 @@ class FrameBuffer:
             self._spoke.update(
                 zip(numbers.tolist(), points.seconds[::-1][first].tolist(), strict=True)
             )
-        silent = [number for number, last in self._spoke.items() if last < since - self.history]
-        if silent:
+        if silent := [n for n, last in self._spoke.items() if last < since - self.history]:
             self._heads = self._heads.take(np.isin(self._heads.series, silent, invert=True))
             for number in silent:
                 del self._spoke[number]
@@ -334,8 +332,11 @@ class FrameBuffer:
 
     def remembered(self) -> Remembered:
         """Return the points that tell rhythm and order of series; see `resume`."""
-        spoke = np.array([*self._spoke.items()], dtype=np.int64).reshape(-1, 2)
-        return Remembered(self._heads, self._of_runs, spoke)
+        return Remembered(
+            self._heads,
+            self._of_runs,
+            np.array([*self._spoke.items()], dtype=np.int64).reshape(-1, 2),
+        )
 
     def resume(
         self, known: Remembered, settled: int, grids: Iterable[Mapping[str, GridPart]]
@@ -398,15 +399,11 @@ class FrameBuffer:
                     range(grid.base, min(self.horizon, grid.base + grid.values.shape[1]))
                 )
 
-    def _is_of_runs(self, points: Points) -> npt.NDArray[np.bool_]:
+    def _is_of_runs(self, points: Points) -> Mask:
         """Return a mask of the points that training runs report."""
         return np.isin(
             points.series,
-            [
-                number
-                for number, series in enumerate(self.series)
-                if series.namespace == "Trn/Training"
-            ],
+            [n for n, series in enumerate(self.series) if series.namespace == "Trn/Training"],
         )
 
     def _feeding(self, points: Points) -> dict[str, list[SeriesBatch]]:
@@ -445,14 +442,15 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
     for points in recent:
         ordered = points.take(np.lexsort((points.seconds, points.series)))
         each_minute = (np.diff(ordered.series) == 0) & (np.diff(ordered.seconds) == 60)
-        spaced = np.unique(ordered.series[1:][each_minute]).tolist()
-        minutely |= {(series[n].namespace, series[n].metric) for n in spaced}
+        minutely |= {
+            (series[n].namespace, series[n].metric)
+            for n in np.unique(ordered.series[1:][each_minute]).tolist()
+        }
     names = [(x.namespace, x.metric) in minutely for x in series]
     cut = np.array(names, dtype=np.bool_)[past.series]
     whole, coarse = past.take(~cut), past.take(cut)
-    repeated = np.repeat(np.arange(len(coarse.series)), 5)
     later = np.tile(np.arange(5) * 60, len(coarse.series))
-    fine = coarse.take(repeated)
+    fine = coarse.take(np.repeat(np.arange(len(coarse.series)), 5))
     return Points.joined(
         [
             whole,

@@ -28,7 +28,6 @@ from adapters.aws.metrics.points import COLUMNS, MetricSeries, Points
 from bot.model.labels import Labels
 
 _FORMAT = 1
-_HOUR = 3600
 _INDEX = "index.npz"
 _BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -55,7 +54,7 @@ class GridCache:
 
     def __post_init__(self) -> None:
         """Measure an hour in bins."""
-        self._bins = max(1, _HOUR // self.buffer.grid.step)
+        self._bins = max(1, 3600 // self.buffer.grid.step)
         self._seconds = self._bins * self.buffer.grid.step
 
     def recall(self, places: Sequence[Place], now: int) -> None:
@@ -200,8 +199,9 @@ class GridCache:
             for shape, targets in catalogue.shapes.items()
         )
         where = sorted((place.account, place.region) for place in places)
-        identity = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
-        return hashlib.sha256(identity.encode()).hexdigest()[:16]
+        return hashlib.sha256(
+            repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own)).encode()
+        ).hexdigest()[:16]
 
     def _write(self, folder: Path, hours: Sequence[int], until: int, index: Arrays) -> None:
         try:

@@ -46,7 +46,13 @@ _AT_ONCE = 138
 
 6 calls of 15 days, 0.6 million points.
 """
-Fetch = Callable[[MetricRequest, float], list[SeriesValues]]
+
+
+def _coarse(second: int) -> int:
+    """Return the begin of the period of history that a second lies in."""
+    return second // BACKFILL_PERIOD * BACKFILL_PERIOD
+
+
 Bin = Callable[[list[Points]], PastGrids]
 
 
@@ -55,7 +61,7 @@ class Backfill:
     """Hold the history that is still to be read, and read it between ticks."""
 
     book: SeriesBook
-    fetch: Fetch
+    fetch: Callable[[MetricRequest, float], list[SeriesValues]]
     stopwatch: Callable[[], float]
     _wanted: deque[SeriesBlock] = field(default_factory=deque)
     _read: list[tuple[SeriesBlock, PastGrids]] = field(default_factory=list)
@@ -69,13 +75,15 @@ class Backfill:
         self, place: Place, numbers: Iterable[int], start: int, end: int, *, first: bool = False
     ) -> None:
         """Want the history of some series; `first` before all that is wanted already."""
-        begin = start // BACKFILL_PERIOD * BACKFILL_PERIOD
+        begin = _coarse(start)
         if begin >= end:
             return
 
         # All series of a thing are read together, as some of its values are counted by others.
         series, instance = self.book.series, self.book.catalogue.instance
-        queries = {n: len(statistics_of(self.book.targets(series[n]))) for n in numbers}
+        queries = {
+            n: len(statistics_of(self.book.catalogue.targets_of(series[n]))) for n in numbers
+        }
         by_thing: dict[str, list[int]] = defaultdict(list)
         for thing, number in sorted((reporter(series[n], instance), n) for n in queries):
             by_thing[thing].append(number)
@@ -116,11 +124,13 @@ class Backfill:
 
         All that is newer is whole.
         """
-        unread = sum(len(block.numbers) for block in self.pending())
-        if not unread:
+        if not (unread := sum(len(block.numbers) for block in self.pending())):
             return ()
-        read = f"The history of {max(0, self._asked - unread):,} of {self._asked:,} series is read"
-        return (f"{read}; alerts that need none are sent meanwhile.",)
+        n_read = max(0, self._asked - unread)
+        return (
+            f"The history of {n_read:,} of {self._asked:,} series is read; alerts that need none are"
+            " sent meanwhile.",
+        )
 
     def _read_on(self, deadline: float, binned: Bin) -> None:
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="history") as pool:
@@ -132,10 +142,10 @@ class Backfill:
                 scope = RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
                 try:
                     requests = plan_requests(self.book, block.numbers, block.place, scope)
-                    answers = pool.map(lambda request: self.fetch(request, deadline), requests)
-                    grids = binned(
-                        [values.points() for answer in list(answers) for values in answer]
+                    answers = list(
+                        pool.map(lambda request: self.fetch(request, deadline), requests)
                     )
+                    grids = binned([values.points() for answer in answers for values in answer])
                 except (Unavailable, RuntimeError):
                     return  # the pool takes no more work once the interpreter ends
                 finally:
@@ -181,8 +191,7 @@ class MetricPoller:
 
     def enter(self, place: Place, listed: Iterable[MetricSeries], now: int) -> None:
         """Take in the series discovered at a place; the first time, their history is queued too."""
-        first = place not in self._places
-        recent = (now - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
+        first, recent = place not in self._places, _coarse(now - RECENT_SECONDS)
         resumed = self._resumed.pop(place, now)
         since = recent if first else min(now - _SILENT_SECONDS, resumed)
         numbers = set(self.book.enter(listed, since))
@@ -193,7 +202,7 @@ class MetricPoller:
         if first:
             self.backfill.queue(place, new, now - self.history, recent)
         streamed = [number for number in numbers if self.elsewhere(self.book.series[number])]
-        until = (now - self.elsewhere_seconds) // BACKFILL_PERIOD * BACKFILL_PERIOD
+        until = _coarse(now - self.elsewhere_seconds)
         if first or resumed < until:
             self.backfill.queue(place, streamed, recent if first else resumed, until, first=True)
 
@@ -257,8 +266,9 @@ class MetricPoller:
         }
         marks = [self.book.marks[n] for numbers in due.values() for n in numbers]
         new = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
-        recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
-        scope = RequestScope(end, since=recent, most_queries=self.most_queries)
+        scope = RequestScope(
+            end, since=_coarse(end - RECENT_SECONDS), most_queries=self.most_queries
+        )
         requests = [
             request
             for place, numbers in due.items()
@@ -275,8 +285,8 @@ class MetricPoller:
             n for numbers in due.values() for n in numbers if self.book.marks[n].asked < end
         )
         for place, n in lacking.items():
-            sentence = f"The newest metrics of {n} series in {place} could not be read"
-            new.gaps.append(place.gap(f"{sentence}; the next tick reads them."))
+            unread = f"The newest metrics of {n} series in {place} could not be read"
+            new.gaps.append(place.gap(f"{unread}; the next tick reads them."))
         return new
 
     def _take(
@@ -299,8 +309,9 @@ class MetricPoller:
         for since, numbers in sorted(skipped.items()):
             self.backfill.queue(place, numbers, max(since, start - self.history), start, first=True)
         if lacking := len(request.numbers) - len(answers):
-            sentence = f"{lacking} metrics in {place} were not in CloudWatch's answer."
-            new.gaps.append(place.gap(sentence))
+            new.gaps.append(
+                place.gap(f"{lacking} metrics in {place} were not in CloudWatch's answer.")
+            )
 
     def _paced(self, request: MetricRequest, deadline: float) -> list[SeriesValues]:
         """Make a call when CloudWatch's quota of points has room for it.
@@ -317,8 +328,6 @@ MOST = 8
 """Nodes looked at closer at a time: 64 cores each are 1,024 metrics a tick, a cent."""
 HELD = timedelta(minutes=30)
 """How long a node is looked at after it was last suspicious."""
-_Interval = list[int]
-"""Begin and end, seconds."""
 
 
 @dataclass
@@ -369,8 +378,8 @@ class DetailPoller:
 _FILE = "closer.json"
 
 
-def detail_spans(journal: Path | None) -> dict[str, list[_Interval]]:
-    """Return when a watch read the cores and devices of each instance.
+def detail_spans(journal: Path | None) -> dict[str, list[list[int]]]:
+    """Return when a watch read the cores and devices of each instance: begins and ends, seconds.
 
     None where nothing was kept.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -46,14 +45,12 @@ from bot.model.frame import Doubles
 MOST_SECONDS = limit_of(OTEL, "query_range", "seconds")
 """How long a range is asked for: Prometheus answers with 11,000 points of a series at most."""
 _RECENT_SECONDS = 3 * 3600
-_COUNTED_EVERY = timedelta(days=1)
+_COUNTED_EVERY_SECONDS = 24 * 3600
 _NODES_OF_PODS = 50
 """Nodes whose pods are asked for at a time."""
 _GIVEN = limit_of(OTEL, "query_range", "series")
 """Series of an answer at most."""
-_WHOLE_KINDS = ("node", "pod")
 _Key = tuple[str, ...]
-_Values = dict[_Key, dict[int, float]]
 
 
 @dataclass
@@ -101,11 +98,11 @@ class PromqlLister:
             self.book.recorded[place] = recorded(self.calls, place)
         seconds = self.calls.clock().timestamp()
         counted_ago = seconds - self._counted_at.get(place, 0.0)
-        priced = call_price(self.calls.server.service, "query_range")
-        if priced and counted_ago >= _COUNTED_EVERY.total_seconds():
+        priced = call_price(self.calls.server.service, "query_range").usd
+        if priced and counted_ago >= _COUNTED_EVERY_SECONDS:
             self.book.samples[place] = self._count(place, len(instances))
             self._counted_at[place] = seconds
-        return self._series_of(place, filter(self.naming.tells, _WHOLE_KINDS), instances)
+        return self._series_of(place, filter(self.naming.tells, ("node", "pod")), instances)
 
     def reads(self, place: Place, instance: str) -> bool:
         """Return whether an instance of a place is read by PromQL."""
@@ -144,7 +141,7 @@ class PromqlLister:
             if kind == "pod":
                 where += f", {present(self.naming.labels['FullPodName'][0])}"
             query = Query(expression, Aggregate.COUNT, by, where, COARSE_SECONDS)
-            for result in _whole(_now(self.calls, place, query.text()), place):
+            for result in _whole(queried_now(self.calls, place, query.text()), place):
                 dimensions = {name: self.naming.value(result["metric"], name) for name in names}
                 key = tuple(dimensions[name] for name in KEYS[kind])
                 if all(key[1:] if kind == "pod" else key):
@@ -161,13 +158,12 @@ class PromqlLister:
         self, place: Place, kind: str, dimensions: Mapping[str, str]
     ) -> Iterator[MetricSeries]:
         """Yield the series that are read of a thing."""
-        where = (place.region, place.account)
         for (space, metric, shape), targets in self.catalogue.shapes.items():
             expressed = (kind, metric) in self.naming.expressions
             if space == NAMESPACE and targets[0].kind == kind and expressed:
                 names = tuple(sorted(shape))
                 pairs = tuple((name, dimensions[name]) for name in names)
-                yield MetricSeries(NAMESPACE, metric, names, pairs, *where)
+                yield MetricSeries(NAMESPACE, metric, names, pairs, place.region, place.account)
 
     def points_a_minute(self, place: Place, nodes: int) -> tuple[float, float]:
         """Return the samples behind a minute of some nodes, by their series and by recording rules.
@@ -176,11 +172,10 @@ class PromqlLister:
         """
         counted, queries = self._count(place, nodes), node_queries()
         node_counts = dict.fromkeys(queries, float(nodes))
-        of_rules = sum(
+        of_series = sum(x.samples(counted.series, counted.spacing) for x in queries.values())
+        return of_series, sum(
             replace(x, record=name).samples(node_counts, 60.0) for name, x in queries.items()
         )
-        of_series = sum(x.samples(counted.series, counted.spacing) for x in queries.values())
-        return of_series, of_rules
 
     def _count(self, place: Place, nodes: int) -> SampleCounts:
         """Count the series behind each selector and how often they are scraped.
@@ -190,35 +185,32 @@ class PromqlLister:
         probe, expressions = self.naming.probe.selectors()[0], self.naming.expressions.values()
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
         selectors = sorted({x for expression in expressions for x in expression.selectors()})
-        series = {x: _number(self.calls, place, f"count({x})") for x in selectors}
-        return SampleCounts(series, 300 / often if often else 60.0, nodes)
+        return SampleCounts(
+            {x: _number(self.calls, place, f"count({x})") for x in selectors},
+            300 / often if often else 60.0,
+            nodes,
+        )
 
 
 def recorded(calls: Calls, place: Place) -> Mapping[str, float]:
     """Return how many nodes each recorded series tells of now; raise `Unavailable`."""
-    results = _now(calls, place, f'count by (__name__) ({{__name__=~"{RECORDS}.+"}})')
-    return {str(x["metric"]["__name__"]): float(x["value"][1]) for x in results}
+    return {
+        str(x["metric"]["__name__"]): float(x["value"][1])
+        for x in queried_now(calls, place, f'count by (__name__) ({{__name__=~"{RECORDS}.+"}})')
+    }
 
 
 def _number(calls: Calls, place: Place, text: str) -> float:
     """Return the one value of a query, 0 where there is none."""
-    return next((float(x["value"][1]) for x in _now(calls, place, text)), 0.0)
+    return next((float(x["value"][1]) for x in queried_now(calls, place, text)), 0.0)
 
 
-def _now(calls: Calls, place: Place, text: str) -> list[Any]:
+def queried_now(calls: Calls, place: Place, text: str) -> list[Any]:
     """Return the results of a query at this time."""
-    time = int(calls.clock().timestamp())
-    answer = calls.call(place, calls.server.service, "query", query=text, time=time)
+    answer = calls.call(
+        place, calls.server.service, "query", query=text, time=int(calls.clock().timestamp())
+    )
     return list(answer["data"]["result"])
-
-
-def unqueried(calls: Calls, place: Place) -> str:
-    """Return why the store answers no query, "" where it does: labels are a permission apart."""
-    try:
-        _now(calls, place, "up")
-    except Unavailable as error:
-        return str(error)
-    return ""
 
 
 def _whole(found: list[Any], place: Place) -> list[Any]:
@@ -247,7 +239,7 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
     One of which the store has none is whole and empty.
     """
     first = book.series[request.numbers[0]]
-    targets = book.targets(first)
+    targets = book.catalogue.targets_of(first)
     names, kind = naming(calls.server.surface), targets[0].kind
     expression = names.expressions[kind, first.metric]
     dimension = "FullPodName" if kind == "pod" else "InstanceId"
@@ -256,7 +248,7 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
     keys = {n: tuple(x[name] for name in KEYS[kind]) for n, x in dimensions.items()}
 
     # Each statistic of each thing by the begin of its period, in the bot's unit.
-    columns: dict[str, _Values] = {}
+    columns: dict[str, dict[_Key, dict[int, float]]] = {}
     for statistic, aggregate in aggregates(targets).items():
         column = columns[statistic] = defaultdict(dict)
         scale = 1.0 if aggregate is Aggregate.COUNT else expression.scale
@@ -271,8 +263,9 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
                 break
             where = one_of(names.labels[dimension][0], {dimensions[n][dimension] for n in lacking})
             query = Query(expression, aggregate, by, where, request.period, source)
-            narrowed = replace(request, numbers=lacking, start=min(begins.values()))
-            for result in _results(calls, book, narrowed, query):
+            for result in _results(
+                calls, book, replace(request, numbers=lacking, start=min(begins.values())), query
+            ):
                 key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
                 for time, value in result["values"]:
                     begin = round(float(time) - query.delay) - query.period
@@ -310,18 +303,25 @@ def _results(
         steps = (min(start + MOST_SECONDS, request.end) - start) // period
         if not steps:
             continue
-        first, last = (start + n * period + query.delay for n in (1, steps))
-        times: dict[str, Any] = {"start": first, "end": last, "step": period}
-        answer = calls.call(place, service, "query_range", units=0, query=query.text(), **times)
+        answer = calls.call(
+            place,
+            service,
+            "query_range",
+            units=0,
+            query=query.text(),
+            start=start + period + query.delay,
+            end=start + steps * period + query.delay,
+            step=period,
+        )
         results = _whole(answer["data"]["result"], place)
 
         # Count the samples that an answer is made of: no server of AWS tells them.
         if counted := book.samples.get(place):
             things = len(request.numbers)
             filled = min(1.0, sum(len(x["values"]) for x in results) / (things * steps))
-            share = filled * min(1.0, things / counted.nodes)
             series = {**counted.series, **book.recorded.get(place, {})}
-            samples = round(query.samples(series, counted.spacing) * steps * share)
-            calls.charge(service, "query_range", samples)
+            samples = query.samples(series, counted.spacing) * steps
+            share = filled * min(1.0, things / counted.nodes)
+            calls.charge(service, "query_range", round(samples * share))
 
         yield from results

@@ -86,7 +86,8 @@ def record(
     missing = list(live.describe(end))
     if not live.places():
         raise Unavailable(" ".join(missing) or "No AWS account answers.")
-    recorder = _Recorder(live, folder, start, end, missing, None if keep_identities else Aliases())
+    aliases = None if keep_identities else Aliases()
+    recorder = _Recorder(live, folder, start, end, missing, aliases)
     answers, points = recorder.write_answers(), 0
     for place in live.places():
         say(f"reading {place}")
@@ -96,7 +97,7 @@ def record(
         raise Unavailable(
             " ".join(["CloudWatch has no metric that means something here in that time.", *missing])
         )
-    people = None if recorder.aliases is None else len(recorder.aliases)
+    people = None if aliases is None else len(aliases)
     return Recorded(points, answers, f"{live.calls.meter.today().usd:.2f}", tuple(missing), people)
 
 
@@ -121,8 +122,10 @@ class _Recorder:
         """
         responses, files = self.live.responses, dict[Path, bytes]()
         if journal := responses.journal:
-            paths = journal.glob("api/*/*/*/*.json")
-            files = {path.relative_to(journal): path.read_bytes() for path in paths}
+            files = {
+                path.relative_to(journal): path.read_bytes()
+                for path in journal.glob("api/*/*/*/*.json")
+            }
         files |= {
             file_of(call, newest[0]): newest[1] + b"\n"
             for call in responses.calls()
@@ -144,28 +147,28 @@ class _Recorder:
     def write_metrics(self, place: Place) -> int:
         """Write the metrics of a place, some hours a file; return how many points."""
         book = self.live.metrics.book
-        series = self.live.lister.discover(place, self.live.fleet(place), recent=False)
-        numbers = book.enter(series, int(self.start.timestamp()))
+        numbers = book.enter(
+            self.live.lister.discover(place, self.live.fleet(place), recent=False),
+            int(self.start.timestamp()),
+        )
 
         # Cores and devices are written for the times a watch looked at them.
-        watched = list(self._watched(place))
-        path = self._folder_of("metrics", place)
-        written = 0
+        spans = [
+            (int(self.start.timestamp()), int(self.end.timestamp()), numbers),
+            *self._watched(place),
+        ]
+        path, written = self._folder_of("metrics", place), 0
         for begin, stop in self._parts():
             first, last = int(begin.timestamp()), int(stop.timestamp())
-            requests = list(
-                plan_requests(book, numbers, place, RequestScope(last, first, statistics=ALL))
-            )
-            for since, until, details in watched:
-                scope = RequestScope(min(until, last), max(since, first), statistics=ALL)
-                requests += plan_requests(book, details, place, scope)
             lines: list[bytes] = []
-            for request in requests:
-                try:
-                    for values in fetch(self.live.calls, book, request):
-                        lines += _lines(values, book.series[values.number])
-                except Unavailable as error:
-                    self.missing.append(str(error))
+            for since, until, details in spans:
+                scope = RequestScope(min(until, last), max(since, first), statistics=ALL)
+                for request in plan_requests(book, details, place, scope):
+                    try:
+                        for values in fetch(self.live.calls, book, request):
+                            lines += _lines(values, book.series[values.number])
+                    except Unavailable as error:
+                        self.missing.append(str(error))
             if lines:
                 (path / f"{begin:%Y%m%dT%H%MZ}.jsonl").write_bytes(b"".join(lines))
             written += len(lines)
@@ -183,8 +186,10 @@ class _Recorder:
                 lines: list[bytes] = []
                 for begin, stop in self._parts():
                     try:
-                        events = self.live.logs.events(place, group, begin, stop)
-                        lines += [orjson.dumps(trimmed(event)) + b"\n" for event in events]
+                        lines += [
+                            orjson.dumps(trimmed(event)) + b"\n"
+                            for event in self.live.logs.events(place, group, begin, stop)
+                        ]
                     except Unavailable as error:
                         self.missing.append(str(error))
                 (self._folder_of("logs", place) / f"{number}.jsonl").write_bytes(b"".join(lines))
@@ -213,15 +218,13 @@ class _Recorder:
         return path
 
     def _parts(self) -> Iterator[tuple[datetime, datetime]]:
-        start = self.start
-        while start < self.end:
-            yield start, min(start + _PART, self.end)
-            start += _PART
+        for n in range(-((self.start - self.end) // _PART)):
+            begin = self.start + n * _PART
+            yield begin, min(begin + _PART, self.end)
 
 
 def _lines(values: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
     points = values.points()
-    low = values.sets.get("Minimum", np.full(len(values.times), np.nan))
     shared = {
         "account_id": series.account,
         "region": series.region,
@@ -234,7 +237,7 @@ def _lines(values: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
         points.count.tolist(),
         points.total.tolist(),
         points.peak.tolist(),
-        low.tolist(),
+        values.sets.get("Minimum", np.full(len(values.times), np.nan)).tolist(),
         strict=True,
     ):
         value = {"count": count, "sum": total, "max": peak, "min": least}

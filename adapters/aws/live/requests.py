@@ -126,10 +126,6 @@ class SeriesBook:
         self.marks.extend(Watermark(since) for _ in series)
         self.numbers |= {x: number for number, x in enumerate(series)}
 
-    def targets(self, series: MetricSeries) -> tuple[Target, ...]:
-        """Return the targets of a series' points."""
-        return self.catalogue.targets(series.namespace, series.metric, series.names)
-
     def newest(self, series: MetricSeries) -> int | None:
         """Return the second of the newest point that was read of a series, 0 for none.
 
@@ -199,9 +195,10 @@ class SeriesValues:
         peak = self.sets.get("Maximum", np.full(len(self.times), np.nan))
         total = self.sets.get("Sum", peak)
         count = self.sets.get("SampleCount", np.ones(len(self.times)))
-        good = sound(self.times.astype(np.float64), count, total)
         series = np.full(len(self.times), self.number, dtype=np.int64)
-        return Points(series, self.times, count, total, peak).take(good)
+        return Points(series, self.times, count, total, peak).take(
+            sound(self.times.astype(np.float64), count, total)
+        )
 
 
 def statistics_of(targets: Sequence[Target]) -> tuple[str, ...]:
@@ -253,14 +250,15 @@ def plan_requests(
                 yield replace(empty, numbers=tuple(queried[first : first + MOST_SERIES]))
 
         polled = [
-            (n, scope.statistics or statistics_of(book.targets(book.series[n])))
+            (n, scope.statistics or statistics_of(book.catalogue.targets_of(book.series[n])))
             for n in together
             if book.series[n].namespace != PROMQL
         ]
         fitting = MOST_POINTS // _points(start, scope.end, scope.period)
         for chunk in chunked(polled, lambda x: len(x[1]), min(scope.most_queries, fitting)):
-            statistics = tuple(s for _, s in chunk)
-            yield replace(empty, numbers=tuple(n for n, _ in chunk), statistics=statistics)
+            yield replace(
+                empty, numbers=tuple(n for n, _ in chunk), statistics=tuple(s for _, s in chunk)
+            )
 
 
 def _points(start: int, end: int, period: int) -> int:

@@ -133,14 +133,13 @@ class TickedAccount(PriceSource):
         reading, step = self.reading, self.reading.grid.step
         end = int(now.timestamp()) // step
         inventory = self.inventories.at(now, end)
-        grids = {kind: grid for kind, grid in self.grids.items() if grid.visible(end)}
-        frames = {
-            kind: grid.frame(end, reading.most_steps, labelled(grid, inventory))
-            for kind, grid in grids.items()
-        }
         return Reading(
             now,
-            frames,
+            {
+                kind: grid.frame(end, reading.most_steps, labelled(grid, inventory))
+                for kind, grid in self.grids.items()
+                if grid.visible(end)
+            },
             inventory,
             self.runs.at(end * step),
             self.gaps,
@@ -272,16 +271,15 @@ class Live(PriceSource):
 
         For answers that could not be understood.
         """
-        troubles = dict.fromkeys(
-            (
-                *self.calls.states.troubles(),
-                *self._account.left_out,
-                *self._unlogged,
-                *self.events.missing,
-            )
-        )
         return (
-            *troubles,
+            *dict.fromkeys(
+                (
+                    *self.calls.states.troubles(),
+                    *self._account.left_out,
+                    *self._unlogged,
+                    *self.events.missing,
+                )
+            ),
             *self.metrics.backfill.unread(),
             *self._buffer.refused(),
             *self.streams.late(),
@@ -305,8 +303,7 @@ class Live(PriceSource):
 
         Asking whose account they are where that is not known yet.
         """
-        for _ in self._identify():
-            pass
+        list(self._identify())
         return tuple(self._places)
 
     @property
@@ -389,8 +386,9 @@ class Live(PriceSource):
             self.calls.until = by["logs"]
             if self.logs.groups:
                 self.logs.book.forget(now - self._reading.history)
-                names = node_names(self.metrics.book.series)
-                self._unlogged = tuple(self.logs.read(self._places, now, names))
+                self._unlogged = tuple(
+                    self.logs.read(self._places, now, node_names(self.metrics.book.series))
+                )
         finally:
             self.calls.until = math.inf
         self._buffer.absorb(
@@ -402,9 +400,6 @@ class Live(PriceSource):
         self.calls.meter.save()
         last_seen = self._buffer.last_seen
         nodes = self._buffer.grids.get("node")
-        inventories = JoinedInventory(
-            snapshots, nodes, partial(_seen_by, last_seen) if nodes else None
-        )
 
         # The instances of which nobody can tell now whether they report, or whether they run.
         undescribed = {x for place in self._account.blind for x in self.resources.instances(place)}
@@ -415,7 +410,7 @@ class Live(PriceSource):
             self._reading,
             end,
             self._buffer.grids,
-            inventories,
+            JoinedInventory(snapshots, nodes, partial(_seen_by, last_seen) if nodes else None),
             snapshots,
             self._buffer.runs,
             tuple(dict.fromkeys([*gaps, *unlisted, *new.gaps])),
@@ -448,17 +443,19 @@ class Live(PriceSource):
         """
         # A stream may bring regions that are not read here.
         regions = frozenset(place.region for place in (*self._unknown, *self._places))
-        fleet = PlaceFleet.joined(map(self.fleet, self._places))
+        fleets = [self.fleet(place) for place in self._places]
         # Where EC2 tells none, metrics of accelerators name instances for other objects too.
-        whole = replace(fleet, instances=fleet.instances | self._named)
+        whole = PlaceFleet(
+            self._named.union(*(x.instances for x in fleets)),
+            frozenset().union(*(x.volumes for x in fleets)),
+        )
         closer = frozenset(self.details.instances())
 
         def wanted(listed: Iterable[MetricSeries]) -> set[MetricSeries]:
             local = [x for x in listed if x.region in regions]
-            near = details_of(local, closer, self._catalogue)
             worth = worth_reading(local, whole, self._catalogue)
             self._named |= {instance_of(x, self._catalogue.instance) for x in worth} - {""}
-            return worth | near
+            return worth | details_of(local, closer, self._catalogue)
 
         return self.streams.read(now, deadline, wanted, (regions, whole, closer))
 

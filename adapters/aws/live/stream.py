@@ -24,6 +24,7 @@ from adapters.aws.metrics.parquet import read_parquet
 from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points
 from bot.errors import Unavailable
 from bot.model.reading import Gap
+from bot.model.request import Check
 
 LOOK_BACK = timedelta(hours=2)
 """An object whose key stands before those of so long ago is not looked for any more."""
@@ -84,8 +85,9 @@ class S3Lister:
 
         # The next listing begins behind the last key before which all is done and old.
         still = [x.key for x in listed if x.key not in self._done or x.at >= now - LOOK_BACK]
-        old = [x.key for x in listed if not still or x.key < min(still)]
-        self._after = max(old, default=self._after)
+        self._after = max(
+            [x.key for x in listed if not still or x.key < min(still)], default=self._after
+        )
         return sorted(fresh, key=lambda x: (x.at, x.key), reverse=True)
 
     def done(self, key: str) -> None:
@@ -98,10 +100,11 @@ class S3Lister:
         Then every key is listed once.
         """
         listing: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix, "Delimiter": "/"}
-        page = self.calls.call(self.place, "s3", "list_objects_v2", optional=0, **listing)
         folders = [
             str(x["Prefix"]).removeprefix(self._prefix).lstrip("/")
-            for x in page.get("CommonPrefixes", ())
+            for x in self.calls.call(
+                self.place, "s3", "list_objects_v2", optional=0, **listing
+            ).get("CommonPrefixes", ())
         ]
         for pattern, layout in _LAYOUTS:
             if folders and all(pattern.fullmatch(name) for name in folders):
@@ -113,15 +116,12 @@ FIRST = timedelta(hours=1)
 """How much of a stream is read at a start; older history comes by GetMetricData at five minutes."""
 _LATE_SECONDS = 900
 """What a stream brings is at most so old when it is written."""
-_OTHER_FORM = "neither JSON nor Parquet; choose JSON as the output format of the stream; skipped."
 _TRIES = 3
 """An object that cannot be read whole is fetched so often."""
 _RELEARNED = timedelta(days=1)
 """How long the series of a stream are remembered."""
 _UNWANTED, _UNDECIDED = -1, -2
 StreamFilter = Callable[[Iterable[MetricSeries]], set[MetricSeries]]
-_StreamFamily = tuple[str, str, str, str]
-"""Namespace, metric, region and account."""
 
 
 @dataclass
@@ -141,7 +141,8 @@ class Streams:
     """The book's number of each of these, or `_UNWANTED`, or `_UNDECIDED`."""
     _since: datetime | None = None
     _scope: object = None
-    _brings: set[_StreamFamily] = field(default_factory=set)
+    _brings: set[tuple[str, str, str, str]] = field(default_factory=set)
+    """Namespace, metric, region and account of what the streams bring."""
     _tried: Counter[str] = field(default_factory=Counter)
     _listed: bool = False
     _settled: int = 0
@@ -205,8 +206,8 @@ class Streams:
                 n for n, series in enumerate(self.book.series) if self.brings(series)
             )
         if unread:
-            left = f"{unread} objects of the metric stream could not be read"
-            new.gaps.append(Gap(f"{left}; the next tick reads them."))
+            lacking = f"{unread} objects of the metric stream could not be read"
+            new.gaps.append(Gap(f"{lacking}; the next tick reads them."))
         elif not new.gaps:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
         return new
@@ -218,27 +219,27 @@ class Streams:
         came = f"{self._late:,} points of the metric stream came over an hour late since the start"
         return (f"{came}: they fill only steps of which nothing else told.",)
 
-    def examined(self, now: datetime) -> Iterator[tuple[str, bool, str]]:
+    def examined(self, now: datetime) -> Iterator[Check]:
         """Yield for each stream whether it has objects of the last hour, and the newest's age."""
         for lister in self.listers:
+            objects, finding = list[S3Object](), "no object within the last hour"
             try:
                 objects = S3Lister(self.calls, lister.address, lister.place, FIRST).fresh(now)
             except Unavailable as error:
-                yield lister.address, False, str(error)
-                continue
+                finding = str(error)
             if objects:
                 minutes = max(0, (now - objects[0].at).total_seconds() / 60)
                 newest = f"the newest {minutes:.0f} min old"
-                yield lister.address, True, f"{len(objects)} objects within the last hour, {newest}"
-            else:
-                yield lister.address, False, "no object within the last hour"
+                finding = f"{len(objects)} objects within the last hour, {newest}"
+            yield Check(f"metric stream {lister.address}", bool(objects), finding)
 
     def _numbered(self, gatherer: Gatherer, wanted: StreamFilter) -> Points:
         """Return the points of wanted series under the book's numbers."""
         points, numbers = Points.joined(gatherer.parts), self._numbers
         if len(points.series) and (most := int(points.series.max())) >= len(numbers):
-            room = np.full(2 * (most + 1) - len(numbers), _UNDECIDED, dtype=np.int64)
-            numbers = self._numbers = np.concatenate([numbers, room])
+            numbers = self._numbers = np.concatenate(
+                [numbers, np.full(2 * (most + 1) - len(numbers), _UNDECIDED, dtype=np.int64)]
+            )
 
         # A stream brings all that an account has, and most of it means nothing here.
         places = np.unique(points.series[numbers[points.series] == _UNDECIDED])
@@ -270,5 +271,9 @@ class Streams:
             elif form is MetricForm.LINES:
                 read_jsonl(path, name, gatherer, problems)
             else:
-                problems.add(name, _OTHER_FORM)
+                problems.add(
+                    name,
+                    "neither JSON nor Parquet; choose JSON as the output format of the stream;"
+                    " skipped.",
+                )
         return gatherer, problems

@@ -16,6 +16,7 @@ from adapters.aws.api.operations import Place
 from adapters.aws.files import JSON_LINES, Problems, objects, table
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
+from bot.model.request import Check
 from bot.model.run import CompileMark, Mark
 
 if TYPE_CHECKING:
@@ -65,8 +66,9 @@ def trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
     message = str(event["message"])
     words = [words for words in compile_lines() if words in message][:1]
     module = _MODULE.search(message)
-    facts = {name: event[name] for name in _KEPT if name in event}
-    return facts | {"message": " ".join([*words, module[0]] if module else words)}
+    return {name: event[name] for name in _KEPT if name in event} | {
+        "message": " ".join([*words, module[0]] if module else words)
+    }
 
 
 def instance_of(stream: str, nodes: Mapping[str, str]) -> str:
@@ -177,7 +179,6 @@ PAGES = 30
 
 CloudWatch Logs allows 5 to 25 requests a second, and a page may be empty.
 """
-_LONGEST_NAME = 512
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class LogGroup:
 def read_log_group(text: str) -> LogGroup:
     """Read `GROUP` or `REGION:GROUP`; raise `WrongInput` for a text that is no group's name."""
     region, _, name = text.rpartition(":")
-    sound = 0 < len(name) <= _LONGEST_NAME and all(x.isalnum() or x in "_-/.#" for x in name)
+    sound = 0 < len(name) <= 512 and all(x.isalnum() or x in "_-/.#" for x in name)
     if not sound or "/" in region:
         raise WrongInput(
             f"'{text}' is not a log group; write GROUP or REGION:GROUP,"
@@ -233,7 +234,7 @@ class LogPoller:
                 self._until[place, group] = now
         return missing
 
-    def examined(self, places: Sequence[Place], now: datetime) -> Iterator[tuple[str, bool, str]]:
+    def examined(self, places: Sequence[Place], now: datetime) -> Iterator[Check]:
         """Yield for each group whether it can be read.
 
         How many compile lines it holds lately.
@@ -244,14 +245,15 @@ class LogPoller:
             name = f"log group {group.name} in {place}"
             try:
                 lines = len(list(self.events(place, group, now - FIRST, now)))
+                yield Check(name, True, f"{lines} compile lines within the last {hours} h")
             except Unavailable as error:
-                yield name, False, str(error)
-            else:
-                yield name, True, f"{lines} compile lines within the last {hours} h"
+                yield Check(name, False, str(error))
         regions = ", ".join(sorted({x.region for x in places}))
         for group in self.groups:
             if not any(x is group for _, x in groups):
-                yield f"log group {group}", False, f"no region of that name is read: {regions}"
+                yield Check(
+                    f"log group {group}", False, f"no region of that name is read: {regions}"
+                )
 
     def events(
         self, place: Place, group: LogGroup, start: datetime, end: datetime, pages: int = PAGES

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,13 +15,11 @@ import numpy.typing as npt
 from adapters.aws.files import chunked
 from adapters.aws.metrics.points import (
     LAST_SECOND,
-    Catalogue,
     Gatherer,
     Ints,
     MetricSeries,
     Points,
     Statistic,
-    Target,
 )
 from bot.model.frame import Doubles
 
@@ -58,10 +57,6 @@ class PointBatch:
     starts: Ints
     points: Points
 
-    def targets(self, catalogue: Catalogue) -> tuple[Target, ...]:
-        """Return where its points go."""
-        return catalogue.targets(self.keys[0].namespace, self.keys[0].metric, self.keys[0].names)
-
     def pick(self, series: Sequence[int]) -> PointBatch:
         """Return only the series at these places."""
         if len(series) == len(self.keys):
@@ -72,8 +67,9 @@ class PointBatch:
         place[list(series)] = np.arange(len(series))
         picked = self.points.take(place[self.points.series] >= 0)
         points = replace(picked, series=place[picked.series])
-        keys = tuple(self.keys[i] for i in series)
-        return PointBatch(keys, _starts(points.series, len(series)), points)
+        return PointBatch(
+            tuple(self.keys[i] for i in series), _starts(points.series, len(series)), points
+        )
 
     def earlier(self, seconds: Ints) -> PointBatch:
         """Return the same with each series' times moved back.
@@ -103,10 +99,7 @@ def batches(gatherer: Gatherer) -> list[PointBatch]:
         spoken[part.series] = True
     ordered = sorted(series for series, number in gatherer.numbers.items() if spoken[number])
     shapes = [
-        tuple(alike)
-        for _, alike in groupby(
-            ordered, lambda series: (series.namespace, series.metric, series.names)
-        )
+        tuple(alike) for _, alike in groupby(ordered, attrgetter("namespace", "metric", "names"))
     ]
     place, shape_of = np.empty(len(spoken), dtype=np.int64), np.empty(len(spoken), dtype=np.int16)
     for shape, keys in enumerate(shapes):
@@ -263,10 +256,9 @@ def binned(
     visible = grid.visible(points.seconds, period[points.series])
     bins = grid.bin(visible)
     first = np.flatnonzero(differs(points.series) | differs(bins))
-    last = _last(first, len(bins))
     series, place = points.series[first], bins[first]
     value = _value(batch, statistic, period, things, first)
-    due = grid.bin(visible[last] + period[series])
+    due = grid.bin(visible[_last(first, len(bins))] + period[series])
     stands = np.maximum(due - 1 - place, 0) if statistic.stands else np.zeros_like(place)
     until_next = np.where(series[1:] == series[:-1], np.diff(place) - 1, stands[:-1])
     stands[:-1] = np.minimum(stands[:-1], until_next)

@@ -90,8 +90,9 @@ class _Bounds:
         shapes = [(x.namespace, x.metric, x.names) for x in series]
         row_of = {shape: row for row, shape in enumerate(dict.fromkeys(shapes))}
         table = np.array([_bounds_of(shape, catalogue) for shape in row_of], dtype=np.float64)
-        rows = np.array([row_of[shape] for shape in shapes], dtype=np.int64)
-        return cls(table.reshape(-1, 3), rows)
+        return cls(
+            table.reshape(-1, 3), np.array([row_of[shape] for shape in shapes], dtype=np.int64)
+        )
 
     def at(self, series: Ints) -> Doubles:
         """Return the bounds of each point, (3, n_points).

@@ -35,8 +35,9 @@ def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) ->
             gatherer.add(_points(parsed, gatherer))
         except MALFORMED:
             # Line by line where one of them is broken.
-            numbered = enumerate(lines, first)
-            sound_records = objects_in(numbered, name, problems, checked, "metric record")
+            sound_records = objects_in(
+                enumerate(lines, first), name, problems, checked, "metric record"
+            )
             gatherer.add(_points([record for record, _ in sound_records], gatherer))
 
 
@@ -83,15 +84,14 @@ _Values = Iterator[tuple[str, tuple[str, ...], Sequence[float]]]
 """A metric, the cores that it is told of, and the value of each."""
 _NODE = ("",)
 """In place of cores: the value is the node's."""
-_Row = tuple[tuple[int, ...], int, Sequence[float]]
-"""Numbers of series, seconds since the epoch, the value of each."""
 
 
 def read_reports(
     path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems
 ) -> None:
     """Gather one instance's reports; name the broken lines and skip them."""
-    rows: list[_Row] = []
+    # Numbers of series, seconds since the epoch, the value of each.
+    rows: list[tuple[tuple[int, ...], int, Sequence[float]]] = []
 
     @cache
     def series(metric: str, cores: tuple[str, ...], region: str) -> tuple[int, ...]:
@@ -210,8 +210,7 @@ def _executions(executions: _Groups, _: Mapping[str, Any]) -> _Values:
     if completed and len(completed) == len(executions):
         yield "completed", _NODE, [sum(completed)]
     latencies = [(x.get("latency_stats") or {}).get("total_latency") or {} for x in executions]
-    medians = [latency["p50"] for latency in latencies if latency.get("p50") is not None]
-    if medians:
+    if medians := [latency["p50"] for latency in latencies if latency.get("p50") is not None]:
         yield "latency_p50", _NODE, [float(np.mean(medians))]
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from adapters.aws.metrics.batch import (
     PointBatch,
@@ -22,13 +21,20 @@ from adapters.aws.metrics.batch import (
     things_a_scrape,
 )
 from adapters.aws.metrics.lines import NAMESPACE
-from adapters.aws.metrics.points import Catalogue, Ints, Target, identity, labels_of, whole_series
-from bot.model.frame import Doubles, Frame
+from adapters.aws.metrics.points import (
+    Catalogue,
+    Ints,
+    MetricSeries,
+    Target,
+    identity,
+    labels_of,
+    whole_series,
+)
+from bot.model.frame import Doubles, Floats, Frame
 from bot.model.labels import Labels
 from bot.model.run import Run
 
 UTILIZATION = "neuroncore_utilization_ratio"
-Cube = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class GridPart:
     base: int
     things: tuple[Labels, ...]
     metrics: tuple[str, ...]
-    values: Cube
+    values: Floats
 
 
 @dataclass(frozen=True)
@@ -106,28 +112,21 @@ def series_batches(
     feeding = [
         (target, batch)
         for batch in all_batches
-        for target in batch.targets(catalogue)
+        for target in catalogue.targets_of(batch.keys[0])
         if target.kind == kind
     ]
-    whole = [
-        _series_batch(target, evened(batch) if target.even else batch)
-        for target, batch in feeding
-        if not target.part
-    ]
+    whole = [_series_batch(target, batch) for target, batch in feeding if not target.part]
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
     for target, batch in (x for x in feeding if x[0].part):
         owners = [whole_series(key, target) for key in batch.keys]
-        things = [identity(kind, labels_of(owner, target)) for owner in owners]
-        silent = [
+        # Wholes that report themselves are never counted twice.
+        if silent := [
             i
-            for i, thing in enumerate(things)
-            if (target.metric, target.rank, thing) not in reported
-        ]
-        if silent:
-            # Wholes that report themselves are never counted twice.
-            parts = batch.pick(silent)
-            parts = evened(parts) if target.even else parts
-            whole.append(_series_batch(target, merged(parts, [owners[i] for i in silent])))
+            for i, owner in enumerate(owners)
+            if (target.metric, target.rank, identity(kind, labels_of(owner, target)))
+            not in reported
+        ]:
+            whole.append(_series_batch(target, batch.pick(silent), [owners[i] for i in silent]))
     return whole
 
 
@@ -180,7 +179,12 @@ def build_grid(
     )
 
 
-def _series_batch(target: Target, batch: PointBatch) -> SeriesBatch:
+def _series_batch(
+    target: Target, reported: PointBatch, owners: Sequence[MetricSeries] = ()
+) -> SeriesBatch:
+    """Return a batch on its way to a target, its parts added up to their `owners` if any."""
+    batch = evened(reported) if target.even else reported
+    batch = merged(batch, owners) if owners else batch
     labels = tuple(labels_of(key, target) for key in batch.keys)
     period = periods(batch)
     timed = batch.earlier(period) if batch.keys[0].namespace == NAMESPACE else batch
@@ -246,15 +250,13 @@ class _Writer:
     rates: Mapping[str, float]
     """Scrapes a minute by instance id."""
 
-    def write(self, plane: npt.NDArray[np.float32], source: SeriesBatch, scales: Doubles) -> None:
+    def write(self, plane: Floats, source: SeriesBatch, scales: Doubles) -> None:
         """Write a batch's readings, and hold each until the next is due.
 
         Over those that rank lower.
         """
-        by_series: Doubles = np.array(
-            [self.rates.get(thing.instance, 1.0) for thing in source.things]
-        )
-        a_scrape = things_a_scrape(source.batch, source.period, by_series)
+        rates = np.array([self.rates.get(thing.instance, 1.0) for thing in source.things])
+        a_scrape = things_a_scrape(source.batch, source.period, rates)
         readings = binned(source.batch, source.target.statistic, source.period, a_scrape, self.grid)
         column = np.array([self.place[thing] for thing in source.things], dtype=np.int64)[
             readings.series
@@ -317,15 +319,15 @@ class _RunHistory:
         reported = [(track, n) for track in self.tracks if (n := visible[track.clock])]
         if not reported:
             return None
-        reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in reported}
-        seen_at = max(int(track.ended[n - 1]) for track, n in reported)
         steps = next((n for track, n in reported if track.metric == "run_step_count"), 0)
         return Run(
             labels=self.labels,
             started_at=self.started,
-            seen_at=datetime.fromtimestamp(seen_at, UTC),
+            seen_at=datetime.fromtimestamp(
+                max(int(track.ended[n - 1]) for track, n in reported), UTC
+            ),
             attempts=1 + (int(self.falls[steps - 1]) if steps else 0),
-            **reached,
+            **{_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in reported},
         )
 
 
@@ -346,9 +348,10 @@ class TrainingRuns:
                 visible = ended + grid.lag
                 clock_of = clocks.setdefault(thing, {})
                 clock_of.setdefault(visible.tobytes(), visible)
-                clock = list(clock_of).index(visible.tobytes())
                 tracks.setdefault(thing, []).append(
-                    _Track(source.target.metric, ended, value, clock)
+                    _Track(
+                        source.target.metric, ended, value, list(clock_of).index(visible.tobytes())
+                    )
                 )
                 begin = int(points.seconds[0])
                 started[thing] = min(begin, started.get(thing, begin))

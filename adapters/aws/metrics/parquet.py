@@ -160,15 +160,14 @@ def _decode(
 
     Another thread may do the same, and comes to the same.
     """
-    new = [hashed for hashed in hashes if hashed not in sets]
-    if new:
-        query = (
-            "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
-            f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d"
-        )
+    if new := [hashed for hashed in hashes if hashed not in sets]:
         sets.update(
             (hashed, dimensions(value))
-            for hashed, value in db.execute(query, [_paths(files), new]).fetchall()
+            for hashed, value in db.execute(
+                "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
+                f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d",
+                [_paths(files), new],
+            ).fetchall()
         )
 
 

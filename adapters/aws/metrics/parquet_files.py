@@ -47,8 +47,6 @@ def picked(columns: Mapping[str, str]) -> str:
     for name in ("namespace", "metric_name", "dimensions", "timestamp"):
         if name not in columns:
             raise KeyError(name)
-    optional = [name if name in columns else f"'' AS {name}" for name in ("region", "account_id")]
-    values = [_value(columns, name) for name in ("count", "sum", "max")]
     seconds = 'CAST("timestamp" AS BIGINT) // 1000'
     if columns["timestamp"].startswith(("TIMESTAMP", "DATE")):
         seconds = 'epoch("timestamp")'
@@ -57,9 +55,9 @@ def picked(columns: Mapping[str, str]) -> str:
             "namespace",
             "metric_name",
             "dimensions",
-            *optional,
+            *[name if name in columns else f"'' AS {name}" for name in ("region", "account_id")],
             f"{seconds} AS seconds",
-            *values,
+            *[_value(columns, name) for name in ("count", "sum", "max")],
         ]
     )
 
@@ -89,7 +87,6 @@ _CHUNKS = """SELECT file_name, path_in_schema, row_group_num_rows, compression,
     FROM parquet_metadata(?)
     WHERE path_in_schema IN ('namespace', 'metric_name', 'region', 'account_id', 'dimensions')
     OR starts_with(path_in_schema, 'dimensions, ')"""
-_DESCRIBE = "DESCRIBE SELECT * FROM read_parquet(?)"
 _Row = tuple[Any, ...]
 
 
@@ -168,7 +165,9 @@ def by_layout(
         schema = tuple(schemas.get(str(path), ()))
         try:
             if (columns := by_schema.get(schema, ())) == ():
-                described = connection.execute(_DESCRIBE, [str(path)]).fetchall()
+                described = connection.execute(
+                    "DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]
+                ).fetchall()
                 columns = tuple((str(row[0]), str(row[1])) for row in described)
         except duckdb.Error as error:
             problems.add(name, f"not Parquet that can be read ({why(error)}); skipped.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from sys import intern
 from threading import Lock
 from typing import Any
@@ -100,7 +100,7 @@ class Catalogue:
             return standard_targets
 
         # Any dimension but the instance's names a part of the node.
-        reads = ((own.instance, "instance"), *(((own.core, "core"),) if own.core in names else ()))
+        reads = tuple(x for x in ((own.instance, "instance"), (own.core, "core")) if x[0] in names)
         target = Target(
             "node", "", Statistic.LEVEL, meaning.scale, OWN_RANK, len(names) > 1, reads=reads
         )
@@ -111,6 +111,10 @@ class Catalogue:
         if own.core in names and meaning.metric in CORE_METRICS:
             targets.append(replace(target, kind="core", metric=meaning.metric, part=False))
         return tuple(targets)
+
+    def targets_of(self, series: MetricSeries) -> tuple[Target, ...]:
+        """Return where the points of a series go."""
+        return self.targets(series.namespace, series.metric, series.names)
 
     @cached_property
     def metrics(self) -> frozenset[tuple[str, str]]:
@@ -134,14 +138,10 @@ class Catalogue:
 
         Utilization also shows its highest core.
         """
-        of_nodes = [
-            x
-            for targets in self.shapes.values()
-            for x in targets
-            if x.kind == "node" and not x.times
-        ]
         ways = {
-            x.metric: [(x.metric, x.statistic)] for x in sorted(of_nodes, key=lambda x: -x.rank)
+            x.metric: [(x.metric, x.statistic)]
+            for x in sorted(chain(*self.shapes.values()), key=lambda x: -x.rank)
+            if x.kind == "node" and not x.times
         }
         ways["neuroncore_utilization_ratio"].append(
             ("neuroncore_utilization_highest_ratio", Statistic.LARGEST)
@@ -159,22 +159,19 @@ def standard() -> Catalogue:
     shapes: dict[Shape, tuple[Target, ...]] = {}
     for row in table(__package__, "metrics.csv"):
         shape = (row["namespace"], row["metric"], frozenset(row["dimensions"].split()))
-        target = Target(
-            row["kind"],
-            row["target"],
-            Statistic(row["statistic"]),
-            float(row["scale"]),
-            int(row["rank"]),
-            row["part"] == "1",
-            row["times"],
+        shapes[shape] = (
+            *shapes.get(shape, ()),
+            Target(
+                row["kind"],
+                row["target"],
+                Statistic(row["statistic"]),
+                float(row["scale"]),
+                int(row["rank"]),
+                row["part"] == "1",
+                row["times"],
+            ),
         )
-        shapes[shape] = (*shapes.get(shape, ()), target)
     return Catalogue(shapes)
-
-
-def catalogue_with(own: OwnNames | None) -> Catalogue:
-    """Return the standard catalogue, joined by names of an installation's own."""
-    return Catalogue(standard().shapes, own) if own else standard()
 
 
 Ints = npt.NDArray[np.int64]
@@ -289,9 +286,10 @@ class Gatherer:
         # The metrics of a node repeat its names: each is held once.
         pairs = tuple(sorted((name, intern(value)) for name, value in dimensions.items()))
         names = tuple(name for name, _ in pairs)
-        series = MetricSeries(namespace, metric, names, pairs, region, account)
         with self.lock:
-            return self.numbers.setdefault(series, len(self.numbers))
+            return self.numbers.setdefault(
+                MetricSeries(namespace, metric, names, pairs, region, account), len(self.numbers)
+            )
 
     def add(self, points: Points) -> None:
         """Keep the points whose series is not `IGNORED`."""

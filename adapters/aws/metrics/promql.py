@@ -49,8 +49,9 @@ class Expression:
 
     def selectors(self) -> list[str]:
         """Return the selectors, bare."""
-        matches = _SELECTOR.finditer(self.text)
-        return [match["name"] + (match["matchers"] or "") for match in matches]
+        return [
+            match["name"] + (match["matchers"] or "") for match in _SELECTOR.finditer(self.text)
+        ]
 
 
 @dataclass(frozen=True)
@@ -149,10 +150,9 @@ class Query:
         selector = f"{self.record}{{{self.where}}}"
         together, values = self.aggregate, f"last_over_time({selector}[{RECORDED_SECONDS}s])"
         if self.aggregate is Aggregate.INCREASE:
-            minutes = self.period // RECORDED_SECONDS
             together, values = (
                 Aggregate.SUM,
-                f"avg_over_time({selector}[{self.period}s]) * {minutes}",
+                f"avg_over_time({selector}[{self.period}s]) * {(self.period // RECORDED_SECONDS)}",
             )
         return f"{together} by ({self._by()}) ({values})"
 

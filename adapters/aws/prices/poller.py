@@ -29,10 +29,6 @@ from adapters.aws.prices.quoted import (
 )
 from bot.errors import Unavailable
 
-_TIMEOUT_SECONDS = 20
-_MOST_BYTES = 64 << 20
-_WORTH = ("ranges", "spot_advisor")
-
 
 def read_advisor(place: str) -> Mapping[str, Any]:
     """Return the parts of the file that mean something.
@@ -41,11 +37,11 @@ def read_advisor(place: str) -> Mapping[str, Any]:
     """
     try:
         if place.startswith(("https://", "http://")):
-            with urllib.request.urlopen(place, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
-                document = orjson.loads(answer.read(_MOST_BYTES))
+            with urllib.request.urlopen(place, timeout=20) as answer:  # noqa: S310
+                document = orjson.loads(answer.read(64 << 20))
         else:
             document = orjson.loads(Path(place).read_bytes())
-        return {name: document[name] for name in _WORTH}
+        return {name: document[name] for name in ("ranges", "spot_advisor")}
     except OSError as error:
         raise Unavailable(
             f"The Spot Advisor's data cannot be read ({type(error).__name__});"
@@ -63,7 +59,6 @@ _BLOCKS = re.compile(r"(trn\d|p[456])")
 """Families that Capacity Blocks are sold of (EC2 User Guide, Capacity Blocks for ML, 2026-11)."""
 _MOST_REGIONS = 10
 """GetSpotPlacementScores takes so many; further ones stay without a score."""
-_DAY_HOURS = 24
 
 
 @dataclass
@@ -110,8 +105,9 @@ class PricePoller(Poller):
 
         wanted_calls = [*_calls(places, sorted({*types, *running}), sorted(running), now)]
         if self.advisor and places:
-            advisor = ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0]))
-            wanted_calls.append((advisor, {}))
+            wanted_calls.append(
+                (ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0])), {})
+            )
         due = [
             x
             for x in wanted_calls
@@ -148,9 +144,10 @@ def _calls(
             "productDescription": ["Linux/UNIX"],
             "tenancy": ["shared"],
         }
-        rates = "describe_savings_plans_offering_rates"
         yield (
-            ApiCall("savingsplans", rates, _everywhere(first), name),
+            ApiCall(
+                "savingsplans", "describe_savings_plans_offering_rates", _everywhere(first), name
+            ),
             {
                 "products": ["EC2"],
                 "serviceCodes": ["AmazonEC2"],
@@ -189,8 +186,10 @@ def _calls(
                 },
             )
         for name in filter(_BLOCKS.match, running):
-            block = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _DAY_HOURS}
-            yield ApiCall("ec2", "describe_capacity_block_offerings", place, name), block
+            yield (
+                ApiCall("ec2", "describe_capacity_block_offerings", place, name),
+                {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": 24},
+            )
 
 
 def _terms(fields: Mapping[str, str]) -> list[dict[str, str]]:
@@ -212,8 +211,10 @@ def _placements(
         fellows = [name for name in types if _family(name) == family]
         if len(fellows) >= FEWEST_TYPES:
             scope = {"InstanceTypes": fellows, "RegionNames": list(regions[:_MOST_REGIONS])}
-            call = ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows))
-            yield call, {**scope, "TargetCapacity": 1, "SingleAvailabilityZone": True}
+            yield (
+                ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows)),
+                {**scope, "TargetCapacity": 1, "SingleAvailabilityZone": True},
+            )
 
 
 def _family(name: str) -> str:

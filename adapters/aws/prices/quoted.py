@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -38,7 +39,6 @@ _UPFRONT = {Payment.NONE: Decimal(0), Payment.PARTIAL: Decimal("0.5"), Payment.A
 
 Savings Plans User Guide, Payment options, 2026-11.
 """
-_MICRO = Decimal("0.000001")
 _YEAR_SECONDS = 31_536_000
 
 
@@ -94,8 +94,11 @@ def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
         if not (linux and years and not odd) or member.get("Marketplace"):
             continue
         fixed, hourly = (Decimal(str(member.get(x, 0))) for x in ("FixedPrice", "UsagePrice"))
-        charges = (x for x in member.get("RecurringCharges", ()) if x["Frequency"] == "Hourly")
-        hourly += sum(Decimal(str(x["Amount"])) for x in charges)
+        hourly += sum(
+            Decimal(str(x["Amount"]))
+            for x in member.get("RecurringCharges", ())
+            if x["Frequency"] == "Hourly"
+        )
         offers.append(
             CommitmentOffer(
                 str(member["InstanceType"]),
@@ -103,7 +106,7 @@ def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
                 f"{member.get('OfferingClass', 'standard')} reserved instance",
                 years,
                 Payment(member["OfferingType"].lower()),
-                (fixed / (years * HOURS_A_YEAR) + hourly).quantize(_MICRO),
+                (fixed / (years * HOURS_A_YEAR) + hourly).quantize(Decimal("0.000001")),
                 fixed,
                 answer.at.date(),
                 "EC2 reserved instances offerings",
@@ -139,8 +142,11 @@ class PriceSource(ABC):
 
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[SpotChange]:
         """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
-        changes = self.quoted(now).spot_changes(now).get(instance_type, ())
-        return [change for change in changes if change[0] <= now]
+        return [
+            change
+            for change in self.quoted(now).spot_changes(now).get(instance_type, ())
+            if change[0] <= now
+        ]
 
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
         """Return a type's placement scores known at `now`, the best first."""
@@ -153,8 +159,11 @@ class PriceSource(ABC):
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return a type's interruption bands known at `now`, by region."""
-        current = self.quoted(now).current(now, interruptions)
-        return tuple(x for x in current if x.instance_type == instance_type)
+        return tuple(
+            x
+            for x in self.quoted(now).current(now, interruptions)
+            if x.instance_type == instance_type
+        )
 
     def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
         """Return the offers for a type of all regions, the cheapest first.
@@ -199,15 +208,13 @@ class QuotedPrices(PriceSource):
         if self._changes is None or self._changes[0] != key:
             # Join the histories that were read by then: each covers the last months only.
             by_time = {
-                (price.instance_type, price.zone, time): price
+                (time, price.instance_type, price.zone): price
                 for history, last in zip(self._spot, key, strict=True)
                 for _, changes in history[: last + 1]
                 for time, price in changes
             }
             by_type: dict[str, list[SpotChange]] = {}
-            for (name, _, time), price in sorted(
-                by_time.items(), key=lambda entry: (entry[0][2], entry[0])
-            ):
+            for (time, name, _), price in sorted(by_time.items(), key=itemgetter(0)):
                 by_type.setdefault(name, []).append((time, price))
             self._changes = (key, by_type)
         return self._changes[1]
@@ -249,8 +256,9 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
 
     Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
     """
-    is_plain = all(of.get(name, value) == value for name, value in PLAIN_HOURS.items())
-    if "instanceType" in of and is_plain:
+    if "instanceType" in of and all(
+        of.get(name, value) == value for name, value in PLAIN_HOURS.items()
+    ):
         return of["instanceType"], "Hrs", 1
 
     # Storage is told by its usage type, as attributes of it differ by service.
@@ -339,7 +347,6 @@ ADVISOR_SERVICE, ADVISOR_OPERATION = "spot-advisor", "get_data"
 
 It is no API of AWS, but it is answered and dated like one.
 """
-_SYSTEM = "Linux"
 
 
 ANY_OF = "+"
@@ -378,7 +385,7 @@ def interruptions(pages: Pages, answer: ResponseInfo) -> tuple[Interruption, ...
             str(name), str(region), bands[int(band["r"])], float(band["s"]) / 100, answer.at
         )
         for region, systems in sorted(page["spot_advisor"].items())
-        for name, band in systems.get(_SYSTEM, {}).items()
+        for name, band in systems.get("Linux", {}).items()
     )
 
 

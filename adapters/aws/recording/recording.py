@@ -100,15 +100,13 @@ class Recording(PriceSource):
         """Return the reading at the last step's end at or before `now`."""
         end = int(now.timestamp()) // self._grid.step
         inventory = self._inventories.at(now, end)
-        frames = FrameLookup(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
-        marks = self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history)
         runs, notices = self._runs.at(end * self._grid.step), self._notices.at(now, self._history)
         return Reading(
             now,
-            frames,
+            FrameLookup(self._kinds(end), lambda kind: self._frame(kind, end, inventory)),
             inventory,
             runs,
-            marks=marks,
+            marks=self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history),
             notices=notices,
             refusals=self._snapshots.refusals(now),
         )
