@@ -22,7 +22,7 @@ from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
 from bot.answers.plan.spot import SpotJob, offer, zones
 from bot.cards.lines import quote
-from bot.costs import capacity, storage
+from bot.costs import capacity
 from bot.costs import suggestions as weigh
 from bot.costs.node_time import GoodputClass
 from bot.costs.nowcast import lapsing_of
@@ -153,7 +153,7 @@ def _storage(
     ]
     if unused:
         amounts = [(x.thing.labels.resource, x.usd_per_month) for x in unused]
-        yield storage.unused_storage(amounts, min(x.since for x in unused), reading.now)
+        yield weigh.unused_storage(amounts, min(x.since for x in unused), reading.now)
 
 
 def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
@@ -221,7 +221,7 @@ def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
         )
         for kind in ("ebs:gp2", "ebs:gp3")
     )
-    if newer and (x := storage.newer_volumes(sizes.total(), older, newer, reading.now)):
+    if newer and (x := weigh.newer_volumes(sizes.total(), older, newer, reading.now)):
         yield x
 
 
@@ -230,7 +230,7 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     end = _settled(reading)
     weeks: dict[str, list[Decimal]] = {}
     # Whole weeks alone: a day more or less would look like growth.
-    for n in range(storage.GROWTH_WEEKS, 0, -1):
+    for n in range(weigh.GROWTH_WEEKS, 0, -1):
         start = end - n * timedelta(days=7)
         window = Window(start, start + timedelta(days=7))
         for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
@@ -239,7 +239,7 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
             if logs or _COPIES.search(usage):
                 weeks.setdefault(usage, []).append(row.money.amortised)
     for usage, amounts in weeks.items():
-        yield storage.only_grows(usage, amounts, end)
+        yield weigh.only_grows(usage, amounts, end)
 
 
 def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
@@ -444,10 +444,10 @@ def _file_systems(
                 rows = goodput_within(ports, reading, window, ("cluster",)).rows
                 starved = {row.key["cluster"]: row.of(GoodputClass.STARVED) for row in rows}
             lost = starved.get(system.labels.cluster, Decimal(0))
-            yield storage.more_throughput(load, tiers, lost, window)
+            yield weigh.more_throughput(load, tiers, lost, window)
         else:
             looked = Window(window.end - load.looked, window.end)
-            yield storage.less_throughput(load, tiers, looked)
+            yield weigh.less_throughput(load, tiers, looked)
 
 
 def _settled(reading: Reading) -> datetime:
