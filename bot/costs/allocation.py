@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from bot.costs.tally import OwnerHint, derived_owner, owner_hints
+from bot.costs.tally import OwnerHint, derived_owner, known_rows, owner_hints
 from bot.errors import TrnbotError, WrongInput
 from bot.model.fleet import InstanceType
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.reading import Reading, reaches
 from bot.model.spend import Derived, Filter, Money, Spend, Tally
-from bot.model.window import DAY, HOUR, Window, midnight
+from bot.model.window import DAY, HOUR, Window, midnight, parse_instant
 from bot.ports import Ports
 
 
@@ -109,22 +108,20 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
 
     start = midnight(pods.start)
     n_hours = -(-(pods.end - start) // DAY) * 24
-    offered: dict[str, Doubles] = {}
-    reserved: dict[str, Doubles] = {}
+    offered, reserved = dict[str, Doubles](), dict[str, Doubles]()
     if nodes:
         kinds = [types.get(node.instance_type) for node in nodes.things]
         sizes = np.array([kind.cores if kind and kind.has_neuron else np.nan for kind in kinds])
         silent = np.isnan(nodes.of("neuroncore_utilization_ratio"))
         limit = nodes.of("neuroncore_limit_count")
         limit = np.where(np.isnan(limit), np.where(silent, np.nan, sizes[:, None]), limit)
-        offered_hours = _hours(np.nan_to_num(limit), nodes, start, n_hours)
-        reserved_levels = np.nan_to_num(nodes.of("neuroncore_reserved_count"))
-        reserved_hours = _hours(reserved_levels, nodes, start, n_hours)
-
         clusters = np.array([node.cluster for node in nodes.things])
-        for name in filter(None, np.unique(clusters)):
-            offered[str(name)] = offered_hours[clusters == name].sum(axis=0)
-            reserved[str(name)] = reserved_hours[clusters == name].sum(axis=0)
+        members = {str(name): clusters == name for name in filter(None, np.unique(clusters))}
+        levels = np.nan_to_num([limit, nodes.of("neuroncore_reserved_count")])
+        offered, reserved = (
+            {name: hours[of_cluster].sum(axis=0) for name, of_cluster in members.items()}
+            for hours in (_hours(level, nodes, start, n_hours) for level in levels)
+        )
 
     return Occupancy(
         start,
@@ -182,8 +179,7 @@ def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
         quanta[n] += 1
 
     parts = [QUANTUM * n for n in quanta]
-    largest = max(range(len(parts)), key=lambda n: abs(exact[n]))
-    parts[largest] += total - QUANTUM * sum(quanta)
+    parts[max(range(len(parts)), key=lambda n: abs(exact[n]))] += total - QUANTUM * sum(quanta)
     return parts
 
 
@@ -199,7 +195,6 @@ class _Pool:
 
     spend: Spend
     shares: Shares
-    total: Money = field(default_factory=Money)
     by_time: dict[int, Money] = field(default_factory=lambda: defaultdict(Money))
     estimated: bool = False
 
@@ -218,13 +213,10 @@ def split_rows(
     pools: dict[RowKey, _Pool] = {}
     for row in rows:
         share = shares.get(row.key["cluster"])
-        time = datetime.fromisoformat(row.key[step])
-        time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
-        column = (time - occupancy.start) // _STEPS[step]
+        column = (parse_instant(row.key[step]) - occupancy.start) // _STEPS[step]
         if share and 0 <= column < n_columns and share.read[column]:
             key = (*(row.key[name] for name in (*by, *OWNERS)), row.key["cluster"])
             pool = pools.setdefault(key, _Pool(row, share))
-            pool.total += row.money
             pool.by_time[column] += row.money
             pool.estimated |= row.estimated
 
@@ -235,17 +227,11 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
     """Return `rows` of pods that carry no team as changes that give them a derived one."""
     changes = []
     for row in rows:
-        owner, way = derived_owner(
-            Labels(
-                cluster=row.key.get("cluster", ""),
-                namespace=row.key["namespace"],
-                pod=row.key["pod"],
-            )
-        )
+        owner, way = derived_owner(Labels(namespace=row.key["namespace"], pod=row.key["pod"]))
         if owner:
             derived = Derived(row.money.amortised, owners=((owner, way),))
-            owned = replace(row, key={**row.key, "team": owner}, derived=derived)
-            changes += [_less(row, row.money), owned]
+            key = {**row.key, "team": owner}
+            changes += [_less(row, row.money), replace(row, key=key, derived=derived)]
     return changes
 
 
@@ -255,8 +241,7 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
     They are filters on owners: the bill has applied all others.
     """
     rows: dict[RowKey, Spend] = {tuple(row.key.values()): row for row in tally.rows}
-    passing = (x for x in changes if all(condition.keeps(x.key) for condition in where))
-    for change in passing:
+    for change in (x for x in changes if all(condition.keeps(x.key) for condition in where)):
         key = {name: change.key[name] for name in tally.by}
         row = rows.get(tuple(key.values()))
         if row is None:
@@ -270,11 +255,12 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
         rows[tuple(key.values())] = Spend(row.key, row.money + change.money, estimated, derived)
 
     remaining = sorted(
-        (row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised),
+        (row for row in rows.values() if any(_amounts(row.money))),
         key=lambda row: (-row.money.net, tuple(row.key.values())),
     )
-    total = sum((row.money for row in remaining), Money())
-    return replace(tally, rows=tuple(remaining), total=total)
+    return replace(
+        tally, rows=tuple(remaining), total=sum((row.money for row in remaining), Money())
+    )
 
 
 def _split(pool: _Pool) -> Iterator[Spend]:
@@ -285,27 +271,20 @@ def _split(pool: _Pool) -> Iterator[Spend]:
     if not len(holders):
         return
 
-    amounts = np.array(
-        [
-            [float(amount) for amount in (*_amounts(money), money.amortised)]
-            for money in pool.by_time.values()
-        ]
-    )
+    amounts = np.array([list(map(float, _amounts(money))) for money in pool.by_time.values()])
     parts = shares_held[holders] @ amounts
     weights = np.vstack([parts, amounts.sum(axis=0) - parts.sum(axis=0)])
     lost, idle = unused[holders] @ amounts[:, -1], float(shares.idle[times] @ amounts[:, -1])
     # Nothing is idle where pods held it all: a rest of floating point is no cost.
     weights[-1][np.abs(weights[-1]) < float(QUANTUM)] = 0
 
-    totals = (*_amounts(pool.total), pool.total.amortised)
-    columns = [
-        apportion(whole, column) for whole, column in zip(totals, weights.T.tolist(), strict=True)
-    ]
+    total = sum(pool.by_time.values(), Money())
+    columns = map(apportion, _amounts(total), weights.T.tolist())
     *pod_moneys, idle_money = (
         Money(gross, discounts, credits, tax, gross + discounts + credits + tax, amortised)
         for gross, discounts, credits, tax, amortised in zip(*columns, strict=True)
     )
-    yield _less(pool.spend, pool.total)
+    yield _less(pool.spend, total)
     derived = Derived(idle=_rounded(idle))
     yield replace(pool.spend, money=idle_money, estimated=pool.estimated, derived=derived)
 
@@ -327,8 +306,9 @@ def _less(row: Spend, money: Money) -> Spend:
     return replace(row, money=-money, estimated=False, derived=None)
 
 
-def _amounts(money: Money) -> tuple[Decimal, Decimal, Decimal, Decimal]:
-    return money.gross, money.discounts, money.credits, money.tax
+def _amounts(money: Money) -> tuple[Decimal, ...]:
+    """Return the amounts of which no one is a sum of others."""
+    return money.gross, money.discounts, money.credits, money.tax, money.amortised
 
 
 _NOBODY = ("",)
@@ -381,9 +361,10 @@ class Allocation:
             # The bill's own pods get a derived team where they have none.
             pods = [Filter("pod", _NOBODY, negated=True), Filter("team", _NOBODY)]
             dimensions = _dimensions_with(tally.by, ("cluster", *OWNERS))
-            with suppress(WrongInput):
-                bill = self._ports.world.billing.tally(window, dimensions, [*bill_filters, *pods])
-                changes = [*changes, *owned_rows(bill.rows)]
+            podded = known_rows(
+                self._ports.world.billing, window, dimensions, [*bill_filters, *pods]
+            )
+            changes = [*changes, *owned_rows(podded)]
         allocated = changed(tally, changes, owner_filters) if changes else tally
         return replace(allocated, split=split)
 
@@ -411,18 +392,20 @@ class Allocation:
         """Return the cost of Neuron nodes where the bill names no pod of their cluster and hour."""
         world = self._ports.world
         types = tuple(name for name, kind in world.knowledge.types().items() if kind.has_neuron)
-        dimensions = _dimensions_with(by, ("cluster", step, *OWNERS))
         nodes = [
             Filter("instance_type", types),
             Filter("cluster", _NOBODY, negated=True),
             Filter("pod", _NOBODY),
         ]
-        rows = world.billing.tally(window, dimensions, [*where, *nodes]).rows
+        rows = world.billing.tally(
+            window, _dimensions_with(by, ("cluster", step, *OWNERS)), [*where, *nodes]
+        ).rows
         if not rows:
             return []
 
-        pods = [Filter("pod", _NOBODY, negated=True)]
-        split = world.billing.tally(window, ("cluster", step), pods).rows
+        split = world.billing.tally(
+            window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]
+        ).rows
         split_hours = {(row.key["cluster"], row.key[step]) for row in split}
         return [row for row in rows if (row.key["cluster"], row.key[step]) not in split_hours]
 
@@ -434,10 +417,7 @@ class Allocation:
         if self.reading is None:
             return ()
         dimensions, teamless = ("resource", "cluster", "namespace"), Filter("team", _NOBODY)
-        try:
-            rows = self.tally(window, dimensions, [*where, teamless]).rows
-        except WrongInput:
-            return ()
+        rows = known_rows(self, window, dimensions, [*where, teamless])
         return owner_hints(rows, self.reading.inventory)
 
     @cached_property

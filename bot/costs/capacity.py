@@ -31,7 +31,7 @@ from bot.model.frame import Frame
 from bot.model.money import cents, counted, usd
 from bot.model.price import CommitmentOffer, Payment, Price
 from bot.model.spend import Filter
-from bot.model.window import NO_TIME, Window
+from bot.model.window import NO_TIME, Window, parse_instant
 from bot.ports import Billing
 
 LOOK_BACK = timedelta(days=28)
@@ -76,8 +76,10 @@ class Commitments:
     @cached_property
     def weighed(self) -> tuple[Weighed, ...]:
         """Return every offer beside on demand, the cheapest hour first."""
-        ranked = sorted(self.offers, key=lambda x: (x.usd_per_hour, x.plan, x.years))
-        return tuple(Weighed(offer, self.nodes, self.on_demand, self.use) for offer in ranked)
+        return tuple(
+            Weighed(offer, self.nodes, self.on_demand, self.use)
+            for offer in sorted(self.offers, key=lambda x: (x.usd_per_hour, x.plan, x.years))
+        )
 
 
 @dataclass(frozen=True)
@@ -133,18 +135,21 @@ def on_demand_use(billing: Billing, price: Price, at: datetime) -> OnDemandUse |
     The bill's USD of an hour over the price of a node's hour are the nodes that ran: what
     commitments cover stands apart.
     """
-    where = [Filter("instance_type", (price.instance_type,)), Filter("region", (price.region,))]
+    dimensions = {
+        "instance_type": price.instance_type,
+        "region": price.region,
+        "purchase": Market.ON_DEMAND.value,
+    }
     try:
         settled = settled_by(billing.tally(NO_TIME, ()), at)
         days = billing.tally(Window(settled - LOOK_BACK, settled), ("day",)).rows if settled else ()
         if settled is None or not days:
             return None
-        first = datetime.fromisoformat(f"{min(row.key['day'] for row in days)}T00:00:00+00:00")
-        window, purchase = Window(first, settled), Filter("purchase", (Market.ON_DEMAND.value,))
-        rows = billing.tally(window, ("hour",), [*where, purchase]).rows
+        window = Window(parse_instant(min(row.key["day"] for row in days)), settled)
+        where = [Filter(name, (value,)) for name, value in dimensions.items()]
+        costs = [row.money.amortised for row in billing.tally(window, ("hour",), where).rows]
     except TrnbotError:
         return None
-    costs = (row.money.amortised for row in rows)
     return OnDemandUse(window, tuple(cost / price.usd_per_hour for cost in costs if cost > 0))
 
 
@@ -200,8 +205,7 @@ def commitment(commitments: Commitments) -> Suggestion | None:
 def renewals(lapsing: Iterable[tuple[date, Decimal]], now: datetime) -> Iterator[Suggestion]:
     """Suggest to renew commitments that end within 30 days; `lapsing` are its day and USD a day after it."""
     for day, usd_per_day in lapsing:
-        ahead = day - now.date()
-        if not timedelta(0) <= ahead <= _SOON or usd_per_day <= 0:
+        if not timedelta(0) <= day - now.date() <= _SOON or usd_per_day <= 0:
             continue
         saved = cents(usd_per_day * HOURS_A_MONTH / 24)
         yield Suggestion(

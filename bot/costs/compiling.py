@@ -94,22 +94,23 @@ def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
         else:
             groups.append([compilation])
 
-    joined = []
-    for group in groups:
-        priced = ((part, hour_of(part.instance)) for part in group)
-        usd = [hour * Decimal(str(part.hours)) for part, hour in priced if hour is not None]
-        total = sum(usd, Decimal(0))
-        start, end = min(x.window.start for x in group), max(x.window.end for x in group)
-        spared = cents(total - max(usd, default=Decimal(0)))
-        batch = Batch(tuple(group), Window(start, end), cents(total) if usd else None, spared)
-        joined.append(batch)
+    joined = (_batch(group, hour_of) for group in groups)
     return sorted(joined, key=lambda batch: (batch.window.end, batch.usd or 0), reverse=True)
+
+
+def _batch(group: Sequence[Compile], hour_of: HourOf) -> Batch:
+    """Return compiles as one batch, at the price of each one's hour."""
+    priced = ((part, hour_of(part.instance)) for part in group)
+    usd = [hour * Decimal(str(part.hours)) for part, hour in priced if hour is not None]
+    total = sum(usd, Decimal(0))
+    spared = cents(total - max(usd, default=Decimal(0)))
+    window = Window(min(x.window.start for x in group), max(x.window.end for x in group))
+    return Batch(tuple(group), window, cents(total) if usd else None, spared)
 
 
 def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
     """Return how many of the batch's nodes compile, by the log, a graph that others compile too."""
-    shared = (nodes for nodes in batch.graphs(marks).values() if len(nodes) > 1)
-    return len(set().union(*shared))
+    return len(set().union(*(nodes for nodes in batch.graphs(marks).values() if len(nodes) > 1)))
 
 
 class CacheMiss(StrEnum):
@@ -165,12 +166,12 @@ def ledger(
 
     `cold` says whether an alert told that a start's job had compiled before.
     """
-    compiled: set[str] = set()
-    modules: dict[tuple[str, str], set[str]] = {}
+    # The nodes that compiled each graph, by the scope of their work.
+    compiled: dict[str, dict[str, set[str]]] = {}
     entries = []
     for batch in sorted(starts, key=lambda x: x.window):
         scope, begun = str(batch.compiles[0].scope), batch.graphs(marks)
-        before = {module: who for (place, module), who in modules.items() if place == scope}
+        before = compiled.get(scope, {})
 
         miss = CacheMiss.UNKNOWN
         if begun and before:
@@ -182,9 +183,9 @@ def ledger(
         entries.append(LedgerEntry(batch, miss))
         # A compile that was cut off leaves nothing in the cache.
         if batch.ending is not Ending.CUT:
-            compiled.add(scope)
-            for module, who in begun.items():
-                modules.setdefault((scope, module), set()).update(who)
+            compiled[scope] = {
+                x: before.get(x, set()) | begun.get(x, set()) for x in before | begun
+            }
     return entries[::-1]
 
 
@@ -240,12 +241,15 @@ def compiling_within(
     if frame is None or frame.end <= window.start or frame.start >= window.end:
         return None
     overlap = Window(max(window.start, frame.start), min(window.end, frame.end))
-    compiles = []
-    for compilation in ports.world.compiles(reading, ports.policy, overlap.start):
+
+    def counts(compilation: Compile) -> bool:
+        """Return whether the filters keep a node; one that nobody described stays without any."""
         node = reading.inventory.instances.get(compilation.instance)
-        # A node unknown to the inventory is kept where there is no filter.
-        labels = dict(node.labels) | {"project": node.project} if node else {}
-        if all(condition.keeps(labels) for condition in where) and (node or not where):
-            compiles.append(compilation)
+        if node is None:
+            return not where
+        labels = dict(node.labels) | {"project": node.project}
+        return all(condition.keeps(labels) for condition in where)
+
+    compiles = list(filter(counts, ports.world.compiles(reading, ports.policy, overlap.start)))
     bill = bill_of(compiles, overlap, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     return bill if bill.compiles else None

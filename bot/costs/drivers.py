@@ -173,6 +173,17 @@ class _Place(NamedTuple):
 _Usage = defaultdict[tuple[_Thing, _Place], _Pair]
 
 
+class _Key(NamedTuple):
+    """Name a driver; where its kind is not said, its costs before and now tell it."""
+
+    what: str
+    kind: DriverKind | None = None
+
+
+_Part = tuple[_Key, Decimal, Decimal, tuple[Filter, ...]]
+"""A driver, what counts to it in net and in amortised cost, and the filters that keep it."""
+
+
 @dataclass
 class _Sum:
     """Add up the money of one driver, net and amortised, before and now."""
@@ -181,12 +192,10 @@ class _Sum:
     amortised: list[Decimal] = field(default_factory=lambda: [ZERO, ZERO])
     where: tuple[Filter, ...] = ()
 
-
-class _Key(NamedTuple):
-    """Name a driver; where its kind is not said, its costs before and now tell it."""
-
-    what: str
-    kind: DriverKind | None = None
+    def count(self, side: int, part: _Part) -> None:
+        _, net, amortised, self.where = part
+        self.net[side] += net
+        self.amortised[side] += amortised
 
 
 def drivers_of(
@@ -221,16 +230,15 @@ def drivers_of(
 
             bases[DriverKind.TAX][side] += row.money.gross + row.money.discounts
             bases[DriverKind.DISCOUNTS][side] += row.money.gross
-            parts = [*_apart(row, once, rebate)]
+            parts = _apart(row, once, rebate)
             if key is not None:
                 parts.append((key, used, used, filters))
             # Of an account that one span alone has, all of its money is one driver.
-            account = row.key["account"] in alone["account"] and _whole(row.key, "account")
-            for part, net, amortised, kept_by in parts:
-                what, found_by = account or (part, kept_by)
-                sums[what].net[side] += net
-                sums[what].amortised[side] += amortised
-                sums[what].where = found_by
+            if row.key["account"] in alone["account"]:
+                what, where_alone = _whole(row.key, "account")
+                parts = [(what, net, amortised, where_alone) for _, net, amortised, _ in parts]
+            for part in parts:
+                sums[part[0]].count(side, part)
 
     drivers = [*_moves(usage, where)]
     drivers += _of_usage({k: x for k, x in usage.items() if _at(k[1], where)}, alone, sums)
@@ -241,8 +249,7 @@ def drivers_of(
 
 
 def _values(rows: Iterable[Spend], name: str) -> set[str]:
-    used = (x.key[name] for x in rows if x.money.amortised or x.money.net or x.hours)
-    return set(used) - {""}
+    return {x.key[name] for x in rows if x.money.amortised or x.money.net or x.hours} - {""}
 
 
 def _at(place: _Place, where: Iterable[Filter]) -> bool:
@@ -262,10 +269,6 @@ def _thing(row: Spend) -> _Thing:
     if row.hours and row.key["instance_type"]:
         return _Thing("", "", row.key["instance_type"])
     return _Thing(row.key["service"], row.key["usage_type"])
-
-
-_Part = tuple[_Key, Decimal, Decimal, tuple[Filter, ...]]
-"""A driver, what counts to it in net and in amortised cost, and the filters that keep it."""
 
 
 def _discount_shares(rows: Iterable[Spend]) -> Mapping[str, Decimal]:
@@ -288,29 +291,26 @@ def _rebate(row: Spend, shares: Mapping[str, Decimal]) -> Decimal:
     return amortised - (amortised / (1 - share)).quantize(_EXACT) if share else ZERO
 
 
-def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> Iterator[_Part]:
-    """Yield the money of a row that is no usage: credits, tax, discounts, what is paid ahead."""
+def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> list[_Part]:
+    """Return the money of a row that is no usage: credits, tax, discounts, what is paid ahead."""
     money, key = row.money, row.key
-    if money.credits:
-        refunded = Charged(key["service"], key["usage_type"], credited=True) in once
-        if refunded:
-            what = _Key(key["service"], DriverKind.REFUND)
-            yield what, money.credits, ZERO, _keeping(key, "service", "usage_type")
-        else:
-            yield _Key("credits", DriverKind.CREDITS), money.credits, ZERO, ()
-    if money.tax:
-        yield _Key("tax", DriverKind.TAX), money.tax, ZERO, ()
-    if rebate:
-        yield _Key("discounts", DriverKind.DISCOUNTS), rebate, rebate, ()
-
+    credited, found_by = _Key("credits", DriverKind.CREDITS), tuple[Filter, ...]()
+    if Charged(key["service"], key["usage_type"], credited=True) in once:
+        credited = _Key(key["service"], DriverKind.REFUND)
+        found_by = _keeping(key, "service", "usage_type")
+    prepaid, where = _block(row) or (
+        _Key(_WAYS.get(key["purchase"], "other fees"), DriverKind.PREPAID),
+        _keeping(key, "purchase"),
+    )
     # Paid now and used at other times, or the other way about.
     ahead = money.gross + money.discounts - money.amortised
-    if ahead:
-        what, where = _block(row) or (
-            _Key(_WAYS.get(key["purchase"], "other fees"), DriverKind.PREPAID),
-            _keeping(key, "purchase"),
-        )
-        yield what, ahead, ZERO, where
+    parts: tuple[_Part, ...] = (
+        (credited, money.credits, ZERO, found_by),
+        (_Key("tax", DriverKind.TAX), money.tax, ZERO, ()),
+        (_Key("discounts", DriverKind.DISCOUNTS), rebate, rebate, ()),
+        (prepaid, ahead, ZERO, where),
+    )
+    return [part for part in parts if part[1]]
 
 
 def _block(row: Spend) -> tuple[_Key, tuple[Filter, ...]] | None:
@@ -318,8 +318,9 @@ def _block(row: Spend) -> tuple[_Key, tuple[Filter, ...]] | None:
     if row.key["purchase"] != _BLOCK:
         return None
     names = filter(None, (row.key["instance_type"], row.key["region"]))
-    where = _keeping(row.key, "purchase", "instance_type", "region")
-    return _Key(f"Capacity Block, {', '.join(names)}"), where
+    return _Key(f"Capacity Block, {', '.join(names)}"), _keeping(
+        row.key, "purchase", "instance_type", "region"
+    )
 
 
 def _thing_of(row: Spend, once: Collection[Charged]) -> tuple[_Key | None, tuple[Filter, ...]]:
@@ -328,33 +329,31 @@ def _thing_of(row: Spend, once: Collection[Charged]) -> tuple[_Key | None, tuple
     if block := _block(row):
         return block
     if key["line"] == "commitment":
-        what = _Key("commitments that nothing used", DriverKind.COMMITMENT)
-        return what, _keeping(key, "line")
+        return _Key("commitments that nothing used", DriverKind.COMMITMENT), _keeping(key, "line")
     if Charged(key["service"], key["usage_type"]) in once:
-        words = f"{key['service']} {key['usage_type']}".strip()
-        return _Key(words, DriverKind.FEE), _keeping(key, "service", "usage_type")
+        return _Key(f"{key['service']} {key['usage_type']}".strip(), DriverKind.FEE), _keeping(
+            key, "service", "usage_type"
+        )
     return None, ()
 
 
 def _of_sum(key: _Key, total: _Sum, bases: Mapping[DriverKind, Sequence[Decimal]]) -> Driver:
     """Return the driver of money that is told by its sums before and now."""
+    (before, after), (used_before, used_after) = total.net, total.amortised
     kind = key.kind or DriverKind.USAGE
-    if key.kind is None and not (total.net[0] or total.amortised[0]):
+    if key.kind is None and not (before or used_before):
         kind = DriverKind.NEW
-    elif key.kind is None and not (total.net[1] or total.amortised[1]):
+    elif key.kind is None and not (after or used_after):
         kind = DriverKind.ENDED
 
-    shares = None
-    base = bases.get(kind)
-    if base and all(x > 0 for x in base):
-        shares = abs(total.net[0]) / base[0], abs(total.net[1]) / base[1]
+    base = bases.get(kind, (ZERO, ZERO))
     return Driver(
         kind,
         key.what,
-        total.net[1] - total.net[0],
-        total.amortised[1] - total.amortised[0],
-        shares=shares,
-        costs=(total.net[0], total.net[1]),
+        after - before,
+        used_after - used_before,
+        shares=(abs(before) / base[0], abs(after) / base[1]) if min(base) > 0 else None,
+        costs=(before, after),
         where=total.where,
     )
 
@@ -381,9 +380,8 @@ def _moves(usage: _Usage, where: Sequence[Filter]) -> Iterator[Driver]:
     for name, (thing, source), (_, target) in _paths(usage):
         origin, destination = usage[thing, source], usage[thing, target]
         hours = min(-origin.rise, destination.rise)
-        if hours <= 0 or hours < _ALIKE * max(-origin.rise, destination.rise):
-            continue
-        if origin.now.total and destination.then.total:
+        alike = hours > 0 and hours >= _ALIKE * max(-origin.rise, destination.rise)
+        if not alike or (origin.now.total and destination.then.total):
             continue
 
         subject = "" if name == "cluster" else source.cluster
@@ -394,8 +392,10 @@ def _moves(usage: _Usage, where: Sequence[Filter]) -> Iterator[Driver]:
                 destination.now.split(hours / destination.now.total).cost,
             )
         ]
-        lines = [x for x, place in usage if place == source and not x.instance_type]
-        for line, begun in product(lines, [x for x, place in usage if place == target]):
+        for line, begun in product(
+            [x for x, place in usage if place == source and not x.instance_type],
+            [x for x, place in usage if place == target],
+        ):
             before, after = usage[line, source], usage[begun, target]
             ended = before.then.cost and not before.now.cost
             if line.bare == begun.bare and ended and not after.then.cost:
@@ -410,17 +410,15 @@ def _moves(usage: _Usage, where: Sequence[Filter]) -> Iterator[Driver]:
         if not (move.left or move.joined):
             continue
         whose = subject or ", ".join(sorted(move.kinds))
-        what = f"{whose} from {_called(name, old)} to {_called(name, new)}"
         changed, node_hours = move.joined - move.left, float(move.hours)
-        kept_by = (Filter(name, (old, new)), *([Filter("cluster", (subject,))] if subject else []))
         yield Driver(
             DriverKind.MOVED,
-            what,
+            f"{whose} from {_called(name, old)} to {_called(name, new)}",
             changed,
             changed,
             hours=(node_hours, node_hours),
             costs=(move.left, move.joined),
-            where=kept_by,
+            where=(Filter(name, (old, new)), *([Filter("cluster", (subject,))] if subject else [])),
         )
 
 
@@ -431,10 +429,9 @@ def _paths(usage: _Usage) -> Iterator[tuple[str, _NodesAt, _NodesAt]]:
     """Yield each dimension with the two places between which nodes may have moved along it."""
     nodes = [key for key in usage if key[0].instance_type]
     for name in PLACE:
-        peers = by_key(
+        for group in by_key(
             ((thing, place._replace(**{name: ""})), (thing, place)) for thing, place in nodes
-        )
-        for group in peers.values():
+        ).values():
             ranked = sorted(group, key=lambda key: (usage[key].rise, key))
             for source, target in product(ranked, reversed(ranked)):
                 if usage[source].rise < 0 < usage[target].rise:
@@ -477,9 +474,7 @@ def _of_usage(
             )
         )
         for side, span in enumerate((pair.then, pair.now)):
-            sums[what].net[side] += span.cost
-            sums[what].amortised[side] += span.cost
-        sums[what].where = where
+            sums[what].count(side, (what, span.cost, span.cost, where))
 
     for kind, clusters in sorted(nodes.items()):
         yield from _of_kind(kind, clusters)

@@ -124,8 +124,9 @@ def repriced(rows: Iterable[Spend]) -> set[str]:
     ways: defaultdict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
     for row in rows:
         if row.hours and is_of_nodes(row.key):
-            way = tuple(row.key[name] for name in (USAGE, LINE, PURCHASE))
-            ways[row.key[RESOURCE], row.key[DAY]].add(way)
+            ways[row.key[RESOURCE], row.key[DAY]].add(
+                tuple(row.key[name] for name in (USAGE, LINE, PURCHASE))
+            )
     return {node for (node, _), charged in ways.items() if node and len(charged) > 1}
 
 
@@ -244,29 +245,30 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
                 min((usd * Decimal(repr(share))).quantize(MILLIONTH), productive)
                 for share in shares[len(CLASSES) : -1]
             )
-            work = Work(measured, busy, at_peak, shares[-1] * row.hours / 24)
-            pieces.append(GoodputRow(key, classes, work))
+            pieces.append(
+                GoodputRow(key, classes, Work(measured, busy, at_peak, shares[-1] * row.hours / 24))
+            )
     return grouped(pieces, by)
 
 
 def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
     """Return rows summed by some of their dimensions, by none into one, the dearest first."""
     keyed = [(tuple(row.key[name] for name in by), row) for row in rows]
-    sums = summed_apart((key, kind, usd) for key, row in keyed for kind, usd in row.classes.items())
     work: defaultdict[tuple[str, ...], Work] = defaultdict(Work)
     for key, row in keyed:
         work[key] += row.work
 
     # Classes stand in the order of `CLASSES`.
-    sorted_rows = (
+    return by_cost(
         GoodputRow(
             dict(zip(by, key, strict=True)),
             {kind: classes[kind] for kind in CLASSES if kind in classes},
             work[key],
         )
-        for key, classes in sums.items()
+        for key, classes in summed_apart(
+            (key, kind, usd) for key, row in keyed for kind, usd in row.classes.items()
+        ).items()
     )
-    return by_cost(sorted_rows)
 
 
 def by_cost(rows: Iterable[GoodputRow]) -> list[GoodputRow]:
@@ -312,8 +314,7 @@ def run_goodput(time: NodeTime, cost: RunCost, paid: Mapping[str, Paid]) -> RunG
     up_and_seen = up * time.seen[part]
     worked = (time.of_class(GoodputClass.PRODUCTIVE, part) * up_and_seen).sum(axis=0)
     n_seen, n_up = up_and_seen.sum(axis=0), up.sum(axis=0)
-    counted = (n_seen > 0) | (n_up == 0)
     ratios = np.divide(worked, n_seen, out=np.zeros_like(n_seen), where=n_seen > 0)
-    ettr = float(ratios[counted].mean()) if n_seen.any() else None
+    ettr = float(ratios[(n_seen > 0) | (n_up == 0)].mean()) if n_seen.any() else None
 
     return RunGoodput(GoodputRow({JOB: cost.run.labels.job}, classes), ettr)

@@ -128,8 +128,7 @@ class NodeTime:
         # Either sign will do: not every source tells both.
         memory = nodes.of("neuron_runtime_memory_used_bytes")
         loaded = (memory > 0) | (nodes.of("neuron_runtime_loaded_ratio") > 0)
-        still = self.seen & ~self.working
-        for row, begin, end in zip(*runs_of(still), strict=True):
+        for row, begin, end in zip(*runs_of(self.seen & ~self.working), strict=True):
             works = self.working[row]
             self.base[row, begin:end] = _standing(
                 loaded[row, begin:end],
@@ -155,8 +154,7 @@ class NodeTime:
                 continue
             part = self.steps(compilation.window)
             # A compile beside work that goes on costs no step.
-            free = self.seen[row, part] & ~self.working[row, part]
-            self.base[row, part][free] = CODE_OF[kind]
+            self.base[row, part][self.seen[row, part] & ~self.working[row, part]] = CODE_OF[kind]
 
     def run(self, runs: Frame, claimed: Mapping[int, Sequence[str]]) -> None:
         """Give steps to runs, and mark where a run's work stood though its nodes were busy, or was lost.
@@ -166,7 +164,10 @@ class NodeTime:
         """
         self.job_names = tuple(thing.job for thing in runs.things)
         reported = np.zeros((len(runs.things), self.nodes.n_steps), dtype=bool)
-        grid = _on_grid(runs, self.nodes)
+        # For each step of the nodes the step of the runs that it lies in, out of range too.
+        offset, ratio = (self.nodes.start - runs.start) / runs.step, self.nodes.step / runs.step
+        grid = np.floor(offset + (np.arange(self.nodes.n_steps) + 0.5) * ratio).astype(np.intp)
+        inside = (grid >= 0) & (grid < runs.n_steps)
         for row in range(len(runs.things)):
             if span := reporting(runs, row):
                 reported[row] = (grid >= span.start) & (grid < span.stop)
@@ -199,7 +200,7 @@ class NodeTime:
                 _stood_and_lost(runs.of("run_step_count")[row].astype(np.float64)),
                 strict=True,
             ):
-                block = np.ix_(rows, np.flatnonzero(_moved(marked, grid)))
+                block = np.ix_(rows, np.flatnonzero(inside & marked.take(grid, mode="clip")))
                 theirs = (self.jobs[block] == row) & (
                     self.base[block] == CODE_OF[GoodputClass.PRODUCTIVE]
                 )
@@ -249,8 +250,7 @@ class NodeTime:
         for row, begin, end in zip(*runs_of(np.isin(self.base, _UNUSED)), strict=True):
             share, lost_to = self.share[row, begin:end], self.lost_to[row, begin:end]
             if share.mean() > 0.5:
-                most = np.bincount(lost_to, share).argmax()
-                lost_to[:] = np.where(share > 0, lost_to, most)
+                lost_to[:] = np.where(share > 0, lost_to, np.bincount(lost_to, share).argmax())
                 share[:] = 1.0
 
     def _cold(self, rows: npt.NDArray[np.intp], whole: Window, hours: float) -> float:
@@ -321,10 +321,8 @@ class NodeTime:
 
     def steps(self, window: Window) -> slice:
         """Return the steps of the frame that lie in a window."""
-        first = round((window.start - self.nodes.start) / self.nodes.step)
-        last = round((window.end - self.nodes.start) / self.nodes.step)
-        n = self.nodes.n_steps
-        return slice(min(max(first, 0), n), min(max(last, 0), n))
+        ends = ((end - self.nodes.start) / self.nodes.step for end in (window.start, window.end))
+        return slice(*(min(max(round(end), 0), self.nodes.n_steps) for end in ends))
 
     def hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
         """Return the hours of each class in some steps, (n_nodes, n_classes).
@@ -333,15 +331,18 @@ class NodeTime:
         """
         part = slice(None), steps
         of_job = (self.jobs[part] == job) | (job == ANY_JOB)
-        sums = [(self.of_class(kind, part) * of_job).sum(axis=1) for kind in CLASSES]
-        hours: Doubles = np.stack(sums, axis=1).astype(np.float64)
+        hours: Doubles = np.stack(
+            [(self.of_class(kind, part) * of_job).sum(axis=1) for kind in CLASSES], axis=1
+        ).astype(np.float64)
         return hours * (self.nodes.step / HOUR)
 
     def of_class(self, kind: GoodputClass, part: tuple[Any, slice]) -> Floats:
         """Return the share of each step of some nodes that is in a class, (n_nodes, n_steps)."""
         code, share = CODE_OF[kind], self.share[part]
-        shares = (self.base[part] == code) * (1 - share) + (self.lost_to[part] == code) * share
-        return np.asarray(shares, dtype=np.float32)
+        return np.asarray(
+            (self.base[part] == code) * (1 - share) + (self.lost_to[part] == code) * share,
+            dtype=np.float32,
+        )
 
     def work_hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
         """Return productive hours whose FLOPs are known, (n_nodes, 4).
@@ -357,9 +358,10 @@ class NodeTime:
         # What an alert took of a step did no work: all that was done is in the part it left.
         productive = np.where(known, 1.0 - self.share[part], 0.0)
         busy = np.minimum(self.levels[part], productive)
-        at_peak = np.minimum(flops / peak, busy)
-        parts = (productive, busy, at_peak, flops / _PFLOPS)
-        hours = [np.where(known, x, 0.0).sum(axis=1) for x in parts]
+        hours = [
+            np.where(known, x, 0.0).sum(axis=1)
+            for x in (productive, busy, np.minimum(flops / peak, busy), flops / _PFLOPS)
+        ]
 
         return np.stack(hours, axis=1) * (self.nodes.step / HOUR)
 
@@ -424,15 +426,3 @@ def _stood_and_lost(counts: Doubles) -> tuple[Mask, Mask]:
         kept = np.flatnonzero(known[: fall + 1] <= known[fall + 1])
         lost[reported[(kept[-1] + 1 if kept.size else 0) : fall + 1]] = True
     return stood, lost
-
-
-def _on_grid(runs: Frame, nodes: Frame) -> npt.NDArray[np.intp]:
-    """Return for each step of the nodes the step of the runs that it lies in, out of range too."""
-    offset = (nodes.start - runs.start) / runs.step
-    places = offset + (np.arange(nodes.n_steps) + 0.5) * (nodes.step / runs.step)
-    return np.asarray(np.floor(places), dtype=np.intp)
-
-
-def _moved(marked: Mask, grid: npt.NDArray[np.intp]) -> Mask:
-    inside = (grid >= 0) & (grid < marked.size)
-    return np.asarray(inside & marked[np.clip(grid, 0, marked.size - 1)])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
+from itertools import count, pairwise, takewhile
 
 import numpy as np
 
 from bot.costs.pricing import Pricing, listed_price
 from bot.costs.recurring import Daily, Due, fees_again, monthly_run
-from bot.costs.tally import Tallies, settled_by
+from bot.costs.tally import Tallies, known_rows, settled_by
 from bot.errors import WrongInput
 from bot.model.fleet import Instance, Market, Reservation
 from bot.model.frame import Doubles, Frame, Mask
@@ -25,13 +27,12 @@ from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
 from bot.model.reading import Reading
 from bot.model.spend import ZERO, Filter, Forecast, Money, Tally
 from bot.model.window import DAY, Window, midnight, month_of
-from bot.ports import Ports
+from bot.ports import Outlook, Ports
 
 Line = tuple[str, ...]
 _LINES: tuple[Line, ...] = (
     ("service", "usage_type", "purchase", "cluster"),
     ("service", "usage_type"),
-    (),
 )
 """By what the lines of a bill are told apart; not every bill knows all of it."""
 _BLOCKS: Line = (Market.CAPACITY_BLOCK,)
@@ -144,12 +145,11 @@ def month_end(
 
     negative = min(bill.daily[day] for day in days) < 0
     least = ended(projection.low) if negative else max(spent, bill.billed)
-    middle = max(least, ended(projection.middle))
     return Nowcast(
         month,
         settled,
         spent,
-        forecast=middle,
+        forecast=max(least, ended(projection.middle)),
         low=max(least, ended(projection.low)),
         high=max(least, ended(projection.high)),
         held=projection.held,
@@ -168,12 +168,10 @@ _RUN_SPREAD = 0.1
 
 def _days_on_end(daily: Daily, whole: date) -> list[date]:
     """Return the newest days before `whole` that follow each other without a gap."""
-    days: list[date] = []
-    for day in sorted((day for day in daily if day < whole), reverse=True)[:MOST]:
-        if days and days[0] - day > DAY:
-            break  # days before a gap tell of another time
-        days.insert(0, day)
-    return days
+    days = sorted(day for day in daily if day < whole)[-MOST:]
+    # Days before a gap tell of another time.
+    gaps = [n for n, (day, after) in enumerate(pairwise(days), 1) if after - day > DAY]
+    return days[max(gaps, default=0) :]
 
 
 def _sum(daily: Daily, start: date, end: date) -> Decimal:
@@ -197,9 +195,8 @@ def _with_running(
     """
     rows = {line: [float(usd) for usd in amounts] for line, amounts in lines.items()}
     known = {day for amounts in running.values() for day in amounts}
-    since: list[date] = []
-    while (day := days[-1] + (len(since) + 1) * DAY) in known and day < end:
-        since.append(day)
+    after = (days[-1] + n * DAY for n in count(1))
+    since = list(takewhile(lambda day: day in known and day < end, after))
     newest = list(days[-_ALIKE:])
     ran: dict[Line, list[float]] = {}
     for kind, amounts in running.items():
@@ -252,15 +249,14 @@ def forecast_month(
     None where too few days have settled. May block.
     """
     month = month_of(at)
+    fleet = fleet or Fleet()
     bill, settled = month_bill(billing, month, at, where, amount)
     if settled is None:
         return None
     # What is paid at once is in the bill already; amortised it is spread over days to come.
-    if fleet and fleet.blocks and amount is amortised:
+    if fleet.blocks and amount is amortised:
         bill = replace(bill, ahead=blocks_by_day(billing, fleet.blocks, month, where))
-    if fleet:
-        bill = replace(bill, lapsing=fleet.lapsing)
-    return month_end(bill, month, settled, fleet.running if fleet else None)
+    return month_end(replace(bill, lapsing=fleet.lapsing), month, settled, fleet.running)
 
 
 def blocks_by_day(
@@ -272,21 +268,15 @@ def blocks_by_day(
     """
     prepaid = Filter("purchase", (Market.CAPACITY_BLOCK,))
     bought = Window(month.start - _NOWCAST_BACK, month.end)
-    try:
-        rows = billing.tally(bought, ("resource",), [*where, prepaid]).rows
-    except WrongInput:
-        return {}
+    rows = known_rows(billing, bought, ("resource",), [*where, prepaid])
     daily: defaultdict[date, Decimal] = defaultdict(Decimal)
     for block in blocks:
-        usd = sum(
-            (row.money.net for row in rows if block.labels.resource in row.key["resource"]), ZERO
-        )
-        if usd <= 0 or block.ends_at is None:
-            continue
-        lasts = Window(block.starts_at, block.ends_at)
-        rate = usd / Decimal(str(lasts.hours))
-        for day in lasts.within(month).days():
-            daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
+        usd = sum((x.money.net for x in rows if block.labels.resource in x.key["resource"]), ZERO)
+        if usd > 0 and block.ends_at:
+            lasts = Window(block.starts_at, block.ends_at)
+            rate = usd / Decimal(str(lasts.hours))
+            for day in lasts.within(month).days():
+                daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
     # A block that ended costs nothing more, which is known as well.
     return {month.start.date(): ZERO, **daily} if any(row.money.net > 0 for row in rows) else {}
 
@@ -332,11 +322,9 @@ def month_bill(
 
 def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally:
     """Sum a window by day and line, as finely as the bill tells lines apart."""
-    for dimensions in _LINES[:-1]:
-        try:
+    for dimensions in _LINES:
+        with suppress(WrongInput):
             return billing.tally(window, ("day", *dimensions), where)
-        except WrongInput:
-            continue
     return billing.tally(window, ("day",), where)
 
 
@@ -394,11 +382,12 @@ def _lumps(
 
     Of lines that are charged seldom.
     """
-    seldom = {}
-    for line, amounts in lines.items():
-        charged = [day for day, usd in amounts.items() if usd]
-        if any(line) and charged and is_seldom(len(charged), (until - min(charged)).days):
-            seldom[line] = amounts
+    charged = {line: [day for day, usd in lines[line].items() if usd] for line in lines}
+    seldom = {
+        line: lines[line]
+        for line, dates in charged.items()
+        if any(line) and dates and is_seldom(len(dates), (until - min(dates)).days)
+    }
     if not seldom:
         return {}
     days = sorted(day for amounts in seldom.values() for day in amounts)
@@ -420,26 +409,20 @@ def _lumps(
     }
 
 
-@dataclass(frozen=True)
-class Expected:
-    """State where the provider expects the month to end, with its own 80 % interval.
+def expected_by_provider(billing: Tallies, outlook: Outlook, at: datetime) -> Forecast | None:
+    """Return the month's end by the provider, None where it tells none; may block.
 
+    Amortised USD billed before its forecast begins, and the forecast with its own 80 % interval.
     Shown beside a nowcast, never instead.
     """
-
-    mean: Decimal
-    low: Decimal
-    high: Decimal
-    asof: datetime
-
-
-def expected(spent: Decimal, forecast: Forecast) -> Expected:
-    """Return the month's end by the provider.
-
-    Amortised USD billed before its forecast begins, and the forecast.
-    """
-    return Expected(
-        spent + forecast.mean, spent + forecast.low, spent + forecast.high, forecast.asof
+    month, forecast = month_of(at), outlook.forecast(at)
+    if forecast is None:
+        return None
+    spent = billing.tally(
+        Window(month.start, max(month.start, forecast.window.start)), ()
+    ).total.amortised
+    return Forecast(
+        month, spent + forecast.mean, spent + forecast.low, spent + forecast.high, forecast.asof
     )
 
 
@@ -457,8 +440,7 @@ def running_cost(
         return {}
     today = midnight(reading.now)
     # The frame's first day is cut off.
-    first = midnight(max(today - back, frame.start + DAY))
-    whole = Window(min(first, today), today)
+    whole = Window(min(midnight(max(today - back, frame.start + DAY)), today), today)
     days = [day.start.date() for day in whole.days()]
     costs: dict[Line, dict[date, Decimal]] = {}
     reserved = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
@@ -467,16 +449,13 @@ def running_cost(
             continue
         price = price_of(instance)
         if price and price.market not in _PREPAID:
-            kind = costs.setdefault(_billed_as(instance), dict.fromkeys(days, ZERO))
+            # As `_line` names the lines of a bill that a node's hours stand in.
+            usage = "Spot" if instance.market is Market.SPOT else "Box"
+            line = f"{usage}Usage:{instance.labels.instance_type}", instance.labels.cluster
+            kind = costs.setdefault(line, dict.fromkeys(days, ZERO))
             for day in span.within(whole).days():
                 kind[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
     return costs
-
-
-def _billed_as(instance: Instance) -> Line:
-    """Return the line of a bill that a node's hours stand in, as `_line` names it."""
-    usage = "Spot" if instance.market is Market.SPOT else "Box"
-    return f"{usage}Usage:{instance.labels.instance_type}", instance.labels.cluster
 
 
 _BACK = timedelta(days=7)
@@ -506,8 +485,9 @@ def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:
     for rate in pricing.rates.by_type:
         if rate.lapses is None or rate.market not in _COVERED:
             continue
-        quotes = pricing.quotes(rate.instance_type, rate.region)
-        if plain := listed_price(quotes, Market.ON_DEMAND, rate.region):
+        if plain := listed_price(
+            pricing.quotes(rate.instance_type, rate.region), Market.ON_DEMAND, rate.region
+        ):
             hours = Decimal(str(rate.hours)) / _BACK.days
             lapsing[rate.lapses] += hours * (plain.usd_per_hour - rate.usd_per_hour)
     return dict(lapsing)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache, partial
 
+from bot.costs.tally import known_rows
 from bot.errors import TrnbotError
 from bot.model.fleet import (
     FileSystem,
@@ -73,9 +74,8 @@ def _mean_of(rates: Iterable[Price]) -> Price | None:
     committed = sum(
         (rate.committed_usd_per_hour * Decimal(str(rate.hours)) for rate in used), Decimal(0)
     )
-    most = max(used, key=lambda rate: rate.hours)
     return replace(
-        most,
+        max(used, key=lambda rate: rate.hours),
         usd_per_hour=(cost / hours).quantize(MILLIONTH),
         hours=float(hours),
         on_demand_share=1 - committed / cost if cost else None,
@@ -146,11 +146,9 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
 
 
 def _rank(price: Price, market: Market, region: str) -> tuple[bool, bool, int, bool, int]:
-    same = _bought_alike(price.market, market)
-    elsewhere = bool(region and price.region and price.region != region)
     return (
-        not same,
-        elsewhere,
+        not _bought_alike(price.market, market),
+        bool(region and price.region and price.region != region),
         _ORDER.index(price.basis),
         price.market is not market,
         -price.asof.toordinal(),
@@ -180,12 +178,10 @@ def billed_hours(
     """
     types = tuple(sorted({x.labels.instance_type for x in inventory.instances.values()}))
     whole = Window(window.start.replace(minute=0, second=0, microsecond=0), window.end)
-    try:
-        rows = billing.tally(whole, ("resource", "hour"), [Filter("instance_type", types)]).rows
-    except TrnbotError:
-        return {}
     hours: dict[str, dict[datetime, Decimal]] = {}
-    for row in rows:
+    for row in known_rows(
+        billing, whole, ("resource", "hour"), [Filter("instance_type", types)], TrnbotError
+    ):
         instance = row.key["resource"].rpartition("/")[2]
         if instance in inventory.instances and row.money.amortised > 0:
             hour = datetime.fromisoformat(row.key["hour"])
@@ -226,8 +222,7 @@ class Pricing:
 
     def __call__(self, thing: str, inventory: Inventory) -> Price | None:
         """Return the price of one hour of the thing, None when nobody knows one."""
-        instance = inventory.instances.get(thing)
-        if instance:
+        if instance := inventory.instances.get(thing):
             return self.instance(instance)
 
         resource = inventory.resource(thing)
@@ -295,8 +290,7 @@ class Pricing:
         else the on-demand price, which no Savings Plan has taken.
         """
         labels, market = reservation.labels, reservation.market
-        places = self.rates.by_reservation.get(labels.resource, ())
-        price = _named(_mean_of(places), Whose.OWN)
+        price = _named(_mean_of(self.rates.by_reservation.get(labels.resource, ())), Whose.OWN)
         if price is None:
             # A place that was never empty.
             like = Market.ON_DEMAND if market is Market.RESERVED else market
@@ -344,13 +338,10 @@ class Pricing:
     def _billed(self, week: Window) -> Mapping[str, Decimal]:
         """Return amortised USD an hour by resource id; empty without a bill."""
         if self._resources is None:
-            hours = Decimal(str(week.hours))
-            try:
-                rows = self._ports.world.billing.tally(week, ("resource",)).rows
-            except TrnbotError:
-                rows = ()
+            hours, billing = Decimal(str(week.hours)), self._ports.world.billing
             self._resources = {
-                row.key["resource"].rpartition("/")[2]: row.money.amortised / hours for row in rows
+                row.key["resource"].rpartition("/")[2]: row.money.amortised / hours
+                for row in known_rows(billing, week, ("resource",), fault=TrnbotError)
             }
         return self._resources
 
@@ -402,9 +393,8 @@ class Offers:
         self, names: Sequence[str], market: Market, region: str
     ) -> tuple[float, int, float, str]:
         prices = [price for name in names if (price := self.here(name, market, region))]
-        hours = sum(x.hours for name in names for x in self.quotes(name) if x.region == region)
         return (
-            -hours,
+            -sum(x.hours for name in names for x in self.quotes(name) if x.region == region),
             sum(_ORDER.index(x.basis) for x in prices),
             float(sum(x.usd_per_hour for x in prices)),
             region,

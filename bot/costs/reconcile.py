@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.costs.nowcast import Nowcast, forecast_month, forecast_of
+from bot.costs.nowcast import forecast_month, forecast_of
 from bot.costs.tally import BilledBy, billed_part, settled_by
 from bot.errors import TrnbotError
 from bot.model.money import cents
@@ -119,15 +119,8 @@ def estimated(billing: Billing, month: Window, now: datetime) -> Estimate | None
     May block.
     """
     at = min(month.start + MIDDLE, now)
-    forecast = forecast_month(BilledBy(billing, at, LAG), at)
-    return of_nowcast(forecast, at, remembered=False) if forecast else None
-
-
-def of_nowcast(nowcast: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
-    """Return the estimate that holds the figures of a forecast."""
-    return Estimate(
-        at, nowcast.forecast, nowcast.low, nowcast.high, remembered, nowcast.settled, nowcast.spent
-    )
+    x = forecast_month(BilledBy(billing, at, LAG), at)
+    return Estimate(at, x.forecast, x.low, x.high, False, x.settled, x.spent) if x else None
 
 
 @dataclass(frozen=True)
@@ -198,19 +191,19 @@ def _reconciled(
     """Set the estimate that was made nearest to a month's middle against its bill."""
     tally = billing.tally(month, ("day",))
     middle = month.start + MIDDLE
-    remembered = min(
+    estimate = min(
         (estimate for estimate in estimates if estimate.at in month and estimate.at <= now),
         key=lambda estimate: abs(estimate.at - middle),
         default=None,
-    )
-    estimate = remembered or estimated(billing, month, now)
+    ) or estimated(billing, month, now)
 
     through = tally.billed_through
     is_open = any(row.estimated for row in tally.rows) or through is None or through < month.end
     if tally.rows and not is_open and billed_part(tally) == month:
         return Reconciled(month, estimate, tally.total, final=True)
-    so_far = _so_far(estimate, month, tally, now)
-    return Reconciled(month, estimate, tally.total, final=False, so_far=so_far)
+    return Reconciled(
+        month, estimate, tally.total, final=False, so_far=_so_far(estimate, month, tally, now)
+    )
 
 
 def _so_far(

@@ -9,6 +9,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 from itertools import pairwise
 
+import numpy as np
+
 from bot.model.spend import ZERO
 from bot.model.window import DAY
 
@@ -38,10 +40,9 @@ def fees_again(lumps: Daily, month: date, first: date, monthly: Daily) -> Iterat
     # What came again already is in the bill.
     if current:
         return
-    earlier_by_number = {day.day: usd for day, usd in before.items()}
     for day, usd in previous.items():
         opens = day in (last, first)
-        if not opens and day.day not in earlier_by_number:
+        if not opens and day.day not in {earlier_day.day for earlier_day in before}:
             continue
         # Support is a share of the month's charges: what changes from month to month is taken so.
         if opens and usd not in before.values() and monthly.get(last):
@@ -78,14 +79,12 @@ def monthly_run(series: Sequence[Decimal], days: Sequence[date], end: date) -> R
     when it has cost what the last one did.
     """
     spans = _spans(series)
-    charged = sum(stop - start for start, stop in spans)
-    if not spans or charged > _RARE * len(series):
+    if not spans or sum(stop - start for start, stop in spans) > _RARE * len(series):
         return None
     starts = [days[start] for start, _ in spans]
     apart = [(later - day).days for day, later in pairwise(starts)]
     running = spans[-1][1] == len(series)
-    whole_month = month_before(days[-1] + DAY) >= days[0]
-    if any(n not in _APART for n in apart) or not whole_month:
+    if any(n not in _APART for n in apart) or month_before(days[-1] + DAY) < days[0]:
         return None
     # One run alone is a monthly one where the days before it are too few for another.
     if len(spans) == 1 and (running or (starts[0] - days[0]).days >= _APART.stop):
@@ -94,28 +93,18 @@ def monthly_run(series: Sequence[Decimal], days: Sequence[date], end: date) -> R
     costs = [sum(series[start:stop], ZERO) for start, stop in spans]
     if running:
         return Run(max(ZERO, costs[-2] - costs[-1]), costs[-2])
-    due = _next_month(starts[-1])
+    following = (starts[-1].replace(day=28) + 4 * DAY).replace(day=1)
+    last_day = monthrange(following.year, following.month)[1]
+    due = following.replace(day=min(starts[-1].day, last_day))
     if due + _LATE < days[-1]:
         return None
     length = spans[-1][1] - spans[-1][0]
-    inside = (end - max(due, days[-1] + DAY)).days
-    part = Decimal(min(max(inside, 0), length)) / length
+    part = Decimal(min(max((end - max(due, days[-1] + DAY)).days, 0), length)) / length
     return Run(costs[-1] * part, costs[-1])
 
 
 def _spans(series: Sequence[Decimal]) -> list[tuple[int, int]]:
     """Return the [start, stop) days of each run; a day without a charge does not end one."""
-    spans: list[tuple[int, int]] = []
-    for day, usd in enumerate(series):
-        if not usd:
-            continue
-        if spans and day - spans[-1][1] <= 1:
-            spans[-1] = (spans[-1][0], day + 1)
-        else:
-            spans.append((day, day + 1))
-    return spans
-
-
-def _next_month(day: date) -> date:
-    following = (day.replace(day=28) + 4 * DAY).replace(day=1)
-    return following.replace(day=min(day.day, monthrange(following.year, following.month)[1]))
+    days = np.flatnonzero([bool(usd) for usd in series])
+    runs = np.split(days, np.flatnonzero(np.diff(days) > 2) + 1)
+    return [(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]

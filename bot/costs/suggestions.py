@@ -1,4 +1,4 @@
-"""State changes that nobody asked about, and weigh those that spare hours of nodes without work.
+"""State changes that nobody asked about, and weigh those of hours without work and of storage.
 
 Each has the dollars a month that it saves, and its terms.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from bot.cards.lines import quote
 from bot.costs.pricing import HOURS_A_MONTH
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.money import cents, counted, usd
+from bot.model.reading import AT_LIMIT, Throughput
 from bot.model.window import Window
 
 WEEK_HOURS = 168
@@ -88,8 +90,7 @@ class Suggestion:
     @property
     def id(self) -> str:
         """Return the same id for the same kind and subject, whatever it saves."""
-        stamp = f"{self.kind.name}|{self.subject}"
-        return "s" + hashlib.sha256(stamp.encode()).hexdigest()[:8]
+        return "s" + hashlib.sha256(f"{self.kind.name}|{self.subject}".encode()).hexdigest()[:8]
 
 
 def a_month(amount: Decimal, window: Window) -> Decimal:
@@ -112,8 +113,10 @@ def monthly_range(paid: Doubles, hours: int = 1) -> tuple[Decimal, Decimal, Deci
 
     `paid` are the USD of so many `hours` each, (n,).
     """
-    means = np.sort([paid.mean(), *(half.mean() for half in np.array_split(paid, 2))])
-    low, middle, high = (cents(Decimal(str(mean)) * HOURS_A_MONTH / hours) for mean in means)
+    low, middle, high = (
+        cents(Decimal(str(mean)) * HOURS_A_MONTH / hours)
+        for mean in np.sort([paid.mean(), *(half.mean() for half in np.array_split(paid, 2))])
+    )
     return low, middle, high
 
 
@@ -126,13 +129,12 @@ def schedule(
     the week counts once at least two weeks had nodes in it and all were at or under `limit`. None
     where no such hours follow each other for long, or where the nodes never work at all.
     """
-    used = nodes.of("neuroncore_utilization_ratio")
     steps_an_hour = timedelta(hours=1) // nodes.step
-    skipped = _steps_to_full_hour(nodes)
+    past = timedelta(minutes=nodes.start.minute, seconds=nodes.start.second)
+    skipped = int(-(-(timedelta(hours=1) - past) // nodes.step)) if past else 0
     hours = (nodes.n_steps - skipped) // steps_an_hour
-    shaped = used[:, skipped : skipped + hours * steps_an_hour].reshape(
-        len(nodes.things), hours, steps_an_hour
-    )
+    used = nodes.of("neuroncore_utilization_ratio")[:, skipped : skipped + hours * steps_an_hour]
+    shaped = used.reshape(len(nodes.things), hours, steps_an_hour)
     running = ~np.isnan(shaped)
     busy = (np.where(running, shaped, 0) > limit).any(axis=(0, 2))
 
@@ -140,8 +142,8 @@ def schedule(
     start = nodes.start + skipped * nodes.step
     slots = (start.weekday() * 24 + start.hour + np.arange(hours)) % WEEK_HOURS
     present = running.any(axis=(0, 2))
-    weeks = np.bincount(slots, present, WEEK_HOURS)
     works = np.bincount(slots, present & busy, WEEK_HOURS) > 0
+    weeks = np.bincount(slots, present, WEEK_HOURS)
     free = _long_enough((weeks >= _LEAST_WEEKS) & ~works)
     if not free.any() or not works.any():
         return None
@@ -171,19 +173,11 @@ def schedule(
     )
 
 
-def _steps_to_full_hour(frame: Frame) -> int:
-    past = timedelta(minutes=frame.start.minute, seconds=frame.start.second)
-    return int(-(-(timedelta(hours=1) - past) // frame.step)) if past else 0
-
-
 def _long_enough(free: Mask) -> Mask:
     """Return the hours of the week that lie in a stretch of a night at least, week after week."""
-    long = np.zeros_like(free)
-    for first in range(WEEK_HOURS):
-        stretch = (first + np.arange(_NIGHT_HOURS)) % WEEK_HOURS
-        if free[stretch].all():
-            long[stretch] = True
-    return long
+    night = range(_NIGHT_HOURS)
+    begins = np.all([np.roll(free, -hour) for hour in night], axis=0)
+    return np.asarray(np.any([np.roll(begins, hour) for hour in night], axis=0))
 
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -302,11 +296,9 @@ def kept_warm(pools: Sequence[tuple[str, timedelta, Decimal]], window: Window) -
 
     They are of jobs after which nothing reused the nodes. None where none is.
     """
-    by_job = Counter[str]()
-    paid = Decimal(0)
-    for job, length, price in pools:
-        by_job[job] += 1
-        paid += price * Decimal(str(length / timedelta(hours=1)))
+    by_job = Counter(job for job, _, _ in pools)
+    costs = (price * Decimal(str(length / timedelta(hours=1))) for _, length, price in pools)
+    paid = sum(costs, Decimal(0))
     if paid <= 0:
         return None
     saved, jobs = a_month(paid, window), counted(len(by_job), "training job")
@@ -358,4 +350,164 @@ def notebook(resource: str, hours: Sequence[Decimal], window: Window) -> Suggest
             ("hours of a week at a desk", f"{_DESK_HOURS} of {WEEK_HOURS}"),
         ),
         act,
+    )
+
+
+GROWTH_WEEKS = 5
+"""Weeks in a row of which each has to cost more than the one before."""
+_GROWTH = Decimal("1.1")
+"""How many times the first week the last one has to cost: less is not worth a rule."""
+_HEADROOM = 2
+"""Times the busiest step that a smaller throughput still carries."""
+
+
+def unused_storage(
+    amounts: Sequence[tuple[str, Decimal]], since: datetime, now: datetime
+) -> Suggestion:
+    """Suggest to delete storage that nobody uses; `amounts` are ids with their USD a month."""
+    total = sum((amount for _, amount in amounts), Decimal(0))
+    volumes = [name for name, _ in amounts if name.startswith("vol-")]
+    return Suggestion(
+        SuggestionKind.STORAGE,
+        "storage",
+        "Snapshot and delete what nobody uses:"
+        f" {counted(len(amounts), 'volume or file system', 'volumes and file systems')}",
+        total,
+        total,
+        total,
+        Window(since, now),
+        "nobody needs them again",
+        "storage",
+        tuple((name, f"{usd(amount, digits=2)} a month") for name, amount in amounts),
+        f"act delete {' '.join(volumes)}" if volumes else "",
+    )
+
+
+def newer_volumes(gib: int, older: Decimal, newer: Decimal, now: datetime) -> Suggestion | None:
+    """Suggest to make gp2 volumes gp3; `older` and `newer` are the USD a month of all of them."""
+    saved = cents(older - newer)
+    if saved <= 0:
+        return None
+    return Suggestion(
+        SuggestionKind.VOLUMES,
+        "gp2",
+        f"Change {gib:,} GiB of gp2 volumes to gp3: the same data for less, changed while in use",
+        saved,
+        saved,
+        saved,
+        Window(now - timedelta(hours=1), now),
+        "no volume needs more than the 3,000 operations and 125 MB a second that gp3 includes",
+        "storage",
+        (
+            ("GiB of gp2", f"{gib:,}"),
+            ("as gp2, a month", usd(older, digits=2)),
+            ("as gp3, a month", usd(newer, digits=2)),
+        ),
+    )
+
+
+def only_grows(usage: str, weeks: Sequence[Decimal], end: datetime) -> Suggestion | None:
+    """Suggest to bound storage whose every week cost more than the one before; `weeks` are USD.
+
+    It saves what it has grown by, and as much again where it would go on; None for less than weeks
+    enough, or growth that is not worth a rule.
+    """
+    grows = all(before < after for before, after in pairwise(weeks))
+    if len(weeks) < GROWTH_WEEKS or not grows or weeks[-1] < _GROWTH * weeks[0]:
+        return None
+    weeks_a_month = Decimal(HOURS_A_MONTH) / WEEK_HOURS
+    saved = cents((weeks[-1] - weeks[0]) * weeks_a_month)
+    return Suggestion(
+        SuggestionKind.GROWTH,
+        usage,
+        f"Let {usage} expire: it has cost more in each of {len(weeks)} weeks",
+        saved,
+        saved,
+        2 * saved,
+        Window(end - len(weeks) * timedelta(days=7), end),
+        "nobody needs what is older; the high end is as much growth again",
+        f"cost 35d by resource usage_type={quote(usage)}",
+        (
+            *((f"week {n}", usd(amount, digits=2)) for n, amount in enumerate(weeks, 1)),
+            ("weeks in a month", f"{weeks_a_month:.4f}"),
+        ),
+    )
+
+
+def less_throughput(
+    load: Throughput, tiers: Mapping[int, Decimal], window: Window
+) -> Suggestion | None:
+    """Suggest less throughput for a file system; `tiers` are USD a month by MB/s a TiB.
+
+    The least that carries twice the busiest step; the high end is the least that carries it. None
+    where that is not less, or not enough was read.
+    """
+    system, current = load.system, load.system.throughput_mbps_per_tib
+    enough, least = {
+        headroom: min(
+            (x for x in tiers if system.at(x) >= headroom * load.peak and x <= current),
+            default=current,
+        )
+        for headroom in (_HEADROOM, 1 / AT_LIMIT)
+    }.values()
+    if load.beyond_network or enough >= current or current not in tiers:
+        return None
+    saved = cents(tiers[current] - tiers[enough])
+    return Suggestion(
+        SuggestionKind.LESS_THROUGHPUT,
+        system.labels.resource,
+        f"Give {system.labels.resource} {enough} MB/s a TiB instead of {current}: its busiest"
+        f" step used {load.peak_share:.0%} of it",
+        saved,
+        saved,
+        cents(tiers[current] - tiers[least]),
+        window,
+        "no job to come reads or writes more; changed while it is used, at list prices",
+        "storage",
+        (
+            ("read for", f"{load.looked / timedelta(hours=1):.0f} hours"),
+            ("busiest step", f"{load.peak / 1e6:,.0f} MB/s"),
+            (f"carried at {enough} MB/s a TiB", f"{system.at(enough) / 1e6:,.0f} MB/s"),
+            (f"a month at {current}", usd(tiers[current], digits=2)),
+            (f"a month at {enough}", usd(tiers[enough], digits=2)),
+        ),
+    )
+
+
+def more_throughput(
+    load: Throughput, tiers: Mapping[int, Decimal], starved: Decimal, window: Window
+) -> Suggestion | None:
+    """Suggest more throughput where nodes starve; `starved` is the USD that its cluster lost so.
+
+    With more, the same data comes in so much less time; the low end counts as starved by it the
+    share of time alone in which the file system was at its limit. None where that does not pay.
+    """
+    system, current = load.system, load.system.throughput_mbps_per_tib
+    larger = min((tier for tier in tiers if tier > current), default=0)
+    if not larger or current not in tiers:
+        return None
+    extra, spared = tiers[larger] - tiers[current], starved * (1 - Decimal(current) / larger)
+    limited = Decimal(str(load.limited / load.looked))
+    saved, low = (cents(a_month(x, window) - extra) for x in (spared, spared * limited))
+    if low <= 0:
+        return None
+    return Suggestion(
+        SuggestionKind.MORE_THROUGHPUT,
+        system.labels.resource,
+        f"Give {system.labels.resource} {larger} MB/s a TiB instead of {current}: it was at its"
+        f" limit {limited:.0%} of the time, and nodes of {system.labels.cluster} starved",
+        saved,
+        low,
+        saved,
+        window,
+        "they starved for its data; the low end is the share of time that it was at its limit",
+        "storage",
+        (
+            ("starved", usd(starved, digits=2)),
+            months_seen(window),
+            ("at its limit", f"{limited:.1%} of the time"),
+            ("time that the same data need", f"{current} / {larger}"),
+            (f"a month at {current}", usd(tiers[current], digits=2)),
+            (f"a month at {larger}", usd(tiers[larger], digits=2)),
+        ),
     )

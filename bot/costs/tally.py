@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Protocol
 
-from bot.errors import TrnbotError
+from bot.errors import TrnbotError, WrongInput
 from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Volume
 from bot.model.labels import Labels
@@ -23,7 +23,7 @@ from bot.model.money import summed_apart
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Folded, Money, Spend, Tally
-from bot.model.window import DAY, EVER, NO_TIME, WEEK, Window, midnight, month_of
+from bot.model.window import DAY, EVER, NO_TIME, WEEK, Window, midnight, month_of, parse_instant
 from bot.ports import Billing, Ports
 
 SETTLE = timedelta(days=2)
@@ -80,8 +80,7 @@ def billed_part(days: Tally) -> Window:
     Days that stand alone before it are no beginning: monthly fees are dated at the month's first.
     """
     held = {row.key["day"] for row in days.rows}
-    newest = max(held, default="")
-    start = datetime.fromisoformat(f"{newest}T00:00:00+00:00") if held else days.window.start
+    start = parse_instant(max(held)) if held else days.window.start
     while f"{start - DAY:%Y-%m-%d}" in held:
         start -= DAY
     return replace(days.window, start=max(days.window.start, start))
@@ -110,8 +109,10 @@ def comparable(window: Window, billed_through: datetime | None) -> tuple[Window,
     length = min(end - window.start, previous.length)
     if length < min(DAY, window.length) or not length:
         return None
-    start, before = window.start, previous.start
-    return Window(start, start + length), Window(before, before + length)
+    return (
+        Window(window.start, window.start + length),
+        Window(previous.start, previous.start + length),
+    )
 
 
 def row_ratios(now: Tally, then: Tally, rows: Iterable[Spend]) -> Iterator[Decimal | None]:
@@ -138,13 +139,13 @@ def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
         or part.end.time() != time(0)
     ):
         return None
+    ahead = f"{part.end:%Y-%m-%d}"
     rows: dict[tuple[str, ...], Spend] = {}
-    for row in days.rows:
-        if row.key["day"] < f"{part.end:%Y-%m-%d}":
-            key = {name: row.key[name] for name in by}
-            before = rows.get(tuple(key.values()))
-            money = before.money + row.money if before else row.money
-            rows[tuple(key.values())] = replace(row, key=key, money=money)
+    for row in (row for row in days.rows if row.key["day"] < ahead):
+        key = {name: row.key[name] for name in by}
+        before = rows.get(tuple(key.values()))
+        money = before.money + row.money if before else row.money
+        rows[tuple(key.values())] = replace(row, key=key, money=money)
     total = sum((row.money for row in rows.values()), Money())
     return replace(days, window=part, by=tuple(by), rows=tuple(rows.values()), total=total)
 
@@ -185,6 +186,23 @@ class Tallies(Protocol):
         ...
 
 
+def known_rows(
+    bill: Tallies,
+    window: Window,
+    by: Sequence[str],
+    where: Sequence[Filter] = (),
+    fault: type[TrnbotError] | tuple[type[TrnbotError], ...] = WrongInput,
+) -> tuple[Spend, ...]:
+    """Return the rows of a window, none where the bill cannot tell them by these dimensions.
+
+    `fault` is how it says so: by default that it has no such dimension.
+    """
+    try:
+        return bill.tally(window, by, where).rows
+    except fault:
+        return ()
+
+
 BEYOND = "\0"
 """The value that rows beyond a page share in the one dimension that was folded: no charge has it."""
 
@@ -205,8 +223,9 @@ def over_steps(
     dearest = bill.tally(tally.window, groups, where, most)
     if not dearest.folded:
         return bill.tally(tally.window, by, where)
-    largest = Filter(group, tuple(row.key[group] for row in dearest.rows))
-    apart = bill.tally(tally.window, by, [*where, largest])
+    apart = bill.tally(
+        tally.window, by, [*where, Filter(group, tuple(row.key[group] for row in dearest.rows))]
+    )
     whole = bill.tally(tally.window, [step], where)
 
     beyond = {row.key[step]: row.money for row in whole.rows}
@@ -247,8 +266,9 @@ def unknown_value(ask: Ask, ever: Ask, tally: Tally, where: Sequence[Filter]) ->
             continue
         for bill, window in ((ask, tally.window), (ever, EVER)):
             if values:
-                condition_on = Filter(name, tuple(sorted(values)))
-                values -= _values(bill(window, (name,), [condition_on, *currency]))
+                values -= _values(
+                    bill(window, (name,), [Filter(name, tuple(sorted(values))), *currency])
+                )
         if values:
             charged = _values(ask(tally.window, (name,), currency))
             charged |= _values(ever(EVER, (name,), currency))
@@ -317,8 +337,9 @@ class BilledBy:
         through = self._through
         if through is None:
             return self.billing.tally(window, by, where, most)
-        billed = Window(min(window.start, through), min(window.end, through))
-        tally = self.billing.tally(billed, by, where, most)
+        tally = self.billing.tally(
+            Window(min(window.start, through), min(window.end, through)), by, where, most
+        )
         rows, folded = tally.rows, tally.folded
 
         # A row was an estimate where it has a charge in the days that AWS could still rewrite.
@@ -329,8 +350,10 @@ class BilledBy:
             late_beyond = folded.count if folded else 0
             if start > tally.window.start:
                 span, page = Window(start, end), page_filters(tally)
-                unsettled = self.billing.tally(span, by, [*where, *page])
-                late &= {tuple(row.key.values()) for row in unsettled.rows}
+                late &= {
+                    tuple(row.key.values())
+                    for row in self.billing.tally(span, by, [*where, *page]).rows
+                }
                 if folded:
                     first = self.billing.tally(span, by, where, 1)
                     count = len(first.rows) + (first.folded.count if first.folded else 0)
@@ -420,16 +443,18 @@ def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | N
 
     May block.
     """
+    where = [Filter("line", (KEPT, REQUESTS))]
+    if cluster:
+        where.append(Filter("cluster", (cluster,)))
     try:
         settled = settled_by(billing.tally(NO_TIME, ()), at)
         if settled is None:
             return None
-        week, where = Window(settled - WEEK, settled), [Filter("line", (KEPT, REQUESTS))]
-        if cluster:
-            where.append(Filter("cluster", (cluster,)))
+        week = Window(settled - WEEK, settled)
         rows = billing.tally(week, ("resource", "line"), where).rows
     except TrnbotError:
         return None
+
     costs = summed_apart(
         (row.key["resource"].rpartition(":")[2], row.key["line"], row.money.amortised)
         for row in rows
@@ -492,15 +517,15 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
     teams = {cluster: Counter(of_cluster) for cluster, of_cluster in nodes.items()}
 
     names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
-    sums: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
-    for row in rows:
-        hint = _hint(row.key, inventory, teams, names)
-        amount, things = sums.get(hint, (Decimal(0), ()))
-        resource = row.key["resource"]
-        if resource and resource not in things:
-            things = (*things, resource)
-        sums[hint] = amount + row.money.amortised, things
-    hints = (OwnerHint(*hint, amount, things) for hint, (amount, things) in sums.items())
+    by_hint = by_key((_hint(row.key, inventory, teams, names), row) for row in rows)
+    hints = (
+        OwnerHint(
+            *hint,
+            sum((row.money.amortised for row in of_hint), Decimal(0)),
+            tuple(dict.fromkeys(row.key["resource"] for row in of_hint if row.key["resource"])),
+        )
+        for hint, of_hint in by_hint.items()
+    )
     return sorted(hints, key=lambda hint: (not hint.owner, -hint.amortised, hint.owner))
 
 

@@ -38,8 +38,7 @@ class Paid:
     def up(self, begins: Doubles, ends: Doubles) -> Doubles:
         """Return the hours that it was up within spans, both in seconds since 1970."""
         ended = self.ended_at.timestamp() if self.ended_at else math.inf
-        started = self.started_at.timestamp()
-        seconds: Doubles = np.minimum(ends, ended) - np.maximum(begins, started)
+        seconds: Doubles = np.minimum(ends, ended) - np.maximum(begins, self.started_at.timestamp())
         return seconds.clip(0) / 3600
 
     def rates(self, begins: Doubles) -> tuple[Doubles, Mask]:
@@ -100,8 +99,9 @@ class RunCost:
 
     @property
     def usd_per_epoch(self) -> Decimal | None:
-        """Return the USD of all finished epochs over their number."""
-        return mean_usd([epoch.usd for epoch in self.epochs]) if self.epochs else None
+        """Return the USD of all finished epochs over their number, to the cent."""
+        usd = sum((epoch.usd for epoch in self.epochs), Decimal(0))
+        return cents(usd / len(self.epochs)) if self.epochs else None
 
     @property
     def hours_per_epoch(self) -> float | None:
@@ -123,11 +123,6 @@ class RunCost:
     def usd_per_checkpoint(self) -> Decimal | None:
         """Return USD over the checkpoints written meanwhile."""
         return _over(self.usd, Decimal(self.checkpoints)) if self.checkpoints else None
-
-
-def mean_usd(amounts: Sequence[Decimal]) -> Decimal:
-    """Return the mean to the cent."""
-    return cents(sum(amounts, Decimal(0)) / len(amounts))
 
 
 def reporting(series: Frame, row: int) -> slice | None:
@@ -156,21 +151,15 @@ def run_cost(
     node_hours, spent, billed = _spent(cut, nodes, sharing)
     total = cents_of(spent[-1])
 
-    epochs = _line(cut, "run_epoch_count")
+    epochs, reached = _line(cut, "run_epoch_count"), _line(cut, "run_tokens_count")
     whole = span.start > 0 and (epochs is None or bool(epochs[0] < 0.5))
-    finished: tuple[Epoch, ...] = ()
-    partial, after = None, Decimal(0)
-    if epochs is not None:
-        finished = _epochs(epochs, spent, cut.step, whole)
-        partial = float(epochs[-1] % 1)
-        if finished:
-            after = total - cents_of(_at(epochs, spent, math.floor(epochs[-1])))
+    finished = _epochs(epochs, spent, cut.step, whole) if epochs is not None else ()
+    after = Decimal(0)
+    if epochs is not None and finished:
+        after = total - cents_of(_at(epochs, spent, math.floor(epochs[-1])))
 
     # Of a run that was seen from its start on, every token was gained meanwhile.
-    reached = _line(cut, "run_tokens_count")
-    tokens = None
-    if reached is not None:
-        tokens = float(reached[-1] - (0 if whole else reached[0]))
+    gained_before = 0 if whole or reached is None else reached[0]
     return RunCost(
         run,
         since=cut.start,
@@ -179,9 +168,9 @@ def run_cost(
         nodes=node_hours / (cut.n_steps * (cut.step / HOUR)),
         usd=total,
         epochs=finished,
-        partial_epoch=partial,
+        partial_epoch=None if epochs is None else float(epochs[-1] % 1),
         partial_usd=after,
-        tokens=tokens,
+        tokens=None if reached is None else float(reached[-1] - gained_before),
         checkpoints=_checkpoints(cut),
         losses=_losses(cut, spent),
         billed=billed,
@@ -252,13 +241,11 @@ def _checkpoints(cut: Frame) -> int | None:
     Times that the newest one's own time moved on, a restore apart.
     """
     age = cut.of("run_checkpoint_age_seconds")[0].astype(np.float64)
-    steps = cut.of("run_step_count")[0].astype(np.float64)
     reported = np.flatnonzero(~np.isnan(age))
     if reported.size < 2:
         return None
-    written = reported * cut.step.total_seconds() - age[reported]
-    moved = np.diff(written) > _LATER.total_seconds()
-    fell = np.diff(steps[reported]) < 0
+    moved = np.diff(reported * cut.step.total_seconds() - age[reported]) > _LATER.total_seconds()
+    fell = np.diff(cut.of("run_step_count")[0].astype(np.float64)[reported]) < 0
     return int((moved & ~fell).sum())
 
 
@@ -269,13 +256,13 @@ def _losses(cut: Frame, spent: Doubles) -> Losses:
     reported = ~np.isnan(loss)
     sums = np.convolve(np.where(reported, loss, 0.0), np.ones(width))[: loss.size]
     counts = np.convolve(reported.astype(float), np.ones(width))[: loss.size]
-    losses, lowest = [], math.inf
-    for i in np.flatnonzero((counts >= max(1, width // 2)) & reported):
-        mean = float(sums[i] / counts[i])
-        if mean < lowest:
-            lowest = mean
-            losses.append((mean, cents_of(spent[i + 1]), int(i + 1) * (cut.step / HOUR)))
-    return tuple(losses)
+    enough = np.flatnonzero((counts >= max(1, width // 2)) & reported)
+    means = sums[enough] / counts[enough]
+    lower = means < np.minimum.accumulate(np.append(math.inf, means))[:-1]
+    return tuple(
+        (float(mean), cents_of(spent[i + 1]), int(i + 1) * (cut.step / HOUR))
+        for i, mean in zip(enough[lower], means[lower], strict=True)
+    )
 
 
 def _over(usd: Decimal, count: Decimal) -> Decimal:
@@ -368,10 +355,10 @@ class RunComparison:
 
 def compare(a: Sample, b: Sample) -> RunComparison:
     """Return the comparison; nothing is said of epochs with fewer than three on a side."""
-    enough = min(len(a.usd), len(b.usd)) >= FEWEST
-    dollars = difference([float(x) for x in a.usd], [float(x) for x in b.usd]) if enough else None
-    time = difference(a.hours, b.hours) if enough else None
-    same_epochs = None
+    dollars = time = same_epochs = None
+    if min(len(a.usd), len(b.usd)) >= FEWEST:
+        dollars = difference([float(x) for x in a.usd], [float(x) for x in b.usd])
+        time = difference(a.hours, b.hours)
     if a.tokens_per_epoch and b.tokens_per_epoch:
         apart = abs(a.tokens_per_epoch - b.tokens_per_epoch)
         same_epochs = apart <= _SAME_SHARE * a.tokens_per_epoch

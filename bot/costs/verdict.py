@@ -60,8 +60,8 @@ class Verdict:
     @property
     def proven(self) -> bool:
         """Return whether the account measured both types and was billed for an hour of each."""
-        billed = all(price.basis is Basis.BILLED for price in self.prices or ())
-        return self.measured and self.prices is not None and billed
+        prices = self.prices or ()
+        return self.measured and bool(prices) and all(x.basis is Basis.BILLED for x in prices)
 
     @property
     def cheaper(self) -> str | None:
@@ -99,13 +99,12 @@ class Verdict:
         old, new = self.prices
         way = old.market.replace("-", " ")
         how = way if old.market is Market.ON_DEMAND else f"as {way}"
-        sold = f"Like for like, both {how}"
-        if old.region == new.region:
-            sold += f" in {old.region}"
-        each = (f"{usd(x.usd_per_hour)} ({_founded(x, old, new)})" for x in (old, new))
-        hours = " and ".join(dict.fromkeys(each))
+        place = f" in {old.region}" if old.region == new.region else ""
+        hours = " and ".join(
+            dict.fromkeys(f"{usd(x.usd_per_hour)} ({_founded(x, old, new)})" for x in (old, new))
+        )
 
-        return f"{judged}, {basis}. {sold}: {hours} an hour."
+        return f"{judged}, {basis}. Like for like, both {how}{place}: {hours} an hour."
 
 
 def measured_speed(
@@ -153,25 +152,28 @@ def like_for_like(
         for places in product(
             *({x.region for x in quotes if region in ("", x.region)} for quotes in sides)
         ):
-            pair = tuple(
+            first, second = (
                 listed_price([x for x in quotes if x.region == place], way, place)
                 for quotes, place in zip(sides, places, strict=True)
             )
-            first, second = pair
             apart = len(set(places)) > 1
             away = bool(homes) and not set(places) <= set(homes)
             if (
                 first is None
                 or second is None
                 or (not market and away and way is Market.CAPACITY_BLOCK)
+                or (apart and not first.basis is second.basis is Basis.BILLED)
             ):
                 continue
-            if apart and not first.basis is second.basis is Basis.BILLED:
-                continue
-            dated = sum(x.basis is Basis.FALLBACK for x in (first, second))
-            hours = first.hours + second.hours
-            total = first.usd_per_hour + second.usd_per_hour
-            rank = (dated, list(Market).index(way), away, apart, -hours, total, places)
+            rank = (
+                sum(x.basis is Basis.FALLBACK for x in (first, second)),
+                list(Market).index(way),
+                away,
+                apart,
+                -(first.hours + second.hours),
+                first.usd_per_hour + second.usd_per_hour,
+                places,
+            )
             pairs.append((rank, (first, second)))
 
     return min(pairs, key=lambda pair: pair[0])[1] if pairs else None

@@ -24,8 +24,7 @@ from bot.cards.words import PriceAge
 from bot.costs.capacity import credits_end
 from bot.costs.drivers import Driver, DriverKind
 from bot.costs.nowcast import Nowcast
-from bot.costs.storage import unused_storage
-from bot.costs.suggestions import Suggestion, checkpoints
+from bot.costs.suggestions import Suggestion, checkpoints, unused_storage
 from bot.grammar.plain.ask import with_reading
 from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge

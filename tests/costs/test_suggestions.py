@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.costs import capacity, storage
+from bot.costs import capacity
 from bot.costs import suggestions as weigh
 from bot.costs.capacity import Commitments, OnDemandUse
 from bot.model.fleet import Market, Refusal
@@ -216,15 +216,15 @@ def test_nodes_beside_an_empty_reservation_cost_their_price() -> None:
 
 
 def test_volumes_are_worth_the_difference_and_no_dearer_kind_is_suggested() -> None:
-    found = storage.newer_volumes(1000, Decimal("100.00"), Decimal("80.00"), MONDAY)
+    found = weigh.newer_volumes(1000, Decimal("100.00"), Decimal("80.00"), MONDAY)
     assert found is not None
     assert found.usd_per_month == Decimal("20.00")
-    assert storage.newer_volumes(1000, Decimal("80"), Decimal("80"), MONDAY) is None
+    assert weigh.newer_volumes(1000, Decimal("80"), Decimal("80"), MONDAY) is None
 
 
 @given(st.lists(st.integers(1, 10_000), min_size=5, max_size=5))
 def test_only_what_grows_in_every_week_is_suggested_by_its_growth(weeks: list[int]) -> None:
-    found = storage.only_grows("EBS:SnapshotUsage", [Decimal(x) for x in weeks], MONDAY)
+    found = weigh.only_grows("EBS:SnapshotUsage", [Decimal(x) for x in weeks], MONDAY)
     grows = sorted(set(weeks)) == weeks and weeks[-1] * 10 >= weeks[0] * 11
     assert (found is not None) is grows
     if found:
@@ -237,7 +237,7 @@ def test_only_what_grows_in_every_week_is_suggested_by_its_growth(weeks: list[in
 @pytest.mark.parametrize(("last", "suggested"), [(109, False), (110, True)])
 def test_growth_of_less_than_a_tenth_is_worth_no_rule(last: int, suggested: bool) -> None:
     weeks = [Decimal(x) for x in (100, 101, 102, 103, last)]
-    assert (storage.only_grows("EBS:SnapshotUsage", weeks, MONDAY) is not None) is suggested
+    assert (weigh.only_grows("EBS:SnapshotUsage", weeks, MONDAY) is not None) is suggested
 
 
 TYPE = "trn1.32xlarge"
@@ -291,8 +291,8 @@ def test_a_warm_pool_surely_spares_what_is_longer_than_a_step_beyond_the_fastest
 
 
 def test_the_same_suggestion_has_the_same_id() -> None:
-    first = storage.unused_storage([("vol-1", Decimal(30))], MONDAY, MONDAY)
-    later = storage.unused_storage(
+    first = weigh.unused_storage([("vol-1", Decimal(30))], MONDAY, MONDAY)
+    later = weigh.unused_storage(
         [("vol-1", Decimal(30)), ("vol-2", Decimal(12))], MONDAY, MONDAY + HOUR
     )
     assert first.id == later.id

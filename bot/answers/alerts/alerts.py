@@ -84,8 +84,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
 def lately(ports: Ports, at: datetime) -> Sequence[Alert]:
     """Return the alerts of the last 15 days; may block."""
     # An alert may have opened at this very instant, and a window ends before its end.
-    window = Window(at - KEPT, at + timedelta(seconds=1))
-    return ports.stores.alerts.history(window, Labels())
+    return ports.stores.alerts.history(Window(at - KEPT, at + timedelta(seconds=1)), Labels())
 
 
 def find_with_words(ports: Ports, request: Request, name: str, words: str) -> tuple[Alert, str]:
@@ -104,9 +103,7 @@ def find_with_words(ports: Ports, request: Request, name: str, words: str) -> tu
 
 def _thread_alert(memory: State, request: Request) -> Alert | None:
     """Return the dearest alert of the thread in which the line was typed; None elsewhere."""
-    entry = _thread_entry(memory, request)
-    alerts = _alerts_of(entry, memory) if entry else ()
-    return max(leading(alerts), key=worth) if alerts else None
+    return max(leading(_alerts_of(_thread_entry(memory, request), memory)), key=worth, default=None)
 
 
 def _thread_entry(memory: State, request: Request) -> NotificationLogEntry | None:
@@ -124,9 +121,9 @@ def _thread_entry(memory: State, request: Request) -> NotificationLogEntry | Non
     )
 
 
-def _alerts_of(entry: NotificationLogEntry, memory: State) -> tuple[Alert, ...]:
-    """Return the alerts of a message."""
-    return tuple(alert for alert in memory.alerts if alert.id in entry.alerts)
+def _alerts_of(entry: NotificationLogEntry | None, memory: State) -> tuple[Alert, ...]:
+    """Return the alerts of a message, none of none."""
+    return tuple(alert for alert in memory.alerts if entry and alert.id in entry.alerts)
 
 
 WHICH = arg(
@@ -223,38 +220,42 @@ def alerts_card(
         silent = "all muted" if all(alert.firing for alert in ranked) else "none open"
         tone, title = Tone.INFO, f"{counted(len(ranked), 'alert')}, {silent}"
 
-    columns = Columns[Alert](
-        Column("cause", lambda alert: alert.cause.facts.words),
-        Column("where", where, missing=""),
-        Column("for", lambda alert: duration_text(lasted((alert,))), NUMBER),
-        Column(
-            "$/h",
-            lambda alert: alert.waste.per_hour if alert.waste and alert.firing else None,
-            USD,
-        ),
-        Column("so far", lambda alert: alert.waste.so_far if alert.waste else None, USD),
-        Column("state", state),
-    )
-    blocks = (
-        *(() if window else unseen(seen)),
-        columns.table(
-            ranked,
-            most=_MOST,
-            rest="and {} more; to see those of one cluster: alerts CLUSTER",
-            opens=lambda alert: f"alert {alert.id}",
-        ),
-        Buttons(
-            tuple(
-                Button(
-                    f"{alert.cause.facts.words} · {alert.anomaly.labels.cluster or alert.id}"[:40],
-                    f"alert {alert.id}",
+    return Card(
+        f"{title}{scope}",
+        tone,
+        (
+            *(() if window else unseen(seen)),
+            Columns[Alert](
+                Column("cause", lambda alert: alert.cause.facts.words),
+                Column("where", where, missing=""),
+                Column("for", lambda alert: duration_text(lasted((alert,))), NUMBER),
+                Column(
+                    "$/h",
+                    lambda alert: alert.waste.per_hour if alert.waste and alert.firing else None,
+                    USD,
+                ),
+                Column("so far", lambda alert: alert.waste.so_far if alert.waste else None, USD),
+                Column("state", state),
+            ).table(
+                ranked,
+                most=_MOST,
+                rest="and {} more; to see those of one cluster: alerts CLUSTER",
+                opens=lambda alert: f"alert {alert.id}",
+            ),
+            Buttons(
+                tuple(
+                    Button(
+                        f"{alert.cause.facts.words} · {alert.anomaly.labels.cluster or alert.id}"[
+                            :40
+                        ],
+                        f"alert {alert.id}",
+                    )
+                    for alert in ranked[:4]
                 )
-                for alert in ranked[:4]
-            )
+            ),
         ),
+        data,
     )
-
-    return Card(f"{title}{scope}", tone, blocks, data)
 
 
 def state(alert: Alert) -> str:
@@ -292,10 +293,13 @@ def snooze_form(alert: Alert) -> Card:
         ),
         Field("reason", "Why", hint="shown to everyone, for example: data migration until Tuesday"),
     )
-    form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
-    title = f"Snooze: {alert.cause.facts.words} · {where(alert)}"
 
-    return Card(title, Tone.INFO, (form,), {"alert": alert.id})
+    return Card(
+        f"Snooze: {alert.cause.facts.words} · {where(alert)}",
+        Tone.INFO,
+        (Form("Snooze", f"snooze {alert.id}", fields, "Snooze"),),
+        {"alert": alert.id},
+    )
 
 
 ALERT_FIGURES = {
@@ -340,14 +344,13 @@ def alerts(
 ) -> Card:
     """List open alerts, or every alert of a window."""
     memory = ports.stores.alerts.load(request.at)
+    listed: Sequence[Alert] = [
+        alert
+        for alert in memory.alerts
+        if alert.firing and cluster in ("", alert.anomaly.labels.cluster)
+    ]
     if window:
-        listed = list(ports.stores.alerts.history(window, Labels(cluster=cluster)))
-    else:
-        listed = [
-            alert
-            for alert in memory.alerts
-            if alert.firing and (not cluster or alert.anomaly.labels.cluster == cluster)
-        ]
+        listed = ports.stores.alerts.history(window, Labels(cluster=cluster))
     if cluster and not listed:
         refuse_misspelt(ports, request, cluster)
 
@@ -372,11 +375,13 @@ def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     if entry:
         alerts, channel = _alerts_of(entry, memory), entry.channel
 
-    notification = Notification("", channel, Reason.FIRST, request.at, alerts)
-    reach = reach_of(ports.site.current_routes(), channel)
-    chart = chart_of(ports, request, target)
-    acts = ports.world.actions is not None
-    card = notification_card(notification, chart, memory.silences, reach, acts=acts)
+    card = notification_card(
+        Notification("", channel, Reason.FIRST, request.at, alerts),
+        chart_of(ports, request, target),
+        memory.silences,
+        reach_of(ports.site.current_routes(), channel),
+        acts=ports.world.actions is not None,
+    )
     # Whoever looks at an alert notifies nobody.
     return replace(card, mentions=())
 
@@ -410,8 +415,13 @@ def ack(
 )
 def unack(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Take an acknowledgement back."""
-    target = find_alert(ports, request, name)
-    return decide(ports, request, target, DecisionKind.UNACKNOWLEDGE, "Acknowledgement withdrawn")
+    return decide(
+        ports,
+        request,
+        find_alert(ports, request, name),
+        DecisionKind.UNACKNOWLEDGE,
+        "Acknowledgement withdrawn",
+    )
 
 
 @command(
@@ -456,8 +466,10 @@ def snooze(
         )
 
     if not sure and needs_asking(target, length, LONG, ceiling):
-        limits = {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason}
-        line = form_line(f"snooze {target.id} {write_duration(length)}", limits)
+        line = form_line(
+            f"snooze {target.id} {write_duration(length)}",
+            {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason},
+        )
         return asking_card(target, "Snooze", length, line, request.at)
 
     silence = replace(
@@ -467,9 +479,11 @@ def snooze(
         ceiling_usd=ceiling,
     )
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
-    confirmed = decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
 
-    return undoable(confirmed, f"silences drop {silence.id}")
+    return undoable(
+        decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC"),
+        f"silences drop {silence.id}",
+    )
 
 
 def silence_of(
@@ -514,10 +528,8 @@ def decision_of(
 
 def chart_of(ports: Ports, request: Request, target: Alert) -> Chart | None:
     """Return the chart of an alert until it ended, or until now; may block."""
-    until = request.at
-    if target.closed:
-        # An hour after the end is drawn, so that the recovery can be seen.
-        until = min(until, target.closed + timedelta(hours=1))
+    # An hour after the end is drawn, so that the recovery can be seen.
+    until = min(request.at, (target.closed or request.at) + timedelta(hours=1))
     frames = dict(ports.world.source.read(until).frames)
     if target.anomaly.kind.startswith("spend"):
         # The source holds no bill, and these alerts are about nothing else.

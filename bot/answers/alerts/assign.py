@@ -88,15 +88,12 @@ async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
 def _known(ports: Ports, request: Request) -> list[User]:
     """Return who asks, and the people who lately decided of alerts or had one, each once."""
     alerts = lately(ports, request.at)
-    people = [request.user]
-    for decision in reversed(ports.stores.alerts.decisions(*(alert.id for alert in alerts))):
-        people += [
-            User(decision.by, decision.by_name),
-            User(decision.assignee, decision.assignee_name),
-        ]
-
+    decisions = ports.stores.alerts.decisions(*(alert.id for alert in alerts))
+    decided = (
+        User(*who) for x in decisions for who in ((x.assignee, x.assignee_name), (x.by, x.by_name))
+    )
     # Who asks stands first, and of several names of a person the newest stays.
-    return list({user.id: user for user in reversed(people) if user.id}.values())[::-1]
+    return list({user.id: user for user in (*decided, request.user) if user.id}.values())[::-1]
 
 
 WHO = arg(
@@ -202,6 +199,10 @@ def assign_form(alert: Alert, asker: User, known: Iterable[User]) -> Card:
     if current := alert.assigned:
         back = Buttons((Button("Take it back", f"unassign {alert.id}"),))
         blocks = [quiet(f"Assigned to {current.whom} by {current.who}."), back, *blocks]
-    title = f"Assign: {alert.cause.facts.words} · {where(alert)}"
 
-    return Card(title, Tone.INFO, tuple(blocks), {"alert": alert.id})
+    return Card(
+        f"Assign: {alert.cause.facts.words} · {where(alert)}",
+        Tone.INFO,
+        tuple(blocks),
+        {"alert": alert.id},
+    )

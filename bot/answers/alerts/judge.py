@@ -5,7 +5,7 @@ Show what is muted, how often each rule is right, and what acting saved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -59,20 +59,37 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     """Ask whether to mute alerts like this one, and for how long; nothing is muted yet."""
     level = pattern_words(pattern_of(alert))
     subject = Strong(f"{alert.anomaly.rule} · {where(alert)}")
-    mutes = text("Mutes alerts of ", subject, f"{f', {level}' if level else ''}, for everyone.")
-    counts = quiet(
-        f"{counted(alike, 'firing alert')} now. What is worse, or more expensive, is still sent. "
-        "The answer has a button to undo it."
-    )
     options = tuple(
         (write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual})
     )
-    chosen = write_duration(usual)
-    field = Field("length", "Mute them for", FieldKind.CHOICE, chosen, options, required=True)
-    form = Form("Not an anomaly", f"not-an-anomaly {alert.id} {SURE}", (field,), "Mute")
-    title = f"Not an anomaly? {alert.cause.facts.words} · {where(alert)}"
 
-    return Card(title, Tone.INFO, (mutes, counts, form), {"alert": alert.id, "alike": alike})
+    return Card(
+        f"Not an anomaly? {alert.cause.facts.words} · {where(alert)}",
+        Tone.INFO,
+        (
+            text("Mutes alerts of ", subject, f"{f', {level}' if level else ''}, for everyone."),
+            quiet(
+                f"{counted(alike, 'firing alert')} now. What is worse, or more expensive, is still sent. "
+                "The answer has a button to undo it."
+            ),
+            Form(
+                "Not an anomaly",
+                f"not-an-anomaly {alert.id} {SURE}",
+                (
+                    Field(
+                        "length",
+                        "Mute them for",
+                        FieldKind.CHOICE,
+                        write_duration(usual),
+                        options,
+                        required=True,
+                    ),
+                ),
+                "Mute",
+            ),
+        ),
+        {"alert": alert.id, "alike": alike},
+    )
 
 
 @command(
@@ -119,11 +136,14 @@ def not_an_anomaly(
 
     silence = replace(silence_of(request, alert, length, "m", "not an anomaly"), pattern=pattern)
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
-    end = f"{silence.ends:%Y-%m-%d}"
-    title = f"Noted as not an anomaly by {silence.who}; similar alerts are muted until {end}"
+    title = (
+        f"Noted as not an anomaly by {silence.who}; similar alerts are muted until"
+        f" {silence.ends:%Y-%m-%d}"
+    )
     judged = decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, title)
-    lists = quiet(Code("silences"), " lists what is muted.")
-    listed = replace(judged, blocks=(*judged.blocks, lists))
+    listed = replace(
+        judged, blocks=(*judged.blocks, quiet(Code("silences"), " lists what is muted."))
+    )
 
     return undoable(listed, f"not-an-anomaly undo {silence.id}")
 
@@ -141,13 +161,8 @@ def not_an_anomaly_undo(
 ) -> Card:
     """End the pattern, and record that the judgement that made it is withdrawn."""
     store = ports.stores.alerts
-    standing = {
-        silence.id: silence for silence in store.load(request.at).silences if silence.pattern
-    }
-    if name not in standing:
-        hint = nearest(name, standing, most=8, otherwise="'silences' lists them")
-        raise WrongInput(f"No pattern is called '{name}'{hint}.")
-    silence = standing[name]
+    judged_away = [silence for silence in store.load(request.at).silences if silence.pattern]
+    silence = _named(name, judged_away, "No pattern is called", "'silences' lists them")
 
     # The alert whose judgement made the pattern was open when it was judged.
     lately = Window(silence.starts - KEPT, silence.starts + timedelta(seconds=1))
@@ -181,11 +196,10 @@ def not_an_anomaly_undo(
 def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
     alert = find_alert(ports, request, name)
-    memory = ports.stores.alerts.load(request.at)
     # What was useful once must not be muted as if it were no anomaly.
     dropped = [
         replace(silence, ended_at=request.at)
-        for silence in patterns(memory.silences, alert, request.at)
+        for silence in patterns(ports.stores.alerts.load(request.at).silences, alert, request.at)
     ]
     ports.stores.alerts.save(StateUpdate(silences=dropped))
     title = "Noted as useful"
@@ -247,30 +261,40 @@ def silences_card(rows: Sequence[Muted]) -> Card:
     ranked = sorted(rows, key=lambda row: (-len(row[2]), row[0].ends))
     data = {"silences": _SILENCES.data(ranked)}
     if not rows:
-        none = text("No snooze and no pattern is in force.")
-        return Card("Nobody has muted anything", Tone.GOOD, (none,), data)
-
-    drops = []
-    for silence, alert, muted in ranked[:4]:
-        subject = _subject(silence, alert)
-        again = (
-            f"People will be notified again of {counted(len(muted), 'firing alert')}: {subject}."
+        return Card(
+            "Nobody has muted anything",
+            Tone.GOOD,
+            (text("No snooze and no pattern is in force."),),
+            data,
         )
-        line = f"silences drop {silence.id}"
-        drops.append(Button(f"Drop {silence.id}", line, confirm=again if muted else ""))
 
-    blocks = (
-        _SILENCES.table(ranked, most=_MOST, rest="and {} more"),
-        quiet(
-            "A pattern mutes alerts of the same rule and place at its level; worse or more"
-            " expensive ones are still sent."
-        ),
-        Buttons(tuple(drops)),
-    )
+    questions = {
+        silence.id: f"People will be notified again of {counted(len(muted), 'firing alert')}:"
+        f" {_subject(silence, alert)}."
+        for silence, alert, muted in ranked
+        if muted
+    }
+
     muted_now = sum(len(row[2]) for row in rows)
-    title = f"{counted(len(rows), 'silence')}, {counted(muted_now, 'firing alert')} muted"
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        f"{counted(len(rows), 'silence')}, {counted(muted_now, 'firing alert')} muted",
+        Tone.INFO,
+        (
+            _SILENCES.table(ranked, most=_MOST, rest="and {} more"),
+            quiet(
+                "A pattern mutes alerts of the same rule and place at its level; worse or more"
+                " expensive ones are still sent."
+            ),
+            Buttons(
+                tuple(
+                    Button(f"Drop {x.id}", f"silences drop {x.id}", confirm=questions.get(x.id, ""))
+                    for x, _, _ in ranked[:4]
+                )
+            ),
+        ),
+        data,
+    )
 
 
 _SCORES = Columns[RuleScore](
@@ -288,34 +312,43 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
     useful, wrong = sum(score.useful for score in rules), sum(score.wrong for score in rules)
     data = {"rules": _SCORES.data(rules), "useful": useful, "wrong": wrong}
     if not rules:
-        none = text(
-            "Press ",
-            Strong("Not an anomaly"),
-            " on a wrong alert; ",
-            Strong("Useful"),
-            " is on the answer to ",
-            Code("why ID"),
-            ".",
+        return Card(
+            f"Nobody has judged an alert · {period(window)}",
+            Tone.INFO,
+            (
+                text(
+                    "Press ",
+                    Strong("Not an anomaly"),
+                    " on a wrong alert; ",
+                    Strong("Useful"),
+                    " is on the answer to ",
+                    Code("why ID"),
+                    ".",
+                ),
+            ),
+            data,
         )
-        return Card(f"Nobody has judged an alert · {period(window)}", Tone.INFO, (none,), data)
 
     suggested = [score for score in rules if score.suggestion][:4]
     buttons = [Button(f"Try: {score.rule}"[:40], score.suggestion) for score in suggested]
 
-    blocks = compose(
-        _SCORES.table(rules, most=_MOST, rest="and {} more"),
-        [
-            text(f"{score.rule} is mostly wrong; try ", Code(score.suggestion))
-            for score in suggested
-        ],
-        bool(buttons) and Buttons(tuple(buttons)),
-        quiet(
-            "Judgments change no threshold by themselves; a suggestion is previewed before it"
-            " is applied."
+    return Card(
+        f"{useful} useful, {wrong} wrong · {period(window)}",
+        Tone.INFO,
+        compose(
+            _SCORES.table(rules, most=_MOST, rest="and {} more"),
+            [
+                text(f"{score.rule} is mostly wrong; try ", Code(score.suggestion))
+                for score in suggested
+            ],
+            bool(buttons) and Buttons(tuple(buttons)),
+            quiet(
+                "Judgments change no threshold by themselves; a suggestion is previewed before it"
+                " is applied."
+            ),
         ),
+        data,
     )
-
-    return Card(f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, blocks, data)
 
 
 def _subject(silence: Silence, alert: Alert | None) -> str:
@@ -334,6 +367,15 @@ def _how(silence: Silence) -> str:
         return f"not an anomaly {pattern_words(silence.pattern)}".strip()
     ceiling = f" up to {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
     return f"snoozed{ceiling}" + (f": {silence.reason}" if silence.reason else "")
+
+
+def _named(name: str, silences: Iterable[Silence], refusal: str, otherwise: str) -> Silence:
+    """Return the silence of this id; raise `WrongInput`, which begins with `refusal`, for none."""
+    standing = {silence.id: silence for silence in silences}
+    if name not in standing:
+        hint = nearest(name, standing, most=8, otherwise=otherwise)
+        raise WrongInput(f"{refusal} '{name}'{hint}.")
+    return standing[name]
 
 
 _JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY, DecisionKind.UNJUDGED)
@@ -376,17 +418,16 @@ def silences_drop(
     ports: Ports, request: Request, name: str = arg(None, "the silence's id")
 ) -> Card:
     """End one silence."""
-    standing = {silence.id: silence for silence in ports.stores.alerts.load(request.at).silences}
-    if name not in standing:
-        hint = nearest(name, standing, most=8, otherwise="'silences' lists what is muted")
-        raise WrongInput(f"Nothing is muted by '{name}'{hint}.")
-    dropped = standing[name]
-    ended = replace(dropped, ended_at=request.at)
-    ports.stores.alerts.save(StateUpdate(silences=[ended]))
-    words = f"{_subject(dropped, None)}, {_how(dropped)}, by {dropped.who}"
-    title = f"{dropped.id} is dropped: its alerts are sent again"
+    silences = ports.stores.alerts.load(request.at).silences
+    dropped = _named(name, silences, "Nothing is muted by", "'silences' lists what is muted")
+    ports.stores.alerts.save(StateUpdate(silences=[replace(dropped, ended_at=request.at)]))
 
-    return Card(title, Tone.GOOD, (quiet(words),), {"silence": dropped.id})
+    return Card(
+        f"{dropped.id} is dropped: its alerts are sent again",
+        Tone.GOOD,
+        (quiet(f"{_subject(dropped, None)}, {_how(dropped)}, by {dropped.who}"),),
+        {"silence": dropped.id},
+    )
 
 
 @command(
@@ -452,43 +493,52 @@ _SAVINGS = Columns[Saving](
 def savings_card(savings: Sequence[Saving], window: Window, seen: Coverage) -> Card:
     """List the savings of a window, dearest first, as far as the watch saw what ended."""
     per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
-    so_far = sum((saving.usd_so_far for saving in savings), Decimal(0))
     committed = sum((saving.committed_usd_per_hour for saving in savings), Decimal(0))
 
     data = {
         "savings": _SAVINGS.data(savings),
         "usd_per_hour": per_hour,
         "committed_usd_per_hour": committed,
-        "usd_so_far": so_far,
+        "usd_so_far": sum((saving.usd_so_far for saving in savings), Decimal(0)),
         "estimate": True,
         **seen.data,
     }
     if not savings:
-        none = text(
-            "No alert ended in this time after somebody acknowledged it or took its nodes away."
-        )
         said = doubted("Nothing saved", "What was saved is not known", seen)
-        return Card(f"{said} · {period(window)}", Tone.INFO, (none, *unseen(seen)), data)
+        return Card(
+            f"{said} · {period(window)}",
+            Tone.INFO,
+            (
+                text(
+                    "No alert ended in this time after somebody acknowledged it or took its nodes away."
+                ),
+                *unseen(seen),
+            ),
+            data,
+        )
 
     hidden = counted(len(savings) - _MOST, "more alert")
 
-    blocks = (
-        _SAVINGS.table(savings, most=_MOST, rest=f"and {hidden}", total="total"),
-        quiet(
-            "Estimated: each alert's waste an hour when it ended, counted from its end until now"
-            " or until the end of that month, ",
-            "as if nobody had acted. Waste that would have ended by itself is included.",
-            f" {usd(committed)} an hour of it is committed, and is saved only where other work"
-            " uses it."
-            if committed
-            else "",
-        ),
-        Buttons((Button("Alerts", "alerts"),)),
-    )
     ended = f"{counted(len(savings), 'alert')} ended after somebody acted"
-    title = f"About {usd(per_hour)} an hour stopped: {ended} · {period(window)}"
 
-    return Card(title, Tone.GOOD, blocks, data)
+    return Card(
+        f"About {usd(per_hour)} an hour stopped: {ended} · {period(window)}",
+        Tone.GOOD,
+        (
+            _SAVINGS.table(savings, most=_MOST, rest=f"and {hidden}", total="total"),
+            quiet(
+                "Estimated: each alert's waste an hour when it ended, counted from its end until now"
+                " or until the end of that month, ",
+                "as if nobody had acted. Waste that would have ended by itself is included.",
+                f" {usd(committed)} an hour of it is committed, and is saved only where other work"
+                " uses it."
+                if committed
+                else "",
+            ),
+            Buttons((Button("Alerts", "alerts"),)),
+        ),
+        data,
+    )
 
 
 @command(
@@ -512,10 +562,8 @@ def savings_(
     ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended in this window")
 ) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
-    history, memory = (
-        ports.stores.alerts.history(window, Labels()),
-        ports.stores.alerts.load(request.at),
-    )
+    history = ports.stores.alerts.history(window, Labels())
+    memory = ports.stores.alerts.load(request.at)
     running = ports.world.source.read(request.at).inventory.running
     saved = saved_within(history, window, running, request.at)
     return savings_card(saved, window, memory.coverage(request.at))

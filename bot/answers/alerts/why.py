@@ -49,25 +49,17 @@ from bot.ports import Ports
 from bot.watch.feedback import RuleScore
 
 
-@dataclass(frozen=True)
-class Judgements:
-    """Hold how people judged alerts like one: the silences in force, and the score of its rule."""
-
-    silences: Sequence[Silence] = ()
-    score: RuleScore | None = None
-
-
-NO_JUDGEMENTS = Judgements()
-
-
 def why_card(
     alert: Alert,
     decisions: Sequence[Decision],
     chart: Chart | None,
     now: datetime,
-    judgements: Judgements = NO_JUDGEMENTS,
+    judged: tuple[Sequence[Silence], RuleScore | None] = ((), None),
 ) -> Card:
-    """Draw everything that is known of one alert."""
+    """Draw everything that is known of one alert.
+
+    `judged` are the silences in force, and how people judged the alerts of its rule.
+    """
     anomaly = alert.anomaly
     price, now_words, advice = price_words(alert), "Now", "What to do:"
     if alert.closed:
@@ -80,9 +72,8 @@ def why_card(
     }
     suggestions = remedies(alert)
 
-    judged = ""
-    if score := judgements.score:
-        judged = f"{score.useful} of {score.useful + score.wrong} alerts of the rule in 90 days"
+    silences, score = judged
+    useful = f"{score.useful} of {score.useful + score.wrong}" if score else ""
     usual = "not known"
     if anomaly.usual:
         low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in anomaly.usual)
@@ -90,44 +81,54 @@ def why_card(
     rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
     began, opened = When(anomaly.window.start), When(alert.opened)
 
-    blocks = compose(
-        anomaly.why and text(symptom(alert)),
-        alert.muted_by and text(Strong(muted.get(by, "Muted by ")), name),
-        alert.muted_by.startswith("silence:") and decided(alert, judgements.silences),
-        [text("• ", line) for line in anomaly.evidence[:8]],
-        chart,
-        Facts(
-            (
-                ("Diagnosis", f"{alert.cause.facts.words} (confidence {anomaly.confidence:.2f})"),
-                ("Other causes", rivals or "none"),
-            )
-        ),
-        Facts(
-            (
-                (now_words, quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
-                ("Usually", usual),
-                ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
-                ("Rule", anomaly.rule),
-                *((("Judged useful", judged),) if judged else ()),
+    return Card(
+        f"Why: {headline(alert, now)}",
+        Tone.INFO,
+        compose(
+            anomaly.why and text(symptom(alert)),
+            alert.muted_by and text(Strong(muted.get(by, "Muted by ")), name),
+            alert.muted_by.startswith("silence:") and decided(alert, silences),
+            [text("• ", line) for line in anomaly.evidence[:8]],
+            chart,
+            Facts(
+                (
+                    (
+                        "Diagnosis",
+                        f"{alert.cause.facts.words} (confidence {anomaly.confidence:.2f})",
+                    ),
+                    ("Other causes", rivals or "none"),
+                )
             ),
-            Style.DETAIL,
+            Facts(
+                (
+                    (now_words, quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
+                    ("Usually", usual),
+                    ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
+                    ("Rule", anomaly.rule),
+                    *(
+                        (("Judged useful", f"{useful} alerts of the rule in 90 days"),)
+                        if useful
+                        else ()
+                    ),
+                ),
+                Style.DETAIL,
+            ),
+            money_texts(alert),
+            risk_texts(alert),
+            price and quiet(f"{price}."),
+            bool(suggestions) and text(advice),
+            [text("• ", *coded(line)) for line in suggestions[:5]],
+            [quiet(f"{_doing(x)} by {x.who} at ", When(x.at), noted(x.note)) for x in decisions],
+            detail("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
+            Buttons(
+                (
+                    Button("Useful", f"useful {alert.id}"),
+                    Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True),
+                )
+            ),
         ),
-        money_texts(alert),
-        risk_texts(alert),
-        price and quiet(f"{price}."),
-        bool(suggestions) and text(advice),
-        [text("• ", *coded(line)) for line in suggestions[:5]],
-        [quiet(f"{_doing(x)} by {x.who} at ", When(x.at), noted(x.note)) for x in decisions],
-        detail("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
-        Buttons(
-            (
-                Button("Useful", f"useful {alert.id}"),
-                Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True),
-            )
-        ),
+        alert_data(alert),
     )
-
-    return Card(f"Why: {headline(alert, now)}", Tone.INFO, blocks, alert_data(alert))
 
 
 @command(
@@ -156,7 +157,7 @@ def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     score = next((score for score in scores if score.rule == target.anomaly.rule), None)
 
     return why_card(
-        target, decisions, chart_of(ports, request, target), request.at, Judgements(silences, score)
+        target, decisions, chart_of(ports, request, target), request.at, (silences, score)
     )
 
 
@@ -210,10 +211,13 @@ def events(
     anomaly, on = alert.anomaly, ""
     if anomaly.kind in {"node", "pod"}:
         on = f" on {counted(len(anomaly.things), anomaly.kind)}"
-    opened = f"Lasted long enough for the rule '{anomaly.rule}': the alert opened"
     happened = [
         Event(anomaly.window.start, "seen", f"Began{on}, as estimated from the readings"),
-        Event(alert.opened, "seen", opened),
+        Event(
+            alert.opened,
+            "seen",
+            f"Lasted long enough for the rule '{anomaly.rule}': the alert opened",
+        ),
     ]
     if alert.closed:
         happened += [
@@ -223,10 +227,8 @@ def events(
 
     happened += [Event(x.at, "decided", f"{_doing(x)}{noted(x.note)}", x.who) for x in decisions]
 
-    for silence in silences:
-        # A pattern is told by the judgement that made it.
-        if silence.alert != alert.id or silence.pattern:
-            continue
+    # A pattern is told by the judgement that made it.
+    for silence in (x for x in silences if x.alert == alert.id and not x.pattern):
         words = f"Snoozed until {clock(silence.ends)} UTC{noted(silence.reason)}"
         happened.append(Event(silence.starts, "decided", words, silence.who))
         if silence.ended_at:
@@ -251,10 +253,15 @@ _EVENTS = Columns[Event](
 
 def timeline_card(alert: Alert, happened: Sequence[Event], now: datetime) -> Card:
     """List the events, the oldest first."""
-    buttons = Buttons((Button("Alert", f"alert {alert.id}"), Button("Why", f"why {alert.id}")))
-    table = _EVENTS.table(happened) if happened else text("Nothing is known about it.")
-    data = {"id": alert.id, "events": _EVENTS.data(happened)}
-    return Card(f"Timeline: {headline(alert, now)}", Tone.INFO, (table, buttons), data)
+    return Card(
+        f"Timeline: {headline(alert, now)}",
+        Tone.INFO,
+        (
+            _EVENTS.table(happened) if happened else text("Nothing is known about it."),
+            Buttons((Button("Alert", f"alert {alert.id}"), Button("Why", f"why {alert.id}"))),
+        ),
+        {"id": alert.id, "events": _EVENTS.data(happened)},
+    )
 
 
 @command(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from itertools import repeat
 from typing import Any
 
 from bot.answers.cost.title import (
@@ -68,11 +69,12 @@ from bot.cards.words import (
 )
 from bot.costs.allocation import Allocation
 from bot.costs.compiling import CompileBill, compiling_within, may_show_compiling
-from bot.costs.nowcast import Expected, Nowcast, expected, fleet_of, forecast_month
+from bot.costs.nowcast import Nowcast, expected_by_provider, fleet_of, forecast_month
 from bot.costs.tally import (
     Change,
     OwnerHint,
     comparable,
+    known_rows,
     over_steps,
     page_filters,
     row_ratios,
@@ -81,13 +83,12 @@ from bot.costs.tally import (
     untagged,
     until,
 )
-from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import usd
 from bot.model.notification import Coverage, Known
 from bot.model.reading import bill_coverage
 from bot.model.request import Request
-from bot.model.spend import Commitment, Filter, Money, Spend, Tally
+from bot.model.spend import ZERO, Commitment, Filter, Forecast, Money, Spend, Tally
 from bot.model.window import Window, month_of, rounded_duration
 from bot.ports import Ports
 
@@ -154,8 +155,8 @@ def _answer(
     ports: Ports, request: Request, window: Window, by: tuple[str, ...], where: tuple[Filter, ...]
 ) -> CostAnswer:
     """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
-    billing, outlook = ports.world.billing, ports.world.outlook
-    allocation = Allocation(ports, request.at)
+    billing, outlook, at = ports.world.billing, ports.world.outlook, request.at
+    allocation = Allocation(ports, at)
     tally = allocation.tally(window, by, where, None if request.whole else EVERY)
 
     # As many bars as can be told apart: hours of two days, days of two months, else months.
@@ -167,46 +168,33 @@ def _answer(
     over_time = over_steps(allocation, tally, [step, *groups], where, COLOURS)
 
     # A recording may hold rows that are later than the question.
-    known_until = min(tally.billed_through, request.at) if tally.billed_through else None
+    known_until = min(tally.billed_through, at) if tally.billed_through else None
     spans = comparable(window, known_until)
     change = compared = None
     # Compare only where the bill reaches back to every day of the time before.
     if spans and len(allocation.tally(spans[1], ("day",)).rows) >= len(list(spans[1].days())):
         change, compared = _compare(allocation, tally, over_time, spans, where)
 
-    commitments = tuple(outlook.commitments(request.at)) if "purchase" in by else ()
-
-    month = month_of(request.at)
+    month = month_of(at)
     nowcast = provider = None
     # Where the month ends is worth a sentence to whom it is asked about so far.
-    if window.start == month.start and request.at <= window.end <= month.end:
-        if tally.billed_through:
-            nowcast = forecast_month(
-                allocation, request.at, where, fleet_of(ports, allocation.reading, where)
-            )
+    if tally.billed_through and window.start == month.start and at <= window.end <= month.end:
+        nowcast = forecast_month(allocation, at, where, fleet_of(ports, allocation.reading, where))
+        provider = None if where else expected_by_provider(allocation, outlook, at)
 
-        forecast = None if where else outlook.forecast(request.at)
-        if forecast and tally.billed_through:
-            billed = Window(month.start, max(month.start, forecast.window.start))
-            provider = expected(allocation.tally(billed, ()).total.amortised, forecast)
-
-    problems, seen = billing.problems(), bill_coverage(known_until, request.at, window.end)
+    problems, seen = billing.problems(), bill_coverage(known_until, at, window.end)
     if problems and seen.known is Known.WHOLE:
         seen = Coverage(Known.PARTLY, problems[0])
     hints: Sequence[OwnerHint] = ()
     if "team" in tally.by and untagged(tally, "team").amortised > 0:
         hints = allocation.hints(window, where)
-    try:
-        fees = allocation.tally(window, (), [*where, Filter("line", ("commitment",))])
-        unused = fees.total.amortised
-    except WrongInput:
-        # The bill names no lines, so nothing says which commitments went unused.
-        unused = Decimal(0)
+    # A bill that names no lines does not say which commitments went unused.
+    fees = known_rows(allocation, window, (), [*where, Filter("line", ("commitment",))])
 
     refuse_unknown(allocation, billing, tally, where)
     # Metrics are opened only where the answer has room for what they say.
     compiling = None
-    if tally.rows and may_show_compiling(window, where, request.at) and allocation.reading:
+    if tally.rows and may_show_compiling(window, where, at) and allocation.reading:
         compiling = compiling_within(ports, allocation.reading, window, where)
     return CostAnswer(
         tally=tally,
@@ -217,9 +205,9 @@ def _answer(
         nowcast=nowcast,
         expected=provider,
         problems=problems,
-        commitments=commitments,
+        commitments=tuple(outlook.commitments(at)) if "purchase" in by else (),
         hints=hints,
-        unused=unused,
+        unused=sum((row.money.amortised for row in fees), ZERO),
         compared=compared,
         compiling=compiling,
         seen=seen,
@@ -245,21 +233,21 @@ def _compare(
     sums = [current.total, previous.total]
     if page:
         sums = [allocation.tally(span, (), where).total for span in spans]
-    change = Change(*spans, *(side.amortised for side in sums))
-    return change, (current, previous) if by else None
+    return Change(*spans, *(side.amortised for side in sums)), (current, previous) if by else None
 
 
 def _nameless(
     allocation: Allocation, tally: Tally, where: Sequence[Filter]
 ) -> Mapping[str, Decimal]:
     """Return the amortised cost without a value, by the dimensions that a tag or a pod gives."""
-    amounts = {}
-    for name in filter(_may_carry, tally.by):
-        money = untagged(tally, name)
-        if tally.folded:
-            money = allocation.tally(tally.window, (), [*where, Filter(name, ("",))]).total
-        amounts[name] = money.amortised
-    return amounts
+    names = filter(_may_carry, tally.by)
+    if not tally.folded:
+        return {name: untagged(tally, name).amortised for name in names}
+    window = tally.window
+    return {
+        name: allocation.tally(window, (), [*where, Filter(name, ("",))]).total.amortised
+        for name in names
+    }
 
 
 def _may_carry(dimension: str) -> bool:
@@ -283,7 +271,7 @@ class CostAnswer:
     over_time: Tally | None = None
     change: Change | None = None
     nowcast: Nowcast | None = None
-    expected: Expected | None = None
+    expected: Forecast | None = None
     """What the provider itself expects, beside the nowcast."""
     problems: Sequence[str] = ()
     commitments: tuple[Commitment, ...] = ()
@@ -349,19 +337,23 @@ def cost_card(answer: CostAnswer) -> Card:
 
     separator = "; " if answer.change is None or answer.change.ratio is None else ", "
     lead = f"Amortised {amount_of(tally.total.amortised, tally)}{separator}{_change_words(answer)}."
-    blocks = compose(
-        text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
-        meaning_texts(tally, answer.over_time, filters),
-        Facts(tuple(facts), Style.DETAIL),
-        _table(answer, ranked),
-        cost_charts(answer.over_time, filters),
-        aged,
-        _notes(answer),
-        use_texts(answer.commitments),
-        Buttons(tuple(drill_buttons(tally, filters, ranked))),
-    )
 
-    return Card(title, Tone.INFO, blocks, data)
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
+            meaning_texts(tally, answer.over_time, filters),
+            Facts(tuple(facts), Style.DETAIL),
+            _table(answer, ranked),
+            cost_charts(answer.over_time, filters),
+            aged,
+            _notes(answer),
+            use_texts(answer.commitments),
+            Buttons(tuple(drill_buttons(tally, filters, ranked))),
+        ),
+        data,
+    )
 
 
 def _notes(answer: CostAnswer) -> Iterator[Text]:
@@ -396,7 +388,6 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
     `rest` sums up the rows beyond a page.
     """
     times, folded = [name for name in tally.by if name in TIMES], tally.folded
-    rows = sorted(tally.rows, key=lambda row: [row.key[name] for name in times])
 
     return {
         "window": {"start": tally.window.start, "end": tally.window.end},
@@ -409,7 +400,7 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
                 "estimated": row.estimated,
                 **derived_data(row),
             }
-            for row in rows
+            for row in sorted(tally.rows, key=lambda row: [row.key[name] for name in times])
         ],
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
@@ -440,10 +431,9 @@ def _change_words(answer: CostAnswer) -> str:
     if change.part == tally.window:
         return f"{words} {period(change.before)}"
 
-    length = rounded_duration(tally.window.length)
     # Months are compared with each other, whatever the number of their days.
-    if tally.window == month_of(tally.window.start):
-        length = "month"
+    is_month = tally.window == month_of(tally.window.start)
+    length = "month" if is_month else rounded_duration(tally.window.length)
 
     return f"{words} the {length} before by settled figures"
 
@@ -472,12 +462,10 @@ class _Line:
 def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     """Draw the rows, the smaller or earlier ones folded into one, and their sum."""
     tally, total = answer.tally, answer.tally.total.amortised
-    has_unused = any(row.derived and row.derived.unused for row in tally.rows)
-    kinds = {row.estimated for row in tally.rows}
-    if beyond := tally.folded:
-        kinds |= {True} if beyond.has_estimated else set()
-        kinds |= {False} if beyond.has_final else set()
-    is_mixed = len(kinds) > 1
+    beyond = tally.folded
+    has_estimated = any(row.estimated for row in tally.rows) or (beyond and beyond.has_estimated)
+    has_final = any(not row.estimated for row in tally.rows) or (beyond and beyond.has_final)
+    is_mixed = bool(has_estimated and has_final)
     columns = [
         Column[_Line]("net", lambda x: f"{x.mark}{amount_of(x.money.net, tally)}", NUMBER),
         Column[_Line]("amortised", lambda x: amount_of(x.money.amortised, tally), NUMBER),
@@ -485,7 +473,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     ]
     if answer.compared:
         columns.append(Column("change", lambda x: x.grown, NUMBER, missing=""))
-    if has_unused:
+    if any(row.derived and row.derived.unused for row in tally.rows):
         columns.append(Column(UNUSED, lambda x: unused_of(x.rows, tally), NUMBER, missing=""))
     amounts = Columns(*columns)
 
@@ -496,9 +484,8 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         return [words, *[""] * (len(tally.by) - 1)] if tally.by else []
 
     listed = ranked[:EVERY]
-    changes = [""] * len(listed)
-    if answer.compared:
-        changes = list(map(_grown, row_ratios(*answer.compared, listed)))
+    compared = answer.compared
+    changes = map(_grown, row_ratios(*compared, listed)) if compared else repeat("", len(listed))
     lines = [
         _Line(
             [

@@ -95,12 +95,10 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
     if not commitments.offers:
         return [quiet(f"No rate of a Savings Plan or a reserved instance is known for {name}.")]
 
-    if price is None:
-        against = "which has no on-demand price to compare them with"
-    else:
-        source = f"{price.basis} of {price.asof}"
-        against = f"against {usd(price.usd_per_hour)} an hour on demand ({source})"
-    caption = f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}"
+    against = "which has no on-demand price to compare them with"
+    if price:
+        hour = f"{usd(price.usd_per_hour)} an hour on demand ({price.basis} of {price.asof})"
+        against = f"against {hour}"
 
     if use is None:
         lately = (
@@ -117,7 +115,10 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
     sources = sorted({f"{offer.source} of {offer.asof}" for offer in commitments.offers})
 
     return [
-        OFFERS.table(commitments.weighed, caption=caption),
+        OFFERS.table(
+            commitments.weighed,
+            caption=f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}",
+        ),
         text(lately),
         quiet(
             f"Rates: {'; '.join(sources)}. Node $/h spreads the upfront payment over the term:"
@@ -160,9 +161,15 @@ def commitments_of(
 
     on_demand = offers.here(name, Market.ON_DEMAND, region)
     use = on_demand_use(ports.world.billing, on_demand, at) if on_demand and regions else None
-    regional = [offer for offer in commitments if offer.region == region]
 
-    return Commitments(name, nodes, region, regional, on_demand, use)
+    return Commitments(
+        name,
+        nodes,
+        region,
+        [offer for offer in commitments if offer.region == region],
+        on_demand,
+        use,
+    )
 
 
 @dataclass(frozen=True)
@@ -250,57 +257,58 @@ def credits_card(
         used = [Facts(tuple(money_facts(tally))), burn.block() if burn else no_rate]
         if burn and burn.gone_on:
             title = f"{title}; used up about {burn.gone_on}"
+    # Less than a month is left.
+    if burn and burn.gone_on and (burn.balance or Decimal(0)) < 30 * burn.usd_per_day:
+        tone = Tone.WARNING
 
     doubts = {"vendor claim": " AWS itself does not promise it: a vendor claim."}
-    blocks = compose(
-        used,
-        text(Strong("Programs, as others describe them")),
-        [
-            text(
-                Strong(x.name),
-                f": {x.amount}; for {x.who}. How: {x.route}.{doubts.get(x.kind, '')}"
-                f" ({cited(x, today)})",
-            )
-            for x in programmes
-        ],
-        quiet(
-            "Credits also pay for EC2 hours of trn types; AWS alone decides who gets them. "
-            "Net hides running costs: watch gross."
+
+    return Card(
+        title,
+        tone,
+        compose(
+            used,
+            text(Strong("Programs, as others describe them")),
+            [
+                text(
+                    Strong(x.name),
+                    f": {x.amount}; for {x.who}. How: {x.route}.{doubts.get(x.kind, '')}"
+                    f" ({cited(x, today)})",
+                )
+                for x in programmes
+            ],
+            quiet(
+                "Credits also pay for EC2 hours of trn types; AWS alone decides who gets them. "
+                "Net hides running costs: watch gross."
+            ),
+            tally is not None
+            and Buttons(
+                (
+                    Button("Cost by purchase", "cost mtd by purchase"),
+                    Button("Cost by service", "cost mtd by service"),
+                )
+            ),
         ),
-        tally is not None
-        and Buttons(
-            (
-                Button("Cost by purchase", "cost mtd by purchase"),
-                Button("Cost by service", "cost mtd by service"),
-            )
-        ),
+        {
+            "window": {"start": tally.window.start, "end": tally.window.end} if tally else None,
+            "total": money_data(tally.total) if tally else None,
+            "usd_per_day": burn.usd_per_day if burn else None,
+            "balance_usd": burn.balance if burn else None,
+            "gone_on": burn.gone_on if burn else None,
+            "programmes": [
+                {
+                    "name": programme.name,
+                    "amount": programme.amount,
+                    "who": programme.who,
+                    "route": programme.route,
+                    "kind": programme.kind,
+                    "source": programme.source,
+                    "asof": programme.asof,
+                }
+                for programme in programmes
+            ],
+        },
     )
-
-    # Less than a month is left.
-    if burn and burn.gone_on and burn.balance is not None:
-        tone = Tone.WARNING if burn.balance < 30 * burn.usd_per_day else Tone.INFO
-
-    data = {
-        "window": {"start": tally.window.start, "end": tally.window.end} if tally else None,
-        "total": money_data(tally.total) if tally else None,
-        "usd_per_day": burn.usd_per_day if burn else None,
-        "balance_usd": burn.balance if burn else None,
-        "gone_on": burn.gone_on if burn else None,
-        "programmes": [
-            {
-                "name": programme.name,
-                "amount": programme.amount,
-                "who": programme.who,
-                "route": programme.route,
-                "kind": programme.kind,
-                "source": programme.source,
-                "asof": programme.asof,
-            }
-            for programme in programmes
-        ],
-    }
-
-    return Card(title, tone, blocks, data)
 
 
 @command(
@@ -418,32 +426,40 @@ def runway_card(runway: Runway, today: date) -> Card:
     buttons = Buttons((Button("Forecast", "forecast"), Button("Alerts", "alerts")))
     data, cash = {"runway": _RUNWAY.record(runway)}, usd(runway.cash)
     if runway.months is None:
-        sentence = text("Credits are expected to pay for the whole month.")
-        return Card(f"{cash} is not touched", Tone.GOOD, (sentence, buttons), data)
+        return Card(
+            f"{cash} is not touched",
+            Tone.GOOD,
+            (text("Credits are expected to pay for the whole month."), buttons),
+            data,
+        )
 
     low, about_months, high = runway.months
-    blocks = compose(
-        text(
-            f"A month costs about {usd(runway.usd_per_month)}: the forecast of {today:%B},"
-            f" amortised,"
-            f" with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
-        ),
-        text(
-            f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste, it"
-            f" would last {runway.without_waste:.1f} months"
-            f" ({runway.without_waste - about_months:.1f} more)."
-        )
-        if runway.without_waste
-        else None,
-        quiet("Assumes that every month costs what this one does: a pace, not a plan."),
-        buttons,
-    )
     title = f"{cash} lasts more than {_FAR} months"
     if about_months <= _FAR:
         until = f"{today + timedelta(days=float(about_months) * 365 / 12):%B %Y}"
         title = f"{cash} lasts about {about_months:.1f} months, until {until}"
 
-    return Card(title, Tone.WARNING if about_months < _SOON else Tone.INFO, blocks, data)
+    return Card(
+        title,
+        Tone.WARNING if about_months < _SOON else Tone.INFO,
+        compose(
+            text(
+                f"A month costs about {usd(runway.usd_per_month)}: the forecast of {today:%B},"
+                f" amortised,"
+                f" with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
+            ),
+            text(
+                f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste, it"
+                f" would last {runway.without_waste:.1f} months"
+                f" ({runway.without_waste - about_months:.1f} more)."
+            )
+            if runway.without_waste
+            else None,
+            quiet("Assumes that every month costs what this one does: a pace, not a plan."),
+            buttons,
+        ),
+        data,
+    )
 
 
 _SOON = 3

@@ -47,6 +47,7 @@ from bot.costs.goodput import (
     repriced,
 )
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
+from bot.costs.tally import known_rows
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.codec import by_key
@@ -195,13 +196,13 @@ def _classes_data(classes: Amounts) -> dict[str, Decimal]:
 def _work_parts(row: GoodputRow) -> list[tuple[str, Decimal, float]]:
     """Return the parts of the productive USD with their shares; they sum to it."""
     work, whole = row.work, row.of(GoodputClass.PRODUCTIVE)
-    parts = (
-        ("effective FLOPs, at the peak's pace", work.at_peak_usd),
-        ("busy, below the peak", work.busy_usd - work.at_peak_usd),
-        ("between, not busy", work.measured_usd - work.busy_usd),
-        ("FLOPs not published", whole - work.measured_usd),
-    )
-    return [(name, amount, float(amount / whole)) for name, amount in parts if cents(amount) > 0]
+    parts = {
+        "effective FLOPs, at the peak's pace": work.at_peak_usd,
+        "busy, below the peak": work.busy_usd - work.at_peak_usd,
+        "between, not busy": work.measured_usd - work.busy_usd,
+        "FLOPs not published": whole - work.measured_usd,
+    }
+    return [(name, usd, float(usd / whole)) for name, usd in parts.items() if cents(usd) > 0]
 
 
 def _work_text(row: GoodputRow) -> Text | None:
@@ -251,14 +252,19 @@ def goodput_card(answer: Goodput) -> Card:
     }
     span = period(answer.window)
     if not total.usd:
-        sentence = text("The bill holds no Neuron nodes in this window.")
-        return Card(f"Goodput of {span}: nothing was billed", Tone.INFO, (sentence,), data)
+        return Card(
+            f"Goodput of {span}: nothing was billed",
+            Tone.INFO,
+            (text("The bill holds no Neuron nodes in this window."),),
+            data,
+        )
 
     productive, unseen_usd = (
         total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
     amount = f"{usd(total.seen_usd)} seen" if 0 < total.seen_usd < total.usd else usd(total.usd)
     rows = Columns(*(Column[GoodputRow](name, _key(name)) for name in answer.by), *_AMOUNTS)
+    line = _line(answer, answer.by)
 
     return Card(
         f"Goodput {_share(total)} of {amount} · {span}{grouped_words(answer.by)}",
@@ -276,23 +282,21 @@ def goodput_card(answer: Goodput) -> Card:
             _chart(answer),
             _notes(answer),
             unseen(answer.seen),
-            Buttons((*_other_groups(answer), _picture_button(answer))),
+            Buttons(
+                (
+                    *(
+                        Button(f"By {name}", _line(answer, [name]))
+                        for name in ("cluster", "team", "job", "node", "day")
+                        if (name,) != answer.by
+                    ),
+                    Button("Over time", line)
+                    if answer.flows
+                    else Button("As a flow", f"{line} chart=flow"),
+                )
+            ),
         ),
         data,
     )
-
-
-def _other_groups(answer: Goodput) -> Iterator[Button]:
-    """Yield buttons that group the same dollars by something else."""
-    for name in ("cluster", "team", "job", "node", "day"):
-        if (name,) != answer.by:
-            yield Button(f"By {name}", _line(answer, [name]))
-
-
-def _picture_button(answer: Goodput) -> Button:
-    """Return the button that draws the same dollars the other way."""
-    line = _line(answer, answer.by)
-    return Button("Over time", line) if answer.flows else Button("As a flow", f"{line} chart=flow")
 
 
 def _line(answer: Goodput, by: Sequence[str]) -> str:
@@ -313,25 +317,20 @@ def _chart(answer: Goodput) -> Chart | None:
     partial: tuple[int, ...] = ()
     if len(days) > _MOST_DAYS:
         days, span = _weeks(days), "week"
-        partial = tuple(
-            place
-            for place, edge in ((0, answer.window.start), (len(days) - 1, answer.window.end))
-            if edge.weekday() or edge.hour
-        )
+        edges = {0: answer.window.start, len(days) - 1: answer.window.end}
+        partial = tuple(place for place, edge in edges.items() if edge.weekday() or edge.hour)
     if len(days) < 2:
         return None
-    percents = [100 * x.goodput for x in days if x.goodput is not None]
-    between = "not known"
+    percents, between = [100 * x.goodput for x in days if x.goodput is not None], "not known"
     if percents:
         between = f"between {min(percents):.0f} and {max(percents):.0f} % a {span}"
-    starts = [datetime.fromisoformat(x.key[_DAY]) for x in days]
 
     return Chart(
         ChartKind.BAR,
         f"Amortised cost of Neuron nodes by {span}",
         "$",
         _series(answer.total, days),
-        categories=tuple(map(day, starts)),
+        categories=tuple(day(datetime.fromisoformat(x.key[_DAY])) for x in days),
         summary=f"Goodput was {between}.",
         partial=partial,
         timed=True,
@@ -340,12 +339,8 @@ def _chart(answer: Goodput) -> Chart | None:
 
 def _weeks(days: Sequence[GoodputRow]) -> list[GoodputRow]:
     """Return the sums of weeks from Monday, each by its first day in the window."""
-    mondays: dict[date, str] = {}
-    dated = []
-    for row in days:
-        at = datetime.fromisoformat(row.key[_DAY]).date()
-        first = mondays.setdefault(at - timedelta(days=at.weekday()), row.key[_DAY])
-        dated.append(replace(row, key={_DAY: first}))
+    weeks = by_key((date.fromisoformat(row.key[_DAY]).isocalendar()[:2], row) for row in days)
+    dated = [replace(row, key=week[0].key) for week in weeks.values() for row in week]
     return sorted(grouped(dated, [_DAY]), key=lambda row: row.key[_DAY])
 
 
@@ -357,9 +352,7 @@ def _flow(answer: Goodput) -> Chart:
         rows += grouped(others, ())
         names.append(f"{len(others)} more")
     most, lost = answer.total.most_lost
-    summary = f"Goodput {_share(answer.total)}"
-    if lost:
-        summary += f", most of all else went into {most} ({usd(lost)})"
+    others_lost = f", most of all else went into {most} ({usd(lost)})" if lost else ""
 
     return Chart(
         ChartKind.FLOW,
@@ -367,7 +360,7 @@ def _flow(answer: Goodput) -> Chart:
         "$",
         _series(answer.total, rows),
         categories=tuple(names),
-        summary=f"{summary}.",
+        summary=f"Goodput {_share(answer.total)}{others_lost}.",
     )
 
 
@@ -378,8 +371,10 @@ def _series(total: GoodputRow, rows: Sequence[GoodputRow]) -> tuple[Series, ...]
         (kind for kind in total.classes if kind is not GoodputClass.PRODUCTIVE),
         key=lambda kind: -total.classes[kind],
     )
-    drawn = (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
-    series = [Series(kind.words, tuple(float(x.of(kind)) for x in rows)) for kind in drawn]
+    series = [
+        Series(kind.words, tuple(float(x.of(kind)) for x in rows))
+        for kind in (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
+    ]
     if losses[_LOSSES:]:
         others = tuple(sum(float(x.of(kind)) for kind in losses[_LOSSES:]) for x in rows)
         series.append(Series("all else", others))
@@ -425,19 +420,16 @@ def goodput_within(
     # The bill is asked and split once: rows, days and the total are sums of the same charges.
     columns = [asked.get(name, name) for name in by]
     through = max(window.start, tally.billed_through or window.end)
-    billed = window.within(Window(window.start, through))
-    split = Split(time, billed, by_job=JOB in by)
-    rows_billed = _with_hours(allocation, tally, where)
-    parts = goodput_rows(ports, rows_billed, split, [*columns, _DAY])
+    split = Split(time, window.within(Window(window.start, through)), by_job=JOB in by)
+    parts = goodput_rows(ports, _with_hours(allocation, tally, where), split, [*columns, _DAY])
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
-    named = [replace(row, key=dict(zip(by, row.key.values(), strict=True))) for row in rows]
     (total,) = grouped(parts, ()) or [GoodputRow({}, {})]
 
     return Goodput(
         window,
         tuple(by),
-        named,
+        [replace(row, key=dict(zip(by, row.key.values(), strict=True))) for row in rows],
         days,
         total,
         tally,
@@ -453,8 +445,10 @@ def goodput_rows(
     """Return the rows of `goodput_of`, of which the day is one key: days are split apart."""
 
     def days() -> list[tuple[Sequence[Spend], Split, Sequence[str]]]:
-        of_days = by_key((row.key[_DAY], row) for row in rows)
-        return [(of_day, split.apart(of_day), by) for of_day in of_days.values()]
+        return [
+            (of_day, split.apart(of_day), by)
+            for of_day in by_key((row.key[_DAY], row) for row in rows).values()
+        ]
 
     by_day = ports.world.workers.each("goodput", len(rows), goodput_of, days)
     return goodput_of(rows, split, by) if by_day is None else by_cost(chain.from_iterable(by_day))
@@ -470,15 +464,11 @@ def _with_hours(allocation: Allocation, tally: Tally, where: Sequence[Filter]) -
         return tally.rows
     by = tuple(dict.fromkeys((*tally.by, BILLED_HOUR)))
     of_nodes = (*where, Filter(RESOURCE, tuple(sorted(nodes))))
-    try:
-        hourly = allocation.tally(tally.window, by, of_nodes).rows
-    except TrnbotError:
-        return tally.rows
+    hourly = known_rows(allocation, tally.window, by, of_nodes, TrnbotError)
     # A row of one node that holds more than an hour is of a day.
-    if any(row.hours > 1 + _SLACK for row in hourly):
+    if not hourly or any(row.hours > 1 + _SLACK for row in hourly):
         return tally.rows
-    by_the_day = (row for row in tally.rows if row.key[RESOURCE] not in nodes)
-    return [*by_the_day, *hourly]
+    return [*(row for row in tally.rows if row.key[RESOURCE] not in nodes), *hourly]
 
 
 def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow | None:
@@ -564,7 +554,6 @@ def goodput(
         raise WrongInput(
             "'goodput' is filtered by dimensions of the bill: resource=i-0abc for a node."
         )
-    reading = ports.world.source.read(request.at)
 
-    answer = goodput_within(ports, reading, window, by, where)
+    answer = goodput_within(ports, ports.world.source.read(request.at), window, by, where)
     return goodput_card(replace(answer, flows=chart == "flow"))

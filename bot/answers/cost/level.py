@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -75,14 +74,9 @@ class CostLevel:
     runs: Sequence[Costed]
 
     @property
-    def days(self) -> Decimal:
-        """Return the days that are billed."""
-        return Decimal(str(self.tally.window.length / _DAY))
-
-    @property
     def per_day(self) -> Decimal:
-        """Return amortised USD a day."""
-        return cents(self.tally.total.amortised / self.days)
+        """Return amortised USD a billed day."""
+        return cents(self.tally.total.amortised / Decimal(str(self.tally.window.length / _DAY)))
 
     @property
     def rate(self) -> Decimal | None:
@@ -142,12 +136,16 @@ def level_of(
         for name, (amortised, hours) in sums.items()
         if amortised
     ]
-    parts.sort(key=lambda part: (-part.amortised, part.name))
 
     alerts, runs = None, []
     with suppress(TrnbotError):
-        opened = ports.stores.alerts.load(at).alerts
-        concerned = (x for x in opened if x.speaking and _concerns(x, where))
+        # What an alert's labels do not say fits no value.
+        concerned = [
+            alert
+            for alert in ports.stores.alerts.load(at).alerts
+            if alert.speaking
+            and all(x.keeps(dict(alert.anomaly.labels)) for x in where if x.dimension in NAMES)
+        ]
         alerts = sorted(concerned, key=alert_words.worth, reverse=True)
     clusters = {
         name for x in where if x.dimension == "cluster" and not x.negated for name in x.values
@@ -155,18 +153,15 @@ def level_of(
     if clusters and billing.reading:
         with suppress(TrnbotError):
             runs = [x for x in costed_runs(ports, at) if x.cost.run.labels.cluster in clusters]
-    used = _used(billing.reading, where) if billing.reading else None
 
-    return CostLevel(total, parts, whole.total.amortised, where, alerts, used, runs)
-
-
-def _concerns(alert: Alert, where: Sequence[Filter]) -> bool:
-    """Return whether an alert's labels fit the filters; what it does not say fits none."""
-    labels = dict(alert.anomaly.labels)
-    return all(
-        (labels.get(x.dimension, "") in x.values) is not x.negated
-        for x in where
-        if x.dimension in NAMES
+    return CostLevel(
+        total,
+        sorted(parts, key=lambda part: (-part.amortised, part.name)),
+        whole.total.amortised,
+        where,
+        alerts,
+        _used(billing.reading, where) if billing.reading else None,
+        runs,
     )
 
 
@@ -175,11 +170,8 @@ def _used(reading: Reading, where: Sequence[Filter]) -> float | None:
     frame = reading.frame("node")
     if frame is None or any(x.dimension not in NAMES for x in where):
         return None
-    kept = [
-        all((labels.get(x.dimension) in x.values) is not x.negated for x in where)
-        for labels in frame.things
-    ]
-    day = frame.last(_DAY).pick(np.array(kept, dtype=bool))
+    chosen = [all(x.keeps(dict(labels)) for x in where) for labels in frame.things]
+    day = frame.last(_DAY).pick(np.array(chosen, dtype=bool))
     cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)
 
@@ -234,22 +226,49 @@ def level_card(level: CostLevel) -> Card:
     total = f"{amount_of(tally.total.amortised, tally)} from {period(tally.window)}, amortised"
     if level.filters and level.share is not None:
         total += f": {SHARE.write(level.share)} of all that was spent"
-    blocks = compose(
-        text(f"{total}."),
-        _alerts(level.alerts),
-        _use(level),
-        PARTS.table(level.parts, most=_MOST, total="a day"),
-        tally.billed_through is not None and quiet("Billed through ", When(tally.billed_through)),
-        Buttons(
-            (
-                Button("Why it changed", f"why cost {window}{typed}"),
-                Button("By day", cost_line(window, ("day",), level.filters)),
-                *([Button("Alerts", "alerts")] if level.alerts else []),
-            )
-        ),
-    )
 
-    return Card(_title(level), Tone.INFO, blocks, _data(level))
+    return Card(
+        _title(level),
+        Tone.INFO,
+        compose(
+            text(f"{total}."),
+            _alerts(level.alerts),
+            _use(level),
+            PARTS.table(level.parts, most=_MOST, total="a day"),
+            tally.billed_through is not None
+            and quiet("Billed through ", When(tally.billed_through)),
+            Buttons(
+                (
+                    Button("Why it changed", f"why cost {window}{typed}"),
+                    Button("By day", cost_line(window, ("day",), level.filters)),
+                    *([Button("Alerts", "alerts")] if level.alerts else []),
+                )
+            ),
+        ),
+        {
+            "window": {"start": tally.window.start, "end": tally.window.end},
+            "currency": tally.currency,
+            "level": {
+                "amortised_usd": tally.total.amortised,
+                "usd_per_day": level.per_day,
+                "share_ratio": level.share,
+                "used_ratio": level.used,
+                "usd_per_hour": level.rate,
+                "usd_per_used_hour": level.usd_per_used_hour,
+            },
+            "parts": PARTS.data(level.parts),
+            "open": [{"id": x.id, "usd_per_day": _per_day(x)} for x in level.alerts or ()],
+            "runs": [
+                {
+                    "run": x.name,
+                    "usd_per_billion_tokens": x.cost.usd_per_billion_tokens,
+                    "usd_per_epoch": x.cost.usd_per_epoch,
+                }
+                for x in level.runs
+            ],
+            "filters": [str(condition) for condition in level.filters],
+        },
+    )
 
 
 def _title(level: CostLevel) -> str:
@@ -279,11 +298,10 @@ def _alerts(alerts: Sequence[Alert] | None) -> Iterator[Block]:
     if alerts is None:
         yield quiet("Which alerts are open is not known: nothing of the fleet was read.")
     for alert in (alerts or ())[:_MOST_ALERTS]:
-        since = When(alert.anomaly.window.start)
         cost = f"{usd(_per_day(alert))} a day" if alert.waste else "no price is known"
         yield text(
             f"Open: {alert.cause.facts.words}, {alert_words.where(alert)}, {cost}, since ",
-            since,
+            When(alert.anomaly.window.start),
             ".",
         )
     if alerts and len(alerts) > _MOST_ALERTS:
@@ -293,44 +311,16 @@ def _alerts(alerts: Sequence[Alert] | None) -> Iterator[Block]:
 def _use(level: CostLevel) -> Iterator[Block]:
     """Hold the cost against the use of its nodes, and against what was made of it."""
     if level.used is not None and level.rate is not None:
-        words = f"Its nodes were used {SHARE.write(level.used)} over the last day"
-        if not level.filters:
-            words = words.replace("Its", "All", 1)
+        whose = "Its" if level.filters else "All"
+        words = f"{whose} nodes were used {SHARE.write(level.used)} over the last day"
         if (hour := level.usd_per_used_hour) is not None:
             words += f": at {usd(level.rate)} an hour, an hour of full work costs {usd(hour)}"
         yield text(f"{words}.")
     for run in level.runs[:_MOST_RUNS]:
-        units = (
-            (run.cost.usd_per_billion_tokens, "a billion tokens"),
-            (run.cost.usd_per_epoch, "an epoch"),
-        )
-        costs = [f"{usd(amount)} {unit}" for amount, unit in units if amount is not None]
+        units = {
+            "a billion tokens": run.cost.usd_per_billion_tokens,
+            "an epoch": run.cost.usd_per_epoch,
+        }
+        costs = [f"{usd(amount)} {unit}" for unit, amount in units.items() if amount is not None]
         if costs:
             yield text(f"{run.name} costs {' and '.join(costs)}.")
-
-
-def _data(level: CostLevel) -> dict[str, Any]:
-    tally = level.tally
-    return {
-        "window": {"start": tally.window.start, "end": tally.window.end},
-        "currency": tally.currency,
-        "level": {
-            "amortised_usd": tally.total.amortised,
-            "usd_per_day": level.per_day,
-            "share_ratio": level.share,
-            "used_ratio": level.used,
-            "usd_per_hour": level.rate,
-            "usd_per_used_hour": level.usd_per_used_hour,
-        },
-        "parts": PARTS.data(level.parts),
-        "open": [{"id": x.id, "usd_per_day": _per_day(x)} for x in level.alerts or ()],
-        "runs": [
-            {
-                "run": x.name,
-                "usd_per_billion_tokens": x.cost.usd_per_billion_tokens,
-                "usd_per_epoch": x.cost.usd_per_epoch,
-            }
-            for x in level.runs
-        ],
-        "filters": [str(condition) for condition in level.filters],
-    }

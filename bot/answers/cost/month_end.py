@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 from bot.answers.cost.title import (
     FORECAST_FIGURES,
@@ -31,23 +30,16 @@ from bot.cards.words import (
     period,
 )
 from bot.costs.allocation import Allocation
-from bot.costs.nowcast import (
-    Expected,
-    Fleet,
-    Nowcast,
-    expected,
-    fleet_of,
-    forecast_month,
-)
+from bot.costs.nowcast import Fleet, Nowcast, expected_by_provider, fleet_of, forecast_month
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
-from bot.costs.tally import Tallies
-from bot.errors import Unavailable, WrongInput
+from bot.costs.tally import Tallies, known_rows
+from bot.errors import Unavailable
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.causes import CAUSES
 from bot.model.money import cents, counted, usd
 from bot.model.projection import is_seldom
 from bot.model.request import Request
-from bot.model.spend import Filter, Money, Tally
+from bot.model.spend import Filter, Forecast, Money, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Ports
 
@@ -94,11 +86,10 @@ def invoice_of(
 
     # Tax is a share of what is paid, and is billed when the month is over.
     month = month_of(at)
-    billed = billing.tally(month, (), where).total.tax
+    tax = billing.tally(month, (), where).total.tax
     before = billing.tally(month.previous(), (), where).total
     taxed = before.net - before.tax
-    tax = billed
-    if not billed and taxed > 0:
+    if not tax and taxed > 0:
         tax = cents((charges.forecast + credited) * before.tax / taxed)
 
     return Invoice(charges.forecast, credited, tax, _prepaid(billing, month, at, where))
@@ -113,11 +104,8 @@ def _prepaid(
 ) -> tuple[Prepaid, ...]:
     """Return what was paid at once for a commitment, by day."""
     window = Window(month.previous().start, min(month.end, at))
-    try:
-        bought = [*where, Filter("purchase", ("capacity-block", "savings-plan", "reserved"))]
-        rows = billing.tally(window, ("day", "usage_type"), bought).rows
-    except WrongInput:
-        return ()
+    bought = [*where, Filter("purchase", ("capacity-block", "savings-plan", "reserved"))]
+    rows = known_rows(billing, window, ("day", "usage_type"), bought)
     paid = [
         Prepaid(date.fromisoformat(row.key["day"]), cents(ahead), row.key["usage_type"])
         for row in sorted(rows, key=lambda row: row.key["day"])
@@ -139,7 +127,7 @@ class MonthEnd:
     """Hold a month's end as it is forecast, and the month before."""
 
     nowcast: Nowcast
-    expected: Expected | None
+    expected: Forecast | None
     """By the provider; None where a part of the bill is asked for, or nobody tells."""
     before: Tally
     """The month before."""
@@ -182,11 +170,6 @@ _PREPAID = Columns[Prepaid](
     ),
     datum("usage_type", lambda prepaid: prepaid.usage_type),
 )
-
-
-def invoice_data(invoice: Invoice) -> dict[str, Any]:
-    """Return the invoice's numbers."""
-    return {**_INVOICE.record(invoice), "prepaid": _PREPAID.data(invoice.prepaid)}
 
 
 def invoice_words(invoice: Invoice, nowcast: Nowcast) -> str:
@@ -256,16 +239,11 @@ def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> M
         raise Unavailable(
             "Too few days of the bill have settled for a forecast; three in a row are enough."
         )
-    by_provider, month = None, nowcast.month
-    provided = None if where else ports.world.outlook.forecast(request.at)
-    if provided:
-        billed = Window(month.start, max(month.start, provided.window.start))
-        by_provider = expected(allocation.tally(billed, ()).total.amortised, provided)
 
     return MonthEnd(
         nowcast,
-        by_provider,
-        allocation.tally(month.previous(), ("day",), where),
+        None if where else expected_by_provider(allocation, ports.world.outlook, request.at),
+        allocation.tally(nowcast.month.previous(), ("day",), where),
         where,
         invoice_of(allocation, request.at, where, fleet),
         Decimal(0) if where else open_jumps(ports, request.at),
@@ -289,7 +267,6 @@ def month_end_card(end: MonthEnd) -> Card:
         about_in(amount, currency) for amount in (nowcast.low, nowcast.forecast, nowcast.high)
     )
     filters = "".join(f" · {condition}" for condition in end.filters)
-    title = f"About {middle} in {nowcast.month.start:%B} ({low} to {high}){filters}"
 
     # Of a part of the bill nobody knows whether it cost nothing at first, or was not billed.
     missing = held_words(before) if before.by and not end.filters else ""
@@ -297,13 +274,14 @@ def month_end_card(end: MonthEnd) -> Card:
         f"{period(before.window)}{missing}" if missing else f"All of {period(before.window)}"
     )
     spent_before, typed = before.total.amortised, "".join(f" {pair}" for pair in end.filters)
+    invoice = end.invoice
 
     return Card(
-        title,
+        f"About {middle} in {nowcast.month.start:%B} ({low} to {high}){filters}",
         Tone.INFO,
         compose(
             text(range_words(nowcast, end.expected, before)),
-            text(invoice_words(end.invoice, nowcast)) if end.invoice else None,
+            text(invoice_words(invoice, nowcast)) if invoice else None,
             end.jumps > 0 and text(jump_words(end.jumps, nowcast)),
             Facts(
                 (
@@ -312,7 +290,7 @@ def month_end_card(end: MonthEnd) -> Card:
                         amount_in(nowcast.spent, currency),
                     ),
                     *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
-                    *(invoice_facts(end.invoice, currency) if end.invoice else ()),
+                    *(invoice_facts(invoice, currency) if invoice else ()),
                 )
             ),
             before.billed_through is not None
@@ -334,7 +312,11 @@ def month_end_card(end: MonthEnd) -> Card:
                 "amortised_usd": spent_before,
             },
             **forecast_data(nowcast, end.expected),
-            **({"invoice": invoice_data(end.invoice)} if end.invoice else {}),
+            **(
+                {"invoice": _INVOICE.record(invoice) | {"prepaid": _PREPAID.data(invoice.prepaid)}}
+                if invoice
+                else {}
+            ),
             **({"jumps_usd": end.jumps} if end.jumps else {}),
         },
     )
@@ -411,8 +393,12 @@ def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
         ]
     }
     if not billed:
-        advice = text("Try another window, such as this-year.")
-        return Card("The bill has no month in that window", Tone.INFO, (advice,), data)
+        return Card(
+            "The bill has no month in that window",
+            Tone.INFO,
+            (text("Try another window, such as this-year."),),
+            data,
+        )
 
     def made(comparison: Reconciled) -> str:
         estimate = comparison.estimate
@@ -431,27 +417,30 @@ def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
             " estimate."
         )
 
-    blocks = compose(
-        verdict and text(verdict),
-        Columns[Reconciled](
-            Column("month", lambda x: f"{x.month.start:%Y-%m}"),
-            Column("estimate", lambda x: x.estimate and x.estimate.forecast, Unit(about)),
-            Column("made", made),
-            Column("data until", lambda x: x.estimate and x.estimate.settled, DAY),
-            Column("amortised", lambda x: f"{_mark(x)}{usd(x.money.amortised)}", NUMBER),
-            Column("difference", _difference, NUMBER),
-            Column("net", lambda x: f"{_mark(x)}{usd(x.money.net)}", NUMBER),
-        ).table(billed),
-        [
-            text(_so_far(x.month, x.estimate, x.so_far))
-            for x in billed
-            if x.estimate and not x.final
-        ],
-        detail(_HOW),
-        Buttons((Button("This month", "cost mtd by line"),)),
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            verdict and text(verdict),
+            Columns[Reconciled](
+                Column("month", lambda x: f"{x.month.start:%Y-%m}"),
+                Column("estimate", lambda x: x.estimate and x.estimate.forecast, Unit(about)),
+                Column("made", made),
+                Column("data until", lambda x: x.estimate and x.estimate.settled, DAY),
+                Column("amortised", lambda x: f"{_mark(x)}{usd(x.money.amortised)}", NUMBER),
+                Column("difference", _difference, NUMBER),
+                Column("net", lambda x: f"{_mark(x)}{usd(x.money.net)}", NUMBER),
+            ).table(billed),
+            [
+                text(_so_far(x.month, x.estimate, x.so_far))
+                for x in billed
+                if x.estimate and not x.final
+            ],
+            detail(_HOW),
+            Buttons((Button("This month", "cost mtd by line"),)),
+        ),
+        data,
     )
-
-    return Card(title, Tone.INFO, blocks, data)
 
 
 def _mark(comparison: Reconciled) -> str:
@@ -471,15 +460,17 @@ def _so_far(month: Window, estimate: Estimate, so_far: SameHours | None) -> str:
     if estimate.settled is None or estimate.spent is None:
         return f"{name} What its estimate of {day(estimate.at)} was based on was not kept."
 
-    knew = f"{usd(estimate.spent)} was billed before {day(estimate.settled)}"
-    guess = about(estimate.forecast - estimate.spent)
-    words = f"{name} Of its estimate, {knew}, and {guess} was estimated."
+    words = (
+        f"{name} Of its estimate, {usd(estimate.spent)} was billed before {day(estimate.settled)},"
+        f" and {about(estimate.forecast - estimate.spent)} was estimated."
+    )
     if so_far is None:
         return f"{words} No day has settled since: there is nothing to compare yet."
-    against = f"expected {usd(so_far.estimated)}, billed {usd(so_far.billed)}"
-    difference = _changed(so_far.difference, so_far.ratio)
 
-    return f"{words} Before {day(so_far.end)}: {against}, {difference}."
+    return (
+        f"{words} Before {day(so_far.end)}: expected {usd(so_far.estimated)}, billed"
+        f" {usd(so_far.billed)}, {_changed(so_far.difference, so_far.ratio)}."
+    )
 
 
 def _changed(amount: Decimal, ratio: Decimal | None) -> str:

@@ -81,16 +81,13 @@ class Unused:
 
 def _verdict(load: Throughput) -> str:
     """Say whether a file system is too small or too large for its use, "" for neither."""
-    if load.beyond_network:
-        return "beyond its network: check its metrics"
-    if load.peak_share >= BEYOND:
-        return "beyond its limit: cache or burst credits"
-    if load.peak_share >= AT_LIMIT:
-        return "reaches its limit"
-    if load.peak_share < HARDLY and load.looked >= MOST_OF_A_WEEK:
-        return "more than is needed"
-
-    return ""
+    verdicts = {
+        "beyond its network: check its metrics": load.beyond_network,
+        "beyond its limit: cache or burst credits": load.peak_share >= BEYOND,
+        "reaches its limit": load.peak_share >= AT_LIMIT,
+        "more than is needed": load.peak_share < HARDLY and load.looked >= MOST_OF_A_WEEK,
+    }
+    return next((words for words, holds in verdicts.items() if holds), "")
 
 
 MOST_OF_A_WEEK = timedelta(days=6)
@@ -254,11 +251,11 @@ def storage_card(
 
 def unused_of(reading: Reading, pricing: Pricing) -> list[Unused]:
     """Return the volumes that are attached to nothing, and the file systems without a client."""
-    since: list[tuple[Volume | FileSystem, datetime]] = []
-    for volume in reading.inventory.volumes:
-        detached = detached_since(volume, reading.frame("volume"))
-        if detached is not None:
-            since.append((volume, min(detached, reading.now)))
+    since: list[tuple[Volume | FileSystem, datetime]] = [
+        (volume, min(detached, reading.now))
+        for volume in reading.inventory.volumes
+        if (detached := detached_since(volume, reading.frame("volume"))) is not None
+    ]
 
     for system in reading.inventory.file_systems:
         frame = own_frame(reading.frame("file_system"), system.labels.resource)

@@ -5,7 +5,6 @@ Beside a cost stands what was split or derived, and whose the untagged may be.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,11 +15,11 @@ from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, clock, day, few, grouped_words, period
 from bot.costs.allocation import Allocation
-from bot.costs.nowcast import Expected, Nowcast
+from bot.costs.nowcast import Nowcast
 from bot.costs.tally import BEYOND, OwnerHint, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
-from bot.model.money import counted
-from bot.model.spend import Commitment, CommitmentPlan, Filter, Spend, Tally
+from bot.model.money import counted, summed
+from bot.model.spend import Commitment, CommitmentPlan, Filter, Forecast, Spend, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Billing
 
@@ -48,12 +47,13 @@ def part_line(tally: Tally, filters: Sequence[Filter], key: Mapping[str, str]) -
     if (values and not free) or any(set(value) & _UNTYPABLE for value in values.values()):
         return ""
 
-    by = free[:1]
-    if not values:
-        by = [name for name in tally.by if name not in TIMES] or by
+    # A span of time alone goes on by what the answer is grouped by.
+    groups = [] if values else [name for name in tally.by if name not in TIMES]
     filters = [*filters, *(Filter(name, (value,)) for name, value in values.items())]
 
-    return cost_line(window_line(span_of(times[0]) if times else tally.window), by, filters)
+    return cost_line(
+        window_line(span_of(times[0]) if times else tally.window), groups or free[:1], filters
+    )
 
 
 def span_of(at: str) -> Window:
@@ -99,9 +99,7 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     # The largest values of the second dimension have a colour each, the others share one.
     series = [Series("amortised", _values(over_time, times, {}))]
     if groups:
-        sums: dict[str, Decimal] = defaultdict(Decimal)
-        for row in over_time.rows:
-            sums[row.key[groups[0]]] += row.money.amortised
+        sums = summed((row.key[groups[0]], row.money.amortised) for row in over_time.rows)
         ranked = sorted(sums.keys() - {BEYOND}, key=lambda name: (-sums[name], name))
         series = [
             Series(
@@ -112,8 +110,7 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
             for name in ranked[:COLOURS]
         ]
         if others := sums.keys() - set(ranked[:COLOURS]):
-            values = _values(over_time, times, {groups[0]: set(others)})
-            series.append(Series("others", values))
+            series.append(Series("others", _values(over_time, times, {groups[0]: set(others)})))
 
     # A day or month cut by the window's edge is not compared with full ones.
     full = [moment for moment in times if step == "hour" or _is_whole(moment, over_time)] or times
@@ -123,9 +120,8 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     )
     per = "an hour" if step == "hour" else f"a {step}"
     top = short(full[amounts.index(max(amounts))])
-    summary = f"Between {lowest} and {highest} {per}, highest: {top}."
-    if lowest == highest:
-        summary = f"{highest} {per}."
+    varied = f"Between {lowest} and {highest} {per}, highest: {top}."
+    summary = f"{highest} {per}." if lowest == highest else varied
 
     return [
         Chart(
@@ -146,13 +142,13 @@ def _values(
     tally: Tally, times: Sequence[str], chosen: Mapping[str, set[str]]
 ) -> tuple[float | None, ...]:
     """Return the amortised cost at each time, of the rows with the chosen values."""
-    sums = dict.fromkeys(times, Decimal(0))
-    for row in tally.rows:
-        moment = row.key[tally.by[0]]
-        if moment in sums and all(row.key[name] in values for name, values in chosen.items()):
-            sums[moment] += row.money.amortised
+    sums = summed(
+        (row.key[tally.by[0]], row.money.amortised)
+        for row in tally.rows
+        if all(row.key[name] in values for name, values in chosen.items())
+    )
 
-    return tuple(round(float(sums[moment]), 2) for moment in times)
+    return tuple(round(float(sums.get(moment, Decimal(0))), 2) for moment in times)
 
 
 def short(at: str) -> str:
@@ -293,7 +289,7 @@ def refuse_unknown(
         )
 
 
-def forecast_words(nowcast: Nowcast | None, expected: Expected | None, tally: Tally) -> str:
+def forecast_words(nowcast: Nowcast | None, expected: Forecast | None, tally: Tally) -> str:
     """Say where the month ends, how sure that is, and on which grounds; "" without a forecast."""
     ours = month_end_words(nowcast) if nowcast else ""
     sentences = (ours[:1].upper() + ours[1:], _expected_words(expected, tally))
@@ -314,11 +310,10 @@ def month_end_words(nowcast: Nowcast) -> str:
     return f"about {middle} by month end ({between}{_basis(nowcast)})."
 
 
-def range_words(nowcast: Nowcast, expected: Expected | None, tally: Tally) -> str:
+def range_words(nowcast: Nowcast, expected: Forecast | None, tally: Tally) -> str:
     """Say how sure a forecast is whose amounts stand above, its grounds, and the provider's."""
-    sure = "Known "
-    if nowcast.low != nowcast.high:
-        sure = f"The range holds in {_months_held(nowcast)}, "
+    is_sure = nowcast.low == nowcast.high
+    sure = "Known " if is_sure else f"The range holds in {_months_held(nowcast)}, "
     return f"{sure}{_basis(nowcast)}. {_expected_words(expected, tally)}".rstrip()
 
 
@@ -330,27 +325,29 @@ def _months_held(nowcast: Nowcast) -> str:
 def _basis(nowcast: Nowcast) -> str:
     """Name the basis of a forecast."""
     currency = nowcast.currency
-    parts = (
-        f"from {counted(nowcast.days_used, 'settled day')}",
-        f", {amount_in(nowcast.fees, currency)} of fees counted once" if nowcast.fees else "",
-        f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran"
-        if nowcast.running_since
-        else "",
-        *(
-            f"; a commitment ends on {short(ends.isoformat())}, which adds"
-            f" {amount_in(usd, currency)}"
-            for ends, usd in sorted(nowcast.lapses.items())
-        ),
+
+    return "".join(
+        (
+            f"from {counted(nowcast.days_used, 'settled day')}",
+            f", {amount_in(nowcast.fees, currency)} of fees counted once" if nowcast.fees else "",
+            f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran"
+            if nowcast.running_since
+            else "",
+            *(
+                f"; a commitment ends on {short(ends.isoformat())}, which adds"
+                f" {amount_in(usd, currency)}"
+                for ends, usd in sorted(nowcast.lapses.items())
+            ),
+        )
     )
 
-    return "".join(parts)
 
-
-def _expected_words(expected: Expected | None, tally: Tally) -> str:
+def _expected_words(expected: Forecast | None, tally: Tally) -> str:
     if expected is None:
         return ""
-    amounts = (expected.low, expected.mean, expected.high)
-    low, mean, high = (about_in(amount, tally.currency) for amount in amounts)
+    low, mean, high = (
+        about_in(amount, tally.currency) for amount in (expected.low, expected.mean, expected.high)
+    )
     return f"AWS itself expects about {mean} ({low} to {high}, asked {day(expected.asof)})."
 
 
@@ -392,7 +389,7 @@ _NOWCAST = Columns[Nowcast](
         "last week at the price on demand less their own",
     ),
 )
-_EXPECTED = Columns[Expected](
+_EXPECTED = Columns[Forecast](
     datum(
         "amortised_usd",
         lambda expected: expected.mean,
@@ -416,7 +413,7 @@ FORECAST_FIGURES = NOWCAST_FIGURES | _EXPECTED.sources("expected")
 """How each number of `forecast_data` is made."""
 
 
-def forecast_data(nowcast: Nowcast | None, expected: Expected | None) -> dict[str, Any]:
+def forecast_data(nowcast: Nowcast | None, expected: Forecast | None) -> dict[str, Any]:
     """Return the forecasts of the month's end that were made."""
     return {
         **({"forecast": _NOWCAST.record(nowcast)} if nowcast else {}),
@@ -475,9 +472,8 @@ def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
         if len(hint.things) > 1:
             things += f" and {len(hint.things) - 1:,} more"
         owners.append(f"{amount_of(hint.amortised, tally)} {hint.owner} ({hint.by}: {things})")
-    hinted = "; ".join(few(owners, _MOST))
 
-    return [detail(f"Likely owners of what has no team (a hint): {hinted}.")]
+    return [detail(f"Likely owners of what has no team (a hint): {'; '.join(few(owners, _MOST))}.")]
 
 
 def unused_of(rows: Sequence[Spend], tally: Tally) -> str:

@@ -30,7 +30,7 @@ from bot.cards.lines import window_line
 from bot.cards.words import amount_of, few, growth, period
 from bot.costs.allocation import OWNERS, Allocation
 from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
-from bot.costs.tally import comparable
+from bot.costs.tally import comparable, known_rows
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert
@@ -66,11 +66,6 @@ class CostChange:
         The invoice books commitments to nobody, so of a part amortised cost does.
         """
         return all(x.dimension in _WHOLE for x in self.filters)
-
-    @property
-    def amount(self) -> Decimal:
-        """Return the difference of what tells it."""
-        return self.net if self.by_net else self.amortised
 
     @property
     def net(self) -> Decimal:
@@ -179,8 +174,10 @@ def change_of(
         length = min(end - window.start, previous.length)
         if end <= window.start:
             return None
-        current = Window(window.start, window.start + length)
-        spans = current, Window(previous.start, previous.start + length)
+        spans = (
+            Window(window.start, window.start + length),
+            Window(previous.start, previous.start + length),
+        )
 
     # A day without any charge is one that the bill does not reach back to.
     if len(billing.tally(spans[1], ("day",)).rows) < len(list(spans[1].days())):
@@ -226,15 +223,15 @@ def _charged_once(
         return set()
 
     types = Filter("usage_type", tuple(sorted({line.usage_type for line in alone})))
+    # A bill by days tells no hours.
     for step in ("hour", "day"):
-        try:
-            steps = billing.tally(span, (step, "service", "usage_type"), [types]).rows
-        except WrongInput:  # a bill by days
-            continue
-        counts = Counter(_charged(steps))
-        return {line for line in alone if counts[line] == 1}
+        counts = Counter(
+            _charged(known_rows(billing, span, (step, "service", "usage_type"), [types]))
+        )
+        if counts:
+            break
 
-    return set()
+    return {line for line in alone if counts[line] == 1}
 
 
 def _charged(rows: Sequence[Spend]) -> Iterator[Charged]:
@@ -254,7 +251,6 @@ def change_card(change: CostChange) -> Card:
     """
     drivers, before, current = change.drivers, change.then, change.now
     filters = "".join(f" · {condition}" for condition in change.filters)
-    title = f"{moved_words(change)} · {period(current.window)}{filters}"
 
     # The drivers that are not drawn stand in one row, so that all rows add up to the change.
     smaller = drivers[_MOST:]
@@ -274,7 +270,6 @@ def change_card(change: CostChange) -> Card:
     )
     headings = (Heading(measure, Align.RIGHT) for measure in measures)
     table = Table((Heading("driver"), Heading("before and now"), *headings), tuple(rows), total)
-
     net, amortised = (
         " against ".join(
             f"{amount_of(getattr(tally.total, measure), tally)} from {period(tally.window)}"
@@ -291,41 +286,44 @@ def change_card(change: CostChange) -> Card:
             spans += f" Amortised cost changed by {sign}, most by {reason(used)}."
     window = window_line(current.window)
     typed = "".join(f" {condition}" for condition in change.filters)
-    blocks = compose(
-        text(spans),
-        not change.settled and text(_UNSETTLED),
-        table if drivers else text("No charge changed."),
-        _alerts(change.alerts),
-        current.billed_through is not None
-        and quiet("Billed through ", When(current.billed_through), ". ", _HOW),
-        Buttons(
-            (
-                Button("By service", f"cost {window} by service{typed}"),
-                Button("By day", f"cost {window} by day{typed}"),
-                *([Button("Alerts", f"alerts window={window}")] if change.alerts else []),
-            )
-        ),
-    )
 
-    data = {
-        "window": {"start": current.window.start, "end": current.window.end},
-        "before": {
-            "window": {"start": before.window.start, "end": before.window.end},
-            "amortised_usd": before.total.amortised,
-            "net_usd": before.total.net,
+    return Card(
+        f"{moved_words(change)} · {period(current.window)}{filters}",
+        Tone.INFO,
+        compose(
+            text(spans),
+            not change.settled and text(_UNSETTLED),
+            table if drivers else text("No charge changed."),
+            _alerts(change.alerts),
+            current.billed_through is not None
+            and quiet("Billed through ", When(current.billed_through), ". ", _HOW),
+            Buttons(
+                (
+                    Button("By service", f"cost {window} by service{typed}"),
+                    Button("By day", f"cost {window} by day{typed}"),
+                    *([Button("Alerts", f"alerts window={window}")] if change.alerts else []),
+                )
+            ),
+        ),
+        {
+            "window": {"start": current.window.start, "end": current.window.end},
+            "before": {
+                "window": {"start": before.window.start, "end": before.window.end},
+                "amortised_usd": before.total.amortised,
+                "net_usd": before.total.net,
+            },
+            "currency": current.currency,
+            "amortised_usd": current.total.amortised,
+            "net_usd": current.total.net,
+            "change_usd": change.amortised,
+            "net_change_usd": change.net,
+            "settled": change.settled,
+            "drivers": [driver_data(driver) for driver in drivers[:_MOST]],
+            "smaller": [driver_data(driver) for driver in smaller],
+            "smaller_usd": smaller_usd,
+            "alerts": [alert.id for alert in change.alerts or ()],
         },
-        "currency": current.currency,
-        "amortised_usd": current.total.amortised,
-        "net_usd": current.total.net,
-        "change_usd": change.amortised,
-        "net_change_usd": change.net,
-        "settled": change.settled,
-        "drivers": [driver_data(driver) for driver in drivers[:_MOST]],
-        "smaller": [driver_data(driver) for driver in smaller],
-        "smaller_usd": smaller_usd,
-        "alerts": [alert.id for alert in change.alerts or ()],
-    }
-    return Card(title, Tone.INFO, blocks, data)
+    )
 
 
 _UNSETTLED = (
@@ -338,21 +336,20 @@ _HOW = "Changes are split in this order: hours at the old rate, ways of buying, 
 def moved_words(change: CostChange) -> str:
     """Say in a few words how net moved, and by what most."""
     first = change.drivers[0] if change.drivers else None
-    amount, total = change.amount, change.then.total
-    before = total.net if change.by_net else total.amortised
+    measure = "net" if change.by_net else "amortised"
+    amount, before = getattr(change, measure), getattr(change.then.total, measure)
     if not cents(amount):
         # What ended and what began may be as much.
         return f"Unchanged: {reason(first)}" if first else "Unchanged"
 
-    measure = " net" if change.by_net else " amortised"
-    parts = (
-        f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), change.now)}",
-        measure if change.net != change.amortised else "",
-        f" ({growth(amount / before)})" if before > 0 else "",
-        f": {reason(first)}" if first else "",
+    return "".join(
+        (
+            f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), change.now)}",
+            f" {measure}" if change.net != change.amortised else "",
+            f" ({growth(amount / before)})" if before > 0 else "",
+            f": {reason(first)}" if first else "",
+        )
     )
-
-    return "".join(parts)
 
 
 def reason(driver: Driver) -> str:
@@ -360,7 +357,8 @@ def reason(driver: Driver) -> str:
     what, grew = driver.what, (driver.net or driver.amortised) > 0
     began, ended = (not cost for cost in driver.costs or (True, True))
     credits = "fewer credits" if grew else "more credits"
-    words = {
+
+    return {
         DriverKind.HOURS: f"{'more' if grew else 'fewer'} hours of {what}",
         DriverKind.PRICE: f"price of {what}" if driver.rates else what,
         DriverKind.PURCHASE: f"bought differently: {what}",
@@ -375,9 +373,7 @@ def reason(driver: Driver) -> str:
         DriverKind.TAX: "tax charged in only one of the two windows" if began or ended else "tax",
         DriverKind.DISCOUNTS: "discounts ended" if ended else "discounts began" if began else what,
         DriverKind.PREPAID: f"{'more' if grew else 'less'} paid ahead for {what}",
-    }
-
-    return words[driver.kind]
+    }[driver.kind]
 
 
 def _detail(driver: Driver) -> str:
@@ -418,8 +414,10 @@ def _alerts(alerts: Sequence[Alert] | None) -> list[Block]:
         return [quiet("Which alerts were open in this window is not known: no metrics were read.")]
     if not alerts:
         return [quiet("No alert was open in this window.")]
-    ranked = sorted(alerts, key=alert_words.worth, reverse=True)
-    names = [f"{alert.cause.facts.words} · {alert_words.where(alert)}" for alert in ranked]
+    names = [
+        f"{alert.cause.facts.words} · {alert_words.where(alert)}"
+        for alert in sorted(alerts, key=alert_words.worth, reverse=True)
+    ]
 
     return [text(f"Alerts in this window: {'; '.join(few(names, _MOST_ALERTS))}.")]
 

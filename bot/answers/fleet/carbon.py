@@ -53,10 +53,9 @@ class Factors:
     def of(self, kind: InstanceType, region: str, node_hours: float) -> Footprint:
         """Return kWh = node-hours x chips x watts x PUE / 1000, and kg = kWh x grid's factor."""
         power, grid = self.powers.get(kind.accelerator), self.grids.get(region)
-        watts, spread = self.watts, 0.0
+        watts, factor, spread = self.watts, self.kg_per_kwh, 0.0
         if watts is None and power:
             watts, spread = power.watts, power.spread
-        factor = self.kg_per_kwh
         if factor is None and grid:
             factor = grid.kg_per_kwh
         kwh = node_hours * kind.chips * watts * self.pue.ratio / 1000 if watts is not None else None
@@ -180,7 +179,6 @@ def carbon_card(carbon: Carbon) -> Card:
         for name, peak in carbon.peaks.items()
         if peak and name in powers and not powers[name].spread
     ]
-    footprints = [x for x in carbon.notes if x.topic == "footprint"]
     claims = [x for x in carbon.notes if x.topic != "footprint"]
 
     return Card(
@@ -204,7 +202,7 @@ def carbon_card(carbon: Carbon) -> Card:
                 sorted(chips, key=lambda x: x[1] / x[2]),
                 caption="Peaks by data sheets and cited watts; a model reaches neither",
             ),
-            note_lines(footprints, carbon.today),
+            note_lines([x for x in carbon.notes if x.topic == "footprint"], carbon.today),
             note_lines(claims, carbon.today, "What vendors claim; none is used in a calculation"),
         ),
         {
@@ -230,18 +228,16 @@ def _title(carbon: Carbon) -> str:
         return f"Footprint of {of}: not known for any of {carbon.node_hours:,.0f} node-hours"
     total = f"about {carbon.kg:,.0f} kg CO2e, an estimate"
     if off := carbon.kg_either_way:
-        low, high = carbon.kg - off, carbon.kg + off
-        total = f"{low:,.0f} to {high:,.0f} kg CO2e, an estimate"
-    if carbon.known_hours == carbon.node_hours:
-        return f"Footprint of {of}: {total}"
-    part = f"{carbon.known_hours:,.0f} of {carbon.node_hours:,.0f} node-hours"
+        total = f"{carbon.kg - off:,.0f} to {carbon.kg + off:,.0f} kg CO2e, an estimate"
+    if carbon.known_hours < carbon.node_hours:
+        part = f"{carbon.known_hours:,.0f} of {carbon.node_hours:,.0f} node-hours"
+        total = f"{total} for {part}; the rest is not known"
 
-    return f"Footprint of {of}: {total} for {part}; the rest is not known"
+    return f"Footprint of {of}: {total}"
 
 
 def _sources(carbon: Carbon) -> list[Block]:
-    factors, today = carbon.factors, carbon.today
-    pue = factors.pue
+    factors, today, pue = carbon.factors, carbon.today, carbon.factors.pue
     blocks: list[Block] = [
         quiet(
             f"Estimated: node-hours x chips x watts x PUE {pue.ratio} / 1000 x kg a kWh; "
@@ -314,7 +310,7 @@ def carbon(
         ),
         (bool(run and cluster), "Name a run or a cluster, not both."),
     )
-    stated = tuple(None if x is None else float(x) for x in (watts, kg_per_kwh))
+    stated = (None if x is None else float(x) for x in (watts, kg_per_kwh))
     claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
     reading = ports.world.source.read(request.at)
     refuse_unseen(cluster, reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
 from decimal import Decimal
@@ -30,8 +30,9 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, datum
 from bot.cards.lines import quote
-from bot.cards.words import committed_words, doubted, period, unseen
+from bot.cards.words import committed_words, doubted, few, period, unseen
 from bot.model.anomaly import NodeState
+from bot.model.codec import by_key
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.money import cents, counted, usd
@@ -67,10 +68,9 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     rows: dict[str, tuple[float | None, ...]] = {}
     for name in names[:_ROWS]:
         members = [i for i, thing in enumerate(day.things) if getattr(thing, label) == name]
-        readings = [values[members][:, places == i] for i in range(len(starts))]
         row = tuple(
             None if np.isnan(cells).all() else round(float(np.nanmean(cells)) * 100, 1)
-            for cells in readings
+            for cells in [values[members][:, places == i] for i in range(len(starts))]
         )
         # A row of gaps alone would look like one that stands idle.
         if any(mean is not None for mean in row):
@@ -170,8 +170,9 @@ class NodeGroup:
     def used(self) -> str:
         """Write the range of their utilization: `20-40 %`."""
         shares = [node.used for node in self.nodes if node.used is not None]
-        ends = dict.fromkeys(map(percent, (min(shares), max(shares)) if shares else (None,)))
-        return "-".join(ends).replace(" %-", "-")
+        return "-".join(
+            dict.fromkeys(map(percent, (min(shares), max(shares)) if shares else (None,)))
+        ).replace(" %-", "-")
 
     @property
     def mean_used(self) -> str:
@@ -259,7 +260,6 @@ def fleet_card(
     per_hour, trouble = _sum(rows), _trouble(rows)
     clusters, frame = _by_cluster(rows), reading.frame("node")
     nodes = {row.instance.id for row in rows}
-    fresh = [x for x in reading.marks if x.instance in nodes and reading.now - x.at < _FRESH]
     if cluster:
         # A node that was not read is not known to do little, and stands last.
         least_used = sorted(
@@ -281,10 +281,8 @@ def fleet_card(
                 f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}"
                 for x in eks.node_groups
             ]
-            if len(groups) > 3:
-                groups[3:] = [f"and {len(groups) - 3} more node groups"]
             state = eks.status.lower() or "status unknown"
-            versions.append([f"EKS {eks.version}, {state}", *groups])
+            versions.append([f"EKS {eks.version}, {state}", *few(groups, 3, "node group")])
 
     data = {
         "nodes": NODES.data(rows),
@@ -310,7 +308,10 @@ def fleet_card(
             trouble and text(trouble),
             unread(reading),
             compile_blocks(compiles, reading.now),
-            log_blocks(fresh, compiles),
+            log_blocks(
+                [x for x in reading.marks if x.instance in nodes and reading.now - x.at < _FRESH],
+                compiles,
+            ),
             spread_texts(spread),
             drawn,
             heat,
@@ -337,8 +338,7 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
         return Card(calm, Tone.GOOD, (working,), data)
 
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
-    idle = [row for row in rows if row.state is NodeState.IDLE]
-    moments = sum(not row.free for row in idle)
+    moments = sum(row.state is NodeState.IDLE and not row.free for row in rows)
     advice = "such a node can be stopped"
     if moments:
         advice = f"{moments:,} only for a moment so far: wait for an alert before you stop them"
@@ -358,16 +358,20 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
         sum((row.committed_usd_per_hour for row in rows), Decimal(0)),
         max((x.price.lapses for x in rows if x.price and x.price.lapses), default=None),
     )
-    blocks = compose(
-        unread(reading),
-        node_table(rows, apart=not cluster),
-        committed and text(committed),
-        quiet(*coded(" ".join(notes))),
-        quiet(_basis(rows)),
-        Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip()))),
-    )
 
-    return Card(title, Tone.WARNING, blocks, data)
+    return Card(
+        title,
+        Tone.WARNING,
+        compose(
+            unread(reading),
+            node_table(rows, apart=not cluster),
+            committed and text(committed),
+            quiet(*coded(" ".join(notes))),
+            quiet(_basis(rows)),
+            Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip()))),
+        ),
+        data,
+    )
 
 
 def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
@@ -384,12 +388,7 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
 
     # Where they are many, nodes of one cluster, type, price and state share a row.
     if len(ranked) > _FEW:
-        alike: dict[tuple[object, ...], list[NodeRow]] = {}
-        for row in ranked:
-            labels, price = row.instance.labels, row.price and row.usd_per_hour
-            key = (labels.cluster, labels.instance_type, price, row.state)
-            alike.setdefault(key, []).append(row)
-        groups = sorted(map(NodeGroup, alike.values()), key=lambda group: -_sum(group.nodes))
+        groups = _grouped(ranked, _looks)
 
     cells = columns.table(groups[:_MOST]).rows
     if len(cells) == len(ranked):
@@ -425,28 +424,28 @@ def _opened(cluster: str) -> str:
     return f"fleet {quote(cluster)}" if cluster else ""
 
 
+def _looks(row: NodeRow) -> tuple[object, ...]:
+    """Return all that nodes in one row share."""
+    labels = row.instance.labels
+    return labels.cluster, labels.instance_type, row.price and row.usd_per_hour, row.state
+
+
+def _grouped(rows: Iterable[NodeRow], by: Callable[[NodeRow], object]) -> list[NodeGroup]:
+    """Return the nodes of each group, the dearest first, of equally dear ones as they come."""
+    groups = by_key((by(row), row) for row in rows).values()
+    return sorted(map(NodeGroup, groups), key=lambda group: -_sum(group.nodes))
+
+
 def _by_cluster(rows: Sequence[NodeRow]) -> list[NodeGroup]:
     """Return the nodes of each cluster, the dearest first, of equally dear ones by name."""
-    clusters: dict[str, list[NodeRow]] = {}
-    for row in sorted(rows, key=lambda row: row.instance.labels.cluster):
-        clusters.setdefault(row.instance.labels.cluster, []).append(row)
-    return sorted(map(NodeGroup, clusters.values()), key=lambda group: -_sum(group.nodes))
+    ranked = sorted(rows, key=lambda row: row.instance.labels.cluster)
+    return _grouped(ranked, lambda row: row.instance.labels.cluster)
 
 
 def _money_chart(rows: Sequence[NodeRow]) -> Chart:
     """Draw the cost of an hour of each cluster, coloured by the state of its nodes."""
     groups = [group for group in _by_cluster(rows) if _sum(group.nodes)][:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
-    series = tuple(
-        Series(
-            state.value,
-            tuple(
-                float(_sum([row for row in group.nodes if row.state is state])) for group in groups
-            ),
-            _TONES.get(state),
-        )
-        for state in states
-    )
 
     sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]
     spent = "; ".join(f"{usd(amount)} {state.value}" for state, amount in sums if amount)
@@ -455,7 +454,17 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
         ChartKind.BAR,
         "Dollars an hour by state",
         "$/h",
-        series,
+        tuple(
+            Series(
+                state.value,
+                tuple(
+                    float(_sum([row for row in group.nodes if row.state is state]))
+                    for group in groups
+                ),
+                _TONES.get(state),
+            )
+            for state in states
+        ),
         categories=tuple(group.cluster or "(no cluster)" for group in groups),
         lines=tuple(_opened(group.cluster) for group in groups),
         summary=f"An hour: {spent}." if spent else "No price is known.",

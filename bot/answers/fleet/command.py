@@ -42,6 +42,7 @@ from bot.cards.charts import figure, name_of, unit_of
 from bot.cards.lines import quote
 from bot.costs.compiling import batches, sharing
 from bot.costs.pricing import Pricing, hours_of
+from bot.costs.tally import known_rows
 from bot.errors import TrnbotError
 from bot.grammar.names import no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -125,8 +126,6 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
     if labels.cluster:
         buttons.append(Button(f"All of {labels.cluster}"[:40], f"fleet {quote(labels.cluster)}"))
 
-    charts = list(node_charts(reading.frame("node"), instance.id))
-
     return Card(
         f"{instance.id}: {row.state.value}, {labels.instance_type}, {price}",
         Tone.WARNING if alerts or row.state not in _WELL else Tone.INFO,
@@ -143,7 +142,8 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
                 for alert in alerts
             ],
             Facts(tuple((name, words) for name, words in facts.items() if words)),
-            charts or quiet("No metric of this node was read in the last six hours."),
+            list(node_charts(reading.frame("node"), instance.id))
+            or quiet("No metric of this node was read in the last six hours."),
             Buttons((*buttons, Button("All clusters", "fleet"))),
         ),
         {
@@ -165,25 +165,23 @@ def node_charts(frame: Frame | None, instance: str) -> Iterator[Chart]:
 
     for plot in _PLOTS:
         unit, scale = unit_of(plot.lines[0][1])
-        series, newest, happened = [], [], False
+        drawn: dict[str, tuple[float | None, ...]] = {}
+        readings: dict[str, list[float]] = {}
         for name, metric in plot.lines:
-            values = [float(value) * scale for value in cut.of(metric)[row]]
-            # A metric that was never read has no line.
-            if np.isnan(values).all():
-                continue
-            points = tuple(None if np.isnan(value) else round(value, 3) for value in values)
-            series.append(Series(name, points))
-            readings = [value for value in points if value is not None]
-            newest.append(f"{name} {figure(readings[-1], unit)}".strip())
-            happened = happened or any(readings)
+            values = [round(float(value) * scale, 3) for value in cut.of(metric)[row]]
+            drawn[name] = tuple(None if np.isnan(value) else value for value in values)
+            readings[name] = [value for value in drawn[name] if value is not None]
 
-        if series and (happened or not plot.rare):
+        # A metric that was never read has no line.
+        plotted = [name for name in drawn if readings[name]]
+        if plotted and (any(map(any, readings.values())) or not plot.rare):
             title = plot.title or name_of(plot.lines[0][1])
+            newest = [f"{name} {figure(readings[name][-1], unit)}".strip() for name in plotted]
             yield Chart(
                 ChartKind.LINE,
                 title,
                 unit,
-                tuple(series),
+                tuple(Series(name, drawn[name]) for name in plotted),
                 times=tuple(cut.times()),
                 summary=f"{title}: {', '.join(newest)}.",
             )
@@ -226,7 +224,6 @@ def fleet(
         about = [alert for alert in alerts if alert.firing and cluster in alert.anomaly.things]
         card = node_card(node, about, reading)
     else:
-        nodes = _of_cluster(rows, cluster, reading)
         notes = list(_compiles(ports, reading, cluster))
         week = Window(request.at - _WEEK, request.at)
         spread = [
@@ -234,7 +231,7 @@ def fleet(
             for job in scattered(reading)
             if cluster in ("", job.cluster)
         ]
-        card = fleet_card(nodes, cluster, reading, spread, notes)
+        card = fleet_card(_of_cluster(rows, cluster, reading), cluster, reading, spread, notes)
 
     return with_age(card, reading, request.at, ports.policy)
 
@@ -245,10 +242,7 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
     Tags seldom reach this line of the bill.
     """
     for only in ([Filter("cluster", (job.cluster,))] if job.cluster else [], []):
-        try:
-            rows = billing.tally(window, ("usage_type",), only).rows
-        except TrnbotError:
-            continue
+        rows = known_rows(billing, window, ("usage_type",), only, TrnbotError)
         crossing = sum(
             (row.money.amortised for row in rows if _CROSSES.search(row.key["usage_type"])),
             Decimal(0),
@@ -324,14 +318,13 @@ def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
         readings = zip(frame.things, means, counts, strict=True)
         used = {thing.instance: float(mean) for thing, mean, count in readings if count}
         # What a node did before it stood still would contradict its state.
-        newest = zip(frame.things, values[:, -1], strict=True)
         used |= {
             thing.instance: float(level)
-            for thing, level in newest
+            for thing, level in zip(frame.things, values[:, -1], strict=True)
             if states.get(thing.instance) in STILL and not np.isnan(level)
         }
 
-    rows = [
+    return [
         NodeRow(
             instance,
             states.get(instance.id, NodeState.NO_DATA),
@@ -341,9 +334,7 @@ def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
         )
         for instance in reading.inventory.instances.values()
         if instance.running
-    ]
-
-    return rows, reading
+    ], reading
 
 
 def _compiles(ports: Ports, reading: Reading, cluster: str) -> Iterator[CompileNote]:
@@ -353,7 +344,6 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> Iterator[CompileN
         for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY)
         if cluster in ("", x.scope.cluster)
     ]
-    hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
 
     # Nodes that compiled within two weeks, and then worked: their cache went cold.
     worked: set[str] = set()
@@ -361,7 +351,7 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> Iterator[CompileN
         earlier = ports.world.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
         worked = {x.instance for x in earlier if x.ending is Ending.USED}
 
-    for batch in batches(compiles, hour_of):
+    for batch in batches(compiles, hours_of(Pricing(ports).at(reading.now), reading.inventory)):
         policy = ports.policy.at(batch.compiles[0].scope)
         nodes = {x.instance for x in batch.compiles}
         yield CompileNote(
@@ -392,13 +382,11 @@ def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card
 
     AWS may be asked for minutes, and nobody waits for it.
     """
-    card = replace(card, data={**card.data, **coverage_of(reading).data})
+    blocks, data = [*card.blocks], {**card.data, **coverage_of(reading).data}
     if history := learning(reading, policy):
-        data = {**card.data, "learning": history}
-        card = replace(card, blocks=(*card.blocks, quiet(history)), data=data)
+        blocks, data = [*blocks, quiet(history)], {**data, "learning": history}
+    if at - reading.now >= _OLD:
+        age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
+        blocks, data = [*blocks, age], {**data, "read_at": reading.now}
 
-    if at - reading.now < _OLD:
-        return card
-    age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
-
-    return replace(card, blocks=(*card.blocks, age), data={**card.data, "read_at": reading.now})
+    return replace(card, blocks=tuple(blocks), data=data)

@@ -39,7 +39,7 @@ from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.model.money import counted, usd
+from bot.model.money import counted, summed, usd
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.run import CompileMark, Ending, Mark
@@ -189,9 +189,8 @@ def _going(note: CompileNote, now: datetime) -> list[Block]:
     """Say how long a batch compiles, at which cost and until when, and how to spare it."""
     batch, began = note.batch, note.batch.window.start
     grace = f"its grace of {_minutes(note.grace)} (compiling.grace)"
-    state = f"Past {grace} since "
-    if note.long_after > now:
-        state = f"Within {grace}; a long compile after "
+    is_late = note.long_after <= now
+    state = f"Past {grace} since " if is_late else f"Within {grace}; a long compile after "
     lines: list[Block] = [
         text(
             Strong(f"{_who(batch)} compiling"),
@@ -311,31 +310,36 @@ def ledger_card(entries: Sequence[LedgerEntry], window: Window, *, logged: bool)
         "compiles": LEDGER.data(entries),
     }
     if not entries:
-        calm = text("No node was seen compiling.")
-        return Card(f"No compile, {period(window)}", Tone.INFO, (calm,), data)
+        return Card(
+            f"No compile, {period(window)}", Tone.INFO, (text("No node was seen compiling."),), data
+        )
 
-    by_miss: dict[CacheMiss, Decimal] = {}
-    for entry in entries:
-        by_miss[entry.miss] = by_miss.get(entry.miss, Decimal(0)) + (entry.batch.usd or Decimal(0))
-    blocks = compose(
-        LEDGER.table(entries, most=_LISTED, total="total"),
-        [
-            text(Strong(f"{miss.value.capitalize()}, {usd(amount)}"), f": {_REMEDIES[miss]}")
-            for miss, amount in sorted(by_miss.items(), key=lambda x: -x[1])
-        ],
-        quiet(
-            "Estimates: hours seen compiling times the price of an hour. Nodes of a cluster that"
-            " compile at the same time are one start."
-            + ("" if logged else " No compiler's log is read here, so no graph is known.")
-        ),
-        Buttons((Button("Goodput", f"goodput {window_line(window)}"), Button("Fleet", "fleet"))),
-    )
+    by_miss = summed((entry.miss, entry.batch.usd or Decimal(0)) for entry in entries)
     title = f"Compiling: {usd(total)} in {counted(len(entries), 'start')}, {period(window)}"
     if spared:
         title = f"Compiling: {usd(total)}, up to {usd(spared)} of it avoidable"
     again = sum((entry.again_usd for entry in entries), Decimal(0))
 
-    return Card(title, Tone.WARNING if again > total / 2 else Tone.INFO, blocks, data)
+    return Card(
+        title,
+        Tone.WARNING if again > total / 2 else Tone.INFO,
+        compose(
+            LEDGER.table(entries, most=_LISTED, total="total"),
+            [
+                text(Strong(f"{miss.value.capitalize()}, {usd(amount)}"), f": {_REMEDIES[miss]}")
+                for miss, amount in sorted(by_miss.items(), key=lambda x: -x[1])
+            ],
+            quiet(
+                "Estimates: hours seen compiling times the price of an hour. Nodes of a cluster that"
+                " compile at the same time are one start."
+                + ("" if logged else " No compiler's log is read here, so no graph is known.")
+            ),
+            Buttons(
+                (Button("Goodput", f"goodput {window_line(window)}"), Button("Fleet", "fleet"))
+            ),
+        ),
+        data,
+    )
 
 
 def ledger_within(
@@ -367,11 +371,12 @@ def ledger_within(
 
     # What the window holds is held against what came before it as well.
     hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
-    starts = batches(clipped(every, Window(since, window.end)), hour_of)
 
     return [
         entry
-        for entry in ledger(starts, reading.marks, cold)
+        for entry in ledger(
+            batches(clipped(every, Window(since, window.end)), hour_of), reading.marks, cold
+        )
         if entry.batch.window.start >= window.start
     ]
 

@@ -21,6 +21,7 @@ from bot.costs.pricing import Pricing, hours_of
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert
+from bot.model.codec import by_key
 from bot.model.fleet import Notice, NoticeKind
 from bot.model.frame import runs_of
 from bot.model.labels import Labels
@@ -159,14 +160,13 @@ def faults_of(alerts: Iterable[Alert], time: NodeTime, hour_of: HourOf) -> list[
 
 def by_node(faults: Iterable[Fault], time: NodeTime) -> list[FaultyNode]:
     """Return the nodes that broke, those that cost most first."""
-    of_node: dict[str, list[Fault]] = {}
-    for fault in faults:
-        for name in fault.nodes:
-            of_node.setdefault(name, []).append(fault)
+    of_node = by_key((name, fault) for fault in faults for name in fault.nodes)
     labels = {name: time.nodes.things[row] for name, row in time.rows.items()}
-    nodes = [FaultyNode(name, labels.get(name, Labels()), tuple(x)) for name, x in of_node.items()]
 
-    return sorted(nodes, key=lambda node: (-node.usd, -node.hours, node.id))
+    return sorted(
+        [FaultyNode(name, labels.get(name, Labels()), tuple(x)) for name, x in of_node.items()],
+        key=lambda node: (-node.usd, -node.hours, node.id),
+    )
 
 
 def rates_of(nodes: Iterable[FaultyNode], time: NodeTime, window: Window) -> list[FaultRate]:
@@ -177,9 +177,11 @@ def rates_of(nodes: Iterable[FaultyNode], time: NodeTime, window: Window) -> lis
         hours[thing.instance_type, thing.zone] += float(n_hours)
     for node in nodes:
         broke[node.labels.instance_type, node.labels.zone] += len(node.faults)
-    rates = [FaultRate(*place, hours[place], broke[place]) for place in hours if hours[place]]
 
-    return sorted(rates, key=lambda x: (x.between or timedelta.max, x.instance_type, x.zone))
+    return sorted(
+        [FaultRate(*place, hours[place], broke[place]) for place in hours if hours[place]],
+        key=lambda x: (x.between or timedelta.max, x.instance_type, x.zone),
+    )
 
 
 _NODES = Columns[FaultyNode](
@@ -275,33 +277,38 @@ def faults_card(
 
     lemons = [node for node in nodes if node.returned]
     named = ", ".join(f"{node.id} ({node.returned + 1} times)" for node in lemons[:3])
-    blocks = compose(
-        text(
-            f"{usd(total - restarts)} was lost while nodes were broken, and {usd(restarts)} more"
-            " to restarts: repeating work since the newest checkpoint, starting, compiling."
-        ),
-        text(
-            f"Broke again after a repair: {named}. A node that was only rebooted stays on its host;"
-            " stop and start it, or replace it."
-        )
-        if lemons
-        else None,
-        _NODES.table(nodes, most=_MOST, total="total", opens=lambda x: _dossier_line(x.id, window)),
-        _RATES.table(rates, most=_MOST, caption="How often a node breaks"),
-        quiet(
-            "Estimates. A fault is an alert about broken hardware, or about a node that all others"
-            " wait for; its cost is split evenly among the nodes that broke."
-        ),
-        Buttons(
-            (
-                *(Button(f"Dossier of {x.id}", _dossier_line(x.id, window)) for x in nodes[:3]),
-                Button("Goodput", f"goodput {window_line(window)}"),
-            )
-        ),
-    )
-    title = f"Faults: {usd(total)} by {counted(len(nodes), 'node')}, {period(window)}"
 
-    return Card(title, Tone.WARNING, blocks, data)
+    return Card(
+        f"Faults: {usd(total)} by {counted(len(nodes), 'node')}, {period(window)}",
+        Tone.WARNING,
+        compose(
+            text(
+                f"{usd(total - restarts)} was lost while nodes were broken, and {usd(restarts)} more"
+                " to restarts: repeating work since the newest checkpoint, starting, compiling."
+            ),
+            text(
+                f"Broke again after a repair: {named}. A node that was only rebooted stays on its host;"
+                " stop and start it, or replace it."
+            )
+            if lemons
+            else None,
+            _NODES.table(
+                nodes, most=_MOST, total="total", opens=lambda x: _dossier_line(x.id, window)
+            ),
+            _RATES.table(rates, most=_MOST, caption="How often a node breaks"),
+            quiet(
+                "Estimates. A fault is an alert about broken hardware, or about a node that all others"
+                " wait for; its cost is split evenly among the nodes that broke."
+            ),
+            Buttons(
+                (
+                    *(Button(f"Dossier of {x.id}", _dossier_line(x.id, window)) for x in nodes[:3]),
+                    Button("Goodput", f"goodput {window_line(window)}"),
+                )
+            ),
+        ),
+        data,
+    )
 
 
 def _dossier_line(node: str, window: Window) -> str:
@@ -320,30 +327,29 @@ def dossier_card(node: FaultyNode, notices: Sequence[Notice], window: Window) ->
         listed.append(text(f"{clock(fault.window.start)}: {fault.alert.anomaly.why}"))
         listed += [quiet(f"{evidence}.")] if evidence else []
     spoken = [f"{x.kind.value} ({x.what or x.id}) at {clock(x.at)}" for x in notices]
-    blocks = compose(
-        text(f"Instance {node.id} ({place}), {period(window)}; all times are UTC."),
-        _FAULTS.table(node.faults),
-        listed,
-        text(f"AWS's own notices: {'; '.join(spoken)}.") if spoken else None,
-        quiet(
-            "For a case with AWS Support: copy this text and add the system log and the output of"
-            " neuron-ls and dmesg. Costs are those of each fault as a whole, estimated."
-        ),
-        Buttons(
-            (
-                *(
-                    Button(f"Timeline {x.alert.id}", f"timeline {x.alert.id}")
-                    for x in node.faults[-2:]
-                ),
-                Button("All faults", f"faults {window_line(window)}"),
-            )
-        ),
-    )
 
     return Card(
         f"{node.id}: {counted(len(node.faults), 'fault')}, {usd(node.usd)}",
         Tone.WARNING,
-        blocks,
+        compose(
+            text(f"Instance {node.id} ({place}), {period(window)}; all times are UTC."),
+            _FAULTS.table(node.faults),
+            listed,
+            text(f"AWS's own notices: {'; '.join(spoken)}.") if spoken else None,
+            quiet(
+                "For a case with AWS Support: copy this text and add the system log and the output of"
+                " neuron-ls and dmesg. Costs are those of each fault as a whole, estimated."
+            ),
+            Buttons(
+                (
+                    *(
+                        Button(f"Timeline {x.alert.id}", f"timeline {x.alert.id}")
+                        for x in node.faults[-2:]
+                    ),
+                    Button("All faults", f"faults {window_line(window)}"),
+                )
+            ),
+        ),
         {
             "window": window,
             "node": _NODES.record(node),
@@ -381,13 +387,12 @@ def faults(
     """Count alerts about broken nodes against the nodes that broke."""
     reading = ports.world.source.read(request.at)
     time = node_time(ports, reading, window)
-    hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
     of_nodes = [
         alert
         for alert in ports.stores.alerts.history(window, Labels())
         if alert.cause.facts.of_node and not alert.muted_by.startswith("inhibit")
     ]
-    broken = faults_of(of_nodes, time, hour_of)
+    broken = faults_of(of_nodes, time, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     nodes = by_node(broken, time)
     if node:
         dossier = next((x for x in nodes if x.id == node), None)

@@ -61,16 +61,18 @@ def queues_of(frame: Frame, window: Window) -> list[Queue]:
     queues = []
     for row in np.flatnonzero(read.any(axis=1)).tolist():
         waiting = np.zeros_like(read[row])
-        waits = []
-        for _, first, last in zip(*runs_of(pods[[row]] >= 0.5), strict=True):
-            if last - first > 1:
-                waiting[first:last] = True
-                waits.append(Window(cut.start + first * cut.step, cut.start + last * cut.step))
+        runs = zip(*runs_of(pods[[row]] >= 0.5), strict=True)
+        spans = [(first, last) for _, first, last in runs if last - first > 1]
+        for first, last in spans:
+            waiting[first:last] = True
         newest = int(np.flatnonzero(read[row])[-1])
         queues.append(
             Queue(
                 cut.things[row].cluster,
-                tuple(waits),
+                tuple(
+                    Window(cut.start + first * cut.step, cut.start + last * cut.step)
+                    for first, last in spans
+                ),
                 float(pods[row, waiting].sum()) * (cut.step / _HOUR),
                 round(float(pods[row, waiting].max(initial=0.0))),
                 round(float(pods[row, newest])) if waiting[newest] else 0,
@@ -117,25 +119,6 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
     launches = sum(x.refused for x in refused or ())
     tried = [x.instance_type for x in refused or () if x.instance_type][:1]
     read = duration_text(max((x.read for x in queues), default=timedelta()))
-    blocks = compose(
-        _QUEUES.table(queues) if queues else None,
-        _REFUSED.table(refused, caption="Refused for lack of capacity, whichever cluster asked")
-        if refused
-        else None,
-        not queues
-        and text(
-            "No cluster reports how long its pods waited. Container Insights with enhanced "
-            "observability publishes it as pod_status_pending; Slurm's queue is not read."
-        ),
-        refused is None
-        and quiet("Refused launches are not read: CloudTrail lists them (docs/aws-reference.md)."),
-        bool(queues)
-        and quiet(
-            f"Read for {read}. Pods of every kind count, those that need no accelerator too. A"
-            " wait counts from two readings on: at a single one, a pod is only starting."
-        ),
-        [Buttons((Button("Ways to capacity", f"capacity {name}"),)) for name in tried],
-    )
 
     # What is not read is neither zero nor said to be.
     parts = [f"pods waited {duration_text(waited)}" if waited else "no pod waited"] * bool(queues)
@@ -145,14 +128,38 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
         )
     title = "; ".join(parts) or "no data on how long jobs waited"
     title = f"{title[0].upper()}{title[1:]} in {period(window)}"
-    data = {
-        "window": window,
-        "waited_seconds": waited.total_seconds(),
-        "clusters": _QUEUES.data(queues),
-        "refused": None if refused is None else _REFUSED.data(refused),
-    }
 
-    return Card(title, Tone.WARNING if any(x.pending for x in queues) else Tone.INFO, blocks, data)
+    return Card(
+        title,
+        Tone.WARNING if any(x.pending for x in queues) else Tone.INFO,
+        compose(
+            _QUEUES.table(queues) if queues else None,
+            _REFUSED.table(refused, caption="Refused for lack of capacity, whichever cluster asked")
+            if refused
+            else None,
+            not queues
+            and text(
+                "No cluster reports how long its pods waited. Container Insights with enhanced "
+                "observability publishes it as pod_status_pending; Slurm's queue is not read."
+            ),
+            refused is None
+            and quiet(
+                "Refused launches are not read: CloudTrail lists them (docs/aws-reference.md)."
+            ),
+            bool(queues)
+            and quiet(
+                f"Read for {read}. Pods of every kind count, those that need no accelerator too. A"
+                " wait counts from two readings on: at a single one, a pod is only starting."
+            ),
+            [Buttons((Button("Ways to capacity", f"capacity {name}"),)) for name in tried],
+        ),
+        {
+            "window": window,
+            "waited_seconds": waited.total_seconds(),
+            "clusters": _QUEUES.data(queues),
+            "refused": None if refused is None else _REFUSED.data(refused),
+        },
+    )
 
 
 @command(
@@ -181,9 +188,8 @@ def queue(
     refuse_unseen(cluster, reading)
     frame = reading.frame("cluster")
     queues = queues_of(frame, window) if frame else []
-    refused = None
-    if reading.refusals is not None:
-        refused = scarcities(x for x in reading.refusals if x.at in window)
+    refusals = reading.refusals
+    refused = None if refusals is None else scarcities(x for x in refusals if x.at in window)
     card = queue_card([x for x in queues if cluster in ("", x.cluster)], refused, window)
 
     return as_read(card, "It is not known how long jobs waited", reading)

@@ -22,7 +22,7 @@ from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
 from bot.answers.plan.spot import SpotJob, offer, zones
 from bot.cards.lines import quote
-from bot.costs import capacity, storage
+from bot.costs import capacity
 from bot.costs import suggestions as weigh
 from bot.costs.node_time import GoodputClass
 from bot.costs.nowcast import lapsing_of
@@ -161,11 +161,8 @@ def _storage(
         and x.since <= reading.now - ports.policy.duration("orphaned_storage.for")
     ]
     if unused:
-        yield storage.unused_storage(
-            [(x.thing.labels.resource, x.usd_per_month) for x in unused],
-            min(x.since for x in unused),
-            reading.now,
-        )
+        amounts = [(x.thing.labels.resource, x.usd_per_month) for x in unused]
+        yield weigh.unused_storage(amounts, min(x.since for x in unused), reading.now)
 
 
 def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
@@ -231,7 +228,7 @@ def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
         )
         for kind in ("ebs:gp2", "ebs:gp3")
     )
-    if newer and (x := storage.newer_volumes(sizes.total(), older, newer, reading.now)):
+    if newer and (x := weigh.newer_volumes(sizes.total(), older, newer, reading.now)):
         yield x
 
 
@@ -240,15 +237,16 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     end = _settled(reading)
     weeks: dict[str, list[Decimal]] = {}
     # Whole weeks alone: a day more or less would look like growth.
-    for n in range(storage.GROWTH_WEEKS, 0, -1):
-        week = Window(end - n * timedelta(days=7), end - (n - 1) * timedelta(days=7))
-        for row in ports.world.billing.tally(week, ("service", "usage_type")).rows:
+    for n in range(weigh.GROWTH_WEEKS, 0, -1):
+        start = end - n * timedelta(days=7)
+        window = Window(start, start + timedelta(days=7))
+        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
             usage = row.key["usage_type"]
             logs = row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage
             if logs or _COPIES.search(usage):
                 weeks.setdefault(usage, []).append(row.money.amortised)
     for usage, amounts in weeks.items():
-        yield storage.only_grows(usage, amounts, end)
+        yield weigh.only_grows(usage, amounts, end)
 
 
 def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
@@ -470,15 +468,13 @@ def _file_systems(
         }
         if AT_LIMIT <= load.peak_share < BEYOND:
             if starved is None:  # once for all file systems: it looks through two weeks
-                starved = {
-                    row.key["cluster"]: row.of(GoodputClass.STARVED)
-                    for row in goodput_within(ports, reading, window, ("cluster",)).rows
-                }
-            yield storage.more_throughput(
-                load, tiers, starved.get(system.labels.cluster, Decimal(0)), window
-            )
+                rows = goodput_within(ports, reading, window, ("cluster",)).rows
+                starved = {row.key["cluster"]: row.of(GoodputClass.STARVED) for row in rows}
+            lost = starved.get(system.labels.cluster, Decimal(0))
+            yield weigh.more_throughput(load, tiers, lost, window)
         else:
-            yield storage.less_throughput(load, tiers, Window(window.end - load.looked, window.end))
+            looked = Window(window.end - load.looked, window.end)
+            yield weigh.less_throughput(load, tiers, looked)
 
 
 def _settled(reading: Reading) -> datetime:

@@ -27,7 +27,7 @@ from bot.costs.tally import BilledBy, as_of
 from bot.errors import WrongInput, refuse, shortened
 from bot.grammar.line import CommandLine, read_line, typed
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.codec import decode, encode
+from bot.model.codec import by_key, decode, encode
 from bot.model.limits import YEARS
 from bot.model.money import counted
 from bot.model.price import Price
@@ -75,6 +75,12 @@ _DIFFERENCES = Columns[Difference](
 )
 
 
+def _name_of(figure: Figure) -> str:
+    """Return the path of a number without places in lists and amounts of a card."""
+    parts = figure.path.split("/")
+    return " ".join(x for x in parts if x and not x.isdigit() and not x.startswith("$"))
+
+
 def receipt_card(receipt: AnswerReceipt) -> Card:
     """Draw each number with its formula, the questions asked for it, and the age of the data."""
     if not receipt.figures:
@@ -82,11 +88,7 @@ def receipt_card(receipt: AnswerReceipt) -> Card:
         return Card(f"Receipt of '{receipt.line}': no number", Tone.INFO, (say,), encode(receipt))
 
     # Numbers of like rows are listed once: `/rows/3/net_usd` and its neighbours as `rows net_usd`.
-    alike: dict[tuple[str, str], list[Figure]] = {}
-    for figure in receipt.figures:
-        parts = [part for part in figure.path.split("/") if part and not part.isdigit()]
-        name = " ".join(part for part in parts if not part.startswith("$"))
-        alike.setdefault((name, figure.formula), []).append(figure)
+    alike = by_key(((_name_of(figure), figure.formula), figure) for figure in receipt.figures)
     groups = [(name, figures) for (name, _), figures in alike.items()]
     # Of the price rows that came back those that a number is, to the millionth.
     amounts = {round(figure.amount, 6) for figure in receipt.figures}
@@ -94,50 +96,41 @@ def receipt_card(receipt: AnswerReceipt) -> Card:
     prices = [price for price in came if round(price.usd_per_hour, 6) in amounts]
 
     # How far each kind of data reached.
-    ages: dict[AskedPort, datetime] = {}
-    for question in receipt.questions:
-        if question.through and question.port in (AskedPort.BILL, AskedPort.METRICS):
-            ages[question.port] = max(ages.get(question.port, question.through), question.through)
+    reached = by_key((x.port, x.through) for x in receipt.questions if x.through)
+    dated = (AskedPort.BILL, AskedPort.METRICS)
+    ages = {port: max(times) for port, times in reached.items() if port in dated}
     source = f", of {receipt.source}" if receipt.source else ""
     unlisted = sum(len(figures) for _, figures in groups[_MOST:])
-    blocks = compose(
-        _FIGURES.table(groups, most=_MOST, rest=f"and {counted(unlisted, 'more number')}"),
-        _QUESTIONS.table(receipt.questions, most=_MOST, noun="question")
-        if receipt.questions
-        else None,
-        _PRICES.table(prices, most=_MOST, noun="price") if prices else None,
-        [quiet(f"The {port} reached to ", When(age), ".") for port, age in ages.items()],
-        quiet("Asked ", When(receipt.at), f"{source}."),
-        quiet(
-            "In a terminal, --json writes every number with its path, "
-            "and 'verify FILE' checks that file later."
-        ),
-        Buttons((Button("Verify", f"verify {receipt.line}"), Button("The answer", receipt.line))),
-    )
     numbers = counted(len(receipt.figures), "number")
     questions = counted(len(receipt.questions), "question")
-    title = f"Receipt of '{receipt.line}': {numbers}, {questions}"
 
-    return Card(title, Tone.INFO, blocks, encode(receipt))
+    return Card(
+        f"Receipt of '{receipt.line}': {numbers}, {questions}",
+        Tone.INFO,
+        compose(
+            _FIGURES.table(groups, most=_MOST, rest=f"and {counted(unlisted, 'more number')}"),
+            _QUESTIONS.table(receipt.questions, most=_MOST, noun="question")
+            if receipt.questions
+            else None,
+            _PRICES.table(prices, most=_MOST, noun="price") if prices else None,
+            [quiet(f"The {port} reached to ", When(age), ".") for port, age in ages.items()],
+            quiet("Asked ", When(receipt.at), f"{source}."),
+            quiet(
+                "In a terminal, --json writes every number with its path, "
+                "and 'verify FILE' checks that file later."
+            ),
+            Buttons(
+                (Button("Verify", f"verify {receipt.line}"), Button("The answer", receipt.line))
+            ),
+        ),
+        encode(receipt),
+    )
 
 
 def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
     """Draw the differences first, then how the rest was checked."""
     counts = Counter(outcome.checked.values())
     facts = [(how.value, f"{counts[how]:,}") for how in Checked]
-    blocks = compose(
-        _DIFFERENCES.table(outcome.differences, most=_MOST, noun="difference")
-        if outcome.differences
-        else None,
-        Facts((*facts, ("sums of the bill added up", f"{outcome.sums:,}"))),
-        quiet(
-            "Recomputed: by its formula, or as a sum of the bill that was added up from its days "
-            "and from its resources. Answered again: the data are the same, the arithmetic was "
-            "not done another way."
-        ),
-        [quiet(sentence) for sentence in outcome.notes[:3]],
-        Buttons((Button("Receipt", f"receipt {receipt.line}"),)),
-    )
 
     tone = Tone.WARNING if outcome.differences else Tone.GOOD
     numbers = counted(len(receipt.figures), "number")
@@ -152,7 +145,19 @@ def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
     return Card(
         f"'{receipt.line}': {verdict}",
         tone,
-        blocks,
+        compose(
+            _DIFFERENCES.table(outcome.differences, most=_MOST, noun="difference")
+            if outcome.differences
+            else None,
+            Facts((*facts, ("sums of the bill added up", f"{outcome.sums:,}"))),
+            quiet(
+                "Recomputed: by its formula, or as a sum of the bill that was added up from its days "
+                "and from its resources. Answered again: the data are the same, the arithmetic was "
+                "not done another way."
+            ),
+            [quiet(sentence) for sentence in outcome.notes[:3]],
+            Buttons((Button("Receipt", f"receipt {receipt.line}"),)),
+        ),
         {
             "line": receipt.line,
             "at": receipt.at,
@@ -187,8 +192,9 @@ async def receipt(
     line: str = arg(None, "the line whose answer is meant", rest=True),
 ) -> Card:
     """Answer the line, and state how it was answered."""
-    answer = await answered(ports, request, _carried(read_line(request.line).rest))
-    return receipt_card(receipt_of(answer))
+    return receipt_card(
+        receipt_of(await answered(ports, request, _carried(read_line(request.line).rest)))
+    )
 
 
 @command(
@@ -221,9 +227,10 @@ async def verify_(
         # There is no earlier answer to compare with: the line is asked twice.
         first, again = [await answered(ports, request, _carried(words)) for _ in range(2)]
         stored = receipt_of(first)
-    outcome = await asyncio.to_thread(verify, stored, again, ports.world.billing)
 
-    return verification_card(stored, outcome)
+    return verification_card(
+        stored, await asyncio.to_thread(verify, stored, again, ports.world.billing)
+    )
 
 
 def _carried(words: str) -> CommandLine:
@@ -288,10 +295,9 @@ def _reached(stored: AnswerReceipt) -> list[datetime]:
 
 def _then(ports: Ports, stored: AnswerReceipt) -> Ports:
     """Return the ports with the bill as far as it reached when the receipt was made."""
-    billing = ports.world.billing
+    billing, reached = ports.world.billing, _reached(stored)
     if isinstance(billing, BilledBy):
         billing = billing.billing  # it was cut to the time of this question
-    reached = _reached(stored)
     if reached:
         billing = BilledBy(billing, max(reached), timedelta(0))
     ports = replace(ports, world=replace(ports.world, billing=billing))

@@ -15,9 +15,9 @@ from bot.answers.receipt.witness import Witness
 from bot.cards.card import Card, Facts, Table, Text
 from bot.cards.words import about
 from bot.errors import OverBudget, WrongInput
-from bot.model.codec import encode
+from bot.model.codec import by_key, encode
 from bot.model.fleet import Market
-from bot.model.money import cents, usd
+from bot.model.money import Part, cents, usd
 from bot.model.price import Price
 from bot.model.receipt import (
     AnswerReceipt,
@@ -70,15 +70,18 @@ def receipt_of(answer: WatchedAnswer) -> AnswerReceipt:
 
     # Of the price rows that came, those of the types that the answer names.
     questions = answer.witness.questions.values()
-    subjects = (question.asked.partition(" ")[0] for question in questions)
-    words = {*_texts(answer.card.data), *subjects}
+    words = {
+        *_texts(answer.card.data),
+        *(question.asked.partition(" ")[0] for question in questions),
+    }
     noted = tuple(
         replace(question, prices=tuple(x for x in question.prices if x.instance_type in words))
         for question in questions
     )
-    figures = (*stated, *drawn_alone(answer.card))
 
-    return AnswerReceipt(answer.line, answer.at, answer.source, noted, figures)
+    return AnswerReceipt(
+        answer.line, answer.at, answer.source, noted, (*stated, *drawn_alone(answer.card))
+    )
 
 
 def formula_of(figures: Mapping[str, str], path: Path) -> str:
@@ -112,23 +115,19 @@ def _texts(data: Any) -> Iterator[str]:
                 yield from _texts(inner)
 
 
-def drawn_alone(card: Card) -> tuple[Figure, ...]:
-    """Return the amounts of USD that stand on a card and in no number of its data."""
+def drawn_alone(card: Card) -> Iterator[Figure]:
+    """Yield the amounts of USD that stand on a card and in no number of its data."""
     in_data = {text for _, amount in numbers(card.data) for text in _writings(amount)}
     sums = {text: (total, how) for how, total in _sums(card.data) for text in _writings(total)}
 
     words = [encode(block) for block in card.blocks if isinstance(block, Text | Facts | Table)]
-    figures = []
     # An amount that a card writes twice is one figure.
     for drawn in dict.fromkeys(
         x for text in _texts([card.title, *words]) for x in _USD.findall(text)
     ):
         if drawn not in in_data:
             rounded = Decimal(drawn.replace(",", "").removeprefix("$"))
-            amount, formula = sums.get(drawn, (rounded, DRAWN))
-            figures.append(Figure(f"/card/{drawn}", amount, formula))
-
-    return tuple(figures)
+            yield Figure(f"/card/{drawn}", *sums.get(drawn, (rounded, DRAWN)))
 
 
 def _writings(amount: Decimal) -> list[str]:
@@ -146,19 +145,23 @@ def _sums(data: Mapping[str, Any]) -> Iterator[tuple[str, Decimal]]:
             continue
         # Cards add rows up by these labels, to sums that no number of the data is.
         for label in _LABELS:
-            groups: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
-            for row in rows:
-                places = (row, row.get("labels"), row.get("key"))
-                values = [x[label] for x in places if isinstance(x, Mapping) and label in x]
-                for path, amount in numbers(row) if values else []:
-                    number = " ".join(map(str, path))
-                    if "usd" in number:
-                        groups[str(values[0]), number].append(amount)
+            for (value, number), amounts in by_key(
+                ((str(value), " ".join(map(str, path))), amount)
+                for row in rows
+                for value in _values(row, label)[:1]
+                for path, amount in numbers(row)
+            ).items():
+                if "usd" in number and len(amounts) > 1 and any(amounts):
+                    yield (
+                        f"sum of {name} {number} where {label} is {value or 'none'}",
+                        sum(amounts, Decimal(0)),
+                    )
 
-            for (value, number), amounts in groups.items():
-                if len(amounts) > 1 and any(amounts):
-                    how = f"sum of {name} {number} where {label} is {value or 'none'}"
-                    yield how, sum(amounts, Decimal(0))
+
+def _values(scope: Mapping[str, Any], label: str) -> list[Any]:
+    """Return the values of a label of a row: of its own, of its labels, and of its key."""
+    places = (scope, scope.get("labels"), scope.get("key"))
+    return [place[label] for place in places if isinstance(place, Mapping) and label in place]
 
 
 def verify(receipt: AnswerReceipt, again: WatchedAnswer, billing: Billing) -> Verification:
@@ -183,8 +186,9 @@ def verify(receipt: AnswerReceipt, again: WatchedAnswer, billing: Billing) -> Ve
         notes.append(f"The receipt was made of {stated}; this is {current}.")
     for question in again.witness.questions.values():
         if question.terms and str(question.terms) in sums_of:
-            tally = again.witness.tallies[str(question.terms)]
-            unequal, untried = _mismatches(billing, question.terms, tally)
+            unequal, untried = _mismatches(
+                billing, question.terms, again.witness.tallies[str(question.terms)]
+            )
             wrong, notes, sums = [*wrong, *unequal], [*notes, *untried], sums + (not unequal)
 
     return Verification(checked, (*changed, *wrong), sums, tuple(notes))
@@ -205,11 +209,8 @@ def _checked_figures(
             wrong.append(Difference(figure.path, f"{figure.amount:f}", "not in the answer", why))
         elif not agree(figure.amount, new.amount):
             # To the cent, or in full where they differ by less.
-            by_cents = cents(figure.amount) != cents(new.amount)
-            was, is_now = (
-                f"{amount:.2f}" if by_cents else f"{amount:f}"
-                for amount in (figure.amount, new.amount)
-            )
+            digits = ".2f" if cents(figure.amount) != cents(new.amount) else "f"
+            was, is_now = (format(amount, digits) for amount in (figure.amount, new.amount))
             wrong.append(Difference(figure.path, was, is_now, why))
         elif figure.formula != new.formula:
             wrong.append(
@@ -254,10 +255,9 @@ def _billed(path: Path, amount: Decimal, answer: WatchedAnswer) -> str:
     # A row of the bill is known by its key; what has none is a total.
     key = _scopes(path, answer.card.data)[0].get("key")
     for terms, tally in answer.witness.tallies.items():
+        sums = [tally.total]
         if isinstance(key, Mapping):
             sums = [row.money for row in tally.rows if dict(row.key) == key]
-        else:
-            sums = [tally.total]
         if any(agree(getattr(money, measure), amount) for money in sums):
             return terms
 
@@ -277,17 +277,16 @@ def _priced(path: Path, amount: Decimal, answer: WatchedAnswer) -> bool:
 
     rates = answer.witness.rates
     quoted = [x for question in answer.witness.questions.values() for x in question.prices]
-    lists = (
-        rates.by_instance.get(label("instance"), ()),
-        rates.by_cluster.get(label("cluster"), ()),
-        rates.by_type,
-    )
     kind = label("instance_type")
     prices = [price.usd_per_hour for price in quoted if price.instance_type == kind]
 
     # A rate is a mean by hours: over all ways to buy, the committed ones, and each of them.
     choices = (tuple(Market), _ONE_RATE, *((market,) for market in Market))
-    for rows in lists:
+    for rows in (
+        rates.by_instance.get(label("instance"), ()),
+        rates.by_cluster.get(label("cluster"), ()),
+        rates.by_type,
+    ):
         own_rates = [price for price in rows if price.instance_type == kind]
         for region in dict.fromkeys(rate.region for rate in own_rates):
             for markets in choices:
@@ -321,15 +320,14 @@ def _mismatches(
         for row in pieces.rows:
             sums[tuple(row.key[name] for name in terms.by)] += row.money
         stated = {tuple(row.key[name] for name in terms.by): row.money for row in tally.rows}
-        pairs = [
+
+        for name, total, added in [
             *(
                 (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
                 for key in dict.fromkeys((*stated, *sums))
             ),
             ("total", tally.total, sum(sums.values(), Money())),
-        ]
-
-        for name, total, added in pairs:
+        ]:
             unequal = [x for x in MEASURES if not agree(getattr(total, x), getattr(added, x))]
             if unequal:
                 was, is_now = (
@@ -369,17 +367,11 @@ def _changed_questions(
 
 def _changes(then: PortQuestion, now: PortQuestion) -> list[Difference]:
     """Return the changes of one question: parts of a sum, price rows, else that something did."""
-    changes = []
-    reason = "rows were added or rewritten"
-    if then.rows != now.rows:
-        reason = f"{then.rows:,} rows came back, and now {now.rows:,}"
+    was_now = f"{then.rows:,} rows", f"{now.rows:,} rows"
+    reason = f"{was_now[0]} came back, and now {now.rows:,}"
+    if then.rows == now.rows:
+        was_now, reason = ("as noted", "other content"), "rows were added or rewritten"
     pieces = [{piece.key: piece for piece in question.pieces} for question in (then, now)]
-    for key in sorted({*pieces[0], *pieces[1]}):
-        was, current = pieces[0].get(key), pieces[1].get(key)
-        if was != current:
-            what = f"{then.port} of {key}: {then.asked}"
-            changes.append(Difference(what, _amounts(was), _amounts(current), reason))
-
     prices = [
         {
             ", ".join(filter(None, (x.instance_type, x.market, x.basis, x.region, x.zone))): x
@@ -387,18 +379,26 @@ def _changes(then: PortQuestion, now: PortQuestion) -> list[Difference]:
         }
         for question in (then, now)
     ]
-    for row in dict.fromkeys((*prices[0], *prices[1])):
-        before, after = prices[0].get(row), prices[1].get(row)
-        if before != after:
-            changes.append(Difference(f"price of {row}", _hour(before), _hour(after), _named(then)))
+    changes = [
+        Difference(f"{then.port} of {key}: {then.asked}", _amounts(was), _amounts(is_now), reason)
+        for key, was, is_now in sorted(_unequal(*pieces))
+    ]
+    changes += [
+        Difference(f"price of {row}", _hour(was), _hour(is_now), _named(then))
+        for row, was, is_now in _unequal(*prices)
+    ]
+    return changes or [Difference(_named(then), *was_now, "the content changed")]
 
-    if not changes:
-        was_now = ("as noted", "other content")
-        if then.rows != now.rows:
-            was_now = (f"{then.rows:,} rows", f"{now.rows:,} rows")
-        changes.append(Difference(_named(then), *was_now, "the content changed"))
 
-    return changes
+def _unequal(
+    then: Mapping[str, Part], now: Mapping[str, Part]
+) -> list[tuple[str, Part | None, Part | None]]:
+    """Return the keys whose parts differ, with both; None of one that has none."""
+    return [
+        (key, then.get(key), now.get(key))
+        for key in dict.fromkeys((*then, *now))
+        if then.get(key) != now.get(key)
+    ]
 
 
 def _amounts(piece: Piece | None) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bot.costs.tally import known_rows
 from bot.errors import OverBudget, WrongInput
 from bot.model.codec import encode
 from bot.model.frame import Frame
@@ -32,7 +33,7 @@ _BY_DAY = timedelta(days=92)
 class _Watched:
     """Stand before a port: every method answers as the port's own, and some are noted."""
 
-    def __init__(self, port: Any, notes: Mapping[str, Callable[..., None]]) -> None:
+    def __init__(self, port: Any, **notes: Callable[..., None]) -> None:
         self._port, self._notes = port, notes
 
     def __getattr__(self, name: str) -> Any:
@@ -62,16 +63,23 @@ class Witness:
         """Return the same ports, of which each question is noted here."""
         world, bill = ports.world, ports.world.billing
 
-        def of(port: Any, **notes: Callable[..., None]) -> Any:
-            return _Watched(port, notes)
-
         def plainly(port: AskedPort, asked: str) -> Callable[..., None]:
             return lambda answer, *_: self.note(port, asked, answer)
 
         watched = replace(
             world,
-            source=of(world.source, read=self._reading),
-            billing=of(
+            source=_Watched(
+                world.source,
+                read=lambda reading, now: self.note(
+                    AskedPort.METRICS,
+                    f"everything visible at {now:%Y-%m-%d %H:%M} UTC",
+                    reading,
+                    rows=sum(len(frame.things) for frame in reading.frames.values())
+                    + len(reading.inventory.instances),
+                    through=reading.now,
+                ),
+            ),
+            billing=_Watched(
                 bill,
                 tally=partial(self._tally, bill),
                 deltas=lambda reading, _, days: self.note(
@@ -79,7 +87,7 @@ class Witness:
                 ),
                 rates=self._rates,
             ),
-            prices=of(
+            prices=_Watched(
                 world.prices,
                 quotes=self._quotes,
                 spot_history=self._spot,
@@ -93,7 +101,7 @@ class Witness:
                     AskedPort.PRICES, f"commitments to {kind}", tuple(offers)
                 ),
             ),
-            outlook=of(
+            outlook=_Watched(
                 world.outlook,
                 forecast=lambda asked, _: self.note(
                     AskedPort.OUTLOOK, "forecast of the month", asked, through=asked and asked.asof
@@ -101,7 +109,7 @@ class Witness:
                 commitments=plainly(AskedPort.OUTLOOK, "use of commitments"),
                 findings=plainly(AskedPort.OUTLOOK, "anomalies found"),
             ),
-            knowledge=of(
+            knowledge=_Watched(
                 world.knowledge,
                 types=plainly(AskedPort.FACTS, "instance types"),
                 fallback_prices=lambda prices: self.note(
@@ -111,7 +119,7 @@ class Witness:
                 claims=plainly(AskedPort.FACTS, "statements of others"),
             ),
         )
-        alerts = of(
+        alerts = _Watched(
             ports.stores.alerts,
             load=lambda state, _: self.note(
                 AskedPort.ALERTS,
@@ -183,16 +191,6 @@ class Witness:
         dated = [(changed_at.isoformat(), price) for changed_at, price in changes]
         self.note(AskedPort.SPOT, kind, dated, prices=tuple(newest.values()))
 
-    def _reading(self, reading: Reading, now: datetime) -> None:
-        frames = sum(len(frame.things) for frame in reading.frames.values())
-        self.note(
-            AskedPort.METRICS,
-            f"everything visible at {now:%Y-%m-%d %H:%M} UTC",
-            reading,
-            rows=frames + len(reading.inventory.instances),
-            through=reading.now,
-        )
-
 
 def pieces_of(billing: Billing, terms: TallyTerms) -> tuple[Piece, ...]:
     """Return the parts of a sum by day, or by month where the window is long.
@@ -200,14 +198,10 @@ def pieces_of(billing: Billing, terms: TallyTerms) -> tuple[Piece, ...]:
     None where the bill does not tell them.
     """
     step = "day" if terms.window.length <= _BY_DAY else "month"
-    try:
-        rows = billing.tally(terms.window, (step,), terms.where).rows
-    except (WrongInput, OverBudget):
-        return ()
-
-    ordered = sorted(rows, key=lambda row: row.key[step])
-
-    return tuple(Piece(row.key[step], row.money) for row in ordered)
+    rows = known_rows(billing, terms.window, (step,), terms.where, (WrongInput, OverBudget))
+    return tuple(
+        Piece(row.key[step], row.money) for row in sorted(rows, key=lambda row: row.key[step])
+    )
 
 
 def digest_of(content: Any) -> str:
