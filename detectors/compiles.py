@@ -32,8 +32,6 @@ from detectors.usual import medians_where
 from detectors.view import View
 
 TWINS = number("jobs.TWINS")
-LEAST = duration("compiles.LEAST")
-REUSED = duration("compiles.REUSED")
 SHOWN = duration("compiles.SHOWN")
 RAN = duration("compiles.RAN")
 _NONE = float("nan")
@@ -117,7 +115,7 @@ def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Comp
         view.unknown[row],
         gone,
         frame.steps(LULL),
-        frame.steps(REUSED),
+        frame.steps(duration("compiles.REUSED")),
     )
 
     # A node that runs no more ended with its readings, as far as EC2 says when.
@@ -130,7 +128,7 @@ def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Comp
         ending = node.ending(end, after, left)
         last = frame.n_steps if ending is Ending.GOING else end
         window = Window(frame.start + begin * frame.step, frame.start + last * frame.step)
-        if ending is Ending.GOING or window.length >= LEAST:
+        if ending is Ending.GOING or window.length >= duration("compiles.LEAST"):
             states = None if view.logged is None else view.logged[row, begin:end]
             logged = states is not None and bool((states == COMPILING).any())
             if logged:

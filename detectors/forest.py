@@ -57,12 +57,7 @@ FAR = number("forest.FAR")
 NOTABLE = number("forest.NOTABLE")
 COMBINED = count("forest.COMBINED")
 SAMPLE_EVERY = duration("forest.SAMPLE_EVERY")
-SMOOTH = duration("forest.SMOOTH")
 JOB_HOURS = duration("forest.JOB_HOURS")
-LEAST = count("forest.LEAST")
-FULL = number("forest.FULL")
-LIKE = number("forest.LIKE")
-_LEAST_SPREAD = number("forest.LEAST_SPREAD")
 _SHARE = number("forest.LEAST_SHARE")
 _BYTES = number("forest.LEAST_BYTES")
 _SECONDS = number("forest.LEAST_SECONDS")
@@ -72,7 +67,6 @@ _LEAST_SPREADS = np.array(
     [_SHARE, _BYTES, _SECONDS, _EFA, _EFA, _SHARE, _SHARE, _NETWORK, _NETWORK], dtype=np.float32
 )
 """Nor as smaller than this, in the metric's own unit."""
-_QUARTILES = number("forest.QUARTILES")
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,10 @@ class Scale:
         """Return the scale of quartiles, each (n, n_metrics), with spreads of at least `least`."""
         low, middle, high = quartiles
         return Scale(
-            middle, np.maximum((high - low) / _QUARTILES, least).astype(np.float32, copy=False)
+            middle,
+            np.maximum((high - low) / number("forest.QUARTILES"), least).astype(
+                np.float32, copy=False
+            ),
         )
 
     def at(self, rows: Rows | slice) -> Scale:
@@ -117,7 +114,10 @@ class JobUsual:
         """
         n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
         samples = self.samples[rows, : max(0, n)]
-        near = ~(np.abs(samples - values[:, None, :]) > LIKE * self.scale.spread[rows][:, None, :])
+        near = ~(
+            np.abs(samples - values[:, None, :])
+            > number("forest.LIKE") * self.scale.spread[rows][:, None, :]
+        )
         return np.asarray((near.all(axis=2) & ~np.isnan(samples[:, :, 0])).any(axis=1))
 
 
@@ -153,9 +153,9 @@ def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual
     """Return the usual of samples of one job of each node, (n, n_samples, n_metrics)."""
     level = samples[:, :, 0]
     level = np.where(level > floor[:, None], level, np.nan).astype(np.float32)
-    full = FULL * percentiles(level, (0.75,))[0]
+    full = number("forest.FULL") * percentiles(level, (0.75,))[0]
     at_full = level >= full[:, None]
-    enough = at_full.sum(axis=1) >= LEAST
+    enough = at_full.sum(axis=1) >= count("forest.LEAST")
     scale = learn_scale(samples, at_full & enough[:, None])
     return JobUsual(end, scale, np.where(enough, full, np.nan).astype(np.float32), samples)
 
@@ -170,7 +170,7 @@ def samples_of(part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) ->
 
     Shape (n, n_samples, n_metrics), without the strange spans.
     """
-    stride, smooth = part.steps(SAMPLE_EVERY), part.steps(SMOOTH)
+    stride, smooth = part.steps(SAMPLE_EVERY), part.steps(duration("forest.SMOOTH"))
     ends = np.arange(smooth, part.n_steps + 1, stride)
     levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
     for into, name in zip(levels, METRICS, strict=True):
@@ -206,7 +206,7 @@ def learn_scale(values: Floats, active: Mask) -> Scale:
     working = (np.where(active, metric, np.nan) for metric in np.moveaxis(values, 2, 0))
     ranked = [percentiles(metric.astype(np.float32), (0.25, 0.5, 0.75)) for metric in working]
     quartiles = tuple(np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
-    least = np.maximum(_LEAST_SPREAD * np.abs(quartiles[1]), _LEAST_SPREADS)
+    least = np.maximum(number("forest.LEAST_SPREAD") * np.abs(quartiles[1]), _LEAST_SPREADS)
     return Scale.of(quartiles, least)
 
 
@@ -229,10 +229,8 @@ Leaves = Callable[[Floats], Rows]
 
 TREES = 100
 SAMPLE = count("forest.SAMPLE")
-BACKGROUND = number("forest.BACKGROUND")
 MANY = count("forest.MANY")
 THREADS = 2
-PART = count("forest.PART")
 
 
 @dataclass(frozen=True)
@@ -260,7 +258,7 @@ class Forest:
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         if len(rows) <= MANY:
             return self._score(rows)
-        parts = np.array_split(rows, max(THREADS, len(rows) // PART))
+        parts = np.array_split(rows, max(THREADS, len(rows) // count("forest.PART")))
         with ThreadPoolExecutor(THREADS) as pool:  # scikit-learn walks a tree without Python's lock
             return np.concatenate(list(pool.map(self._score_in_order, parts)))
 
@@ -311,7 +309,7 @@ def fit(rows: Floats, seed: int = 0) -> Forest:
 def with_background(rows: Floats, seed: int = 0) -> Floats:
     """Return the rows and the background that a forest is grown on."""
     rng = np.random.default_rng(seed)
-    shape = (max(1, int(BACKGROUND * len(rows))), rows.shape[1])
+    shape = (max(1, int(number("forest.BACKGROUND") * len(rows))), rows.shape[1])
     return np.concatenate([rows, rng.uniform(-FAR, FAR, shape).astype(np.float32)])
 
 

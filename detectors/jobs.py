@@ -38,18 +38,15 @@ from detectors.usual import (
     worked_of,
 )
 
-STOPPED = duration("jobs.STOPPED")
 FIRST = duration("jobs.FIRST")
 YOUNG_JOB = duration("jobs.YOUNG_JOB")
 LEAST_OF_JOB = duration("jobs.LEAST_OF_JOB")
 TWINS = number("jobs.TWINS")
 LIKE = number("jobs.LIKE")
 AS_QUICK = number("jobs.AS_QUICK")
-EMPTY = number("jobs.EMPTY")
 DIP = number("jobs.DIP")
 AROUND = duration("jobs.AROUND")
 TOGETHER = duration("jobs.TOGETHER")
-TAIL = number("rarity.TAIL")
 
 
 def current(
@@ -117,13 +114,13 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
 
     Both are of its first hours, nan for the other nodes; each (n,).
     """
-    part, first = whole.last(STOPPED), whole.steps(FIRST)
+    part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, resting = part.n_steps, work <= floor[:, None]
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
     restarted = restarts(part)
     rows = np.flatnonzero((resting | restarted).any(axis=1) | new)
-    freed = ~(memory[rows] > EMPTY * roster.memory[rows, None])
+    freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
     stopped = (resting[rows] & freed) | restarted[rows]
     begins = np.asarray(stopped.any(axis=1) | new[rows])
     stopped, rows = stopped[begins], rows[begins]
@@ -380,7 +377,7 @@ def return_level(lengths: Numbers, weeks_seen: float, weeks: float) -> float:
     The mean excess over the upper quartile is taken one standard error too large, and the level is
     never under what was seen.
     """
-    threshold = float(np.quantile(lengths, TAIL))
+    threshold = float(np.quantile(lengths, number("rarity.TAIL")))
     # A length is read to a whole step: half of one lies on either side.
     excess = lengths[lengths >= threshold] - threshold + 0.5
     scale = float(excess.mean()) * (1 + len(excess) ** -0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -26,16 +27,19 @@ CONSTANTS: Mapping[str, Constant] = {
 }
 
 
+@cache
 def number(name: str) -> float:
     """Return a share, factor or level."""
     return float(CONSTANTS[name].value)
 
 
+@cache
 def count(name: str) -> int:
     """Return a number of things."""
     return int(CONSTANTS[name].value)
 
 
+@cache
 def duration(name: str) -> timedelta:
     """Return a length of time."""
     amount, unit = CONSTANTS[name].value.split()

@@ -38,10 +38,7 @@ from detectors.roster import Roster, scope_of
 from detectors.usual import Past, percentiles, worked_of
 
 COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
-LATE = duration("odd_model.LATE")
 SPAN = count("odd_model.SPAN")
-_LEAST = count("odd_model.LEAST")
-_LEAST_SPREAD = number("odd_model.LEAST_SPREAD")
 
 
 def cost_scale(hours: Floats) -> Scale:
@@ -49,8 +46,8 @@ def cost_scale(hours: Floats) -> Scale:
     n, n_hours, m = hours.shape
     flat = np.ascontiguousarray(np.moveaxis(hours, 1, 2).reshape(n * m, n_hours))
     quartiles = tuple(x.reshape(n, m) for x in percentiles(flat, (0.25, 0.5, 0.75)))
-    scale = Scale.of(quartiles, _LEAST_SPREAD * np.abs(quartiles[1]) + 1e-6)
-    enough = (~np.isnan(flat)).sum(axis=1).reshape(n, m) >= _LEAST
+    scale = Scale.of(quartiles, number("odd_model.LEAST_SPREAD") * np.abs(quartiles[1]) + 1e-6)
+    enough = (~np.isnan(flat)).sum(axis=1).reshape(n, m) >= count("odd_model.LEAST")
     return replace(scale, middle=np.where(enough, scale.middle, np.nan).astype(np.float32))
 
 
@@ -133,11 +130,9 @@ def _some(values: Numbers) -> Numbers:
     return np.where(values > 1e-3, values, np.nan)
 
 
-RECENT = duration("odd_model.RECENT")
 BLOCK = duration("odd_model.BLOCK")
 MOST_ROWS = count("odd_model.MOST_ROWS")
 LEAST_ROWS = count("odd_model.LEAST_ROWS")
-LASTING = count("odd_model.LASTING")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
 
@@ -227,7 +222,9 @@ class _Block:
 
         As in a tick, what the job had shown before counts for nothing, however strange.
         """
-        node, sample = sustained(self.judged & combined(self.far), LASTING).nonzero()
+        node, sample = sustained(
+            self.judged & combined(self.far), count("odd_model.LASTING")
+        ).nonzero()
         fresh = ~self.usual.showed(self.values[node, sample], node, self.usual.end)
         return node[fresh], self.far[node[fresh], sample[fresh]]
 
@@ -236,7 +233,7 @@ def learn(
     whole: Frame, spend: Frame | None, nodes: Nodes, past: Past, grow: Grow = fit
 ) -> OddModel | None:
     """Learn from the past; None while there is too little of it."""
-    costs = CostHistory.of(spend, whole, nodes.roster, past.anchor - LATE)
+    costs = CostHistory.of(spend, whole, nodes.roster, past.anchor - duration("odd_model.LATE"))
 
     # Of each block the rows to learn from and the new combinations: all of it would not fit.
     rows, lasting = [], []
@@ -284,7 +281,7 @@ def combined(far: Floats) -> Mask:
 
 def _blocks(whole: Frame, costs: CostHistory, nodes: Nodes, past: Past) -> Iterator[_Block]:
     """Yield the blocks of the recent past, the oldest first."""
-    for ago in range(RECENT // BLOCK, 0, -1):
+    for ago in range(duration("odd_model.RECENT") // BLOCK, 0, -1):
         begin = past.anchor - ago * BLOCK
         if begin - whole.start < SAMPLE_EVERY:
             continue

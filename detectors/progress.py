@@ -32,13 +32,9 @@ from detectors.view import View
 AGE = "run_checkpoint_age_seconds"
 STUCK = duration("progress.STUCK")
 RECENT = duration("progress.RECENT")
-SMOOTH = duration("progress.SMOOTH")
-USUAL_PACE = duration("progress.USUAL_PACE")
 SLOWER = number("drop.SLOWER")
 TOGETHER = number("drop_cause.TOGETHER")
-RESOLVED = number("progress.RESOLVED")
 _ENOUGH = count("progress.ENOUGH")
-REPORTS = number("progress.REPORTS")
 READ = number("progress.READ")
 
 
@@ -65,7 +61,7 @@ def scopes_by_progress(view: View, *, moves: bool) -> set[int]:
     reported = ~np.isnan(steps)
     highest = np.where(reported, steps, -np.inf).max(axis=1)
     lowest = np.where(reported, steps, np.inf).min(axis=1)
-    reports = reported.mean(axis=1) >= REPORTS
+    reports = reported.mean(axis=1) >= number("progress.REPORTS")
     moved = np.asarray(highest - lowest, dtype=np.float32) > 0
     return _scopes_of(view, frame, reports & (moved == moves))
 
@@ -105,8 +101,8 @@ def pace_of_nodes(view: View) -> Pace:
 
 def _read_runs(view: View, pace: Pace) -> None:
     """Write the pace of the runs in place."""
-    frame = view.frame("run").last(USUAL_PACE)
-    smoothing = frame.steps(SMOOTH)
+    frame = view.frame("run").last(duration("progress.USUAL_PACE"))
+    smoothing = frame.steps(duration("progress.SMOOTH"))
     rate, tokens = _rates(frame)
     newest = _rolling(rate[:, -smoothing:], smoothing)[:, -1:]
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
@@ -210,7 +206,7 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     moved = np.sort(np.where(settled > 0, settled, np.nan), axis=1)
     count, run = (~np.isnan(moved)).sum(axis=1), np.arange(len(moved))
     usual = (moved[run, np.maximum(count - 1, 0) // 2] + moved[run, count // 2]) / 2
-    resolved = enough & (usual >= RESOLVED)
+    resolved = enough & (usual >= number("progress.RESOLVED"))
     rates[resolved, 1:] = growth[resolved] / usual[resolved, None]
     return rates, tokens
 

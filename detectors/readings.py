@@ -218,10 +218,7 @@ def mean_of_rows(part: Floats) -> Floats:
 LogStates = npt.NDArray[np.int8]
 COMPILING, OVER, SILENT = 1, 0, -1
 """The state of a step by a log; `SILENT` leaves it to the metrics."""
-ROOMY = number("readings.ROOMY")
-EMPTY = number("readings.EMPTY")
 LULL = duration("readings.LULL")
-SETTLED = duration("readings.SETTLED")
 LONGEST = duration("readings.LONGEST")
 
 
@@ -269,7 +266,7 @@ def states_in_log(
         row = roster.row[instance]
         for span in spans:
             first, last = step(span.start), step(span.end) + 1
-            after = min(last + frame.steps(SETTLED), frame.n_steps)
+            after = min(last + frame.steps(duration("readings.SETTLED")), frame.n_steps)
             if span.end < frame.end:
                 states[row, max(0, last) : max(0, after)] = OVER
             states[row, max(0, first) : max(0, last)] = COMPILING
@@ -324,8 +321,8 @@ def looks_compiling(readings: Readings) -> Mask:
         return readings.zero
     busy = readings.cpu >= readings.number("compiling.cpu")[:, None].astype(np.float32)
     share = readings.memory / readings.roster.memory[:, None].astype(np.float32)
-    roomy = ~(readings.held > 0) | (share < ROOMY)
-    unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < EMPTY)
+    roomy = ~(readings.held > 0) | (share < number("readings.ROOMY"))
+    unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < number("readings.EMPTY"))
     likely = readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency)
     return drop_singles(close_gaps(likely))
 

@@ -45,7 +45,6 @@ BLOCK = 1_024
 """Nodes that are learnt of at a time."""
 SAMPLE = duration("usual.SAMPLE")
 LEAST = duration("usual.LEAST")
-YOUNG = duration("usual.YOUNG")
 MEMORY = "neuroncore_memory_used_bytes"
 LATENCY = "neuron_execution_latency_seconds"
 SENT = "efa_tx_bytes_per_second"
@@ -54,7 +53,6 @@ DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
 SAME = number("usual.SAME")
 ALIKE = number("usual.ALIKE")
-NEWEST = duration("usual.NEWEST")
 MEDIANS_OF: tuple[str, ...] = (
     HIGHEST,
     "host_cpu_utilization_ratio",
@@ -191,7 +189,7 @@ def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)
 
     Each UTC hour while young, else each `whole`.
     """
-    period = timedelta(hours=1) if now - frame.start < YOUNG else whole
+    period = timedelta(hours=1) if now - frame.start < duration("usual.YOUNG") else whole
     return _EPOCH + (now - _EPOCH) // period * period
 
 
@@ -272,7 +270,9 @@ def _learn(
     # The memory that each node held in its newest work, nan where that is not read.
     readable = working & ~np.isnan(memory)
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
-    newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
+    newest = medians_where(memory, readable & (newer <= part.steps(duration("usual.NEWEST"))))[
+        :, None
+    ]
 
     forget(level, part, nodes.roster, strange, nodes.rows.start)
     active = level > floor[:, None]

@@ -25,8 +25,6 @@ from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.usual import Memo, source_of
 from detectors.view import View
 
-_LASTS = duration("judge.LASTS")
-_ROUNDED = number("judge.ROUNDED")
 PROVIDER_SUGGESTIONS = (
     "Open `cost 14d by usage_type` for this service; compare with what was launched on its first"
     " day.",
@@ -56,7 +54,7 @@ def commitment_findings(
         below = policy.number("commitment_unused.below")
         fee, idle = billed.values[row, -days:], unused.values[row, -days:]
         enough = policy.on("commitment_unused.on") and len(fee) >= days
-        if not enough or not (fee > 0).all() or (idle > _ROUNDED * fee).any():
+        if not enough or not (fee > 0).all() or (idle > number("judge.ROUNDED") * fee).any():
             continue
         shares = np.asarray(1 - idle / fee)
         if shares.mean() >= below or shares[-1] >= below:
@@ -116,7 +114,11 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
 
     A finding is evidence of one of ours, else an anomaly of its own.
     """
-    current = [x for x in view.reading.findings if not x.dismissed and view.now - _end(x) < _LASTS]
+    current = [
+        x
+        for x in view.reading.findings
+        if not x.dismissed and view.now - _end(x) < duration("judge.LASTS")
+    ]
     merged: list[Anomaly] = list(ours)
     for finding in sorted(current, key=lambda x: (-x.impact, x.id)):
         span = f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"

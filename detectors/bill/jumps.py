@@ -46,7 +46,6 @@ _PLACES = (
 DAYS = 7
 """How many same hours of the days before are looked back at."""
 WEEKS = count("jumps.WEEKS")
-_ONSET = count("jumps.ONSET")
 _BACK = count("jumps.BACK")
 
 
@@ -154,7 +153,7 @@ def _onset(series: Numbers, last: int, policy: Policy) -> int | None:
     """
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
     first = None
-    for day in range(last, max(LEAST_DAYS, last - _ONSET) - 1, -1):
+    for day in range(last, max(LEAST_DAYS, last - count("jumps.ONSET")) - 1, -1):
         _, high = usual_day(series, day)
         limit = max(high * (1 + share), high + least)
         if not (series[last] > limit and series[day] > limit):

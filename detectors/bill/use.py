@@ -20,7 +20,6 @@ from detectors.rule import Subject
 from detectors.usual import utilization_of
 from detectors.view import View
 
-DEAREST = number("use.DEAREST")
 _PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
 """Fees of commitments to a family of instances, and the family in them."""
 _LEAST = number("use.LEAST")
@@ -126,7 +125,7 @@ def _priced_by_use(
     rate = float(_usually(jump, bill, rows).sum()) / use.before if use.before > 0 else 0.0
     rate = rate or _rate_elsewhere(jump, bill, view, rows)
     if rate:
-        return growth <= DEAREST * rate * use.more
+        return growth <= number("use.DEAREST") * rate * use.more
 
     # The price of a type that nobody used before is that of its nodes, where these work.
     return _at_work(jump, view, nodes)

@@ -24,7 +24,6 @@ FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
 CUT_FRESH = duration("compile.CUT_FRESH")
 COLD_FRESH = duration("compile.COLD_FRESH")
-_BACK = duration("compile.BACK")
 _MANY = count("compile.MANY")
 _COLD_WHY = (
     "the cache missed, probably because the batch size, optimizer, compiler flags or compiler"
@@ -181,7 +180,7 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     on = view.limits.on("killed_compile.on")
     if not len(rows) or not on[rows].any():
         return []
-    history = view.whole.last(max(_BACK, view.window.window.length))
+    history = view.whole.last(max(duration("compile.BACK"), view.window.window.length))
     by_scope: dict[Labels, list[Compile]] = {}
     for compile_ in compiles(view.over(history.pick(rows))):
         fresh = view.now - compile_.window.end < CUT_FRESH

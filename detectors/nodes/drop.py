@@ -35,13 +35,8 @@ from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, median, media
 from detectors.view import BEFORE, View
 
 NOW = duration("drop.NOW")
-DEEPER = number("drop.DEEPER")
-FINE = count("drop.FINE")
-OFTEN = number("drop.OFTEN")
-COHERENT = count("drop.COHERENT")
 PARTLY = number("drop.PARTLY")
 EVIDENT = duration("drop.EVIDENT")
-FULL = number("drop.FULL")
 RESTART = duration("drop.RESTART")
 
 
@@ -88,7 +83,7 @@ def find(view: View) -> RuleMatch:
     lasting = pace.slow_steps > np.maximum(pace.usual_steps, view.window.steps(SETTLED))
     slow = narrowed(slow, lambda: (slower(view) & (lasting | ~_quiet(view))) | rare)
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
-    in_full = (pace.newest >= FULL) & training
+    in_full = (pace.newest >= number("drop.FULL")) & training
 
     training_now = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1]
     begins = training_now & (((soon | late | evident) & ~in_full) | slow)
@@ -138,7 +133,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     blind = np.isnan(view.usual_of(MEMORY))
     longer = needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
     highest = ratio_to(view.metric(HIGHEST), view.usual_of(HIGHEST)[:, None])
-    depth = np.where(np.isnan(highest), ratio / DEEPER, highest)
+    depth = np.where(np.isnan(highest), ratio / number("drop.DEEPER"), highest)
     deeper = _seen(view, view.at_work & (ratio < limit) & (depth < limit))
     signless = (deeper >= longer) & ~soon
     soon |= narrowed(signless, lambda: _longer_than_pauses(view, signless))
@@ -152,7 +147,7 @@ def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
     mask = np.zeros(view.n, dtype=bool)
     for _, rows in view.roster.by_scope(deep > 0):
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
-        mask[same] = len(same) >= COHERENT and middle_of(before[same]) < PARTLY
+        mask[same] = len(same) >= count("drop.COHERENT") and middle_of(before[same]) < PARTLY
     return mask
 
 
@@ -328,7 +323,7 @@ def fell_lately(view: View, length: timedelta) -> Mask:
     """
     under = view.utilization[:, -view.window.steps(length) :] < view.usual_work[:, None]
     waiting = pace_of_nodes(view).slow_steps > 0
-    return np.asarray(under.mean(axis=1) >= OFTEN) | falling(view) | waiting
+    return np.asarray(under.mean(axis=1) >= number("drop.OFTEN")) | falling(view) | waiting
 
 
 def _lasted(view: View, below: Mask) -> Counts:
@@ -349,7 +344,7 @@ def _seen(view: View, below: Mask) -> Counts:
 def _mostly(below: Mask) -> Mask:
     """Fill short bursts back to normal, at fine steps: a starving loader flutters."""
     filled = below.copy()
-    if below.shape[1] > FINE:
+    if below.shape[1] > count("drop.FINE"):
         filled[:, 1:-1] |= below[:, :-2] & below[:, 2:]
         filled[:, 2:-1] |= below[:, 1:-2] & below[:, :-3] & below[:, 3:]
     return filled

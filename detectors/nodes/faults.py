@@ -16,9 +16,7 @@ from detectors.usual import medians_where
 from detectors.view import LATELY, LOST, View
 
 STATUS = duration("faults.STATUS")
-BEHIND = number("faults.BEHIND")
 RECURS = count("faults.RECURS")
-BROKEN = count("faults.BROKEN")
 NEAR = number("faults.NEAR")
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 
@@ -39,7 +37,7 @@ def find_hardware(view: View) -> RuleMatch:
     needed = view.steps("hardware_fault.within")[rows]
     grave = (
         (sums(uncorrected, needed) >= 1)
-        | (sums(broken, needed) >= BROKEN)
+        | (sums(broken, needed) >= count("faults.BROKEN"))
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
 
@@ -102,7 +100,7 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     low, middle, _ = view.levels
     level = view.recent(view.utilization, view.window.steps(LATELY))
     short = 1 - level / view.worked_before
-    usual = BEHIND * (1 - low / middle)
+    usual = number("faults.BEHIND") * (1 - low / middle)
     under = 1 - view.utilization / view.worked_before[:, None] > usual[:, None]
     behind = view.mostly(under)
     judged = ~view.unknown & ~view.evaluating

@@ -32,7 +32,6 @@ from detectors.usual import RESERVED, StrangeSpan, median, strange_spans
 from detectors.view import View
 
 REST = duration("odd.REST")
-SETTLED = duration("odd.SETTLED")
 STAY = number("odd.STAY")
 _LATENCY = METRICS.index("neuron_execution_latency_seconds")
 _SENT = METRICS.index("efa_tx_bytes_per_second")
@@ -135,7 +134,9 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     below = ~(levels[0] >= usual.full[nodes][:, None])
     odd = combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(nodes)))
     likely = likely[(odd | below).all(axis=1)]
-    likely = likely[~usual.showed(newest_levels[likely], rows[likely], view.now - SETTLED)]
+    likely = likely[
+        ~usual.showed(newest_levels[likely], rows[likely], view.now - duration("odd.SETTLED"))
+    ]
     return rows[full], rows[likely], far[:, likely]
 
 

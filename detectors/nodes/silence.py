@@ -18,8 +18,6 @@ from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match
 from detectors.view import LATELY, LOOKBACK, View
 
-JOINING = duration("silence.JOINING")
-
 
 def find_silent(view: View) -> RuleMatch:
     """Return running nodes silent for `no_data.for` that reported before, or whose peers report.
@@ -40,7 +38,7 @@ def find_silent(view: View) -> RuleMatch:
     old = view.age_seconds >= LOOKBACK.total_seconds()
     expected = reported | (roster.accelerated & peers & old)
     patience = view.steps("no_data.for") * view.window.step.total_seconds()
-    settled = view.age_seconds >= patience + JOINING.total_seconds()
+    settled = view.age_seconds >= patience + duration("silence.JOINING").total_seconds()
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.limits.on("no_data.on")
 
