@@ -160,8 +160,7 @@ class Detector:
 
         def young() -> Usual:
             hour = anchor_of(now, whole, HOUR)
-            strange = strange_spans(alerts, hour)
-            newest = Past(hour, YOUNG_JOB / DAY, strange, past.source)
+            newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), past.source)
 
             def learnt() -> Usual:
                 part = history(whole, hour, newest.days, whole.step)

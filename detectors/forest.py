@@ -132,8 +132,7 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     if not zero.any():
         return np.cumsum(restarted, axis=1)
     freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]
-    stopped = (zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted
-    return np.cumsum(stopped, axis=1)
+    return np.cumsum((zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted, axis=1)
 
 
 def job_usual(

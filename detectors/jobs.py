@@ -343,8 +343,7 @@ def stretches_of(
 
     # The sum of steps in which the job was gone, up to each step: equal at both ends of a pause.
     gone = np.concatenate([np.zeros((len(state), 1)), np.cumsum(~going_on, axis=1)], axis=1)
-    last = np.minimum(end + 1, state.shape[1])
-    pause = gone[row, last] == gone[row, begin]
+    pause = gone[row, np.minimum(end + 1, state.shape[1])] == gone[row, begin]
     row, begin, length = row[pause], begin[pause], (end - begin)[pause]
 
     stretches = Stretches.none(len(state))

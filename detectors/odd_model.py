@@ -257,13 +257,12 @@ def learn(
     base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
     above = maxima > base[:, None]
     count = np.maximum(1, above.sum(axis=1))
-    over = np.where(above, maxima - base[:, None], 0).sum(axis=1)
     return OddModel(
         forest,
         live,
         costs.usual,
         base=base,
-        excess=over / count,
+        excess=np.where(above, maxima - base[:, None], 0).sum(axis=1) / count,
         weekly=count / (len(lasting) * (BLOCK / WEEK)),
         highest=np.maximum(base, maxima.max(axis=1, initial=0)),
     )

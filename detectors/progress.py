@@ -263,8 +263,7 @@ def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) ->
     """
     if run.row is None or (due and due <= view.now):
         return age
-    worked = worked_seconds(view, run.row, run_rows(view, run.labels), age)
-    return max(0.0, min(age, worked))
+    return max(0.0, min(age, worked_seconds(view, run.row, run_rows(view, run.labels), age)))
 
 
 def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
@@ -359,8 +358,7 @@ def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mas
     short = view.nobody()
     if len(rows):
         services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
-        demand = _usual_demand(view, services)[int(view.now.weekday() >= 5)]
-        usual = around(demand, view.now)
+        usual = around(_usual_demand(view, services)[int(view.now.weekday() >= 5)], view.now)
         short[rows] = _service_level(view, rows, needed) < share[rows] * usual[of_service]
     return short
 

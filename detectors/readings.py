@@ -121,8 +121,7 @@ class Readings:
         """Return the larger of the sent and received rates over EFA, bytes a second."""
         names = (f"efa_{way}_bytes_per_second" for way in ("tx", "rx", "rdma_write", "rdma_read"))
         rates = (self.metric(name) for name in names if self.window.has(name))
-        unread = np.full(self.utilization.shape, np.nan, dtype=np.float32)
-        return reduce(np.fmax, rates, unread)
+        return reduce(np.fmax, rates, np.full(self.utilization.shape, np.nan, dtype=np.float32))
 
     @cached_property
     def memory(self) -> Floats:
@@ -209,8 +208,7 @@ def mean_of_rows(part: Floats) -> Floats:
     """Return the mean of each row's readings, (n, n_steps) -> (n,); nan where there is none."""
     if part.shape[1] == 1:
         return part[:, 0].astype(np.float32)
-    reported = ~np.isnan(part)
-    if reported.all() and part.shape[1]:
+    if part.shape[1] and not np.isnan(part).any():
         return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
     return mean_where_read(part, axis=1)
 
@@ -239,8 +237,7 @@ def compiles_in_log(
         compiles = joined.setdefault(instance, [])
         for graph in sorted(_graphs_in_log(lines, frame.end)):
             if compiles and graph.start - compiles[-1].end <= LULL:
-                end = max(compiles[-1].end, graph.end)
-                compiles[-1] = Window(compiles[-1].start, end)
+                compiles[-1] = Window(compiles[-1].start, max(compiles[-1].end, graph.end))
             else:
                 compiles.append(graph)
     return joined
@@ -360,7 +357,6 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
 
 def _begun(holds: Mask, gap: Mask) -> Counts:
     """Return the step since which a state holds at each step, (n, n_steps); -1 where not."""
-    steps = np.arange(holds.shape[1])
-    ends = np.where(~(holds | gap), steps, -1)
+    ends = np.where(~(holds | gap), np.arange(holds.shape[1]), -1)
     first = np.maximum.accumulate(ends, axis=1) + 1
     return np.asarray(np.where(holds | gap, first, -1))

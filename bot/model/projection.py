@@ -348,8 +348,7 @@ def _without_week(series: Doubles) -> Doubles:
     if len(series) < 2 * _WEEK:
         return series
     half = _WEEK // 2
-    about = _middles(series, _WEEK)
-    off, weekday = series[half:-half] - about, np.arange(len(series)) % _WEEK
+    off, weekday = series[half:-half] - _middles(series, _WEEK), np.arange(len(series)) % _WEEK
     usual = np.array([np.median(off[weekday[half:-half] == day]) for day in range(_WEEK)])
     return np.asarray(series - usual[weekday])
 

@@ -123,8 +123,7 @@ class Frontier:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Return a point for each floor, the fewest messages first: of equal ones that of most waste."""
-        tried = self.tried or points_at(self, self.floors)
-        fewest = {point.messages: point for point in tried}
+        fewest = {point.messages: point for point in self.tried or points_at(self, self.floors)}
         return tuple(fewest[messages] for messages in sorted(fewest))
 
     @cached_property

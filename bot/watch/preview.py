@@ -191,7 +191,6 @@ def summary(comparison: PolicyComparison) -> dict[str, Any]:
     Lists hold the value before and after.
     """
     before, after = comparison.before, comparison.after
-    channels = sorted({*before.notifications, *after.notifications})
     return {
         "start": comparison.window.start.isoformat(),
         "end": comparison.window.end.isoformat(),
@@ -201,7 +200,7 @@ def summary(comparison: PolicyComparison) -> dict[str, Any]:
         "disappear": len(comparison.disappear),
         "notices": {
             name: [before.notifications.get(name, 0), after.notifications.get(name, 0)]
-            for name in channels
+            for name in sorted({*before.notifications, *after.notifications})
         },
         "waste_usd": [f"{before.usd:.2f}", f"{after.usd:.2f}"],
         "found_usd": f"{spent(comparison.appear):.2f}",

@@ -301,10 +301,9 @@ def joined(
         learning=" ".join(dict.fromkeys(x.learning for x in reports if x.learning)),
     )
     anomalies = tuple(anomaly for detection in detections for anomaly in detection.anomalies)
-    states = ChainMap(*(dict(detection.states) for detection in detections))
     return (
         whole,
-        Detection(anomalies, states),
+        Detection(anomalies, ChainMap(*(dict(detection.states) for detection in detections))),
         Coverage.joined(coverages or [Coverage()]),
         tuple(absent),
     )
@@ -455,8 +454,7 @@ def step(
     valued = []
     for alert in alerts:
         owned = with_owner(alert, reading, rules.routes.mapping)
-        onset = onsets.get(alert.key)
-        priced = value(owned, before.get(alert.id), price, now, onset, lengths)
+        priced = value(owned, before.get(alert.id), price, now, onsets.get(alert.key), lengths)
         valued.append(escalated(at_peak(priced, now), policy))
     muted = mute(valued, state.silences, policy, now, ended)
     if most := policy.number(MOST):

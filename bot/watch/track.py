@@ -51,10 +51,9 @@ def track(
         # comes back must not keep it open.
         states = [detection.states[x] for x in alert.anomaly.things if x in detection.states]
         silent = states.count(NodeState.NO_DATA)
-        billed = alert.anomaly.kind.startswith("spend")
         unseen = (
             reading.hidden(alert.anomaly.labels)
-            or (billed and "spend" not in reading.frames)
+            or (alert.anomaly.kind.startswith("spend") and "spend" not in reading.frames)
             or (alert.cause is not Cause.NO_DATA and 0 < silent >= len(states) - silent)
         )
         over = reading.now - alert.seen >= resolve_after and not unseen
@@ -210,8 +209,7 @@ class Lengths:
         age = float(_hours(alert.anomaly.window.start, alert.seen))
         known = self.hours.get(alert.cause, ())
         longer = [(hours - age, ended) for hours, ended in known if hours > age]
-        usual = alert.cause.facts.lasts / HOUR + age
-        scale = usual + sum(hours for hours, _ in longer)
+        scale = alert.cause.facts.lasts / HOUR + age + sum(hours for hours, _ in longer)
         # As many as have ended, the usual, and the one that is asked about.
         shape = 2 + sum(ended for _, ended in longer)
 

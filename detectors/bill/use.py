@@ -135,8 +135,7 @@ def _at_work(jump: Jump, view: View, nodes: Labels) -> bool:
     """Return whether each of the nodes is seen, and nearly all hours of the newest step were used."""
     start = jump.until - _newest(jump)
     seen_hours, _ = _seen_and_busy(view, nodes, start, jump.until)
-    used_hours = busy_hours(view, nodes, start, jump.until)
-    at_work = bool(used_hours >= MOST * seen_hours.sum() > 0)
+    at_work = bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen_hours.sum() > 0)
     return at_work and not any(_there(nodes, x.labels) for x in view.roster.mute)
 
 

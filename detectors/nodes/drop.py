@@ -163,8 +163,7 @@ def _low(view: View) -> Mask:
 
 def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     """Return which nodes are under their usual for longer than their job usually pauses, (n,)."""
-    lasts = _streak(view, under(view))
-    longer = np.asarray(lasts >= view.rare_after("starved.for", under, asked))
+    longer = np.asarray(_streak(view, under(view)) >= view.rare_after("starved.for", under, asked))
     return longer & ~_as_evaluations(view, asked & longer)
 
 

@@ -62,8 +62,7 @@ def _that_works(view: View, peers: Rows, fallen: Mask, level: Floats) -> Straggl
     """Return the only node that works on though its executions slowed with the others'."""
     slower = ratio_to(view.recent(view.latency), view.usual_of(LATENCY))[peers]
     sent = ratio_to(view.recent(view.metric(SENT)), view.usual_of(SENT))[peers]
-    waits = float(np.nanmedian(level[fallen]))
-    working = ~fallen & (level >= max(BUSY, waits + AHEAD))
+    working = ~fallen & (level >= max(BUSY, float(np.nanmedian(level[fallen])) + AHEAD))
     if working.sum() != 1:
         return None
 

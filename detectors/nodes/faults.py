@@ -105,8 +105,7 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     behind = view.mostly(under)
     judged = ~view.unknown & ~view.evaluating
     longest = view.steps("hardware_fault.within").max()
-    broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
-    for row in broken:
+    for row in rows[(failing(view) & behind & ~view.roster.inference)[rows]]:
         peers = view.fellows(np.array([row]))
         later = np.maximum(steps[peers], sick.steps[row])
         steps[peers] = np.where(sick.hit[peers], steps[peers], later)
@@ -171,8 +170,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
 
 def _repair(view: View, rows: Rows, where: str) -> str:
     """Explain a fault of which nothing is seen now: its nodes have not worked since its events."""
-    longest = np.full(view.n, view.window.n_steps)
-    start = view.since(longest, rows, Cause.HARDWARE_FAULT.value)
+    start = view.since(np.full(view.n, view.window.n_steps), rows, Cause.HARDWARE_FAULT.value)
     part = view.whole.since(start).pick(rows)
     events = np.sum([np.nan_to_num(part.of(name)) for name in HARDWARE_METRICS], axis=0)
     if not events.any():

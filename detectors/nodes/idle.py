@@ -118,8 +118,7 @@ def find_unused(view: View) -> RuleMatch:
     begins = view.eligible & (np.minimum(np.maximum(loaded_seen, bare), fresh) >= needed)
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
-    unused = RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
-    return cores.with_part_use(view, unused)
+    return cores.with_part_use(view, RuleMatch(hit, steps.astype(np.float64), np.ones(view.n)))
 
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -157,12 +156,11 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         holding = "device memory not read"
 
     share = float(_touched(view)[rows, -view.window.steps(longest) :].mean())
-    executions = f"executions in {percent(share)} of it" if share else "no executions"
     return Explanation(
         why=f"{holders}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
-        evidence=(holding, executions),
+        evidence=(holding, f"executions in {percent(share)} of it" if share else "no executions"),
         **belief("held" if loaded else "reserved"),
     )
 
@@ -231,7 +229,6 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}"
     if set(view.roster.scope[rows]) & scopes_by_progress(view, moves=False):
         stuck = " and the run repeats the same step"
-    traffic = "EFA busy" if (view.recent(view.efa)[rows] > _TRAFFIC).any() else "EFA silent"
     return Explanation(
         why=f"No executions for {lasted(longest)} on {counted(len(rows), 'node')}:"
         f" utilization {percent(value)}{before}, runtime still loaded{stuck}.",
@@ -241,7 +238,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         **belief("stopped"),
         evidence=(
             "runtime and device memory held",
-            traffic,
+            "EFA busy" if (view.recent(view.efa)[rows] > _TRAFFIC).any() else "EFA silent",
             *view.usual_pauses(standing_still, rows),
             *_first_to_stop(view, match, rows),
             *cores.core_evidence(view, rows),

@@ -102,8 +102,7 @@ def spans_of_scopes(view: View, until: datetime) -> Iterator[StrangeSpan]:
     """
     known = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
     for alert, span in zip(known, strange_spans(known, until), strict=True):
-        place = view.roster.place.get(alert.anomaly.scope, -1)
-        nodes = np.flatnonzero(view.roster.scope == place)
+        nodes = np.flatnonzero(view.roster.scope == view.roster.place.get(alert.anomaly.scope, -1))
         # One that ends early, as after a restart nobody knows the hours before, may go on unseen.
         end = max(span.end, min(alert.opened + REST, until))
         yield span._replace(things=tuple(view.roster.ids[row] for row in nodes), end=end)
@@ -251,8 +250,7 @@ def _limits(view: View, model: OddModel) -> Numbers:
     """
     by_scope = []
     for scope, labels in enumerate(view.roster.scopes):
-        per_week = view.policy.at(labels).number("odd.false_alerts_per_week")
-        limit = model.threshold(scope, per_week)
+        limit = model.threshold(scope, view.policy.at(labels).number("odd.false_alerts_per_week"))
         current = view.open.get((Cause.ODD.value, labels))
         if current:
             # An open alert stays a little under it, for a while.

@@ -102,8 +102,7 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
     for instance in view.roster.mute:
         scope = scope_of(instance.labels)
         patience = LOOKBACK + view.policy.at(scope).duration("no_data.for")
-        answered = instance.id not in view.reading.unread
-        if answered and view.now - instance.launched_at >= patience:
+        if instance.id not in view.reading.unread and view.now - instance.launched_at >= patience:
             overdue.setdefault(scope, []).append(instance)
 
     for scope, instances in overdue.items():
@@ -113,8 +112,7 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
         ids = tuple(sorted(instance.id for instance in instances))
         same = next((i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope), None)
         if same is not None:
-            things = (*anomalies[same].things, *ids)
-            anomalies[same] = replace(anomalies[same], things=things)
+            anomalies[same] = replace(anomalies[same], things=(*anomalies[same].things, *ids))
             continue
         start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
         explanation = Explanation(

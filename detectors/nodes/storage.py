@@ -140,8 +140,7 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     quiet, reported = quiet_steps(part)
     if part.window.length < longest or reported.mean() < READ or not quiet.all():
         return None
-    scope = Labels(resource=system.labels.resource)
-    alert = view.open.get((Cause.ORPHANED_STORAGE.value, scope))
+    alert = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=system.labels.resource)))
     return alert.anomaly.window.start if alert else quiet_since(frame)
 
 

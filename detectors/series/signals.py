@@ -98,8 +98,7 @@ def forward_fill(values: Numbers) -> Numbers:
 
     Nan only before the first.
     """
-    rows = np.where(np.isnan(values), -1, np.arange(len(values)))
-    last = np.maximum.accumulate(rows)
+    last = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
     return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
 
 
@@ -115,8 +114,7 @@ def trailing_mean(values: Numbers, length: int) -> Numbers:
     Nan before there are as many since the first reading.
     """
     first = int(np.argmax(~np.isnan(values)))
-    shifted = np.nan_to_num(values) - values[first]
-    total = np.cumsum(shifted)
+    total = np.cumsum(np.nan_to_num(values) - values[first])
     mean: Numbers = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
     mean[: first + length - 1] = np.nan
     return mean
@@ -147,8 +145,7 @@ def highest_before(values: Numbers, length: int) -> Numbers:
 def run_lengths(holds: Mask) -> Numbers:
     """Return for each row how many rows up to it hold without a break."""
     row = np.arange(len(holds))
-    breaks = np.maximum.accumulate(np.where(holds, -1, row))
-    return np.asarray(row - breaks, dtype=np.float64)
+    return np.asarray(row - np.maximum.accumulate(np.where(holds, -1, row)), dtype=np.float64)
 
 
 EXTREMES = count("signals.EXTREMES")
@@ -497,8 +494,7 @@ def counted(values: Numbers, learning: int) -> Numbers:
 
 def restarted(filled: Numbers) -> Mask:
     """Return the rows where a count that never was negative has begun again near zero; (n,)."""
-    before = delayed(filled, 1)
-    return np.asarray((filled >= 0) & (filled < number("signals.RESTART") * before))
+    return np.asarray((filled >= 0) & (filled < number("signals.RESTART") * delayed(filled, 1)))
 
 
 def is_counter(increases: Numbers, restarts: Mask) -> bool:
