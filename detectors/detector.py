@@ -115,9 +115,8 @@ class Detector:
 
         # What is learnt from: the days before the last fixed hour, without the spans of alerts.
         anchor = anchor_of(reading.now, whole)
-        days = policy.number("alert.usual_days")
         source = source_of(whole, reading, limits.roster)
-        past = Past(anchor, days, strange_spans(known, anchor), source)
+        past = Past(anchor, policy.number("alert.usual_days"), strange_spans(known, anchor), source)
         usual = learnt or self._usual_of(whole, limits, past, known, reading.now)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
         view.past = self._past.get((past, policy), lambda: JobPast(past))

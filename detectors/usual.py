@@ -235,9 +235,8 @@ def learn(
     """
 
     def learnt(rows: slice) -> Usual:
-        cut = whole.pick(rows) if whole else None
         nodes = _Nodes(rows, roster, floor[rows], roster.inference[rows])
-        return _learn(part.pick(rows), cut, nodes, strange, least)
+        return _learn(part.pick(rows), whole.pick(rows) if whole else None, nodes, strange, least)
 
     # By blocks: beside their history, all that is worked out of it on the way is large.
     starts = range(0, max(1, len(part.things)), BLOCK)

@@ -224,12 +224,11 @@ def _scaled(
 def _trend(seen: Doubles) -> tuple[Doubles, Doubles]:
     """Return the slope of a straight line through the days, and where it ends."""
     days = seen.shape[1]
-    mean = seen.mean(axis=1)
     if days < _WEEK:
         return np.zeros(len(seen)), seen[:, -1]
     from_middle = np.arange(days) - (days - 1) / 2
     slope = seen @ from_middle / (from_middle @ from_middle)
-    return slope, mean + slope * (days - 1) / 2
+    return slope, seen.mean(axis=1) + slope * (days - 1) / 2
 
 
 def _sums(week: Doubles, growth: Doubles, day: int, after: int) -> Doubles:

@@ -353,11 +353,10 @@ def hold(
     changed: dict[str, Alert] = {}
     for alert in sorted(waiting, key=lambda x: -(worths[x.id] or 0)):
         used = messages_of(x for x in sent if _notified_at(x) in week)
-        floor = bids.floor(int(most) - used, (week.end - now) / HOUR)
         worth = worths[alert.id]
         is_sent = (
             worth is None
-            or worth >= floor
+            or worth >= bids.floor(int(most) - used, (week.end - now) / HOUR)
             or f"inhibit:{alert.key}" in explains
             or messages_of([*sent, alert]) == messages_of(sent)
         )

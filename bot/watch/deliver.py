@@ -356,9 +356,8 @@ class Delivery:
 
         card = replace(card, public=True)
         if message:
-            edited = replace(card, mentions=())
             await permitted()
-            message = await surface.edit(channel, message, edited, parcel.id)
+            message = await surface.edit(channel, message, replace(card, mentions=()), parcel.id)
         else:
             message = await self._once(parcel.id, partial(surface.post, channel, card, parcel.id))
             self._posted_before[channel, message] = {}

@@ -305,7 +305,6 @@ def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> Seque
             " so nothing can be previewed."
         )
 
-    window = Window(start, end)
     # What is to be previewed may not be judged by what comes after the question.
     times = [instant for instant in grid(start, end, ports.site.interval) if instant <= until]
     silences = [held_since(s, start) for s in ports.stores.alerts.load(until).silences]
@@ -316,7 +315,7 @@ def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> Seque
     ]
     for side in sides:
         side.stores.alerts.save(StateUpdate(silences=silences))
-    return anywhere(sides, ReplaySpan(window, times, ports.site.channels))
+    return anywhere(sides, ReplaySpan(Window(start, end), times, ports.site.channels))
 
 
 def held_since(silence: Silence, start: datetime) -> Silence:

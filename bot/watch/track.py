@@ -314,9 +314,8 @@ def _committed(
     priced = _priced(anomaly, anomaly.wasted_shares, price_of)
     usd = sum((price.committed_usd_per_hour * share for price, share in priced), Decimal(0))
     prices = filter(None, map(price_of, anomaly.things))
-    lapses = max((price.lapses for price in prices if price.lapses), default=None)
     share = (usd / per_hour).quantize(Decimal("0.0001")) if per_hour else Decimal(0)
-    return share, lapses
+    return share, max((price.lapses for price in prices if price.lapses), default=None)
 
 
 def _priced(

@@ -306,10 +306,9 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
             [np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back]
         )
         n_known = (~np.isnan(stacked)).sum(axis=0)
-        in_order = np.sort(stacked, axis=0)
         top = np.where(n_known >= 3, n_known - 2, np.maximum(n_known - 1, 0))
         ranks = np.stack([n_known // 2 * (n_known > 1), top])
-        middle, high = np.take_along_axis(in_order, ranks, axis=0)
+        middle, high = np.take_along_axis(np.sort(stacked, axis=0), ranks, axis=0)
         return middle, high
 
     low, daily = ranked([24 * d for d in range(1, DAYS + 1)])

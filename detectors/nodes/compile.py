@@ -80,10 +80,9 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     cpu = view.recent(view.cpu)[rows]
     measured = bool(np.isfinite(cpu).any())
-    logged = view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all())
     sign = "host_compiles" if measured else "memory_unfilled"
     evidence = "device memory not yet filled"
-    if logged:
+    if view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all()):
         sign, evidence = "log_compiles", "the compiler's log says that it goes on"
     host = percent(float(np.nanmedian(cpu))) if measured else "not read"
     have = "has" if len(rows) == 1 else "have"

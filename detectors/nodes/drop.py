@@ -52,10 +52,9 @@ def find(view: View) -> RuleMatch:
     middle, below = view.levels[1], view.number("starved.below")
     if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
         limits = below, view.number("starved.deep"), view.number("starved.over")
-        highest = np.maximum.reduce(limits)
         newest = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
         # A streak ends at the last step that was read, so nobody is in a drop now.
-        low = (view.unknown[:, -1:] | (newest < highest[:, None])).any()
+        low = (view.unknown[:, -1:] | (newest < np.maximum.reduce(limits)[:, None])).any()
         if not low and not (pace_of_nodes(view).slow_steps > 0).any():
             return no_match(view.n)
 
