@@ -23,9 +23,8 @@ from bot.model.frame import Frame
 from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
 from bot.model.window import Window
-from detectors.arrays import Mask, Rows, runs_of
 from detectors.jobs import AS_QUICK
-from detectors.numbers import duration, number
+from detectors.numbers import Mask, Rows, duration, number, runs_of
 from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
 from detectors.usual import medians_where

@@ -17,7 +17,6 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import Compile
-from detectors.arrays import Floats, Mask
 from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
@@ -27,7 +26,7 @@ from detectors.nodes import drop, odd
 from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
 from detectors.nodes.compile import cold_anomalies, killed_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
-from detectors.numbers import DAY, HOUR
+from detectors.numbers import DAY, HOUR, Floats, Mask
 from detectors.odd_model import Grow, Nodes, OddModel, known_costs
 from detectors.odd_model import learn as learn_oddness
 from detectors.readings import frame_of

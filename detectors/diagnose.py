@@ -34,10 +34,9 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
-from detectors.arrays import Mask, Numbers, narrowed
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
-from detectors.numbers import count
+from detectors.numbers import Mask, Numbers, count, narrowed
 from detectors.rule import Rule, RuleMatch, anomalies_of, rules_of
 from detectors.view import View
 

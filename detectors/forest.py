@@ -12,9 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.frame import Frame
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained
 from detectors.jobs import restarts
-from detectors.numbers import count, duration, number
+from detectors.numbers import (
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    count,
+    duration,
+    number,
+    sustained,
+)
 from detectors.roster import Roster
 from detectors.usual import (
     MEMORY,

@@ -24,8 +24,18 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, middle_of, runs_of
-from detectors.numbers import WEEK, duration, number
+from detectors.numbers import (
+    WEEK,
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    duration,
+    middle_of,
+    number,
+    runs_of,
+)
 from detectors.readings import Readings
 from detectors.roster import Roster, scope_of
 from detectors.usual import (

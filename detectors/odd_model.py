@@ -17,7 +17,6 @@ import numpy as np
 
 from bot.model.frame import Frame
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Floats, Mask, Numbers, Rows, summed, sustained
 from detectors.bill.growth import type_in
 from detectors.forest import (
     COMBINED,
@@ -33,7 +32,19 @@ from detectors.forest import (
     stops,
     usual_of_samples,
 )
-from detectors.numbers import HOUR, WEEK, count, duration, number
+from detectors.numbers import (
+    HOUR,
+    WEEK,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    count,
+    duration,
+    number,
+    summed,
+    sustained,
+)
 from detectors.roster import Roster, scope_of
 from detectors.usual import Past, percentiles, worked_of
 

@@ -13,18 +13,22 @@ import numpy as np
 from bot.model.anomaly import AtRisk
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.arrays import (
+from detectors.jobs import stretches_of
+from detectors.numbers import (
+    DAY,
+    HOUR,
     Counts,
     Floats,
     Mask,
     Numbers,
     Rows,
+    count,
+    duration,
     mean_where_read,
+    number,
     sustained,
     trailing,
 )
-from detectors.jobs import stretches_of
-from detectors.numbers import DAY, HOUR, count, duration, number
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
 from detectors.view import View

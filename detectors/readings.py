@@ -17,17 +17,18 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
-from detectors.arrays import (
+from detectors.numbers import (
     Counts,
     Floats,
     Mask,
     Numbers,
     close_gaps,
     drop_singles,
+    duration,
     mean_where_read,
+    number,
     trailing,
 )
-from detectors.numbers import duration, number
 from detectors.roster import Limits, Roster
 from detectors.usual import RESERVED, Usual, worked_of
 

@@ -17,8 +17,8 @@ from bot.model.anomaly import Anomaly, AtRisk, BilledExcess
 from bot.model.causes import CAUSES, Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
-from detectors.arrays import Mask, Numbers, Rows
 from detectors.jobs import incidents
+from detectors.numbers import Mask, Numbers, Rows
 from detectors.view import View
 
 

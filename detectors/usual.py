@@ -13,8 +13,7 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.reading import Reading
-from detectors.arrays import Floats, Mask, Numbers, Rows, summed
-from detectors.numbers import duration, number
+from detectors.numbers import Floats, Mask, Numbers, Rows, duration, number, summed
 from detectors.roster import Roster
 
 T = TypeVar("T")

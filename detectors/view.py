@@ -15,22 +15,24 @@ from bot.model.causes import About
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.window import Window
-from detectors.arrays import (
+from detectors.jobs import AS_QUICK, FIRST, Stretches, fellows, incidents, roles_of, stretches_of
+from detectors.numbers import (
     Counts,
     Floats,
     Mask,
     Numbers,
     Rows,
     bridge,
+    duration,
     gaps_up_to,
+    lasted,
     newest_of,
+    number,
     seen_within,
     since_last,
     sustained,
     trailing,
 )
-from detectors.jobs import AS_QUICK, FIRST, Stretches, fellows, incidents, roles_of, stretches_of
-from detectors.numbers import duration, lasted, number
 from detectors.readings import (
     LogStates,
     Readings,

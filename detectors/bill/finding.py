@@ -15,7 +15,6 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Numbers
 from detectors.bill.growth import (
     LINE,
     LOOKBACK,
@@ -30,7 +29,7 @@ from detectors.bill.growth import (
 )
 from detectors.bill.jumps import ROUTES
 from detectors.bill.use import nowcast
-from detectors.numbers import DAY, HOUR, number, percent
+from detectors.numbers import DAY, HOUR, Numbers, number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 

@@ -14,8 +14,7 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Mask, Numbers, Rows
-from detectors.numbers import DAY, count, number, percent
+from detectors.numbers import DAY, Mask, Numbers, Rows, count, number, percent
 
 LEAST_DAYS = count("growth.LEAST_DAYS")
 LOOKBACK = count("growth.LOOKBACK")

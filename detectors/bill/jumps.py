@@ -11,7 +11,6 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.arrays import Numbers, Rows, runs_of
 from detectors.bill.growth import (
     CENT,
     LEAST_DAYS,
@@ -22,7 +21,7 @@ from detectors.bill.growth import (
     type_in,
 )
 from detectors.bill.use import grew_with_use, used
-from detectors.numbers import DAY, count
+from detectors.numbers import DAY, Numbers, Rows, count, runs_of
 from detectors.view import View
 
 ROUTES = (

@@ -13,9 +13,8 @@ import numpy as np
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.labels import PLACE, Labels
-from detectors.arrays import Numbers
 from detectors.bill.growth import CENT, LOOKBACK, MOST, BillLines, Jump, type_in
-from detectors.numbers import DAY, HOUR, number
+from detectors.numbers import DAY, HOUR, Numbers, number
 from detectors.rule import Subject
 from detectors.usual import utilization_of
 from detectors.view import View

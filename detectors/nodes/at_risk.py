@@ -14,8 +14,7 @@ from bot.model.fleet import Market, Notice, NoticeKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.arrays import Mask, Numbers, since_last
-from detectors.numbers import LISTED, NAMED, count, duration, lasted
+from detectors.numbers import LISTED, NAMED, Mask, Numbers, count, duration, lasted, since_last
 from detectors.progress import (
     AGE,
     RECENT,

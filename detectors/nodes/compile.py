@@ -13,9 +13,8 @@ from bot.model.causes import Cause, Family
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
-from detectors.arrays import Mask, Rows
 from detectors.compiles import Cold, cold_start, compiles
-from detectors.numbers import count, duration, lasted, percent
+from detectors.numbers import Mask, Rows, count, duration, lasted, percent
 from detectors.readings import COMPILING
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match
 from detectors.view import View

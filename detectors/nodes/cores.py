@@ -9,8 +9,20 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.money import counted
-from detectors.arrays import Counts, Floats, Mask, Rows, newest_of, trailing
-from detectors.numbers import NAMED, count, lasted, number, percent, span
+from detectors.numbers import (
+    NAMED,
+    Counts,
+    Floats,
+    Mask,
+    Rows,
+    count,
+    lasted,
+    newest_of,
+    number,
+    percent,
+    span,
+    trailing,
+)
 from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View

@@ -7,17 +7,6 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from detectors.arrays import (
-    Counts,
-    Floats,
-    Mask,
-    Numbers,
-    middle_of,
-    narrowed,
-    seen_within,
-    share_before,
-    trailing,
-)
 from detectors.nodes import cores, faults
 from detectors.nodes.drop_cause import (
     CPU_ABOVE,
@@ -28,7 +17,20 @@ from detectors.nodes.drop_cause import (
     explain,
     ratio_to,
 )
-from detectors.numbers import count, duration, number
+from detectors.numbers import (
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    count,
+    duration,
+    middle_of,
+    narrowed,
+    number,
+    seen_within,
+    share_before,
+    trailing,
+)
 from detectors.progress import SLOWER, Pace, falls_short, pace_of_nodes
 from detectors.rule import Rule, RuleMatch, no_match
 from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, median, medians_where

@@ -9,11 +9,21 @@ import numpy as np
 from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from bot.model.reading import scattered
-from detectors.arrays import Floats, Mask, Rows, middle_of
 from detectors.jobs import AS_QUICK
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
-from detectors.numbers import count, duration, number, percent, rate, span
+from detectors.numbers import (
+    Floats,
+    Mask,
+    Rows,
+    count,
+    duration,
+    middle_of,
+    number,
+    percent,
+    rate,
+    span,
+)
 from detectors.progress import SLOWER, TOGETHER, pace_of_nodes
 from detectors.rule import SIGNS, Explanation, RuleMatch, believed
 from detectors.usual import DROPPED, LATENCY, SENT, median

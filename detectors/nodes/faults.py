@@ -7,9 +7,24 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
-from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
 from detectors.nodes import cores
-from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
+from detectors.numbers import (
+    NAMED,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    count,
+    duration,
+    lasted,
+    lately,
+    newest_of,
+    number,
+    percent,
+    share_before,
+    size,
+    trailing,
+)
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import medians_where

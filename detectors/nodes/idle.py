@@ -6,9 +6,21 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.money import counted
-from detectors.arrays import Mask, Rows, mean_of, middle_of, newest_of, share_before, since_last
 from detectors.nodes import cores
-from detectors.numbers import count, lasted, number, percent, size
+from detectors.numbers import (
+    Mask,
+    Rows,
+    count,
+    lasted,
+    mean_of,
+    middle_of,
+    newest_of,
+    number,
+    percent,
+    share_before,
+    since_last,
+    size,
+)
 from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, worked_of

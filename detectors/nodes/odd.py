@@ -11,7 +11,6 @@ import numpy as np
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.money import counted
-from detectors.arrays import Floats, Mask, Numbers, Rows, narrowed
 from detectors.forest import (
     JOB_HOURS,
     METRICS,
@@ -25,7 +24,20 @@ from detectors.forest import (
     stops,
 )
 from detectors.jobs import AROUND
-from detectors.numbers import LISTED, duration, number, percent, rate, seconds, size
+from detectors.numbers import (
+    LISTED,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    duration,
+    narrowed,
+    number,
+    percent,
+    rate,
+    seconds,
+    size,
+)
 from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import RESERVED, StrangeSpan, median, strange_spans

@@ -11,8 +11,7 @@ from bot.model.causes import Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.arrays import Rows, since_last
-from detectors.numbers import duration, lasted
+from detectors.numbers import Rows, duration, lasted, since_last
 from detectors.progress import reporting_scopes
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match

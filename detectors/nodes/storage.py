@@ -21,9 +21,8 @@ from bot.model.reading import (
     quiet_steps,
     throughput_of,
 )
-from detectors.arrays import Rows
 from detectors.jobs import TOGETHER
-from detectors.numbers import DAY, HOUR, lasted, number, percent, volume_rate
+from detectors.numbers import DAY, HOUR, Rows, lasted, number, percent, volume_rate
 from detectors.progress import READ
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View

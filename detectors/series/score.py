@@ -12,8 +12,7 @@ from math import log2
 
 import numpy as np
 
-from detectors.arrays import Mask, Numbers
-from detectors.numbers import count, number
+from detectors.numbers import Mask, Numbers, count, number
 from detectors.series.signals import (
     SIGNALS,
     ScoredSeries,

@@ -12,8 +12,7 @@ from math import log
 
 import numpy as np
 
-from detectors.arrays import Mask, Numbers, Rows
-from detectors.numbers import count, number
+from detectors.numbers import Mask, Numbers, Rows, count, number
 
 
 @dataclass(frozen=True)
