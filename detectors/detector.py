@@ -11,9 +11,7 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause, Family
-from bot.model.fleet import Inventory
 from bot.model.frame import Frame
-from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import Compile
@@ -30,7 +28,7 @@ from detectors.numbers import DAY, HOUR, Floats, Mask
 from detectors.odd_model import Grow, Nodes, OddModel, known_costs
 from detectors.odd_model import learn as learn_oddness
 from detectors.readings import frame_of
-from detectors.roster import Limits, Roster, build_roster
+from detectors.roster import Limits, build_roster
 from detectors.usual import (
     NOTHING,
     Memo,
@@ -61,9 +59,7 @@ class Detector:
         """
         self._grow, self._money = grow, money
         self._costs = Memo[Floats]()
-        self._listed = Inventory()
-        self._roster: tuple[tuple[Labels, ...], Roster] | None = None
-        self._limits: Limits | None = None
+        self._limits = Memo[Limits]()
         self._usual = Memo[Usual]()
         self._young = Memo[Usual]()
         self._odd_model = Memo[OddModel | None]()
@@ -108,7 +104,11 @@ class Detector:
         It is `learnt` elsewhere where that is given.
         """
         whole = frame_of(reading, "node")
-        limits = self._limits_of(whole, reading, policy)
+        listed = reading.inventory
+        limits = self._limits.get(
+            (whole.things, policy, listed.instances, listed.types, listed.reservations),
+            lambda: Limits(policy, build_roster(whole.things, listed)),
+        )
         window = whole.last(limits.longest + LOOKBACK)
         still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
 
@@ -130,19 +130,6 @@ class Detector:
         view = View(reading, policy, limits, NOTHING, part, part, {})
         with np.errstate(invalid="ignore", divide="ignore"):
             return tuple(x for x in compiles(view) if x.window.end > since)
-
-    def _limits_of(self, whole: Frame, reading: Reading, policy: Policy) -> Limits:
-        """Return the thresholds of the nodes, made anew where the nodes or the policy changed."""
-        listed, roster, limits = reading.inventory, self._roster, self._limits
-        last = self._listed
-        same_nodes = listed.instances is last.instances and listed.types is last.types
-        alike = same_nodes and listed.reservations == last.reservations
-        if roster is None or not alike or roster[0] != whole.things:
-            self._listed = listed
-            roster = self._roster = (whole.things, build_roster(whole.things, listed))
-        if limits is None or limits.roster is not roster[1] or limits.policy != policy:
-            limits = self._limits = Limits(policy, roster[1])
-        return limits
 
     def _usual_of(
         self, whole: Frame, limits: Limits, past: Past, alerts: Sequence[Alert], now: datetime

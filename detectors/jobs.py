@@ -43,8 +43,8 @@ from detectors.usual import (
     MEMORY,
     Usual,
     medians_where,
+    off,
     percentiles,
-    same_memory,
     worked_of,
 )
 
@@ -79,8 +79,8 @@ def current(
 
     def alike(source: Usual) -> Mask:
         """Return which nodes' usual is of the job that they run now, (n,)."""
-        same = same_memory(source.medians.get(MEMORY), memory, TWINS)
-        other = _apart(source.medians.get(LATENCY), latency) & ~dropped
+        same = off(source.medians.get(MEMORY), memory) <= TWINS
+        other = (off(source.medians.get(LATENCY), latency) > AS_QUICK) & ~dropped
         return np.asarray(source.own & same & ~other)
 
     changed = has_memory & began & ~alike(usual)
@@ -113,7 +113,7 @@ def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)
         if levels is not None:
-            mask &= ~_apart(levels, np.float32(middle_of(levels[rows])), apart)
+            mask &= ~(off(levels, np.float32(middle_of(levels[rows]))) > apart)
     jobs = {roster.labels[i].job for i in rows}
     mask[[i for i in np.flatnonzero(mask) if roster.labels[i].job not in jobs]] = False
     return np.asarray(mask)
@@ -168,8 +168,8 @@ def restarts(part: Frame) -> Mask:
     # Both the middle and the highest change: an evaluation on one side moves but one of them.
     row, around = varied[nth], part.steps(AROUND)
     before, after = _levels_around(memory, row, step, around)
-    other = _apart(before, after, TWINS).all(axis=0)
-    other |= _apart(*_levels_around(latency, row, step, around), AS_QUICK).all(axis=0)
+    other = (off(before, after) > TWINS).all(axis=0)
+    other |= (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
     # What is as low for good was not let go: a pause amid it showed more.
     restarted[row, step] = other & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
     return restarted
@@ -199,15 +199,6 @@ def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:
     return before, after
 
 
-def _apart(level: Floats | None, job: Floats | np.float32, by: float = AS_QUICK) -> Mask:
-    """Return where two levels are so far apart that they are of other work.
-
-    It is nowhere that one of them was not read.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.abs((np.nan if level is None else level) / job - 1) > by)
-
-
 def _take_from_peers(
     merged: Usual, usual: Usual, held: Floats, latency: Floats, roster: Roster
 ) -> None:
@@ -223,11 +214,11 @@ def _take_from_peers(
         nodes = rows[roster.scope[rows] == scope]
         if not len(peers):
             continue
-        apart = np.abs(memories[peers] / held[nodes][:, None] - 1)
-        apart = apart + np.abs(latencies[peers] / latency[nodes][:, None] - 1)
+        apart = off(memories[peers], held[nodes][:, None])
+        apart += off(latencies[peers], latency[nodes][:, None])
         nearest = peers[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)]
-        as_large = same_memory(memories[nearest], held[nodes], TWINS)
-        alike = as_large & same_memory(latencies[nearest], latency[nodes], AS_QUICK)
+        alike = off(memories[nearest], held[nodes]) <= TWINS
+        alike &= off(latencies[nearest], latency[nodes]) <= AS_QUICK
         _take(merged, usual, nodes[alike], nearest[alike])
 
 

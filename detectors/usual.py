@@ -276,9 +276,9 @@ def _learn(
     active = level > floor[:, None]
     any_job = np.isnan(newest) | inference[:, None]
     fewest = max(3, least // part.step)
-    of_job = active & (same_memory(memory, newest) | any_job)
+    of_job = active & ((off(memory, newest) <= SAME) | any_job)
     sure = of_job.sum(axis=1) >= fewest
-    of_job[~sure] = (active & (same_memory(memory, newest, ALIKE) | any_job))[~sure]
+    of_job[~sure] = (active & ((off(memory, newest) <= ALIKE) | any_job))[~sure]
     enough = of_job.sum(axis=1) >= fewest
     level[~of_job] = np.nan
     low, middle, high = percentiles(level, (0.25, 0.5, 0.95))
@@ -293,7 +293,7 @@ def _learn(
         memory, level = whole.of(MEMORY), utilization_of(whole).copy()
         forget(level, whole, nodes.roster, strange, nodes.rows.start)
         alike = np.where(sure, SAME, ALIKE)[:, None]
-        of_job = (level > floor[:, None]) & (same_memory(memory, newest, alike) | any_job)
+        of_job = (level > floor[:, None]) & ((off(memory, newest) <= alike) | any_job)
         level[~of_job] = np.nan
     readable = ~np.isnan(level)
     total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
@@ -313,10 +313,10 @@ def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
                 array[new] = np.median(array[peers])
 
 
-def same_memory(held: Floats | None, other: Floats, apart: float | Floats = SAME) -> Mask:
-    """Return where two memories are those of one job."""
+def off(level: Floats | None, usual: Floats | np.float32) -> Floats:
+    """Return by which share of a usual level another is off it, nan where one was not read."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.abs((np.nan if held is None else held) / other - 1) <= apart)
+        return np.asarray(np.abs((np.nan if level is None else level) / usual - 1))
 
 
 def medians_where(values: Floats, chosen: Mask) -> Floats:

@@ -52,6 +52,7 @@ from detectors.usual import (
     Usual,
     forget,
     medians_where,
+    off,
     utilization_of,
     worked_of,
 )
@@ -284,7 +285,7 @@ class View(Readings):
         It held other memory while its executions took another time, for longer than an evaluation.
         """
         memory, latency = (
-            np.abs(metric / self.usual_of(name)[:, None] - 1)
+            off(metric, self.usual_of(name)[:, None])
             for metric, name in ((self.memory, MEMORY), (self.latency, LATENCY))
         )
         apart = (memory > SAME) & (latency > AS_QUICK)
@@ -329,18 +330,15 @@ class View(Readings):
             f" {most}{lasted(longest)}",
         )
 
-    def patience(self, key: str, rested: Counts | None = None) -> Numbers:
+    def patience(self, key: str, rested: Counts) -> Numbers:
         """Return for how many steps each node may do nothing, (n,).
 
         It is the number of a setting; that of a compile where a node may wait for one, or has
         `rested` without a runtime, steps (n,), ever since its launch.
         """
-        needed, may_wait = self.steps(key), self.waiting
-        if rested is not None:
-            length = (
-                rested * self.window.step.total_seconds() + duration("view.BOOT").total_seconds()
-            )
-            may_wait = may_wait | (self.age_seconds <= length)
+        needed = self.steps(key)
+        up = rested * self.window.step.total_seconds() + duration("view.BOOT").total_seconds()
+        may_wait = self.waiting | (self.age_seconds <= up)
         return np.where(may_wait, np.maximum(needed, self.steps("compiling.grace")), needed)
 
     def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
