@@ -16,17 +16,14 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import Compile
 from detectors.bill.judge import BillJudge
-from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
-from detectors.forest import JOB_HOURS, JobUsual, distances, fit, job_usual
+from detectors.forest import JOB_HOURS, JobUsual, distances, fit, job_usual, known_costs
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.nodes import drop, odd
 from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
-from detectors.nodes.compile import cold_anomalies, killed_anomalies
+from detectors.nodes.compile import cold_anomalies, compiles, killed_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
 from detectors.numbers import DAY, HOUR, Floats, Mask
-from detectors.odd_model import Grow, Nodes, OddModel, known_costs
-from detectors.odd_model import learn as learn_oddness
 from detectors.readings import frame_of
 from detectors.roster import Limits, build_roster
 from detectors.usual import (
@@ -52,7 +49,7 @@ class Detector:
     as one that never stopped.
     """
 
-    def __init__(self, grow: Grow = fit, *, money: bool = True) -> None:
+    def __init__(self, grow: odd.Grow = fit, *, money: bool = True) -> None:
         """Take the learner of strangeness, and whether the detector sees the bill.
 
         A benchmark asks what both earn.
@@ -62,7 +59,7 @@ class Detector:
         self._limits = Memo[Limits]()
         self._usual = Memo[Usual]()
         self._young = Memo[Usual]()
-        self._odd_model = Memo[OddModel | None]()
+        self._odd_model = Memo[odd.OddModel | None]()
         self._job_usual = Memo[JobUsual]()
         self._past = Memo[JobPast]()
         self._bill = BillJudge()
@@ -171,7 +168,7 @@ class Detector:
         past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)), source)
         model = self._odd_model.get(
             (past, floor.tobytes()),
-            lambda: learn_oddness(view.whole, spend, Nodes(view.roster, floor), past, self._grow),
+            lambda: odd.learn(view.whole, spend, odd.Nodes(view.roster, floor), past, self._grow),
             spend,
         )
         if not model:

@@ -1,19 +1,26 @@
-"""Describe each node by distances from its job's hours before, and score them by one forest."""
+"""Describe nodes by distances from their usual, and score these by one forest.
+
+The work of a node is held against its job's hours before, its costs against the week before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bot.model.frame import Frame
+from bot.model.reading import SPEND_METRIC
+from detectors.bill.growth import type_in
 from detectors.jobs import restarts
 from detectors.numbers import (
+    HOUR,
+    WEEK,
     Counts,
     Floats,
     Mask,
@@ -22,9 +29,10 @@ from detectors.numbers import (
     count,
     duration,
     number,
+    summed,
     sustained,
 )
-from detectors.roster import Roster
+from detectors.roster import Roster, scope_of
 from detectors.usual import (
     MEMORY,
     THREE,
@@ -164,8 +172,15 @@ def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual
     full = number("forest.FULL") * percentiles(level, (0.75,))[0]
     at_full = level >= full[:, None]
     enough = at_full.sum(axis=1) >= count("forest.LEAST")
-    scale = learn_scale(samples, at_full & enough[:, None])
-    return JobUsual(end, scale, np.where(enough, full, np.nan).astype(np.float32), samples)
+
+    # Medians and spreads of the samples at which a node works in full.
+    active = at_full & enough[:, None]
+    working = (np.where(active, metric, np.nan) for metric in np.moveaxis(samples, 2, 0))
+    ranked = [percentiles(metric.astype(np.float32), (0.25, 0.5, 0.75)) for metric in working]
+    quartiles = tuple(np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
+    least = np.maximum(number("forest.LEAST_SPREAD") * np.abs(quartiles[1]), _LEAST_SPREADS)
+    full = np.where(enough, full, np.nan).astype(np.float32)
+    return JobUsual(end, Scale.of(quartiles, least), full, samples)
 
 
 def median_of(values: Floats) -> Floats:
@@ -206,18 +221,6 @@ def _middle(near: list[Floats]) -> Floats:
     return median(np.stack(near, axis=-1).reshape(-1, len(near))).reshape(near[0].shape)
 
 
-def learn_scale(values: Floats, active: Mask) -> Scale:
-    """Learn medians and spreads from samples where a node works.
-
-    `values` are (n, n_samples, n_metrics), `active` is (n, n_samples).
-    """
-    working = (np.where(active, metric, np.nan) for metric in np.moveaxis(values, 2, 0))
-    ranked = [percentiles(metric.astype(np.float32), (0.25, 0.5, 0.75)) for metric in working]
-    quartiles = tuple(np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
-    least = np.maximum(number("forest.LEAST_SPREAD") * np.abs(quartiles[1]), _LEAST_SPREADS)
-    return Scale.of(quartiles, least)
-
-
 def distances(values: Floats, scale: Scale) -> Floats:
     """Return how many spreads each metric lies from its usual, cut at `FAR`.
 
@@ -231,6 +234,95 @@ def distances(values: Floats, scale: Scale) -> Floats:
     np.clip(far, -FAR, FAR, out=far)
     far[np.isnan(far)] = 0.0
     return np.asarray(far, dtype=np.float32)
+
+
+COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
+SPAN = count("odd_model.SPAN")
+
+
+@dataclass(frozen=True)
+class CostHistory:
+    """Hold each node's costs by the hour up to `end`, (n, n_hours, n_costs), and their usual."""
+
+    hours: Floats
+    end: datetime
+    usual: Scale
+
+    @staticmethod
+    def of(spend: Frame | None, whole: Frame, roster: Roster, end: datetime) -> CostHistory:
+        """Return the week up to `end`, with the median and spread of each cost in it."""
+        hours = known_costs(spend, whole, roster, end, WEEK)
+        n, n_hours, m = hours.shape
+        flat = np.ascontiguousarray(np.moveaxis(hours, 1, 2).reshape(n * m, n_hours))
+        quartiles = tuple(x.reshape(n, m) for x in percentiles(flat, (0.25, 0.5, 0.75)))
+        scale = Scale.of(quartiles, number("odd_model.LEAST_SPREAD") * np.abs(quartiles[1]) + 1e-6)
+        enough = (~np.isnan(flat)).sum(axis=1).reshape(n, m) >= count("odd_model.LEAST")
+        middle = np.where(enough, scale.middle, np.nan).astype(np.float32)
+        return CostHistory(hours, end, Scale(middle, scale.spread))
+
+    def at(self, time: datetime) -> Floats:
+        """Return how far the costs of the hour up to `time` were from their usual, (n, n_costs).
+
+        0 where they are not known.
+        """
+        back = -((time - self.end) // HOUR)
+        if not 0 <= back < self.hours.shape[1]:
+            return np.zeros(self.usual.middle.shape, dtype=np.float32)
+        return distances(self.hours[:, self.hours.shape[1] - 1 - back], self.usual)
+
+
+def known_costs(
+    spend: Frame | None, whole: Frame, roster: Roster, until: datetime, length: timedelta
+) -> Floats:
+    """Return the costs of each node at each known hour of the `length` before `until`.
+
+    Shape (n, n_hours, n_costs). Each is over the `SPAN` hours up to it; costs that no tag gives to
+    a cluster belong to none. nan = not known.
+    """
+    nothing = np.full((len(whole.things), 0, len(COSTS)), np.nan, dtype=np.float32)
+    if spend is None or not spend.has(SPEND_METRIC) or spend.end < until:
+        return nothing
+    bill = spend.until(until).since(until - length - SPAN * HOUR)
+    if bill.n_steps <= SPAN or not len(whole.things):
+        return nothing
+    n_scopes = len(roster.scopes)
+
+    # Node-hours seen of each node and its busy core-hours in each hour of the bill, (n, n_hours).
+    part = whole.until(bill.end).since(bill.start)
+    level, share = worked_of(part), part.step / HOUR
+    hours = (part.start - bill.start) / HOUR + np.arange(part.n_steps) * share + 1e-9
+    hour = hours.astype(np.intp)
+    cores = np.where(np.isnan(roster.cores), 1.0, roster.cores)[:, None]
+    present = summed((~np.isnan(level)).T, hour, bill.n_steps).T * share
+    busy = summed(np.nan_to_num(level).T, hour, bill.n_steps).T * share * cores
+
+    # USD an hour of each scope, of everything and of instances alone, (n_scopes, n_hours).
+    usd = np.nan_to_num(bill.of(SPEND_METRIC)).astype(np.float64)
+    place = {scope: i for i, scope in enumerate(roster.scopes)}
+    scope = np.array([place.get(scope_of(thing), -1) for thing in bill.things], dtype=np.intp)
+    instances = np.array([bool(type_in(x.usage_type)) for x in bill.things], dtype=bool)
+    tagged = scope >= 0
+    all_usd, nodes_usd = (
+        summed(usd[rows], scope[rows], n_scopes) for rows in (tagged, tagged & instances)
+    )
+
+    cost = _some(_rolled(all_usd)[roster.scope])
+    node_hours, core_hours = (
+        _some(_rolled(summed(x, roster.scope, n_scopes))[roster.scope]) for x in (present, busy)
+    )
+    node = _rolled(nodes_usd)[roster.scope] / node_hours
+    return np.stack([node, cost / SPAN, cost / core_hours], axis=2).astype(np.float32)
+
+
+def _rolled(values: Numbers) -> Numbers:
+    """Return the sums over the `SPAN` hours up to each, (n, n_hours - SPAN)."""
+    total = np.cumsum(values, axis=1)
+    return np.asarray(total[:, SPAN:] - total[:, :-SPAN])
+
+
+def _some(values: Numbers) -> Numbers:
+    """Return the values, nan where there is nothing: nothing billed, nobody seen, nothing done."""
+    return np.where(values > 1e-3, values, np.nan)
 
 
 Leaves = Callable[[Floats], Rows]

@@ -27,7 +27,6 @@ from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View
 
-AS_QUICK = number("jobs.AS_QUICK")
 MOSTLY = number("cores.MOSTLY")
 SUGGESTIONS = (
     "Start a worker on every core (`torchrun --nproc_per_node`, `NEURON_RT_NUM_CORES`), or ask for"
@@ -160,7 +159,7 @@ def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
 def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
     """Return where executions take longer than usual, (len(rows), steps)."""
     usual = view.usual_of(LATENCY)[rows, None]
-    return np.asarray(view.latency[rows, steps] > (1 + AS_QUICK) * usual)
+    return np.asarray(view.latency[rows, steps] > (1 + number("jobs.AS_QUICK")) * usual)
 
 
 def _says_nothing(view: View, rows: Rows | slice, steps: slice, slower: Mask) -> Mask:
