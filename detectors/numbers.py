@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.frame import Floats, Mask, runs_of
-from bot.model.window import Days, duration_text
+from bot.model.window import DAY, HOUR, WEEK, Days, duration_text
 
 __all__ = [
     "CONSTANTS",
@@ -254,7 +254,6 @@ def duration(name: str) -> timedelta:
     return timedelta(**{unit: float(amount)})
 
 
-HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(weeks=1)
 NAMED = count("words.NAMED")
 LISTED = count("words.LISTED")
 
