@@ -21,8 +21,6 @@ from detectors.view import View
 
 _PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
 """Fees of commitments to a family of instances, and the family in them."""
-_LEAST = number("use.LEAST")
-_BACK = number("use.BACK")
 _READ = number("use.READ")
 
 
@@ -255,7 +253,7 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
     if not rows or "" in types:
         return billed
 
-    def number(start: datetime, end: datetime) -> float:
+    def reporting(start: datetime, end: datetime) -> float:
         """Return how many of the nodes reported on average.
 
         Nan where the frame does not reach back so far.
@@ -267,10 +265,12 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
 
     # Since when the nodes are back where they were before it, if they ever were elsewhere.
     start, through = subject.start, billed.through
-    before, during = number(start - DAY, start), number(max(start, through - DAY), through)
+    before, during = reporting(start - DAY, start), reporting(max(start, through - DAY), through)
     moved = during - before
-    if np.isnan(moved) or abs(moved) < max(1.0, _LEAST * before):
+    if np.isnan(moved) or abs(moved) < max(1.0, number("use.LEAST") * before):
         return billed
     newest_first = (through + i * HOUR for i in reversed(range((view.now - through) // HOUR)))
-    back = takewhile(lambda at: (number(at, at + HOUR) - before) / moved < _BACK, newest_first)
+    back = takewhile(
+        lambda at: (reporting(at, at + HOUR) - before) / moved < number("use.BACK"), newest_first
+    )
     return replace(billed, until=min(back, default=None))

@@ -71,7 +71,6 @@ from detectors.view import View
 
 BLOCK = duration("odd_model.BLOCK")
 MOST_ROWS = count("odd_model.MOST_ROWS")
-LEAST_ROWS = count("odd_model.LEAST_ROWS")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
 
@@ -180,7 +179,7 @@ def learn(
         rows.append(block.far[block.judged])
         lasting.append(block.lasting())
     n_rows = sum(map(len, rows))
-    if n_rows < LEAST_ROWS:
+    if n_rows < count("odd_model.LEAST_ROWS"):
         return None
     live = np.logical_or.reduce([(far != 0).any(axis=0) for far in rows])
     stride, before = -(-n_rows // MOST_ROWS), accumulate(map(len, rows), initial=0)
@@ -195,14 +194,14 @@ def learn(
 
     base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
     above = maxima > base[:, None]
-    count = np.maximum(1, above.sum(axis=1))
+    n_above = np.maximum(1, above.sum(axis=1))
     return OddModel(
         forest,
         live,
         costs.usual,
         base=base,
-        excess=np.where(above, maxima - base[:, None], 0).sum(axis=1) / count,
-        weekly=count / (len(lasting) * (BLOCK / WEEK)),
+        excess=np.where(above, maxima - base[:, None], 0).sum(axis=1) / n_above,
+        weekly=n_above / (len(lasting) * (BLOCK / WEEK)),
         highest=np.maximum(base, maxima.max(axis=1, initial=0)),
     )
 
