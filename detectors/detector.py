@@ -168,7 +168,7 @@ class Detector:
         past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)), source)
         model = self._odd_model.get(
             (past, floor.tobytes()),
-            lambda: odd.learn(view.whole, spend, odd.Nodes(view.roster, floor), past, self._grow),
+            lambda: odd.learn(view.whole, spend, view.limits, past, self._grow),
             spend,
         )
         if not model:

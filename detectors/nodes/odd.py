@@ -58,7 +58,7 @@ from detectors.numbers import (
     size,
     sustained,
 )
-from detectors.roster import Roster
+from detectors.roster import Limits
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import (
     RESERVED,
@@ -121,14 +121,6 @@ class OddModel:
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Name the nodes that are learnt from, and the utilization over which each works, (n,)."""
-
-    roster: Roster
-    floor: Numbers
-
-
-@dataclass(frozen=True)
 class _Block:
     """Hold samples of some hours, (n, n_samples, n_metrics), and each job's usual before."""
 
@@ -168,14 +160,14 @@ class _Block:
 
 
 def learn(
-    whole: Frame, spend: Frame | None, nodes: Nodes, past: Past, grow: Grow = fit
+    whole: Frame, spend: Frame | None, limits: Limits, past: Past, grow: Grow = fit
 ) -> OddModel | None:
     """Learn from the past; None while there is too little of it."""
-    costs = CostHistory.of(spend, whole, nodes.roster, past.anchor - duration("odd_model.LATE"))
+    costs = CostHistory.of(spend, whole, limits.roster, past.anchor - duration("odd_model.LATE"))
 
     # Of each block the rows to learn from and the new combinations: all of it would not fit.
     rows, lasting = [], []
-    for block in _blocks(whole, costs, nodes, past):
+    for block in _blocks(whole, costs, limits, past):
         rows.append(block.far[block.judged])
         lasting.append(block.lasting())
     n_rows = sum(map(len, rows))
@@ -187,10 +179,10 @@ def learn(
     forest = grow(np.concatenate(sample))
 
     # Each scope's highest score in each block, of combinations that last, (n_scopes, n_blocks).
-    maxima = np.zeros((len(nodes.roster.scopes), len(lasting)))
+    maxima = np.zeros((len(limits.roster.scopes), len(lasting)))
     for highest, (node, far) in zip(maxima.T, lasting, strict=True):
         if len(node):
-            np.maximum.at(highest, nodes.roster.scope[node], forest.score(far[:, live]))
+            np.maximum.at(highest, limits.roster.scope[node], forest.score(far[:, live]))
 
     base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
     above = maxima > base[:, None]
@@ -216,25 +208,26 @@ def combined(far: Floats) -> Mask:
     return np.asarray(strange.sum(axis=-1) >= COMBINED)
 
 
-def _blocks(whole: Frame, costs: CostHistory, nodes: Nodes, past: Past) -> Iterator[_Block]:
+def _blocks(whole: Frame, costs: CostHistory, limits: Limits, past: Past) -> Iterator[_Block]:
     """Yield the blocks of the recent past, the oldest first."""
+    floor = limits.number("idle.below")
     for ago in range(duration("odd_model.RECENT") // BLOCK, 0, -1):
         begin = past.anchor - ago * BLOCK
         if begin - whole.start < SAMPLE_EVERY:
             continue
         part = whole.until(begin + BLOCK).since(begin - JOB_HOURS)
-        stride, values = part.steps(SAMPLE_EVERY), samples_of(part, nodes.roster, past.strange)
+        stride, values = part.steps(SAMPLE_EVERY), samples_of(part, limits.roster, past.strange)
 
         # Samples after a stop are another job's.
         before = int((begin - part.start) // part.step)
-        count = stops(part, nodes.floor)
+        count = stops(part, floor)
         if count.any():
             first = np.arange(values.shape[1]) * stride
             last = np.minimum(first + stride, part.n_steps) - 1
             current = count[:, [max(0, before - 1)]]
             values[(count[:, first] != current) | (count[:, last] != current)] = np.nan
         n_before = max(1, min(values.shape[1], before // stride))
-        usual = usual_of_samples(begin, values[:, :n_before], nodes.floor)
+        usual = usual_of_samples(begin, values[:, :n_before], floor)
         yield _Block(usual, values[:, n_before:], costs.at(begin))
 
 
