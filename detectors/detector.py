@@ -137,8 +137,8 @@ class Detector:
 
         def learnt() -> Usual:
             part = history(whole, past.anchor, past.days)
-            every = history(whole, past.anchor, past.days, whole.step)
-            return learn(part, roster, floor, past.strange, whole=every)
+            unthinned = history(whole, past.anchor, past.days, whole.step)
+            return learn(part, roster, floor, past.strange, whole=unthinned)
 
         def young() -> Usual:
             hour = anchor_of(now, whole, HOUR)
@@ -152,8 +152,8 @@ class Detector:
 
         drops = [a for a in alerts if a.firing and a.anomaly.rule in Family.DROP.rules]
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
-        known = self._usual.get((past, *nodes), learnt)
-        return current(known, whole, roster, floor, dropped, young)
+        by_days = self._usual.get((past, *nodes), learnt)
+        return current(by_days, whole, roster, floor, dropped, young)
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""

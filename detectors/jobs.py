@@ -80,8 +80,8 @@ def current(
     def alike(source: Usual) -> Mask:
         """Return which nodes' usual is of the job that they run now, (n,)."""
         same = off(source.medians.get(MEMORY), memory) <= TWINS
-        other = (off(source.medians.get(LATENCY), latency) > AS_QUICK) & ~dropped
-        return np.asarray(source.own & same & ~other)
+        differs = (off(source.medians.get(LATENCY), latency) > AS_QUICK) & ~dropped
+        return np.asarray(source.own & same & ~differs)
 
     changed = has_memory & began & ~alike(usual)
     if not changed.any():
@@ -168,10 +168,10 @@ def restarts(part: Frame) -> Mask:
     # Both the middle and the highest change: an evaluation on one side moves but one of them.
     row, around = varied[nth], part.steps(AROUND)
     before, after = _levels_around(memory, row, step, around)
-    other = (off(before, after) > TWINS).all(axis=0)
-    other |= (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
+    moved = (off(before, after) > TWINS).all(axis=0)
+    moved |= (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
     # What is as low for good was not let go: a pause amid it showed more.
-    restarted[row, step] = other & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
+    restarted[row, step] = moved & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
     return restarted
 
 

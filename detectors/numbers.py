@@ -76,8 +76,8 @@ def mean_of(values: Floats) -> float:
 
 def mean_where_read(values: Floats, axis: int) -> Floats:
     """Return the mean of the readings along an axis, nan where there is none."""
-    read = ~np.isnan(values)
-    total, count = np.where(read, values, 0).sum(axis=axis), read.sum(axis=axis)
+    reported = ~np.isnan(values)
+    total, count = np.where(reported, values, 0).sum(axis=axis), reported.sum(axis=axis)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
 
 

@@ -32,10 +32,10 @@ class Memo(Generic[T]):
         One that is cut at each tick from the same readings is not: these are compared by identity.
         """
         key = key, *(x and x.start for x in frames)
-        read = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
-        same = len(read) == len(self._read) and all(map(operator.is_, read, self._read))
+        arrays = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
+        same = len(arrays) == len(self._read) and all(map(operator.is_, arrays, self._read))
         if self._newest is None or self._newest[0] != key or not same:
-            self._newest, self._read = (key, make()), read
+            self._newest, self._read = (key, make()), arrays
         return self._newest[1]
 
 

@@ -139,8 +139,8 @@ class Forecasts:
                 after = min(_WEEK, today - day)
                 error = whole.get(day)
                 if error is None:
-                    told = _sums(week[day], growth[day], day, after)
-                    error = np.abs(told - lines[:, day : day + after].sum(axis=1)) / after
+                    summed = _sums(week[day], growth[day], day, after)
+                    error = np.abs(summed - lines[:, day : day + after].sum(axis=1)) / after
                     error -= error.min(axis=0)
                 if after == _WEEK:
                     whole[day] = error
@@ -263,14 +263,14 @@ def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> 
     begins = rng.integers(0, len(usable), (_DRAWS, weeks))
     inside = (begins[:, :, None] + np.arange(_WEEK)) % len(usable)
     drawn = usable[inside.reshape(_DRAWS, -1)[:, :ahead]]
-    left = ahead - 1 - np.arange(ahead)
+    days_after = ahead - 1 - np.arange(ahead)
     # What was off to one side may be off to the other.
     sides = np.repeat(rng.choice((-1.0, 1.0), (_DRAWS, weeks)), _WEEK, axis=1)[:, :ahead]
-    noise = (sides * (off[drawn] + left * moved[drawn])).sum(axis=1)
+    noise = (sides * (off[drawn] + days_after * moved[drawn])).sum(axis=1)
     # Few weeks seen say little of how large their noise is: Student's factor.
     freedom = max(FEWEST, len(usable) // _FREE)
     noise *= np.sqrt(freedom / rng.chisquare(freedom, _DRAWS))
-    jumps = ((1 + left) * steps_drawn).sum(axis=1)
+    jumps = ((1 + days_after) * steps_drawn).sum(axis=1)
     unsure += _LEAST_NOISE * level * np.sqrt(ahead)
     return np.asarray(noise + jumps + unsure * rng.standard_normal(_DRAWS))
 

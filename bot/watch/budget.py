@@ -375,25 +375,25 @@ def followed(
     Its weeks begin where it does, and it is looked at hour by hour; `earlier` alerts are over.
     """
     coming = sorted(alerts, key=lambda x: x.opened)
-    known: dict[str, Alert] = {}
+    raised: dict[str, Alert] = {}
     for number in range(int(window.length / HOUR) + 1):
         now = window.start + number * HOUR
         while coming and coming[0].opened <= now:
             alert = coming.pop(0)
-            known[alert.id] = replace(alert, muted_by=HELD)
+            raised[alert.id] = replace(alert, muted_by=HELD)
         firing = [
             replace(x, closed=None, muted_by="")
-            for x in known.values()
+            for x in raised.values()
             if x.muted_by and (x.closed is None or x.closed > now - HOUR)
         ]
         if firing:
             # The end of the window is the end of its last week.
             passed = min(now, window.end - HOUR) - window.start
             week = window.start + passed // WEEK * WEEK
-            recent = [*earlier, *known.values()]
+            recent = [*earlier, *raised.values()]
             for x in hold(firing, recent, most, Window(week, week + WEEK), now):
-                known[x.id] = replace(known[x.id], muted_by=x.muted_by, notified=x.notified)
-    return [x for x in known.values() if not x.muted_by]
+                raised[x.id] = replace(raised[x.id], muted_by=x.muted_by, notified=x.notified)
+    return [x for x in raised.values() if not x.muted_by]
 
 
 @dataclass(frozen=True)

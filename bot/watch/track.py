@@ -207,8 +207,8 @@ class Lengths:
         there are alerts that tell of it (a Lomax distribution).
         """
         age = float(_hours(alert.anomaly.window.start, alert.seen))
-        known = self.hours.get(alert.cause, ())
-        longer = [(hours - age, ended) for hours, ended in known if hours > age]
+        lengths = self.hours.get(alert.cause, ())
+        longer = [(hours - age, ended) for hours, ended in lengths if hours > age]
         scale = alert.cause.facts.lasts / HOUR + age + sum(hours for hours, _ in longer)
         # As many as have ended, the usual, and the one that is asked about.
         shape = 2 + sum(ended for _, ended in longer)

@@ -121,13 +121,13 @@ def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Comp
     )
 
     # A node that runs no more ended with its readings, as far as EC2 says when.
-    left = not view.roster.running[row]
+    stopped = not view.roster.running[row]
     instance = view.reading.inventory.instances.get(name)
-    if left and instance and instance.ended_at:
-        left = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
+    if stopped and instance and instance.ended_at:
+        stopped = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
 
     for begin, end in node.stretches():
-        ending = node.ending(end, after, left)
+        ending = node.ending(end, after, stopped)
         last = frame.n_steps if ending is Ending.GOING else end
         window = Window(frame.start + begin * frame.step, frame.start + last * frame.step)
         if ending is Ending.GOING or window.length >= duration("compiles.LEAST"):
@@ -227,11 +227,11 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
     until = _step(frame, window.start)
 
     # How its nodes work after the compile.
-    shown = slice(_step(frame, window.end), _step(frame, window.end + SHOWN))
+    watched = slice(_step(frame, window.end), _step(frame, window.end + SHOWN))
     levels = np.stack(
-        [x[rows, shown].ravel() for x in (past.memory, past.latency, past.utilization)]
+        [x[rows, watched].ravel() for x in (past.memory, past.latency, past.utilization)]
     )
-    work = medians_where(levels, past.executing[rows, shown].ravel() & (levels > 0))
+    work = medians_where(levels, past.executing[rows, watched].ravel() & (levels > 0))
     memory, latency, _ = work
 
     names = _went_on(runs, window)

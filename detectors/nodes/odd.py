@@ -300,8 +300,8 @@ def spans_of_scopes(view: View, until: datetime) -> Iterator[StrangeSpan]:
     A node that the alert missed, or let go, showed the same oddness: nobody may learn from it how
     odd work is.
     """
-    known = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
-    for alert, span in zip(known, strange_spans(known, until), strict=True):
+    alerts = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
+    for alert, span in zip(alerts, strange_spans(alerts, until), strict=True):
         nodes = np.flatnonzero(view.roster.scope == view.roster.place.get(alert.anomaly.scope, -1))
         # One that ends early, as after a restart nobody knows the hours before, may go on unseen.
         end = max(span.end, min(alert.opened + REST, until))

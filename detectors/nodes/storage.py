@@ -64,13 +64,13 @@ def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Vo
     Those of one owner in one place that were let go within minutes of each other are one finding.
     """
     alerts = view.opened(Cause.ORPHANED_STORAGE.value)
-    known = {thing: alert for alert in alerts for thing in alert.anomaly.things}
+    alert_of = {thing: alert for alert in alerts for thing in alert.anomaly.things}
     orphans = []
     for volume in view.reading.inventory.volumes:
         if not _long_enough(view, volume.labels, volume.created_at):
             continue
         since = detached_since(volume, view.reading.frame("volume"))
-        alert = known.get(volume.labels.resource)
+        alert = alert_of.get(volume.labels.resource)
         if since is not None and alert:
             since = min(since, alert.anomaly.window.start)  # the alert knows the time before
         if since is not None and _long_enough(view, volume.labels, since):
@@ -81,7 +81,7 @@ def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Vo
     groups: dict[Labels, list[tuple[datetime, Volume]]] = {}
     begun = [(_owned(a.anomaly.labels), a.anomaly.window.start, a.anomaly.scope) for a in alerts]
     for since, volume in orphans:
-        place, alert = _owned(volume.labels), known.get(volume.labels.resource)
+        place, alert = _owned(volume.labels), alert_of.get(volume.labels.resource)
         together = (x for at, start, x in begun if at == place and abs(since - start) <= TOGETHER)
         scope = alert.anomaly.scope if alert else next(together, None)
         if scope is None:

@@ -381,9 +381,9 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     past = np.stack([_ago(series.seconds, widest, age, series.seconds[rows]) for age in ages])
     outside = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
     outside[(~np.isnan(past)).sum(axis=0) < count("signals.ENVELOPE_NEEDED")] = 0
-    wanted = np.zeros(len(values), dtype=bool)
-    wanted[rows] = True
-    needed = ENVELOPE_WORTH * spreads(values, series.pace, wanted)[rows]
+    chosen = np.zeros(len(values), dtype=bool)
+    chosen[rows] = True
+    needed = ENVELOPE_WORTH * spreads(values, series.pace, chosen)[rows]
     return np.asarray(np.maximum(np.nan_to_num(outside / needed, nan=0.0).max(axis=0), 0))
 
 
