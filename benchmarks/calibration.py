@@ -30,11 +30,10 @@ from bot.policy.file import applied
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from detectors import Detector
-from detectors.arrays import Mask, trailing
 from detectors.jobs import roles_of
 from detectors.nodes.drop import troubled, under
 from detectors.nodes.idle import standing_still
-from detectors.numbers import DAY, WEEK
+from detectors.numbers import DAY, WEEK, Mask, trailing
 from detectors.usual import MEMORY
 from detectors.view import State, View
 

@@ -30,8 +30,8 @@ from bot.watch.tick import grid
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 from detectors import Detector
-from detectors.arrays import Floats, Numbers
 from detectors.forest import METRICS, NOTABLE, SAMPLE, TREES, fit, with_background
+from detectors.numbers import Floats, Numbers
 
 SIZES = ((20, len(METRICS)), (200, len(METRICS)), (2_000, len(METRICS)), (2_000, 16), (64_000, 6))
 """Rows and features: nodes of small and large fleets, and the cores of a large one."""

@@ -11,27 +11,21 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause, Family
-from bot.model.fleet import Inventory
 from bot.model.frame import Frame
-from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import Compile
-from detectors.arrays import Floats, Mask
 from detectors.bill.judge import BillJudge
-from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
-from detectors.forest import JOB_HOURS, JobUsual, distances, fit, job_usual
+from detectors.forest import JOB_HOURS, JobUsual, distances, fit, job_usual, known_costs
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.nodes import drop, odd
 from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
-from detectors.nodes.compile import cold_anomalies, killed_anomalies
+from detectors.nodes.compile import cold_anomalies, compiles, killed_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
-from detectors.numbers import DAY, HOUR
-from detectors.odd_model import Grow, Nodes, OddModel, known_costs
-from detectors.odd_model import learn as learn_oddness
+from detectors.numbers import DAY, HOUR, Floats, Mask
 from detectors.readings import frame_of
-from detectors.roster import Limits, Roster, build_roster
+from detectors.roster import Limits, build_roster
 from detectors.usual import (
     NOTHING,
     Memo,
@@ -55,19 +49,17 @@ class Detector:
     as one that never stopped.
     """
 
-    def __init__(self, grow: Grow = fit, *, money: bool = True) -> None:
+    def __init__(self, grow: odd.Grow = fit, *, money: bool = True) -> None:
         """Take the learner of strangeness, and whether the detector sees the bill.
 
         A benchmark asks what both earn.
         """
         self._grow, self._money = grow, money
         self._costs = Memo[Floats]()
-        self._listed = Inventory()
-        self._roster: tuple[tuple[Labels, ...], Roster] | None = None
-        self._limits: Limits | None = None
+        self._limits = Memo[Limits]()
         self._usual = Memo[Usual]()
         self._young = Memo[Usual]()
-        self._odd_model = Memo[OddModel | None]()
+        self._odd_model = Memo[odd.OddModel | None]()
         self._job_usual = Memo[JobUsual]()
         self._past = Memo[JobPast]()
         self._bill = BillJudge()
@@ -109,15 +101,18 @@ class Detector:
         It is `learnt` elsewhere where that is given.
         """
         whole = frame_of(reading, "node")
-        limits = self._limits_of(whole, reading, policy)
+        listed = reading.inventory
+        limits = self._limits.get(
+            (whole.things, policy, listed.instances, listed.types, listed.reservations),
+            lambda: Limits(policy, build_roster(whole.things, listed)),
+        )
         window = whole.last(limits.longest + LOOKBACK)
         still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
 
         # What is learnt from: the days before the last fixed hour, without the spans of alerts.
         anchor = anchor_of(reading.now, whole)
-        days = policy.number("alert.usual_days")
         source = source_of(whole, reading, limits.roster)
-        past = Past(anchor, days, strange_spans(known, anchor), source)
+        past = Past(anchor, policy.number("alert.usual_days"), strange_spans(known, anchor), source)
         usual = learnt or self._usual_of(whole, limits, past, known, reading.now)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
         view.past = self._past.get((past, policy), lambda: JobPast(past))
@@ -133,19 +128,6 @@ class Detector:
         with np.errstate(invalid="ignore", divide="ignore"):
             return tuple(x for x in compiles(view) if x.window.end > since)
 
-    def _limits_of(self, whole: Frame, reading: Reading, policy: Policy) -> Limits:
-        """Return the thresholds of the nodes, made anew where the nodes or the policy changed."""
-        listed, roster, limits = reading.inventory, self._roster, self._limits
-        last = self._listed
-        same_nodes = listed.instances is last.instances and listed.types is last.types
-        alike = same_nodes and listed.reservations == last.reservations
-        if roster is None or not alike or roster[0] != whole.things:
-            self._listed = listed
-            roster = self._roster = (whole.things, build_roster(whole.things, listed))
-        if limits is None or limits.roster is not roster[1] or limits.policy != policy:
-            limits = self._limits = Limits(policy, roster[1])
-        return limits
-
     def _usual_of(
         self, whole: Frame, limits: Limits, past: Past, alerts: Sequence[Alert], now: datetime
     ) -> Usual:
@@ -155,13 +137,12 @@ class Detector:
 
         def learnt() -> Usual:
             part = history(whole, past.anchor, past.days)
-            every = history(whole, past.anchor, past.days, whole.step)
-            return learn(part, roster, floor, past.strange, whole=every)
+            unthinned = history(whole, past.anchor, past.days, whole.step)
+            return learn(part, roster, floor, past.strange, whole=unthinned)
 
         def young() -> Usual:
             hour = anchor_of(now, whole, HOUR)
-            strange = strange_spans(alerts, hour)
-            newest = Past(hour, YOUNG_JOB / DAY, strange, past.source)
+            newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), past.source)
 
             def learnt() -> Usual:
                 part = history(whole, hour, newest.days, whole.step)
@@ -171,8 +152,8 @@ class Detector:
 
         drops = [a for a in alerts if a.firing and a.anomaly.rule in Family.DROP.rules]
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
-        known = self._usual.get((past, *nodes), learnt)
-        return current(known, whole, roster, floor, dropped, young)
+        by_days = self._usual.get((past, *nodes), learnt)
+        return current(by_days, whole, roster, floor, dropped, young)
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""
@@ -187,7 +168,7 @@ class Detector:
         past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)), source)
         model = self._odd_model.get(
             (past, floor.tobytes()),
-            lambda: learn_oddness(view.whole, spend, Nodes(view.roster, floor), past, self._grow),
+            lambda: odd.learn(view.whole, spend, view.limits, past, self._grow),
             spend,
         )
         if not model:

@@ -34,10 +34,9 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
-from detectors.arrays import Mask, Numbers, narrowed
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
-from detectors.numbers import count
+from detectors.numbers import Mask, Numbers, count, narrowed
 from detectors.rule import Rule, RuleMatch, anomalies_of, rules_of
 from detectors.view import View
 
@@ -125,8 +124,7 @@ def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, R
             fault = matches[faults.HARDWARE_FAULT]
             failing = _failing(fault, view)
             since = _since(fault.within(failing), view)
-            open_fault = failing & view.held_open(Cause.HARDWARE_FAULT.value)
-            since[view.roster.scope[open_fault]] = np.inf
+            since[view.roster.scope[failing & view.held_open(Cause.HARDWARE_FAULT.value)]] = np.inf
             since = since[view.roster.scope]
             folded |= plain.hit & (since > 0) & (plain.steps <= since)
             plain = plain.within(~folded)
@@ -167,8 +165,7 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
     folded, scope = np.zeros_like(match.hit), view.roster.scope
     sizes = np.maximum(view.roster.sizes, 1)
     for cause in stronger:
-        counts = np.bincount(scope[cause.hit], minlength=len(sizes))
-        wide = (2 * counts >= sizes) & (sizes > 1)
+        wide = (2 * np.bincount(scope[cause.hit], minlength=len(sizes)) >= sizes) & (sizes > 1)
         folded |= match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
     return match.within(~folded), folded
 
@@ -272,9 +269,8 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     fell = drops.hit & (drops.steps <= since + FOLD_STEPS) & _fellows(failing.hit, view)
     waiting = (fell | waited) & ~fault.hit & (since > 0)
     none = np.zeros(view.n)
-    shares = ((fault.wasted, drops.wasted), (fault.wasted_since, drops.wasted_since))
     wasted, wasted_since = (
         np.where(waiting, none if lost is None else lost, none if own is None else own)
-        for own, lost in shares
+        for own, lost in ((fault.wasted, drops.wasted), (fault.wasted_since, drops.wasted_since))
     )
     return replace(fault, hit=fault.hit | waiting, wasted=wasted, wasted_since=wasted_since)

@@ -1,21 +1,38 @@
-"""Describe each node by distances from its job's hours before, and score them by one forest."""
+"""Describe nodes by distances from their usual, and score these by one forest.
+
+The work of a node is held against its job's hours before, its costs against the week before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bot.model.frame import Frame
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained
+from bot.model.reading import SPEND_METRIC
+from detectors.bill.growth import type_in
 from detectors.jobs import restarts
-from detectors.numbers import count, duration, number
-from detectors.roster import Roster
+from detectors.numbers import (
+    HOUR,
+    WEEK,
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    count,
+    duration,
+    number,
+    summed,
+    sustained,
+)
+from detectors.roster import Roster, scope_of
 from detectors.usual import (
     MEMORY,
     THREE,
@@ -57,12 +74,7 @@ FAR = number("forest.FAR")
 NOTABLE = number("forest.NOTABLE")
 COMBINED = count("forest.COMBINED")
 SAMPLE_EVERY = duration("forest.SAMPLE_EVERY")
-SMOOTH = duration("forest.SMOOTH")
 JOB_HOURS = duration("forest.JOB_HOURS")
-LEAST = count("forest.LEAST")
-FULL = number("forest.FULL")
-LIKE = number("forest.LIKE")
-_LEAST_SPREAD = number("forest.LEAST_SPREAD")
 _SHARE = number("forest.LEAST_SHARE")
 _BYTES = number("forest.LEAST_BYTES")
 _SECONDS = number("forest.LEAST_SECONDS")
@@ -72,7 +84,6 @@ _LEAST_SPREADS = np.array(
     [_SHARE, _BYTES, _SECONDS, _EFA, _EFA, _SHARE, _SHARE, _NETWORK, _NETWORK], dtype=np.float32
 )
 """Nor as smaller than this, in the metric's own unit."""
-_QUARTILES = number("forest.QUARTILES")
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,10 @@ class Scale:
         """Return the scale of quartiles, each (n, n_metrics), with spreads of at least `least`."""
         low, middle, high = quartiles
         return Scale(
-            middle, np.maximum((high - low) / _QUARTILES, least).astype(np.float32, copy=False)
+            middle,
+            np.maximum((high - low) / number("forest.QUARTILES"), least).astype(
+                np.float32, copy=False
+            ),
         )
 
     def at(self, rows: Rows | slice) -> Scale:
@@ -117,7 +131,10 @@ class JobUsual:
         """
         n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
         samples = self.samples[rows, : max(0, n)]
-        near = ~(np.abs(samples - values[:, None, :]) > LIKE * self.scale.spread[rows][:, None, :])
+        near = ~(
+            np.abs(samples - values[:, None, :])
+            > number("forest.LIKE") * self.scale.spread[rows][:, None, :]
+        )
         return np.asarray((near.all(axis=2) & ~np.isnan(samples[:, :, 0])).any(axis=1))
 
 
@@ -132,8 +149,7 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     if not zero.any():
         return np.cumsum(restarted, axis=1)
     freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]
-    stopped = (zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted
-    return np.cumsum(stopped, axis=1)
+    return np.cumsum((zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted, axis=1)
 
 
 def job_usual(
@@ -153,11 +169,18 @@ def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual
     """Return the usual of samples of one job of each node, (n, n_samples, n_metrics)."""
     level = samples[:, :, 0]
     level = np.where(level > floor[:, None], level, np.nan).astype(np.float32)
-    full = FULL * percentiles(level, (0.75,))[0]
+    full = number("forest.FULL") * percentiles(level, (0.75,))[0]
     at_full = level >= full[:, None]
-    enough = at_full.sum(axis=1) >= LEAST
-    scale = learn_scale(samples, at_full & enough[:, None])
-    return JobUsual(end, scale, np.where(enough, full, np.nan).astype(np.float32), samples)
+    enough = at_full.sum(axis=1) >= count("forest.LEAST")
+
+    # Medians and spreads of the samples at which a node works in full.
+    active = at_full & enough[:, None]
+    working = (np.where(active, metric, np.nan) for metric in np.moveaxis(samples, 2, 0))
+    ranked = [percentiles(metric.astype(np.float32), (0.25, 0.5, 0.75)) for metric in working]
+    quartiles = tuple(np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
+    least = np.maximum(number("forest.LEAST_SPREAD") * np.abs(quartiles[1]), _LEAST_SPREADS)
+    full = np.where(enough, full, np.nan).astype(np.float32)
+    return JobUsual(end, Scale.of(quartiles, least), full, samples)
 
 
 def median_of(values: Floats) -> Floats:
@@ -170,7 +193,7 @@ def samples_of(part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) ->
 
     Shape (n, n_samples, n_metrics), without the strange spans.
     """
-    stride, smooth = part.steps(SAMPLE_EVERY), part.steps(SMOOTH)
+    stride, smooth = part.steps(SAMPLE_EVERY), part.steps(duration("forest.SMOOTH"))
     ends = np.arange(smooth, part.n_steps + 1, stride)
     levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
     for into, name in zip(levels, METRICS, strict=True):
@@ -198,18 +221,6 @@ def _middle(near: list[Floats]) -> Floats:
     return median(np.stack(near, axis=-1).reshape(-1, len(near))).reshape(near[0].shape)
 
 
-def learn_scale(values: Floats, active: Mask) -> Scale:
-    """Learn medians and spreads from samples where a node works.
-
-    `values` are (n, n_samples, n_metrics), `active` is (n, n_samples).
-    """
-    working = (np.where(active, metric, np.nan) for metric in np.moveaxis(values, 2, 0))
-    ranked = [percentiles(metric.astype(np.float32), (0.25, 0.5, 0.75)) for metric in working]
-    quartiles = tuple(np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
-    least = np.maximum(_LEAST_SPREAD * np.abs(quartiles[1]), _LEAST_SPREADS)
-    return Scale.of(quartiles, least)
-
-
 def distances(values: Floats, scale: Scale) -> Floats:
     """Return how many spreads each metric lies from its usual, cut at `FAR`.
 
@@ -225,14 +236,101 @@ def distances(values: Floats, scale: Scale) -> Floats:
     return np.asarray(far, dtype=np.float32)
 
 
+COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
+SPAN = count("odd_model.SPAN")
+
+
+@dataclass(frozen=True)
+class CostHistory:
+    """Hold each node's costs by the hour up to `end`, (n, n_hours, n_costs), and their usual."""
+
+    hours: Floats
+    end: datetime
+    usual: Scale
+
+    @staticmethod
+    def of(spend: Frame | None, whole: Frame, roster: Roster, end: datetime) -> CostHistory:
+        """Return the week up to `end`, with the median and spread of each cost in it."""
+        hours = known_costs(spend, whole, roster, end, WEEK)
+        n, n_hours, m = hours.shape
+        flat = np.ascontiguousarray(np.moveaxis(hours, 1, 2).reshape(n * m, n_hours))
+        quartiles = tuple(x.reshape(n, m) for x in percentiles(flat, (0.25, 0.5, 0.75)))
+        scale = Scale.of(quartiles, number("odd_model.LEAST_SPREAD") * np.abs(quartiles[1]) + 1e-6)
+        enough = (~np.isnan(flat)).sum(axis=1).reshape(n, m) >= count("odd_model.LEAST")
+        middle = np.where(enough, scale.middle, np.nan).astype(np.float32)
+        return CostHistory(hours, end, Scale(middle, scale.spread))
+
+    def at(self, time: datetime) -> Floats:
+        """Return how far the costs of the hour up to `time` were from their usual, (n, n_costs).
+
+        0 where they are not known.
+        """
+        back = -((time - self.end) // HOUR)
+        if not 0 <= back < self.hours.shape[1]:
+            return np.zeros(self.usual.middle.shape, dtype=np.float32)
+        return distances(self.hours[:, self.hours.shape[1] - 1 - back], self.usual)
+
+
+def known_costs(
+    spend: Frame | None, whole: Frame, roster: Roster, until: datetime, length: timedelta
+) -> Floats:
+    """Return the costs of each node at each known hour of the `length` before `until`.
+
+    Shape (n, n_hours, n_costs). Each is over the `SPAN` hours up to it; costs that no tag gives to
+    a cluster belong to none. nan = not known.
+    """
+    nothing = np.full((len(whole.things), 0, len(COSTS)), np.nan, dtype=np.float32)
+    if spend is None or not spend.has(SPEND_METRIC) or spend.end < until:
+        return nothing
+    bill = spend.until(until).since(until - length - SPAN * HOUR)
+    if bill.n_steps <= SPAN or not len(whole.things):
+        return nothing
+    n_scopes = len(roster.scopes)
+
+    # Node-hours seen of each node and its busy core-hours in each hour of the bill, (n, n_hours).
+    part = whole.until(bill.end).since(bill.start)
+    level, share = worked_of(part), part.step / HOUR
+    hours = (part.start - bill.start) / HOUR + np.arange(part.n_steps) * share + 1e-9
+    hour = hours.astype(np.intp)
+    cores = np.where(np.isnan(roster.cores), 1.0, roster.cores)[:, None]
+    present = summed((~np.isnan(level)).T, hour, bill.n_steps).T * share
+    busy = summed(np.nan_to_num(level).T, hour, bill.n_steps).T * share * cores
+
+    # USD an hour of each scope, of everything and of instances alone, (n_scopes, n_hours).
+    usd = np.nan_to_num(bill.of(SPEND_METRIC)).astype(np.float64)
+    place = {scope: i for i, scope in enumerate(roster.scopes)}
+    scope = np.array([place.get(scope_of(thing), -1) for thing in bill.things], dtype=np.intp)
+    instances = np.array([bool(type_in(x.usage_type)) for x in bill.things], dtype=bool)
+    tagged = scope >= 0
+    all_usd, nodes_usd = (
+        summed(usd[rows], scope[rows], n_scopes) for rows in (tagged, tagged & instances)
+    )
+
+    cost = _some(_rolled(all_usd)[roster.scope])
+    node_hours, core_hours = (
+        _some(_rolled(summed(x, roster.scope, n_scopes))[roster.scope]) for x in (present, busy)
+    )
+    node = _rolled(nodes_usd)[roster.scope] / node_hours
+    return np.stack([node, cost / SPAN, cost / core_hours], axis=2).astype(np.float32)
+
+
+def _rolled(values: Numbers) -> Numbers:
+    """Return the sums over the `SPAN` hours up to each, (n, n_hours - SPAN)."""
+    total = np.cumsum(values, axis=1)
+    return np.asarray(total[:, SPAN:] - total[:, :-SPAN])
+
+
+def _some(values: Numbers) -> Numbers:
+    """Return the values, nan where there is nothing: nothing billed, nobody seen, nothing done."""
+    return np.where(values > 1e-3, values, np.nan)
+
+
 Leaves = Callable[[Floats], Rows]
 
 TREES = 100
 SAMPLE = count("forest.SAMPLE")
-BACKGROUND = number("forest.BACKGROUND")
 MANY = count("forest.MANY")
 THREADS = 2
-PART = count("forest.PART")
 
 
 @dataclass(frozen=True)
@@ -260,7 +358,7 @@ class Forest:
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         if len(rows) <= MANY:
             return self._score(rows)
-        parts = np.array_split(rows, max(THREADS, len(rows) // PART))
+        parts = np.array_split(rows, max(THREADS, len(rows) // count("forest.PART")))
         with ThreadPoolExecutor(THREADS) as pool:  # scikit-learn walks a tree without Python's lock
             return np.concatenate(list(pool.map(self._score_in_order, parts)))
 
@@ -311,7 +409,7 @@ def fit(rows: Floats, seed: int = 0) -> Forest:
 def with_background(rows: Floats, seed: int = 0) -> Floats:
     """Return the rows and the background that a forest is grown on."""
     rng = np.random.default_rng(seed)
-    shape = (max(1, int(BACKGROUND * len(rows))), rows.shape[1])
+    shape = (max(1, int(number("forest.BACKGROUND") * len(rows))), rows.shape[1])
     return np.concatenate([rows, rng.uniform(-FAR, FAR, shape).astype(np.float32)])
 
 

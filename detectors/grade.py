@@ -137,8 +137,7 @@ def _fits(alert: Alert, incident: LabelledIncident) -> bool:
 
 def _until(alert: Alert, incident: LabelledIncident) -> datetime:
     """Return until when an alert may open and still be about an incident."""
-    late = LATE if _kind(alert.cause) is About.NODES else timedelta(days=3)
-    return incident.window.end + late
+    return incident.window.end + (LATE if _kind(alert.cause) is About.NODES else timedelta(days=3))
 
 
 def _weekly(

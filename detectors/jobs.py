@@ -24,8 +24,18 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, middle_of, runs_of
-from detectors.numbers import WEEK, duration, number
+from detectors.numbers import (
+    WEEK,
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    duration,
+    middle_of,
+    number,
+    runs_of,
+)
 from detectors.readings import Readings
 from detectors.roster import Roster, scope_of
 from detectors.usual import (
@@ -33,23 +43,20 @@ from detectors.usual import (
     MEMORY,
     Usual,
     medians_where,
+    off,
     percentiles,
-    same_memory,
     worked_of,
 )
 
-STOPPED = duration("jobs.STOPPED")
 FIRST = duration("jobs.FIRST")
 YOUNG_JOB = duration("jobs.YOUNG_JOB")
 LEAST_OF_JOB = duration("jobs.LEAST_OF_JOB")
 TWINS = number("jobs.TWINS")
 LIKE = number("jobs.LIKE")
 AS_QUICK = number("jobs.AS_QUICK")
-EMPTY = number("jobs.EMPTY")
 DIP = number("jobs.DIP")
 AROUND = duration("jobs.AROUND")
 TOGETHER = duration("jobs.TOGETHER")
-TAIL = number("rarity.TAIL")
 
 
 def current(
@@ -72,9 +79,9 @@ def current(
 
     def alike(source: Usual) -> Mask:
         """Return which nodes' usual is of the job that they run now, (n,)."""
-        same = same_memory(source.medians.get(MEMORY), memory, TWINS)
-        other = _apart(source.medians.get(LATENCY), latency) & ~dropped
-        return np.asarray(source.own & same & ~other)
+        same = off(source.medians.get(MEMORY), memory) <= TWINS
+        differs = (off(source.medians.get(LATENCY), latency) > AS_QUICK) & ~dropped
+        return np.asarray(source.own & same & ~differs)
 
     changed = has_memory & began & ~alike(usual)
     if not changed.any():
@@ -106,7 +113,7 @@ def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)
         if levels is not None:
-            mask &= ~_apart(levels, np.float32(middle_of(levels[rows])), apart)
+            mask &= ~(off(levels, np.float32(middle_of(levels[rows]))) > apart)
     jobs = {roster.labels[i].job for i in rows}
     mask[[i for i in np.flatnonzero(mask) if roster.labels[i].job not in jobs]] = False
     return np.asarray(mask)
@@ -117,13 +124,13 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
 
     Both are of its first hours, nan for the other nodes; each (n,).
     """
-    part, first = whole.last(STOPPED), whole.steps(FIRST)
+    part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, resting = part.n_steps, work <= floor[:, None]
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
     restarted = restarts(part)
     rows = np.flatnonzero((resting | restarted).any(axis=1) | new)
-    freed = ~(memory[rows] > EMPTY * roster.memory[rows, None])
+    freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
     stopped = (resting[rows] & freed) | restarted[rows]
     begins = np.asarray(stopped.any(axis=1) | new[rows])
     stopped, rows = stopped[begins], rows[begins]
@@ -161,10 +168,10 @@ def restarts(part: Frame) -> Mask:
     # Both the middle and the highest change: an evaluation on one side moves but one of them.
     row, around = varied[nth], part.steps(AROUND)
     before, after = _levels_around(memory, row, step, around)
-    other = _apart(before, after, TWINS).all(axis=0)
-    other |= _apart(*_levels_around(latency, row, step, around), AS_QUICK).all(axis=0)
+    moved = (off(before, after) > TWINS).all(axis=0)
+    moved |= (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
     # What is as low for good was not let go: a pause amid it showed more.
-    restarted[row, step] = other & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
+    restarted[row, step] = moved & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
     return restarted
 
 
@@ -192,15 +199,6 @@ def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:
     return before, after
 
 
-def _apart(level: Floats | None, job: Floats | np.float32, by: float = AS_QUICK) -> Mask:
-    """Return where two levels are so far apart that they are of other work.
-
-    It is nowhere that one of them was not read.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.abs((np.nan if level is None else level) / job - 1) > by)
-
-
 def _take_from_peers(
     merged: Usual, usual: Usual, held: Floats, latency: Floats, roster: Roster
 ) -> None:
@@ -216,11 +214,11 @@ def _take_from_peers(
         nodes = rows[roster.scope[rows] == scope]
         if not len(peers):
             continue
-        apart = np.abs(memories[peers] / held[nodes][:, None] - 1)
-        apart = apart + np.abs(latencies[peers] / latency[nodes][:, None] - 1)
+        apart = off(memories[peers], held[nodes][:, None])
+        apart += off(latencies[peers], latency[nodes][:, None])
         nearest = peers[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)]
-        as_large = same_memory(memories[nearest], held[nodes], TWINS)
-        alike = as_large & same_memory(latencies[nearest], latency[nodes], AS_QUICK)
+        alike = off(memories[nearest], held[nodes]) <= TWINS
+        alike &= off(latencies[nearest], latency[nodes]) <= AS_QUICK
         _take(merged, usual, nodes[alike], nearest[alike])
 
 
@@ -346,8 +344,7 @@ def stretches_of(
 
     # The sum of steps in which the job was gone, up to each step: equal at both ends of a pause.
     gone = np.concatenate([np.zeros((len(state), 1)), np.cumsum(~going_on, axis=1)], axis=1)
-    last = np.minimum(end + 1, state.shape[1])
-    pause = gone[row, last] == gone[row, begin]
+    pause = gone[row, np.minimum(end + 1, state.shape[1])] == gone[row, begin]
     row, begin, length = row[pause], begin[pause], (end - begin)[pause]
 
     stretches = Stretches.none(len(state))
@@ -380,7 +377,7 @@ def return_level(lengths: Numbers, weeks_seen: float, weeks: float) -> float:
     The mean excess over the upper quartile is taken one standard error too large, and the level is
     never under what was seen.
     """
-    threshold = float(np.quantile(lengths, TAIL))
+    threshold = float(np.quantile(lengths, number("rarity.TAIL")))
     # A length is read to a whole step: half of one lies on either side.
     excess = lengths[lengths >= threshold] - threshold + 0.5
     scale = float(excess.mean()) * (1 + len(excess) ** -0.5)

@@ -13,18 +13,22 @@ import numpy as np
 from bot.model.anomaly import AtRisk
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.arrays import (
+from detectors.jobs import stretches_of
+from detectors.numbers import (
+    DAY,
+    HOUR,
     Counts,
     Floats,
     Mask,
     Numbers,
     Rows,
+    count,
+    duration,
     mean_where_read,
+    number,
     sustained,
     trailing,
 )
-from detectors.jobs import stretches_of
-from detectors.numbers import DAY, HOUR, count, duration, number
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
 from detectors.view import View
@@ -32,13 +36,9 @@ from detectors.view import View
 AGE = "run_checkpoint_age_seconds"
 STUCK = duration("progress.STUCK")
 RECENT = duration("progress.RECENT")
-SMOOTH = duration("progress.SMOOTH")
-USUAL_PACE = duration("progress.USUAL_PACE")
 SLOWER = number("drop.SLOWER")
 TOGETHER = number("drop_cause.TOGETHER")
-RESOLVED = number("progress.RESOLVED")
 _ENOUGH = count("progress.ENOUGH")
-REPORTS = number("progress.REPORTS")
 READ = number("progress.READ")
 
 
@@ -65,7 +65,7 @@ def scopes_by_progress(view: View, *, moves: bool) -> set[int]:
     reported = ~np.isnan(steps)
     highest = np.where(reported, steps, -np.inf).max(axis=1)
     lowest = np.where(reported, steps, np.inf).min(axis=1)
-    reports = reported.mean(axis=1) >= REPORTS
+    reports = reported.mean(axis=1) >= number("progress.REPORTS")
     moved = np.asarray(highest - lowest, dtype=np.float32) > 0
     return _scopes_of(view, frame, reports & (moved == moves))
 
@@ -105,8 +105,8 @@ def pace_of_nodes(view: View) -> Pace:
 
 def _read_runs(view: View, pace: Pace) -> None:
     """Write the pace of the runs in place."""
-    frame = view.frame("run").last(USUAL_PACE)
-    smoothing = frame.steps(SMOOTH)
+    frame = view.frame("run").last(duration("progress.USUAL_PACE"))
+    smoothing = frame.steps(duration("progress.SMOOTH"))
     rate, tokens = _rates(frame)
     newest = rolling(rate[:, -smoothing:], smoothing)[:, -1:]
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
@@ -210,7 +210,7 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     moved = np.sort(np.where(settled > 0, settled, np.nan), axis=1)
     count, run = (~np.isnan(moved)).sum(axis=1), np.arange(len(moved))
     usual = (moved[run, np.maximum(count - 1, 0) // 2] + moved[run, count // 2]) / 2
-    resolved = enough & (usual >= RESOLVED)
+    resolved = enough & (usual >= number("progress.RESOLVED"))
     rates[resolved, 1:] = growth[resolved] / usual[resolved, None]
     return rates, tokens
 
@@ -267,8 +267,7 @@ def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) ->
     """
     if run.row is None or (due and due <= view.now):
         return age
-    worked = worked_seconds(view, run.row, run_rows(view, run.labels), age)
-    return max(0.0, min(age, worked))
+    return max(0.0, min(age, worked_seconds(view, run.row, run_rows(view, run.labels), age)))
 
 
 def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
@@ -363,8 +362,7 @@ def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mas
     short = view.nobody()
     if len(rows):
         services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
-        demand = _usual_demand(view, services)[int(view.now.weekday() >= 5)]
-        usual = around(demand, view.now)
+        usual = around(_usual_demand(view, services)[int(view.now.weekday() >= 5)], view.now)
         short[rows] = _service_level(view, rows, needed) < share[rows] * usual[of_service]
     return short
 

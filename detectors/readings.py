@@ -17,17 +17,18 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
-from detectors.arrays import (
+from detectors.numbers import (
     Counts,
     Floats,
     Mask,
     Numbers,
     close_gaps,
     drop_singles,
+    duration,
     mean_where_read,
+    number,
     trailing,
 )
-from detectors.numbers import duration, number
 from detectors.roster import Limits, Roster
 from detectors.usual import RESERVED, Usual, worked_of
 
@@ -121,8 +122,7 @@ class Readings:
         """Return the larger of the sent and received rates over EFA, bytes a second."""
         names = (f"efa_{way}_bytes_per_second" for way in ("tx", "rx", "rdma_write", "rdma_read"))
         rates = (self.metric(name) for name in names if self.window.has(name))
-        unread = np.full(self.utilization.shape, np.nan, dtype=np.float32)
-        return reduce(np.fmax, rates, unread)
+        return reduce(np.fmax, rates, np.full(self.utilization.shape, np.nan, dtype=np.float32))
 
     @cached_property
     def memory(self) -> Floats:
@@ -209,8 +209,7 @@ def mean_of_rows(part: Floats) -> Floats:
     """Return the mean of each row's readings, (n, n_steps) -> (n,); nan where there is none."""
     if part.shape[1] == 1:
         return part[:, 0].astype(np.float32)
-    reported = ~np.isnan(part)
-    if reported.all() and part.shape[1]:
+    if part.shape[1] and not np.isnan(part).any():
         return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
     return mean_where_read(part, axis=1)
 
@@ -218,10 +217,7 @@ def mean_of_rows(part: Floats) -> Floats:
 LogStates = npt.NDArray[np.int8]
 COMPILING, OVER, SILENT = 1, 0, -1
 """The state of a step by a log; `SILENT` leaves it to the metrics."""
-ROOMY = number("readings.ROOMY")
-EMPTY = number("readings.EMPTY")
 LULL = duration("readings.LULL")
-SETTLED = duration("readings.SETTLED")
 LONGEST = duration("readings.LONGEST")
 
 
@@ -242,8 +238,7 @@ def compiles_in_log(
         compiles = joined.setdefault(instance, [])
         for graph in sorted(_graphs_in_log(lines, frame.end)):
             if compiles and graph.start - compiles[-1].end <= LULL:
-                end = max(compiles[-1].end, graph.end)
-                compiles[-1] = Window(compiles[-1].start, end)
+                compiles[-1] = Window(compiles[-1].start, max(compiles[-1].end, graph.end))
             else:
                 compiles.append(graph)
     return joined
@@ -269,7 +264,7 @@ def states_in_log(
         row = roster.row[instance]
         for span in spans:
             first, last = step(span.start), step(span.end) + 1
-            after = min(last + frame.steps(SETTLED), frame.n_steps)
+            after = min(last + frame.steps(duration("readings.SETTLED")), frame.n_steps)
             if span.end < frame.end:
                 states[row, max(0, last) : max(0, after)] = OVER
             states[row, max(0, first) : max(0, last)] = COMPILING
@@ -324,8 +319,8 @@ def looks_compiling(readings: Readings) -> Mask:
         return readings.zero
     busy = readings.cpu >= readings.number("compiling.cpu")[:, None].astype(np.float32)
     share = readings.memory / readings.roster.memory[:, None].astype(np.float32)
-    roomy = ~(readings.held > 0) | (share < ROOMY)
-    unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < EMPTY)
+    roomy = ~(readings.held > 0) | (share < number("readings.ROOMY"))
+    unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < number("readings.EMPTY"))
     likely = readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency)
     return drop_singles(close_gaps(likely))
 
@@ -363,7 +358,6 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
 
 def _begun(holds: Mask, gap: Mask) -> Counts:
     """Return the step since which a state holds at each step, (n, n_steps); -1 where not."""
-    steps = np.arange(holds.shape[1])
-    ends = np.where(~(holds | gap), steps, -1)
+    ends = np.where(~(holds | gap), np.arange(holds.shape[1]), -1)
     first = np.maximum.accumulate(ends, axis=1) + 1
     return np.asarray(np.where(holds | gap, first, -1))

@@ -15,7 +15,7 @@ from bot.model.causes import CAUSES, About
 from bot.model.fleet import Instance, Inventory, Market, is_neuron, serves
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.arrays import Mask, Numbers, Rows
+from detectors.numbers import Mask, Numbers, Rows
 
 GIB = 2.0**30
 _OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is About.NODES}

@@ -17,8 +17,8 @@ from bot.model.anomaly import Anomaly, AtRisk, BilledExcess
 from bot.model.causes import CAUSES, Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
-from detectors.arrays import Mask, Numbers, Rows
 from detectors.jobs import incidents
+from detectors.numbers import Mask, Numbers, Rows
 from detectors.view import View
 
 
@@ -257,7 +257,14 @@ def anomaly_of_nodes(
 
     scope = scope or roster.scopes[roster.scope[rows[0]]]
     since = match.wasted if match.wasted_since is None else match.wasted_since
-    times = _times_since_seen(view, cause, match, rows, scope)
+
+    # How many times as long as an open alert was not seen each node is in its state. 1 for its
+    # nodes: what they lost before is counted. A node that joins lost since its own onset.
+    times, alert = np.ones(len(rows)), view.alert(rules_of(cause), scope)
+    if alert and view.now > alert.seen:
+        joining = ~np.isin(rows, view.members(alert))
+        unseen = (view.now - alert.seen) / view.window.step
+        times[joining] = np.maximum(1, match.steps[rows][joining] / unseen)
     if match.wasted_since is None and (times == 1).all():
         since = None
 
@@ -278,18 +285,3 @@ def anomaly_of_nodes(
         wide=bool(1 < len(rows) >= roster.sizes[roster.scope[rows[0]]] / 2),
     )
     return anomaly_of(view, cause, subject, explanation)
-
-
-def _times_since_seen(
-    view: View, cause: Cause, match: RuleMatch, rows: Rows, scope: Labels
-) -> Numbers:
-    """Return how many times as long as an open alert was not seen each node is in its state.
-
-    1 for its nodes: what they lost before is counted. A node that joins lost since its own onset.
-    """
-    times, alert = np.ones(len(rows)), view.alert(rules_of(cause), scope)
-    if alert and view.now > alert.seen:
-        joining = ~np.isin(rows, view.members(alert))
-        unseen = (view.now - alert.seen) / view.window.step
-        times[joining] = np.maximum(1, match.steps[rows][joining] / unseen)
-    return times

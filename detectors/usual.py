@@ -13,8 +13,7 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.reading import Reading
-from detectors.arrays import Floats, Mask, Numbers, Rows, summed
-from detectors.numbers import duration, number
+from detectors.numbers import Floats, Mask, Numbers, Rows, duration, number, summed
 from detectors.roster import Roster
 
 T = TypeVar("T")
@@ -33,10 +32,10 @@ class Memo(Generic[T]):
         One that is cut at each tick from the same readings is not: these are compared by identity.
         """
         key = key, *(x and x.start for x in frames)
-        read = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
-        same = len(read) == len(self._read) and all(map(operator.is_, read, self._read))
+        arrays = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
+        same = len(arrays) == len(self._read) and all(map(operator.is_, arrays, self._read))
         if self._newest is None or self._newest[0] != key or not same:
-            self._newest, self._read = (key, make()), read
+            self._newest, self._read = (key, make()), arrays
         return self._newest[1]
 
 
@@ -45,7 +44,6 @@ BLOCK = 1_024
 """Nodes that are learnt of at a time."""
 SAMPLE = duration("usual.SAMPLE")
 LEAST = duration("usual.LEAST")
-YOUNG = duration("usual.YOUNG")
 MEMORY = "neuroncore_memory_used_bytes"
 LATENCY = "neuron_execution_latency_seconds"
 SENT = "efa_tx_bytes_per_second"
@@ -54,7 +52,6 @@ DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
 SAME = number("usual.SAME")
 ALIKE = number("usual.ALIKE")
-NEWEST = duration("usual.NEWEST")
 MEDIANS_OF: tuple[str, ...] = (
     HIGHEST,
     "host_cpu_utilization_ratio",
@@ -191,7 +188,7 @@ def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)
 
     Each UTC hour while young, else each `whole`.
     """
-    period = timedelta(hours=1) if now - frame.start < YOUNG else whole
+    period = timedelta(hours=1) if now - frame.start < duration("usual.YOUNG") else whole
     return _EPOCH + (now - _EPOCH) // period * period
 
 
@@ -237,9 +234,8 @@ def learn(
     """
 
     def learnt(rows: slice) -> Usual:
-        cut = whole.pick(rows) if whole else None
         nodes = _Nodes(rows, roster, floor[rows], roster.inference[rows])
-        return _learn(part.pick(rows), cut, nodes, strange, least)
+        return _learn(part.pick(rows), whole.pick(rows) if whole else None, nodes, strange, least)
 
     # By blocks: beside their history, all that is worked out of it on the way is large.
     starts = range(0, max(1, len(part.things)), BLOCK)
@@ -272,15 +268,17 @@ def _learn(
     # The memory that each node held in its newest work, nan where that is not read.
     readable = working & ~np.isnan(memory)
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
-    newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
+    newest = medians_where(memory, readable & (newer <= part.steps(duration("usual.NEWEST"))))[
+        :, None
+    ]
 
     forget(level, part, nodes.roster, strange, nodes.rows.start)
     active = level > floor[:, None]
     any_job = np.isnan(newest) | inference[:, None]
     fewest = max(3, least // part.step)
-    of_job = active & (same_memory(memory, newest) | any_job)
+    of_job = active & ((off(memory, newest) <= SAME) | any_job)
     sure = of_job.sum(axis=1) >= fewest
-    of_job[~sure] = (active & (same_memory(memory, newest, ALIKE) | any_job))[~sure]
+    of_job[~sure] = (active & ((off(memory, newest) <= ALIKE) | any_job))[~sure]
     enough = of_job.sum(axis=1) >= fewest
     level[~of_job] = np.nan
     low, middle, high = percentiles(level, (0.25, 0.5, 0.95))
@@ -295,7 +293,7 @@ def _learn(
         memory, level = whole.of(MEMORY), utilization_of(whole).copy()
         forget(level, whole, nodes.roster, strange, nodes.rows.start)
         alike = np.where(sure, SAME, ALIKE)[:, None]
-        of_job = (level > floor[:, None]) & (same_memory(memory, newest, alike) | any_job)
+        of_job = (level > floor[:, None]) & ((off(memory, newest) <= alike) | any_job)
         level[~of_job] = np.nan
     readable = ~np.isnan(level)
     total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
@@ -315,10 +313,10 @@ def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
                 array[new] = np.median(array[peers])
 
 
-def same_memory(held: Floats | None, other: Floats, apart: float | Floats = SAME) -> Mask:
-    """Return where two memories are those of one job."""
+def off(level: Floats | None, usual: Floats | np.float32) -> Floats:
+    """Return by which share of a usual level another is off it, nan where one was not read."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.abs((np.nan if held is None else held) / other - 1) <= apart)
+        return np.asarray(np.abs((np.nan if level is None else level) / usual - 1))
 
 
 def medians_where(values: Floats, chosen: Mask) -> Floats:

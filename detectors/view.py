@@ -15,22 +15,24 @@ from bot.model.causes import About
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.window import Window
-from detectors.arrays import (
+from detectors.jobs import AS_QUICK, FIRST, Stretches, fellows, incidents, roles_of, stretches_of
+from detectors.numbers import (
     Counts,
     Floats,
     Mask,
     Numbers,
     Rows,
     bridge,
+    duration,
     gaps_up_to,
+    lasted,
     newest_of,
+    number,
     seen_within,
     since_last,
     sustained,
     trailing,
 )
-from detectors.jobs import AS_QUICK, FIRST, Stretches, fellows, incidents, roles_of, stretches_of
-from detectors.numbers import duration, lasted, number
 from detectors.readings import (
     LogStates,
     Readings,
@@ -50,24 +52,17 @@ from detectors.usual import (
     Usual,
     forget,
     medians_where,
+    off,
     utilization_of,
     worked_of,
 )
 
 PAUSE = duration("view.PAUSE")
-KEPT = number("view.KEPT")
-QUICK = number("view.QUICK")
 LOST = number("view.LOST")
-EVALUATED = number("view.EVALUATED")
-OTHER = number("view.OTHER")
 GAP = duration("view.GAP")
-BOOT = duration("view.BOOT")
 LATELY = duration("view.LATELY")
 LOOKBACK = duration("view.LOOKBACK")
-BLOCK_END = duration("view.BLOCK_END")
-UNSEEN = duration("view.UNSEEN")
 BEFORE = duration("view.BEFORE")
-PAUSED = number("view.PAUSED")
 
 
 State = Callable[["View"], Mask]
@@ -143,7 +138,7 @@ class View(Readings):
     @cached_property
     def restarting(self) -> Mask:
         """Return where a process was gone for part of a step: a living one keeps its memory."""
-        return np.asarray(self.memory < KEPT * self.usual_of(MEMORY)[:, None])
+        return np.asarray(self.memory < number("view.KEPT") * self.usual_of(MEMORY)[:, None])
 
     @cached_property
     def forward(self) -> Mask:
@@ -154,7 +149,7 @@ class View(Readings):
         """
         usual = self.usual_of(LATENCY)[:, None]
         busy = self.cpu >= self.number("starved.cpu")[:, None]
-        return np.asarray((self.latency < QUICK * usual) & ~busy)
+        return np.asarray((self.latency < number("view.QUICK") * usual) & ~busy)
 
     @cached_property
     def evaluating(self) -> Mask:
@@ -163,8 +158,8 @@ class View(Readings):
         That is an evaluation amid a job, no start.
         """
         usual = self.usual_of(LATENCY)[:, None]
-        weights_held = self.memory >= EVALUATED * self.usual_of(MEMORY)[:, None]
-        other_graph = np.abs(self.latency / usual - 1) > OTHER
+        weights_held = self.memory >= number("view.EVALUATED") * self.usual_of(MEMORY)[:, None]
+        other_graph = np.abs(self.latency / usual - 1) > number("view.OTHER")
         smaller = self.restarting & weights_held & other_graph
         return np.asarray(self.executing & (self.forward | smaller))
 
@@ -251,7 +246,9 @@ class View(Readings):
         end, and no job is begun there any more.
         """
         seconds_left = self.roster.ends - self.now.timestamp()
-        return np.asarray(self.limits.spared | (seconds_left <= BLOCK_END.total_seconds()))
+        return np.asarray(
+            self.limits.spared | (seconds_left <= duration("view.BLOCK_END").total_seconds())
+        )
 
     @cached_property
     def age_seconds(self) -> Numbers:
@@ -288,7 +285,7 @@ class View(Readings):
         It held other memory while its executions took another time, for longer than an evaluation.
         """
         memory, latency = (
-            np.abs(metric / self.usual_of(name)[:, None] - 1)
+            off(metric, self.usual_of(name)[:, None])
             for metric, name in ((self.memory, MEMORY), (self.latency, LATENCY))
         )
         apart = (memory > SAME) & (latency > AS_QUICK)
@@ -307,7 +304,7 @@ class View(Readings):
         state, or too little of them was seen to know. From `alert.pause_limit` on none is usual.
         """
         needed, seen = self.steps(key), self.stretches(state, asked)
-        if self.now - self.whole.start < UNSEEN:
+        if self.now - self.whole.start < duration("view.UNSEEN"):
             needed = np.where(seen.count == 0, 2 * needed, needed)
         rare = np.floor(seen.rare) + 1
         return np.asarray(np.maximum(needed, np.minimum(rare, self.steps("alert.pause_limit"))))
@@ -333,16 +330,15 @@ class View(Readings):
             f" {most}{lasted(longest)}",
         )
 
-    def patience(self, key: str, rested: Counts | None = None) -> Numbers:
+    def patience(self, key: str, rested: Counts) -> Numbers:
         """Return for how many steps each node may do nothing, (n,).
 
         It is the number of a setting; that of a compile where a node may wait for one, or has
         `rested` without a runtime, steps (n,), ever since its launch.
         """
-        needed, may_wait = self.steps(key), self.waiting
-        if rested is not None:
-            length = rested * self.window.step.total_seconds() + BOOT.total_seconds()
-            may_wait = may_wait | (self.age_seconds <= length)
+        needed = self.steps(key)
+        up = rested * self.window.step.total_seconds() + duration("view.BOOT").total_seconds()
+        may_wait = self.waiting | (self.age_seconds <= up)
         return np.where(may_wait, np.maximum(needed, self.steps("compiling.grace")), needed)
 
     def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
@@ -390,7 +386,7 @@ class View(Readings):
         n_steps = self.window.n_steps
         newest = newest_of(n_steps, np.clip(steps[rows], 1, 2 * self.window.steps(LATELY)))
         around = medians_where(work, newest & ~np.isnan(work))
-        share[work < PAUSED * around[:, None]] = np.nan
+        share[work < number("view.PAUSED") * around[:, None]] = np.nan
 
         # A job evaluates as a whole: one node that frees memory while its executions are slow
         # does not.

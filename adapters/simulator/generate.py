@@ -103,9 +103,8 @@ def simulate(
     period = timing.period_seconds or spec.period_seconds
     if period < 60 or period % 60:
         raise WrongInput(f"A period of {period} seconds is not whole minutes; write 60 or 300.")
-    begin = (timing.start or spec.start).astimezone(UTC)
     minutes = round((timing.days or spec.days) * 1440) // (period // 60) * (period // 60)
-    fleet = build_fleet(spec, begin, minutes, seed)
+    fleet = build_fleet(spec, (timing.start or spec.start).astimezone(UTC), minutes, seed)
 
     workers = []
     for cluster in spec.clusters:
@@ -168,9 +167,8 @@ def _blocks(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
     fleet, clusters = simulation.fleet, simulation.scenario.clusters
     for workers in simulation.jobs:
         folder = f"{workers.cluster}/{workers.nodes[0].job.name}"
-        exists = alive(workers.nodes, fleet.minutes)
         yield from _named(folder, node_blocks(workers))
-        yield from _named(f"{folder}/ec2", ec2_blocks(workers, exists))
+        yield from _named(f"{folder}/ec2", ec2_blocks(workers, alive(workers.nodes, fleet.minutes)))
         yield from _named(f"{folder}/pods", pod_blocks(workers))
         for number, block in enumerate(core_blocks(workers)):
             yield f"{folder}/cores/{number // 2}-{block.metric}", block

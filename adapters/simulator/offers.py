@@ -220,7 +220,6 @@ def spot_history(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) 
 
 def capacity_block_offerings(fleet: Fleet, clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return one offering for each type that is sold as Capacity Blocks."""
-    names = {cluster.instance_type for cluster in clusters}
     begin = (fleet.start + timedelta(days=9)).replace(hour=11, minute=30, second=0, microsecond=0)
     return {
         "CapacityBlockOfferings": [
@@ -236,7 +235,7 @@ def capacity_block_offerings(fleet: Fleet, clusters: Sequence[PlannedCluster]) -
                 "CurrencyCode": "USD",
                 "Tenancy": "default",
             }
-            for name in sorted(names)
+            for name in sorted({cluster.instance_type for cluster in clusters})
             if hardware(name).market == "capacity-block"
         ]
     }

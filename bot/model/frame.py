@@ -92,8 +92,7 @@ class Frame:
 
     def until(self, end: datetime) -> Frame:
         """Return the part that was visible at `end`, as a view."""
-        n = min(self.n_steps, max(0, (end - self.start) // self.step))
-        return self._cut(0, n)
+        return self._cut(0, min(self.n_steps, max(0, (end - self.start) // self.step)))
 
     def since(self, start: datetime) -> Frame:
         """Return the steps that begin at or after `start`, as a view."""

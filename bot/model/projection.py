@@ -139,8 +139,8 @@ class Forecasts:
                 after = min(_WEEK, today - day)
                 error = whole.get(day)
                 if error is None:
-                    told = _sums(week[day], growth[day], day, after)
-                    error = np.abs(told - lines[:, day : day + after].sum(axis=1)) / after
+                    summed = _sums(week[day], growth[day], day, after)
+                    error = np.abs(summed - lines[:, day : day + after].sum(axis=1)) / after
                     error -= error.min(axis=0)
                 if after == _WEEK:
                     whole[day] = error
@@ -224,12 +224,11 @@ def _scaled(
 def _trend(seen: Doubles) -> tuple[Doubles, Doubles]:
     """Return the slope of a straight line through the days, and where it ends."""
     days = seen.shape[1]
-    mean = seen.mean(axis=1)
     if days < _WEEK:
         return np.zeros(len(seen)), seen[:, -1]
     from_middle = np.arange(days) - (days - 1) / 2
     slope = seen @ from_middle / (from_middle @ from_middle)
-    return slope, mean + slope * (days - 1) / 2
+    return slope, seen.mean(axis=1) + slope * (days - 1) / 2
 
 
 def _sums(week: Doubles, growth: Doubles, day: int, after: int) -> Doubles:
@@ -264,14 +263,14 @@ def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> 
     begins = rng.integers(0, len(usable), (_DRAWS, weeks))
     inside = (begins[:, :, None] + np.arange(_WEEK)) % len(usable)
     drawn = usable[inside.reshape(_DRAWS, -1)[:, :ahead]]
-    left = ahead - 1 - np.arange(ahead)
+    days_after = ahead - 1 - np.arange(ahead)
     # What was off to one side may be off to the other.
     sides = np.repeat(rng.choice((-1.0, 1.0), (_DRAWS, weeks)), _WEEK, axis=1)[:, :ahead]
-    noise = (sides * (off[drawn] + left * moved[drawn])).sum(axis=1)
+    noise = (sides * (off[drawn] + days_after * moved[drawn])).sum(axis=1)
     # Few weeks seen say little of how large their noise is: Student's factor.
     freedom = max(FEWEST, len(usable) // _FREE)
     noise *= np.sqrt(freedom / rng.chisquare(freedom, _DRAWS))
-    jumps = ((1 + left) * steps_drawn).sum(axis=1)
+    jumps = ((1 + days_after) * steps_drawn).sum(axis=1)
     unsure += _LEAST_NOISE * level * np.sqrt(ahead)
     return np.asarray(noise + jumps + unsure * rng.standard_normal(_DRAWS))
 
@@ -348,8 +347,7 @@ def _without_week(series: Doubles) -> Doubles:
     if len(series) < 2 * _WEEK:
         return series
     half = _WEEK // 2
-    about = _middles(series, _WEEK)
-    off, weekday = series[half:-half] - about, np.arange(len(series)) % _WEEK
+    off, weekday = series[half:-half] - _middles(series, _WEEK), np.arange(len(series)) % _WEEK
     usual = np.array([np.median(off[weekday[half:-half] == day]) for day in range(_WEEK)])
     return np.asarray(series - usual[weekday])
 

@@ -125,10 +125,9 @@ class Routes:
         by itself.
         """
         person = name.lower().removeprefix(LAUNCHER)
-        addresses = self.owners.get(person) or self.mapping.people.get(person, ())
         nearest = place_of(near), _platform(near)
         return min(
-            addresses,
+            self.owners.get(person) or self.mapping.people.get(person, ()),
             key=lambda a: (place_of(a) != nearest[0], _platform(a) != nearest[1]),
             default="",
         )

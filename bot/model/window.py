@@ -219,8 +219,7 @@ def read_moment(text: str, now: datetime) -> datetime:
     except ValueError:
         raise WrongInput(f"'{text}' is not on a clock or a calendar; write {_SOON}.") from None
     # A date is that day; a time of the day, or of the week, is the next one.
-    days = [first + timedelta(days=i) for i in range(1 if match[1] else 9)]
-    for day in days:
+    for day in [first + timedelta(days=i) for i in range(1 if match[1] else 9)]:
         # The zone's own clock of that day: summer time may begin in between.
         moment = datetime.combine(day, clock, zone).astimezone(UTC)
         if moment > now and (not match[2] or DAYS[day.weekday()] == match[2].lower()):

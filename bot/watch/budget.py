@@ -123,8 +123,7 @@ class Frontier:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Return a point for each floor, the fewest messages first: of equal ones that of most waste."""
-        tried = self.tried or points_at(self, self.floors)
-        fewest = {point.messages: point for point in tried}
+        fewest = {point.messages: point for point in self.tried or points_at(self, self.floors)}
         return tuple(fewest[messages] for messages in sorted(fewest))
 
     @cached_property
@@ -354,11 +353,10 @@ def hold(
     changed: dict[str, Alert] = {}
     for alert in sorted(waiting, key=lambda x: -(worths[x.id] or 0)):
         used = messages_of(x for x in sent if _notified_at(x) in week)
-        floor = bids.floor(int(most) - used, (week.end - now) / HOUR)
         worth = worths[alert.id]
         is_sent = (
             worth is None
-            or worth >= floor
+            or worth >= bids.floor(int(most) - used, (week.end - now) / HOUR)
             or f"inhibit:{alert.key}" in explains
             or messages_of([*sent, alert]) == messages_of(sent)
         )
@@ -377,25 +375,25 @@ def followed(
     Its weeks begin where it does, and it is looked at hour by hour; `earlier` alerts are over.
     """
     coming = sorted(alerts, key=lambda x: x.opened)
-    known: dict[str, Alert] = {}
+    raised: dict[str, Alert] = {}
     for number in range(int(window.length / HOUR) + 1):
         now = window.start + number * HOUR
         while coming and coming[0].opened <= now:
             alert = coming.pop(0)
-            known[alert.id] = replace(alert, muted_by=HELD)
+            raised[alert.id] = replace(alert, muted_by=HELD)
         firing = [
             replace(x, closed=None, muted_by="")
-            for x in known.values()
+            for x in raised.values()
             if x.muted_by and (x.closed is None or x.closed > now - HOUR)
         ]
         if firing:
             # The end of the window is the end of its last week.
             passed = min(now, window.end - HOUR) - window.start
             week = window.start + passed // WEEK * WEEK
-            recent = [*earlier, *known.values()]
+            recent = [*earlier, *raised.values()]
             for x in hold(firing, recent, most, Window(week, week + WEEK), now):
-                known[x.id] = replace(known[x.id], muted_by=x.muted_by, notified=x.notified)
-    return [x for x in known.values() if not x.muted_by]
+                raised[x.id] = replace(raised[x.id], muted_by=x.muted_by, notified=x.notified)
+    return [x for x in raised.values() if not x.muted_by]
 
 
 @dataclass(frozen=True)

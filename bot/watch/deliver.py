@@ -76,14 +76,13 @@ def decide(
         edit = 2 if notification.reason is Reason.UPDATED else 1
         critical = any(alert.severity is Severity.CRITICAL for alert in firing)
         per_hour = usd_per_hour_of(a for a in leading(notification.alerts) if a.firing)
-        urgency = (edit if entry.message else 0, not critical, -float(per_hour))
         parcels[notification.id] = Parcel(
             notification.channel,
             notification.id,
             entry,
             card,
             sendable(notification.alerts, notification.at),
-            urgency,
+            (edit if entry.message else 0, not critical, -float(per_hour)),
         )
         if notification.owed:
             continue
@@ -357,9 +356,8 @@ class Delivery:
 
         card = replace(card, public=True)
         if message:
-            edited = replace(card, mentions=())
             await permitted()
-            message = await surface.edit(channel, message, edited, parcel.id)
+            message = await surface.edit(channel, message, replace(card, mentions=()), parcel.id)
         else:
             message = await self._once(parcel.id, partial(surface.post, channel, card, parcel.id))
             self._posted_before[channel, message] = {}

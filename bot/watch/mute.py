@@ -32,9 +32,8 @@ def mute(
     sources = (*alerts, *ended)
 
     def mark(alert: Alert) -> str:
-        holding = (f"silence:{s.id}" for s in silences if silences_alert(s, alert, now))
         return (
-            next(holding, "")
+            next((f"silence:{s.id}" for s in silences if silences_alert(s, alert, now)), "")
             or _inhibited(alert, sources, policy, now)
             or _by_policy(alert, sources, policy, now)
         )
@@ -64,8 +63,7 @@ def _inhibited(alert: Alert, sources: Sequence[Alert], policy: Policy, now: date
 
     What is notified of however small is not lost with a source that is too small itself.
     """
-    in_order = sorted((a for a in sources if a.id != alert.id), key=lambda a: not a.firing)
-    for source in in_order:
+    for source in sorted((a for a in sources if a.id != alert.id), key=lambda a: not a.firing):
         if not _explains(source, alert):
             continue
         if source.closed is not None:

@@ -344,9 +344,8 @@ def route(alert: Alert, routes: Routes) -> tuple[str, ...]:
 
 def fits(route: Route, alert: Alert) -> bool:
     """Return whether the alert has everything that the route asks for."""
-    labels = alert.anomaly.scope.merge(alert.anomaly.labels)
     return (
-        route.selector.selects(labels)
+        route.selector.selects(alert.anomaly.scope.merge(alert.anomaly.labels))
         and route.cause in {"", alert.cause.value}
         and route.severity in {"", alert.severity.value}
     )

@@ -191,7 +191,6 @@ def summary(comparison: PolicyComparison) -> dict[str, Any]:
     Lists hold the value before and after.
     """
     before, after = comparison.before, comparison.after
-    channels = sorted({*before.notifications, *after.notifications})
     return {
         "start": comparison.window.start.isoformat(),
         "end": comparison.window.end.isoformat(),
@@ -201,7 +200,7 @@ def summary(comparison: PolicyComparison) -> dict[str, Any]:
         "disappear": len(comparison.disappear),
         "notices": {
             name: [before.notifications.get(name, 0), after.notifications.get(name, 0)]
-            for name in channels
+            for name in sorted({*before.notifications, *after.notifications})
         },
         "waste_usd": [f"{before.usd:.2f}", f"{after.usd:.2f}"],
         "found_usd": f"{spent(comparison.appear):.2f}",
@@ -306,7 +305,6 @@ def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> Seque
             " so nothing can be previewed."
         )
 
-    window = Window(start, end)
     # What is to be previewed may not be judged by what comes after the question.
     times = [instant for instant in grid(start, end, ports.site.interval) if instant <= until]
     silences = [held_since(s, start) for s in ports.stores.alerts.load(until).silences]
@@ -317,7 +315,7 @@ def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> Seque
     ]
     for side in sides:
         side.stores.alerts.save(StateUpdate(silences=silences))
-    return anywhere(sides, ReplaySpan(window, times, ports.site.channels))
+    return anywhere(sides, ReplaySpan(Window(start, end), times, ports.site.channels))
 
 
 def held_since(silence: Silence, start: datetime) -> Silence:

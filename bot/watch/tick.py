@@ -301,10 +301,9 @@ def joined(
         learning=" ".join(dict.fromkeys(x.learning for x in reports if x.learning)),
     )
     anomalies = tuple(anomaly for detection in detections for anomaly in detection.anomalies)
-    states = ChainMap(*(dict(detection.states) for detection in detections))
     return (
         whole,
-        Detection(anomalies, states),
+        Detection(anomalies, ChainMap(*(dict(detection.states) for detection in detections))),
         Coverage.joined(coverages or [Coverage()]),
         tuple(absent),
     )
@@ -378,20 +377,15 @@ class Watch:
         REPORTS.put(self._ports.stores.documents, process, report)
         self._ports.world.drill(shares.drill, shares.at)
 
-    def _share(self, shares: Shares, process: str) -> Part:
-        """Return the part of this process, the one before where that has not changed."""
-        self.shares, part = shares, Part.given(shares, process)
-        before = self._part
-        if before is None or (before.named, before.leads) != (part.named, part.leads):
-            self._part = part
-        assert self._part
-        return self._part
-
     def _look(
         self, shares: Shares, process: str, reading: Reading, state: State, policy: Policy
     ) -> Report:
         """Return the findings in the clusters of one process."""
-        share = self._share(shares, process)
+        self.shares, share = shares, Part.given(shares, process)
+        # A part that has not changed is the one before, which knows its instances.
+        if self._part and (self._part.named, self._part.leads) == (share.named, share.leads):
+            share = self._part
+        self._part = share
         part = share.of(reading)
         detection = self._ports.world.detect(part, policy, state.alerts)
         anomalies = [x for x in detection.anomalies if share.watches(home(x))]
@@ -455,8 +449,7 @@ def step(
     valued = []
     for alert in alerts:
         owned = with_owner(alert, reading, rules.routes.mapping)
-        onset = onsets.get(alert.key)
-        priced = value(owned, before.get(alert.id), price, now, onset, lengths)
+        priced = value(owned, before.get(alert.id), price, now, onsets.get(alert.key), lengths)
         valued.append(escalated(at_peak(priced, now), policy))
     muted = mute(valued, state.silences, policy, now, ended)
     if most := policy.number(MOST):

@@ -51,10 +51,9 @@ def track(
         # comes back must not keep it open.
         states = [detection.states[x] for x in alert.anomaly.things if x in detection.states]
         silent = states.count(NodeState.NO_DATA)
-        billed = alert.anomaly.kind.startswith("spend")
         unseen = (
             reading.hidden(alert.anomaly.labels)
-            or (billed and "spend" not in reading.frames)
+            or (alert.anomaly.kind.startswith("spend") and "spend" not in reading.frames)
             or (alert.cause is not Cause.NO_DATA and 0 < silent >= len(states) - silent)
         )
         over = reading.now - alert.seen >= resolve_after and not unseen
@@ -208,10 +207,9 @@ class Lengths:
         there are alerts that tell of it (a Lomax distribution).
         """
         age = float(_hours(alert.anomaly.window.start, alert.seen))
-        known = self.hours.get(alert.cause, ())
-        longer = [(hours - age, ended) for hours, ended in known if hours > age]
-        usual = alert.cause.facts.lasts / HOUR + age
-        scale = usual + sum(hours for hours, _ in longer)
+        lengths = self.hours.get(alert.cause, ())
+        longer = [(hours - age, ended) for hours, ended in lengths if hours > age]
+        scale = alert.cause.facts.lasts / HOUR + age + sum(hours for hours, _ in longer)
         # As many as have ended, the usual, and the one that is asked about.
         shape = 2 + sum(ended for _, ended in longer)
 
@@ -316,9 +314,8 @@ def _committed(
     priced = _priced(anomaly, anomaly.wasted_shares, price_of)
     usd = sum((price.committed_usd_per_hour * share for price, share in priced), Decimal(0))
     prices = filter(None, map(price_of, anomaly.things))
-    lapses = max((price.lapses for price in prices if price.lapses), default=None)
     share = (usd / per_hour).quantize(Decimal("0.0001")) if per_hour else Decimal(0)
-    return share, lapses
+    return share, max((price.lapses for price in prices if price.lapses), default=None)
 
 
 def _priced(

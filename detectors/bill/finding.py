@@ -15,7 +15,6 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Numbers
 from detectors.bill.growth import (
     LINE,
     LOOKBACK,
@@ -30,7 +29,7 @@ from detectors.bill.growth import (
 )
 from detectors.bill.jumps import ROUTES
 from detectors.bill.use import nowcast
-from detectors.numbers import DAY, HOUR, number, percent
+from detectors.numbers import DAY, HOUR, Numbers, number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 
@@ -202,9 +201,8 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
         known, ranked = alike.sum(axis=0), np.sort(np.where(alike, before, np.inf), axis=0)
         middle = np.stack([(known - 1) // 2, known // 2])
         levels.append(np.take_along_axis(ranked, middle, axis=0).mean(axis=0))
-    usual = np.stack(levels)[weekend[days * day :], step]
     low, high = np.quantile(before.sum(axis=1), (0.1, 0.9))
-    return usual, float(high - low) / 2 / day
+    return np.stack(levels)[weekend[days * day :], step], float(high - low) / 2 / day
 
 
 @dataclass(frozen=True)
@@ -324,9 +322,8 @@ def _explanation(
 
     # The things that grew most, with USD a day more: usage type, place, tags.
     parts = (part for jump in jumps for part in _by_day(jump) if part[1] > part[2])
-    grown = sorted(parts, key=lambda part: part[2] - part[1])
     evidence = []
-    for thing, value_now, before in grown[:5]:
+    for thing, value_now, before in sorted(parts, key=lambda part: part[2] - part[1])[:5]:
         place = f"{thing.usage_type or thing.service} {thing.region}".strip()
         tags = [f"{tag} {word}" for tag, word in thing.only(_TAGS)]
         place += f" ({', '.join(tags)})" if tags else ""

@@ -14,8 +14,7 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Mask, Numbers, Rows
-from detectors.numbers import DAY, count, number, percent
+from detectors.numbers import DAY, Mask, Numbers, Rows, count, number, percent
 
 LEAST_DAYS = count("growth.LEAST_DAYS")
 LOOKBACK = count("growth.LOOKBACK")
@@ -89,7 +88,6 @@ def lay_out(frame: Frame | None, metric: str = SPEND_METRIC) -> BillLines | None
 
 DIMENSIONS = ("usage_type", "service", "region", "account", "cluster", "team", "project")
 ENOUGH = number("growth.ENOUGH")
-MOST_VALUES = count("growth.MOST_VALUES")
 _WORDS = {
     "region": "in {}",
     "account": "account {}",
@@ -176,7 +174,7 @@ def _smallest(
     ranked = sorted(sums, key=lambda word: (-sums[word], word))
     reached = np.cumsum([sums[word] for word in ranked])
     n = int(np.argmax(reached >= ENOUGH * total)) + 1
-    is_few = n <= MOST_VALUES and not 1 < n == len(ranked)
+    is_few = n <= count("growth.MOST_VALUES") and not 1 < n == len(ranked)
     return tuple(ranked[:n]) if is_few and reached[n - 1] >= ENOUGH * total else ()
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.arrays import Numbers, Rows, runs_of
 from detectors.bill.growth import (
     CENT,
     LEAST_DAYS,
@@ -22,7 +21,7 @@ from detectors.bill.growth import (
     type_in,
 )
 from detectors.bill.use import grew_with_use, used
-from detectors.numbers import DAY, count
+from detectors.numbers import DAY, Numbers, Rows, count, runs_of
 from detectors.view import View
 
 ROUTES = (
@@ -46,7 +45,6 @@ _PLACES = (
 DAYS = 7
 """How many same hours of the days before are looked back at."""
 WEEKS = count("jumps.WEEKS")
-_ONSET = count("jumps.ONSET")
 _BACK = count("jumps.BACK")
 
 
@@ -154,7 +152,7 @@ def _onset(series: Numbers, last: int, policy: Policy) -> int | None:
     """
     share, least = policy.number("spend_jump.above"), policy.number("spend_jump.least")
     first = None
-    for day in range(last, max(LEAST_DAYS, last - _ONSET) - 1, -1):
+    for day in range(last, max(LEAST_DAYS, last - count("jumps.ONSET")) - 1, -1):
         _, high = usual_day(series, day)
         limit = max(high * (1 + share), high + least)
         if not (series[last] > limit and series[day] > limit):
@@ -307,10 +305,9 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
             [np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back]
         )
         n_known = (~np.isnan(stacked)).sum(axis=0)
-        in_order = np.sort(stacked, axis=0)
         top = np.where(n_known >= 3, n_known - 2, np.maximum(n_known - 1, 0))
         ranks = np.stack([n_known // 2 * (n_known > 1), top])
-        middle, high = np.take_along_axis(in_order, ranks, axis=0)
+        middle, high = np.take_along_axis(np.sort(stacked, axis=0), ranks, axis=0)
         return middle, high
 
     low, daily = ranked([24 * d for d in range(1, DAYS + 1)])

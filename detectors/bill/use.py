@@ -13,18 +13,14 @@ import numpy as np
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.labels import PLACE, Labels
-from detectors.arrays import Numbers
 from detectors.bill.growth import CENT, LOOKBACK, MOST, BillLines, Jump, type_in
-from detectors.numbers import DAY, HOUR, number
+from detectors.numbers import DAY, HOUR, Numbers, number
 from detectors.rule import Subject
 from detectors.usual import utilization_of
 from detectors.view import View
 
-DEAREST = number("use.DEAREST")
 _PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
 """Fees of commitments to a family of instances, and the family in them."""
-_LEAST = number("use.LEAST")
-_BACK = number("use.BACK")
 _READ = number("use.READ")
 
 
@@ -126,7 +122,7 @@ def _priced_by_use(
     rate = float(_usually(jump, bill, rows).sum()) / use.before if use.before > 0 else 0.0
     rate = rate or _rate_elsewhere(jump, bill, view, rows)
     if rate:
-        return growth <= DEAREST * rate * use.more
+        return growth <= number("use.DEAREST") * rate * use.more
 
     # The price of a type that nobody used before is that of its nodes, where these work.
     return _at_work(jump, view, nodes)
@@ -136,8 +132,7 @@ def _at_work(jump: Jump, view: View, nodes: Labels) -> bool:
     """Return whether each of the nodes is seen, and nearly all hours of the newest step were used."""
     start = jump.until - _newest(jump)
     seen_hours, _ = _seen_and_busy(view, nodes, start, jump.until)
-    used_hours = busy_hours(view, nodes, start, jump.until)
-    at_work = bool(used_hours >= MOST * seen_hours.sum() > 0)
+    at_work = bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen_hours.sum() > 0)
     return at_work and not any(_there(nodes, x.labels) for x in view.roster.mute)
 
 
@@ -258,7 +253,7 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
     if not rows or "" in types:
         return billed
 
-    def number(start: datetime, end: datetime) -> float:
+    def reporting(start: datetime, end: datetime) -> float:
         """Return how many of the nodes reported on average.
 
         Nan where the frame does not reach back so far.
@@ -270,10 +265,12 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
 
     # Since when the nodes are back where they were before it, if they ever were elsewhere.
     start, through = subject.start, billed.through
-    before, during = number(start - DAY, start), number(max(start, through - DAY), through)
+    before, during = reporting(start - DAY, start), reporting(max(start, through - DAY), through)
     moved = during - before
-    if np.isnan(moved) or abs(moved) < max(1.0, _LEAST * before):
+    if np.isnan(moved) or abs(moved) < max(1.0, number("use.LEAST") * before):
         return billed
     newest_first = (through + i * HOUR for i in reversed(range((view.now - through) // HOUR)))
-    back = takewhile(lambda at: (number(at, at + HOUR) - before) / moved < _BACK, newest_first)
+    back = takewhile(
+        lambda at: (reporting(at, at + HOUR) - before) / moved < number("use.BACK"), newest_first
+    )
     return replace(billed, until=min(back, default=None))

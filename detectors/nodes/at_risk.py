@@ -14,8 +14,7 @@ from bot.model.fleet import Market, Notice, NoticeKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.arrays import Mask, Numbers, since_last
-from detectors.numbers import LISTED, NAMED, count, duration, lasted
+from detectors.numbers import LISTED, NAMED, Mask, Numbers, count, duration, lasted, since_last
 from detectors.progress import (
     AGE,
     RECENT,
@@ -120,10 +119,9 @@ def _intervals(frame: Frame, row: int, age: float) -> Numbers:
     reported = np.flatnonzero(~np.isnan(ages))
     saved = reported * step - ages[reported]
     start = (np.diff(steps[reported]) < 0) | (np.diff(reported) > frame.steps(GAP))
-    attempts = np.concatenate(([0], np.cumsum(start, dtype=np.intp)))
     dated = np.flatnonzero(np.abs(np.diff(saved)) < step / 2)
     first = dated[np.diff(saved[dated], prepend=-np.inf) > step]
-    attempt = attempts[first]
+    attempt = np.concatenate(([0], np.cumsum(start, dtype=np.intp)))[first]
     inner = (attempt[:-2] == attempt[1:-1]) & (attempt[1:-1] == attempt[2:])
     return np.asarray(np.diff(saved[first])[1:][inner], dtype=np.float64)
 

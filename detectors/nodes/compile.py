@@ -1,30 +1,340 @@
-"""Find compiles that outlast their grace, that a warm cache would spare, or that were cut off."""
+"""Follow compiles: those that outlast their grace, repeat work that ran, or are cut off.
+
+A compile is `USED` where executions follow. It is `CUT` where its runtime, pod or node is surely
+gone and nothing executed for `killed_compile.after`; points that are merely missing say nothing. A
+pre-compile ends alike, so what executes within `REUSED` without compiling again makes it used after
+all.
+
+The compiles of a scope that begin together are a start of a job. The job is known by the tag of its
+nodes, by the runs that stand still while it compiles and go on after it, and where neither tells,
+by how it works then: a compiled graph holds the same device memory on every node, takes the same
+time for an execution, and keeps the cores as busy. Among many trials two hold the same by chance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Family
+from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
-from detectors.arrays import Mask, Rows
-from detectors.compiles import Cold, cold_start, compiles
-from detectors.numbers import count, duration, lasted, percent
-from detectors.readings import COMPILING
+from bot.model.window import Window
+from detectors.jobs import AS_QUICK, TWINS
+from detectors.numbers import Mask, Rows, count, duration, lasted, percent, runs_of
+from detectors.readings import COMPILING, LULL
+from detectors.roster import scope_of
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match
+from detectors.usual import medians_where
 from detectors.view import View
+
+SHOWN = duration("compiles.SHOWN")
+RAN = duration("compiles.RAN")
+_NONE = float("nan")
+
+
+@dataclass(frozen=True)
+class _CompilingNode:
+    """Hold the steps of one node, each (n_steps,), and two lengths in steps."""
+
+    compiling: Mask
+    executing: Mask
+    unknown: Mask
+    gone: Mask
+    lull: int
+    reused: int
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """Return the half-open steps of each compile.
+
+        With a lull between them, the process still there, two are one.
+        """
+        _, begins, ends = runs_of(self.compiling[None, :])
+        joined: list[tuple[int, int]] = []
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            between = slice(joined[-1][1] if joined else 0, begin)
+            quiet = begin - between.start <= self.lull and not self.gone[between].any()
+            unread = bool(self.unknown[between].all())
+            if joined and not self.executing[between].any() and (quiet or unread):
+                joined[-1] = (joined[-1][0], end)
+            else:
+                joined.append((begin, end))
+        return joined
+
+    def ending(self, end: int, after: int, left: bool) -> Ending:
+        """Return how the compile that ends before step `end` ended.
+
+        `left` says that the node itself stopped with its last reading.
+        """
+
+        def first(mask: Mask) -> int:
+            """Return the first step from `end` on where it holds, beyond the last if nowhere."""
+            return end + int(mask[end:].argmax()) if mask[end:].any() else 1 << 40
+
+        used, again, gone = first(self.executing), first(self.compiling), first(self.gone)
+        if used < again and (used < gone or used - end <= self.reused):
+            return Ending.USED
+        if self.unknown[end:].all():
+            going = Ending.GOING if len(self.unknown) - end < after else Ending.UNKNOWN
+            return Ending.CUT if left else going
+        until = min(used, again, len(self.gone))
+        lasted = left or again <= until or until - gone >= after
+        return Ending.CUT if gone < until and lasted else Ending.UNKNOWN
+
+
+def compiles(view: View) -> tuple[Compile, ...]:
+    """Return every compile within the view's window, by node and time.
+
+    Those that go on end at its end.
+    """
+    mask = view.compiling & view.limits.on("compiling.on")[:, None]
+    if not mask.any():
+        return ()
+
+    # A node surely has no process that compiles where its pod or, where pods are not known, its
+    # runtime is gone.
+    reserved = view.metric("neuroncore_reserved_count")
+    released = np.where(np.isnan(reserved), view.held == 0, reserved == 0)
+    quiet = ~(view.cpu >= view.number("compiling.cpu")[:, None])
+    gone = np.asarray(view.zero & ~view.compiling & released & quiet)
+    rows = np.flatnonzero(mask.any(axis=1)).tolist()
+    return tuple(compile_ for row in rows for compile_ in _of_node(view, row, mask[row], gone[row]))
+
+
+def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Compile]:
+    frame, name = view.window, view.roster.ids[row]
+    after = int(view.steps("killed_compile.after")[row])
+    scope = view.roster.scopes[view.roster.scope[row]]
+    node = _CompilingNode(
+        compiling,
+        view.executing[row],
+        view.unknown[row],
+        gone,
+        frame.steps(LULL),
+        frame.steps(duration("compiles.REUSED")),
+    )
+
+    # A node that runs no more ended with its readings, as far as EC2 says when.
+    stopped = not view.roster.running[row]
+    instance = view.reading.inventory.instances.get(name)
+    if stopped and instance and instance.ended_at:
+        stopped = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
+
+    for begin, end in node.stretches():
+        ending = node.ending(end, after, stopped)
+        last = frame.n_steps if ending is Ending.GOING else end
+        window = Window(frame.start + begin * frame.step, frame.start + last * frame.step)
+        if ending is Ending.GOING or window.length >= duration("compiles.LEAST"):
+            states = None if view.logged is None else view.logged[row, begin:end]
+            logged = states is not None and bool((states == COMPILING).any())
+            if logged:
+                window = _dated(window, view.in_log[name], frame.step, ending)
+            yield Compile(name, scope, window, ending, logged)
+
+
+def _dated(window: Window, spans: Sequence[Window], step: timedelta, ending: Ending) -> Window:
+    """Return a compile's window with the times of its log's lines.
+
+    A step in which work still ran, or ran again, is no step of a compile: the log knows the minute.
+    What the log ends elsewhere than the metrics is left as they show it.
+    """
+    starts = [x.start for x in spans if abs(x.start - window.start) <= 2 * step]
+    ends = [x.end for x in spans if abs(x.end - window.end) <= 2 * step]
+    start = min(starts, default=window.start)
+    end = max(ends, default=window.end) if ending is not Ending.GOING else window.end
+    return Window(start, end) if start < end else window
+
+
+@dataclass(frozen=True)
+class Start:
+    """Hold the compiles of one start of a job, and the signs of the job."""
+
+    compiles: tuple[Compile, ...]
+    names: frozenset[str] = frozenset()
+    work: tuple[float, ...] = (_NONE, _NONE, _NONE)
+    """Device memory, seconds an execution and utilization as a node works; nan = not known."""
+    again: bool = False
+    """Whether the work ran before."""
+    runs_before: int = 0
+    """How many runs of the job did this very work before, 0 where no run tells."""
+
+    @property
+    def window(self) -> Window:
+        """Return the time from the first node's begin to the last one's end."""
+        windows = [x.window for x in self.compiles]
+        return Window(min(x.start for x in windows), max(x.end for x in windows))
+
+    @property
+    def hours(self) -> float:
+        """Return the node-hours of the start."""
+        return sum(x.hours for x in self.compiles)
+
+    @property
+    def instances(self) -> frozenset[str]:
+        """Return the nodes that compiled."""
+        return frozenset(x.instance for x in self.compiles)
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether it still compiles."""
+        return any(x.ending is Ending.GOING for x in self.compiles)
+
+    def same_work(self, other: Start) -> bool:
+        """Return whether both are of one job.
+
+        It is told by their names, else by how they work, else as most of the nodes are the same.
+        """
+        if self.names and other.names:
+            return bool(self.names & other.names)
+        memory, *paces = np.abs(np.divide(self.work, other.work) - 1).tolist()
+        if not np.isnan(memory):
+            return memory <= TWINS and not any(apart > AS_QUICK for apart in paces)
+        return 2 * len(self.instances & other.instances) >= len(other.instances)
+
+
+def starts(view: View, scope: int, least: timedelta) -> list[Start]:
+    """Return the starts of a scope that compiled for `least` or longer, oldest first.
+
+    They then worked, or still compile.
+    """
+    # Few nodes compile, and a long time of all of them is much.
+    past = view.over(view.whole.pick(np.flatnonzero(view.roster.scope == scope)))
+    used = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
+    together: list[list[Compile]] = []
+    for compile_ in sorted(used, key=lambda x: (x.window.start, x.instance)):
+        if together and compile_.window.start - together[-1][0].window.start <= LULL:
+            together[-1].append(compile_)
+        else:
+            together.append([compile_])
+
+    runs, place = view.frame("run"), view.roster.scopes[scope]
+    runs = runs.pick([i for i, x in enumerate(runs.things) if scope_of(x) == place])
+    groups = (Start(tuple(group)) for group in together)
+    return [_with_job(start, past, runs) for start in groups if start.window.length >= least]
+
+
+def _with_job(start: Start, past: View, runs: Frame) -> Start:
+    """Return the start with the signs of its job, and whether it ran before."""
+    rows = past.roster.rows_of(sorted(start.instances))
+    tags = frozenset(job_of(job) for job in past.roster.jobs[rows].tolist() if job)
+    if start.goes_on:
+        return replace(start, names=tags)
+    frame, window = past.window, start.window
+    until = _step(frame, window.start)
+
+    # How its nodes work after the compile.
+    watched = slice(_step(frame, window.end), _step(frame, window.end + SHOWN))
+    levels = np.stack(
+        [x[rows, watched].ravel() for x in (past.memory, past.latency, past.utilization)]
+    )
+    work = medians_where(levels, past.executing[rows, watched].ravel() & (levels > 0))
+    memory, latency, _ = work
+
+    # Whether a node of the scope did this work; any work counts where no memory is read.
+    worked = past.executing[:, :until]
+    if not np.isnan(memory):
+        worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= TWINS)
+        worked &= ~(np.abs(past.latency[:, :until] / latency - 1) > AS_QUICK)
+    again, before = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN)), 0
+
+    # A run that goes on names the job, which tells more: its work may have changed.
+    names = _went_on(runs, window)
+    if names:
+        same = [i for i, x in enumerate(runs.things) if job_of(x.job) in names]
+        reported = ~np.isnan(runs.of("run_step_count")[same, : _step(runs, window.start)])
+        before = int(reported.any(axis=1).sum()) if again else 0
+        again = bool(reported.sum() >= runs.steps(RAN))
+    work_shown = tuple(work.tolist())
+    return replace(start, names=tags | names, work=work_shown, again=again, runs_before=before)
+
+
+def _went_on(runs: Frame, window: Window) -> frozenset[str]:
+    """Return the jobs of the runs that stood still during a compile and went on soon after."""
+    begin, end = _step(runs, window.start), _step(runs, window.end)
+    steps = runs.of("run_step_count")[:, begin : _step(runs, window.end + SHOWN)]
+    moved = np.zeros(steps.shape, dtype=bool)
+    moved[:, 1:] = (np.diff(steps, axis=1) != 0) & ~np.isnan(steps[:, 1:])
+    going = moved[:, end - begin :].any(axis=1) & ~moved[:, 1 : end - begin - 1].any(axis=1)
+    return frozenset(job_of(runs.things[i].job) for i in np.flatnonzero(going))
+
+
+def _step(frame: Frame, at: datetime) -> int:
+    return max(0, min(frame.n_steps, (at - frame.start) // frame.step))
+
+
+@dataclass(frozen=True)
+class Cold:
+    """Hold a start, and those before at which its work, that had run, compiled too."""
+
+    newest: Start
+    earlier: tuple[Start, ...]
+
+    @property
+    def named(self) -> bool:
+        """Return whether names tell that all are starts of one job."""
+        return bool(self.newest.names)
+
+    @property
+    def hours(self) -> float:
+        """Return the node-hours of all these starts."""
+        return sum(x.hours for x in (*self.earlier, self.newest))
+
+    def history(self) -> str:
+        """Say how often this work compiled again, since when, and how long all of it took."""
+        if not self.earlier:
+            return f"this work ran before, and {self.newest.runs_before} runs of it hardly compiled"
+        times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
+        return (
+            f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC spent"
+            f" {self.hours:,.1f} node-hours compiling"
+        )
+
+    def job_words(self) -> str:
+        """Say of which job the newest start is, as far as a name tells."""
+        return f" as {' or '.join(sorted(self.newest.names))} started" if self.named else ""
+
+    def lost_hours(self, ids: Sequence[str]) -> dict[str, float]:
+        """Return the node-hours of all these starts as hours of the nodes of the newest.
+
+        Those of the earlier may be gone.
+        """
+        lost = dict.fromkeys(ids, sum(x.hours for x in self.earlier) / len(ids))
+        for compile_ in self.newest.compiles:
+            if compile_.instance in lost:
+                lost[compile_.instance] += compile_.hours
+        return lost
+
+
+def cold_start(view: View, rows: Rows) -> Cold | None:
+    """Return the newest start of the nodes at `rows`, and those before of the same work.
+
+    The nodes are of one scope. A first compile is due, and one more may be a change, unless several
+    runs did the very same without; None where it is no more than that.
+    """
+    ids = {view.roster.ids[row] for row in rows}
+    again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
+    past_starts = starts(view, int(view.roster.scope[rows[0]]), again / 2)
+    newest = next((start for start in reversed(past_starts) if ids & start.instances), None)
+    if newest is None:
+        return None
+    ended = [x for x in past_starts if x.window.end <= newest.window.start and x.same_work(newest)]
+    alike = tuple(start for start in ended if start.again)
+    sudden = newest.runs_before - len(ended) >= count("compiles.WARM")
+    lengths = [start.window.length for start in (*alike, newest)]
+    long = sum(lengths, timedelta(0)) > again * len(lengths)
+    return Cold(newest, alike) if (alike or sudden) and long else None
+
 
 FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
 CUT_FRESH = duration("compile.CUT_FRESH")
 COLD_FRESH = duration("compile.COLD_FRESH")
-_BACK = duration("compile.BACK")
 _MANY = count("compile.MANY")
 _COLD_WHY = (
     "the cache missed, probably because the batch size, optimizer, compiler flags or compiler"
@@ -81,10 +391,9 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     cpu = view.recent(view.cpu)[rows]
     measured = bool(np.isfinite(cpu).any())
-    logged = view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all())
     sign = "host_compiles" if measured else "memory_unfilled"
     evidence = "device memory not yet filled"
-    if logged:
+    if view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all()):
         sign, evidence = "log_compiles", "the compiler's log says that it goes on"
     host = percent(float(np.nanmedian(cpu))) if measured else "not read"
     have = "has" if len(rows) == 1 else "have"
@@ -181,7 +490,7 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     on = view.limits.on("killed_compile.on")
     if not len(rows) or not on[rows].any():
         return []
-    history = view.whole.last(max(_BACK, view.window.window.length))
+    history = view.whole.last(max(duration("compile.BACK"), view.window.window.length))
     by_scope: dict[Labels, list[Compile]] = {}
     for compile_ in compiles(view.over(history.pick(rows))):
         fresh = view.now - compile_.window.end < CUT_FRESH

@@ -9,16 +9,24 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.money import counted
-from detectors.arrays import Counts, Floats, Mask, Rows, newest_of, trailing
-from detectors.numbers import NAMED, count, lasted, number, percent, span
+from detectors.numbers import (
+    NAMED,
+    Counts,
+    Floats,
+    Mask,
+    Rows,
+    count,
+    lasted,
+    newest_of,
+    number,
+    percent,
+    span,
+    trailing,
+)
 from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View
 
-AS_QUICK = number("jobs.AS_QUICK")
-_NEWEST = count("cores.NEWEST")
-BUSY = number("cores.BUSY")
-STEADY = number("cores.STEADY")
 MOSTLY = number("cores.MOSTLY")
 SUGGESTIONS = (
     "Start a worker on every core (`torchrun --nproc_per_node`, `NEURON_RT_NUM_CORES`), or ask for"
@@ -42,7 +50,7 @@ def _cores_of_node(view: View, frame: Frame, row: int) -> str:
     """State how many cores of a node stand still, "" where none was read lately."""
     name = view.roster.ids[row]
     places = [i for i, thing in enumerate(frame.things) if thing.instance == name]
-    newest = frame.of("neuroncore_utilization_ratio")[places][:, -_NEWEST:]
+    newest = frame.of("neuroncore_utilization_ratio")[places][:, -count("cores.NEWEST") :]
     reported = (values[np.isfinite(values)] for values in newest)
     levels = np.array([float(values[-1]) if len(values) else np.nan for values in reported])
     reporting = np.isfinite(levels)
@@ -121,7 +129,9 @@ def part_use(view: View) -> PartUse:
 
     # The node, and those of its scope that look alike, mostly stay near the middle of their steps.
     share, scope = view.utilization[rows] / view.metric(HIGHEST)[rows], view.roster.scope[rows]
-    near = inside & (np.abs(share / medians_where(share, inside)[:, None] - 1) <= STEADY)
+    near = inside & (
+        np.abs(share / medians_where(share, inside)[:, None] - 1) <= number("cores.STEADY")
+    )
     n_near, n_inside = near.sum(axis=1), inside.sum(axis=1)
     near_in_scope, inside_in_scope = (np.bincount(scope, n)[scope] for n in (n_near, n_inside))
     steady = (n_near >= MOSTLY * n_inside) & (near_in_scope >= MOSTLY * inside_in_scope)
@@ -142,14 +152,14 @@ def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
     level, highest = view.utilization[rows, steps], view.metric(HIGHEST)[rows, steps]
     below, usual = view.number("starved.below")[rows], view.usual_of(HIGHEST)[rows]
     middle = view.levels[1][rows]
-    low = (level < (below * middle)[:, None]) & (highest >= (BUSY * usual)[:, None])
+    low = (level < (below * middle)[:, None]) & (highest >= (number("cores.BUSY") * usual)[:, None])
     return np.asarray(low & (level < (below * np.minimum(middle / usual, 1))[:, None] * highest))
 
 
 def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
     """Return where executions take longer than usual, (len(rows), steps)."""
     usual = view.usual_of(LATENCY)[rows, None]
-    return np.asarray(view.latency[rows, steps] > (1 + AS_QUICK) * usual)
+    return np.asarray(view.latency[rows, steps] > (1 + number("jobs.AS_QUICK")) * usual)
 
 
 def _says_nothing(view: View, rows: Rows | slice, steps: slice, slower: Mask) -> Mask:

@@ -7,17 +7,6 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from detectors.arrays import (
-    Counts,
-    Floats,
-    Mask,
-    Numbers,
-    middle_of,
-    narrowed,
-    seen_within,
-    share_before,
-    trailing,
-)
 from detectors.nodes import cores, faults
 from detectors.nodes.drop_cause import (
     CPU_ABOVE,
@@ -28,20 +17,28 @@ from detectors.nodes.drop_cause import (
     explain,
     ratio_to,
 )
-from detectors.numbers import count, duration, number
-from detectors.progress import SLOWER, SMOOTH, Pace, falls_short, pace_of_nodes, rolling
+from detectors.numbers import (
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    count,
+    duration,
+    middle_of,
+    narrowed,
+    number,
+    seen_within,
+    share_before,
+    trailing,
+)
+from detectors.progress import SLOWER, Pace, falls_short, pace_of_nodes, rolling
 from detectors.rule import Rule, RuleMatch, no_match
 from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, median, medians_where
 from detectors.view import BEFORE, View
 
 NOW = duration("drop.NOW")
-DEEPER = number("drop.DEEPER")
-FINE = count("drop.FINE")
-OFTEN = number("drop.OFTEN")
-COHERENT = count("drop.COHERENT")
 PARTLY = number("drop.PARTLY")
 EVIDENT = duration("drop.EVIDENT")
-FULL = number("drop.FULL")
 RESTART = duration("drop.RESTART")
 
 
@@ -57,10 +54,9 @@ def find(view: View) -> RuleMatch:
     middle, below = view.levels[1], view.number("starved.below")
     if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
         limits = below, view.number("starved.deep"), view.number("starved.over")
-        highest = np.maximum.reduce(limits)
         newest = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
         # A streak ends at the last step that was read, so nobody is in a drop now.
-        low = (view.unknown[:, -1:] | (newest < highest[:, None])).any()
+        low = (view.unknown[:, -1:] | (newest < np.maximum.reduce(limits)[:, None])).any()
         if not low and not (pace_of_nodes(view).slow_steps > 0).any():
             return no_match(view.n)
 
@@ -71,7 +67,9 @@ def find(view: View) -> RuleMatch:
 
     # A starving loader flutters: its mean tells as well as each step, held against a usual one.
     trained = np.where(view.at_work, ratio / view.usual.unpaused[:, None], np.nan)
-    level = np.fmin(ratio, rolling(trained.astype(np.float32), view.window.steps(SMOOTH)))
+    level = np.fmin(
+        ratio, rolling(trained.astype(np.float32), view.window.steps(duration("progress.SMOOTH")))
+    )
     shallow = _seen(view, view.at_work & (level < below[:, None]))
     needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
     late = shallow >= needed
@@ -93,7 +91,7 @@ def find(view: View) -> RuleMatch:
     lasting = pace.slow_steps > np.maximum(pace.usual_steps, view.window.steps(SETTLED))
     slow = narrowed(slow, lambda: (slower(view) & (lasting | ~_quiet(view))) | rare)
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
-    in_full = (pace.newest >= FULL) & training
+    in_full = (pace.newest >= number("drop.FULL")) & training
 
     training_now = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1]
     begins = training_now & (((soon | late | evident) & ~in_full) | slow)
@@ -143,7 +141,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     blind = np.isnan(view.usual_of(MEMORY))
     longer = needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
     highest = ratio_to(view.metric(HIGHEST), view.usual_of(HIGHEST)[:, None])
-    depth = np.where(np.isnan(highest), ratio / DEEPER, highest)
+    depth = np.where(np.isnan(highest), ratio / number("drop.DEEPER"), highest)
     deeper = _seen(view, view.at_work & (ratio < limit) & (depth < limit))
     signless = (deeper >= longer) & ~soon
     soon |= narrowed(signless, lambda: _longer_than_pauses(view, signless))
@@ -157,7 +155,7 @@ def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
     mask = np.zeros(view.n, dtype=bool)
     for _, rows in view.roster.by_scope(deep > 0):
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
-        mask[same] = len(same) >= COHERENT and middle_of(before[same]) < PARTLY
+        mask[same] = len(same) >= count("drop.COHERENT") and middle_of(before[same]) < PARTLY
     return mask
 
 
@@ -173,8 +171,7 @@ def _low(view: View) -> Mask:
 
 def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     """Return which nodes are under their usual for longer than their job usually pauses, (n,)."""
-    lasts = _streak(view, under(view))
-    longer = np.asarray(lasts >= view.rare_after("starved.for", under, asked))
+    longer = np.asarray(_streak(view, under(view)) >= view.rare_after("starved.for", under, asked))
     return longer & ~_as_evaluations(view, asked & longer)
 
 
@@ -335,7 +332,7 @@ def fell_lately(view: View, length: timedelta) -> Mask:
     """
     under = view.utilization[:, -view.window.steps(length) :] < view.usual_work[:, None]
     waiting = pace_of_nodes(view).slow_steps > 0
-    return np.asarray(under.mean(axis=1) >= OFTEN) | falling(view) | waiting
+    return np.asarray(under.mean(axis=1) >= number("drop.OFTEN")) | falling(view) | waiting
 
 
 def _lasted(view: View, below: Mask) -> Counts:
@@ -356,7 +353,7 @@ def _seen(view: View, below: Mask) -> Counts:
 def _mostly(below: Mask) -> Mask:
     """Fill short bursts back to normal, at fine steps: a starving loader flutters."""
     filled = below.copy()
-    if below.shape[1] > FINE:
+    if below.shape[1] > count("drop.FINE"):
         filled[:, 1:-1] |= below[:, :-2] & below[:, 2:]
         filled[:, 2:-1] |= below[:, 1:-2] & below[:, :-3] & below[:, 3:]
     return filled

@@ -9,11 +9,21 @@ import numpy as np
 from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from bot.model.reading import scattered
-from detectors.arrays import Floats, Mask, Rows, middle_of
 from detectors.jobs import AS_QUICK
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
-from detectors.numbers import count, duration, number, percent, rate, span
+from detectors.numbers import (
+    Floats,
+    Mask,
+    Rows,
+    count,
+    duration,
+    middle_of,
+    number,
+    percent,
+    rate,
+    span,
+)
 from detectors.progress import SLOWER, TOGETHER, pace_of_nodes
 from detectors.rule import SIGNS, Explanation, RuleMatch, believed
 from detectors.usual import DROPPED, LATENCY, SENT, median
@@ -22,12 +32,6 @@ from detectors.view import View
 SETTLED = duration("drop_cause.SETTLED")
 STEADY = duration("drop_cause.STEADY")
 DIVERTED = number("drop_cause.DIVERTED")
-FULL = number("drop_cause.FULL")
-STRAY = number("drop_cause.STRAY")
-LONE = number("drop_cause.LONE")
-ALONE = number("drop_cause.ALONE")
-LATE = number("drop_cause.LATE")
-STILL = number("drop_cause.STILL")
 FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
     "The host's CPUs are saturated: tokenize and decode ahead of time, or move it off the"
@@ -35,8 +39,6 @@ STARVED_BUSY_SUGGESTIONS = (
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
 
-DECIDES = number("drop_cause.DECIDES")
-LEAST = count("drop_cause.LEAST")
 BUSY = number("drop_cause.BUSY")
 AHEAD = number("drop_cause.AHEAD")
 CPU_ABOVE = number("drop_cause.CPU_ABOVE")
@@ -61,7 +63,7 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
     level = ratio_to(view.recent(view.utilization), view.levels[1])[peers]
     fallen = level < view.number("starved.over")[peers]
     fallen |= np.isin(peers, rows) & np.isnan(level)
-    if fallen.sum() < max(LEAST, 0.5 * len(rows), len(peers) - 1):
+    if fallen.sum() < max(count("drop_cause.LEAST"), 0.5 * len(rows), len(peers) - 1):
         return None
     return _that_works(view, peers, fallen, level) or _with_busy_host(view, peers, fallen)
 
@@ -70,8 +72,7 @@ def _that_works(view: View, peers: Rows, fallen: Mask, level: Floats) -> Straggl
     """Return the only node that works on though its executions slowed with the others'."""
     slower = ratio_to(view.recent(view.latency), view.usual_of(LATENCY))[peers]
     sent = ratio_to(view.recent(view.metric(SENT)), view.usual_of(SENT))[peers]
-    waits = float(np.nanmedian(level[fallen]))
-    working = ~fallen & (level >= max(BUSY, waits + AHEAD))
+    working = ~fallen & (level >= max(BUSY, float(np.nanmedian(level[fallen])) + AHEAD))
     if working.sum() != 1:
         return None
 
@@ -155,7 +156,9 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     ranked = believed(present, on)
 
     # A cause that was named before the drop settled gives way only to one that has evidence.
-    plain = not any(sign.sign in present and sign.weight >= DECIDES for sign in SIGNS)
+    plain = not any(
+        sign.sign in present and sign.weight >= number("drop_cause.DECIDES") for sign in SIGNS
+    )
     still_holds = not settled or (alert is not None and alert.cause is Cause.STRAGGLER)
     if alert and plain and still_holds and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
@@ -171,7 +174,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     loads = file_system_loads(view, rows) if cause is Cause.STARVED else []
     suggestions = more_throughput(loads)
-    if cause is Cause.STARVED and signs.cpu >= FULL:
+    if cause is Cause.STARVED and signs.cpu >= number("drop_cause.FULL"):
         suggestions += STARVED_BUSY_SUGGESTIONS
     elif suggestions:
         suggestions += cause.facts.suggestions
@@ -205,15 +208,15 @@ def signs_present(signs: Signs, view: View, row: int, slow: Straggler | None) ->
     loader_at = min(float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual))
     share = signs.level / max(signs.usual, 1e-6)
     late, quick = signs.latency_ratio > SLOWER, signs.latency_ratio < 1 + AS_QUICK
-    astray = signs.ena_ratio >= grown and signs.ena > STRAY and not quick
-    lone = signs.alone and signs.efa > LONE and not signs.efa_ratio < grown
+    astray = signs.ena_ratio >= grown and signs.ena > number("drop_cause.STRAY") and not quick
+    lone = signs.alone and signs.efa > number("drop_cause.LONE") and not signs.efa_ratio < grown
     full = signs.efa_share >= float(view.number("network_bound.above")[row])
     in_proportion = abs(signs.efa_ratio * signs.latency_ratio - 1) <= TOGETHER
     present = {
         "dropped": True,
         "loader_busy": signs.cpu >= loader_at,
         "cpu_grown": signs.cpu >= signs.cpu_usual + CPU_ABOVE,
-        "data_late": signs.read_ratio < LATE,
+        "data_late": signs.read_ratio < number("drop_cause.LATE"),
         "executions_quick": quick,
         "executions_slow": late,
         "nic_full": full and not lone,
@@ -260,7 +263,9 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     scope = view.roster.scope == view.roster.scope[rows[0]]
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
     sent = usual(SENT)
-    alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < ALONE)
+    alone = busy <= 1 or bool(
+        np.isfinite(sent).any() and np.nanmedian(sent) < number("drop_cause.ALONE")
+    )
     pace = pace_of_nodes(view)
     return Signs(
         level=middle_of(now(view.utilization)),
@@ -293,7 +298,7 @@ def ratio_to(now: Floats, usual: Floats) -> Floats:
 def _why(signs: Signs, cause: Cause, gauge: str) -> str:
     """State the symptom; a sign that was not read is left out."""
     parts = ["Runtime loaded"]
-    if signs.pace >= STILL:
+    if signs.pace >= number("drop_cause.STILL"):
         work = "steps" if signs.counted else "executions"
         parts.append(f"{work} run at {percent(signs.pace)} of their usual rate")
     elif not np.isnan(signs.pace):

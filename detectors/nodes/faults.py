@@ -7,20 +7,32 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
-from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
 from detectors.nodes import cores
-from detectors.numbers import NAMED, count, duration, lasted, number, percent, size
+from detectors.numbers import (
+    NAMED,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    count,
+    duration,
+    lasted,
+    lately,
+    newest_of,
+    number,
+    percent,
+    share_before,
+    size,
+    trailing,
+)
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import medians_where, percentiles
 from detectors.view import LATELY, LOST, View
 
 STATUS = duration("faults.STATUS")
-BEHIND = number("faults.BEHIND")
 RECURS = count("faults.RECURS")
-BROKEN = count("faults.BROKEN")
 NEAR = number("faults.NEAR")
-FULL = number("forest.FULL")
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 
 
@@ -40,7 +52,7 @@ def find_hardware(view: View) -> RuleMatch:
     needed = view.steps("hardware_fault.within")[rows]
     grave = (
         (sums(uncorrected, needed) >= 1)
-        | (sums(broken, needed) >= BROKEN)
+        | (sums(broken, needed) >= count("faults.BROKEN"))
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
 
@@ -103,13 +115,12 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     low, middle, _ = view.levels
     level = view.recent(view.utilization, view.window.steps(LATELY))
     short = 1 - level / view.worked_before
-    usual = BEHIND * (1 - low / middle)
+    usual = number("faults.BEHIND") * (1 - low / middle)
     under = 1 - view.utilization / view.worked_before[:, None] > usual[:, None]
     behind = view.mostly(under)
     judged = ~view.unknown & ~view.evaluating
     longest = view.steps("hardware_fault.within").max()
-    broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
-    for row in broken:
+    for row in rows[(failing(view) & behind & ~view.roster.inference)[rows]]:
         peers = view.fellows(np.array([row]))
         later = np.maximum(steps[peers], sick.steps[row])
         steps[peers] = np.where(sick.hit[peers], steps[peers], later)
@@ -174,8 +185,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
 
 def _repair(view: View, rows: Rows, where: str) -> str:
     """Explain a fault of which nothing is seen now: its nodes have not worked since its events."""
-    longest = np.full(view.n, view.window.n_steps)
-    start = view.since(longest, rows, Cause.HARDWARE_FAULT.value)
+    start = view.since(np.full(view.n, view.window.n_steps), rows, Cause.HARDWARE_FAULT.value)
     part = view.whole.since(start).pick(rows)
     events = np.sum([np.nan_to_num(part.of(name)) for name in HARDWARE_METRICS], axis=0)
     if not events.any():
@@ -217,7 +227,9 @@ def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
     """
     work = view.utilization[:, -4 * view.window.steps(LATELY) :]
     (upper,) = percentiles(work, (0.75,))
-    lost = np.nan_to_num(view.lost_at(medians_where(work, work >= FULL * upper[:, None])))
+    lost = np.nan_to_num(
+        view.lost_at(medians_where(work, work >= number("forest.FULL") * upper[:, None]))
+    )
     return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
 
 

@@ -6,30 +6,36 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.money import counted
-from detectors.arrays import Mask, Rows, mean_of, middle_of, newest_of, share_before, since_last
 from detectors.nodes import cores
-from detectors.numbers import count, lasted, number, percent, size
+from detectors.numbers import (
+    Mask,
+    Rows,
+    count,
+    lasted,
+    mean_of,
+    middle_of,
+    newest_of,
+    number,
+    percent,
+    share_before,
+    since_last,
+    size,
+)
 from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, worked_of
 from detectors.view import GAP, LOOKBACK, View
 
-_STILL_COMPILING = count("idle.STILL_COMPILING")
 LOOK_FIRST = (
     "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a"
     " compile looks the same."
 )
 PINNED = number("idle.PINNED")
-_BARE = count("idle.BARE")
-_SAME = number("idle.SAME")
-_VARIES = number("idle.VARIES")
 COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
-_LEAD = number("idle.LEAD")
 _TRAFFIC = number("idle.TRAFFIC")
 _QUARTERS = count("idle.QUARTERS")
 _FREED = number("idle.FREED")
-_SILENT = number("idle.SILENT")
 
 
 def find_idle(view: View) -> RuleMatch:
@@ -75,7 +81,10 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     # It may be a compile where no sign of some node tells, and even a long one could still go on.
     grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
-    could_go_on = longest < _STILL_COMPILING * grace and view.limits.on("compiling.on")[rows].any()
+    could_go_on = (
+        longest < count("idle.STILL_COMPILING") * grace
+        and view.limits.on("compiling.on")[rows].any()
+    )
     unsure = bool(np.isnan(cpu).any() and could_go_on)
     doubt = "; idle or compiling, not known which, as the host CPU is not read" if unsure else ""
     return Explanation(
@@ -121,8 +130,7 @@ def find_unused(view: View) -> RuleMatch:
     begins = view.eligible & (np.minimum(np.maximum(loaded_seen, bare), fresh) >= needed)
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
-    unused = RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
-    return cores.with_part_use(view, unused)
+    return cores.with_part_use(view, RuleMatch(hit, steps.astype(np.float64), np.ones(view.n)))
 
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -160,12 +168,11 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         holding = "device memory not read"
 
     share = float(_touched(view)[rows, -view.window.steps(longest) :].mean())
-    executions = f"executions in {percent(share)} of it" if share else "no executions"
     return Explanation(
         why=f"{holders}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
-        evidence=(holding, executions),
+        evidence=(holding, f"executions in {percent(share)} of it" if share else "no executions"),
         **belief("held" if loaded else "reserved"),
     )
 
@@ -206,7 +213,9 @@ def find_hung(view: View) -> RuleMatch:
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2
         together[rows] = scope in stuck or alike.sum() >= 2
     needed = view.steps("hung.for")
-    begins = (begins & together) | (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
+    begins = (
+        (begins & together) | (seen_spinning >= needed) | (seen_bare >= count("idle.BARE") * needed)
+    )
 
     # A process whose device memory is free by the newest reading is gone.
     runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
@@ -232,7 +241,6 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}"
     if set(view.roster.scope[rows]) & scopes_by_progress(view, moves=False):
         stuck = " and the run repeats the same step"
-    traffic = "EFA busy" if (view.recent(view.efa)[rows] > _TRAFFIC).any() else "EFA silent"
     return Explanation(
         why=f"No executions for {lasted(longest)} on {counted(len(rows), 'node')}:"
         f" utilization {percent(value)}{before}, runtime still loaded{stuck}.",
@@ -242,7 +250,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         **belief("stopped"),
         evidence=(
             "runtime and device memory held",
-            traffic,
+            "EFA busy" if (view.recent(view.efa)[rows] > _TRAFFIC).any() else "EFA silent",
             *view.usual_pauses(standing_still, rows),
             *_first_to_stop(view, match, rows),
             *cores.core_evidence(view, rows),
@@ -266,7 +274,7 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
     stopped = match.steps[rows] + 1 - np.clip(share, 0, 1)
     first, second = np.argsort(-stopped, kind="stable")[:2]
     lead = stopped[first] - stopped[second]
-    if lead < _LEAD:
+    if lead < number("idle.LEAD"):
         return ()
     ahead = lasted(float(lead) * view.window.step)
     return (f"{view.roster.ids[rows[first]]} {FIRST}, about {ahead} before the others",)
@@ -295,7 +303,7 @@ def _spinning(view: View) -> Mask:
         return np.asarray(dead)
     lost = view.executing & np.isnan(view.latency) & has_latency & ~(ended > 0)
     efa, usual = view.efa, view.usual_of(SENT)[:, None]
-    silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= _SILENT * usual))
+    silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= number("idle.SILENT") * usual))
     stuck = ~(usual >= _TRAFFIC) & _pinned_or_flat(view)
     return np.asarray(dead | (lost & (silent | stuck)))
 
@@ -309,8 +317,8 @@ def _pinned_or_flat(view: View) -> Mask:
     low, _, high = view.levels
     pinned = (view.utilization >= PINNED) & (high < PINNED)[:, None]
     flat = np.zeros_like(view.zero)
-    flat[:, 1:] = np.abs(np.diff(view.utilization, axis=1)) <= _SAME
-    flat &= view.executing & (high - low > _VARIES)[:, None]
+    flat[:, 1:] = np.abs(np.diff(view.utilization, axis=1)) <= number("idle.SAME")
+    flat &= view.executing & (high - low > number("idle.VARIES"))[:, None]
     odd = (pinned | flat) & ~(view.metric(COMPLETED) > 0)
     if odd[:, -1:].any():
         odd &= ~np.isin(view.roster.scope, list(scopes_by_progress(view, moves=True)))[:, None]

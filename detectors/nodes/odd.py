@@ -1,38 +1,238 @@
-"""Find odd combinations of metrics that no rule knows, by an isolation forest: rare by design."""
+"""Find odd combinations of metrics that no rule knows, by an isolation forest: rare by design.
+
+How strange work and its costs are, and from which score an alert is raised, is learnt once a day.
+The bill comes late: a tick sees the newest hours that have arrived, held against the week before
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
+from bot.model.frame import Frame
 from bot.model.money import counted
-from detectors.arrays import Floats, Mask, Numbers, Rows, narrowed
 from detectors.forest import (
+    COMBINED,
+    COSTS,
     JOB_HOURS,
     METRICS,
     NOTABLE,
+    SAMPLE_EVERY,
     TRAFFIC,
     WORDS,
+    CostHistory,
     JobUsual,
+    Scale,
     distances,
+    fit,
     in_proportion,
     median_of,
+    samples_of,
     stops,
+    usual_of_samples,
 )
 from detectors.jobs import AROUND
-from detectors.numbers import LISTED, duration, number, percent, rate, seconds, size
-from detectors.odd_model import COSTS, OddModel, combined
+from detectors.numbers import (
+    LISTED,
+    WEEK,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    count,
+    duration,
+    narrowed,
+    number,
+    percent,
+    rate,
+    seconds,
+    size,
+    sustained,
+)
+from detectors.roster import Limits
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
-from detectors.usual import RESERVED, StrangeSpan, median, strange_spans, worked_of
+from detectors.usual import (
+    RESERVED,
+    Past,
+    StrangeSpan,
+    median,
+    strange_spans,
+    worked_of,
+)
 from detectors.view import View
 
+BLOCK = duration("odd_model.BLOCK")
+MOST_ROWS = count("odd_model.MOST_ROWS")
+LEAST_SCORE = number("odd_model.LEAST_SCORE")
+
+
+class Scorer(Protocol):
+    """Tell how strange rows are."""
+
+    def score(self, rows: Floats) -> Numbers:
+        """Return the strangeness of each row (n, n_features), (n,); higher is stranger."""
+
+
+Grow = Callable[[Floats], Scorer]
+"""Learns from rows what is usual."""
+
+
+@dataclass(frozen=True)
+class OddModel:
+    """Hold the forest, the nodes' usual costs, and the tail of each scope's strangest blocks."""
+
+    forest: Scorer
+    live: Mask
+    """The features that ever differ in this fleet, (n_features,).
+
+    A metric that nobody reads only blurs the others.
+    """
+    costs: Scale
+    base: Numbers
+    """The score above which a block counts as strange, (n_scopes,)."""
+    excess: Numbers
+    """Mean excess over the base of the blocks above it, (n_scopes,)."""
+    weekly: Numbers
+    """How many such blocks a week has, (n_scopes,)."""
+    highest: Numbers
+    """The highest score of the recent past, (n_scopes,)."""
+
+    def score(self, far: Floats) -> Numbers:
+        """Return how strange rows of distances are, (n, n_features) -> (n,)."""
+        return self.forest.score(far[:, self.live])
+
+    def threshold(self, scope: int, per_week: float) -> float:
+        """Return the score that is exceeded `per_week` times a week in a scope.
+
+        By the exponential tail of its blocks (peaks over threshold): rate(s) = weekly * exp(-(s -
+        base) / excess). Never under the scores of the recent past.
+        """
+        excess = self.excess[scope]
+        tail = self.base[scope] + excess * np.log(max(1.0, self.weekly[scope] / per_week))
+        return float(min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * excess)))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Hold samples of some hours, (n, n_samples, n_metrics), and each job's usual before."""
+
+    usual: JobUsual
+    values: Floats
+    costs: Floats
+    """How far each node's costs were from their usual, (n, n_costs).
+
+    0 where the bill had not arrived.
+    """
+
+    @cached_property
+    def far(self) -> Floats:
+        """Return each sample's distances from the usual of its job, then those of its costs.
+
+        Shape (n, n_samples, n_features).
+        """
+        far = distances(self.values, self.usual.scale)
+        costs = np.repeat(self.costs[:, None, :], far.shape[1], axis=1)
+        return np.concatenate([far, costs], axis=2)
+
+    @property
+    def judged(self) -> Mask:
+        """Return which samples are of full work in a job that has a usual, (n, n_samples)."""
+        return np.asarray(self.values[:, :, 0] >= self.usual.full[:, None])
+
+    def lasting(self) -> tuple[Rows, Floats]:
+        """Return the nodes that show a combination that lasts, (k,), and how far, (k, n_features).
+
+        As in a tick, what the job had shown before counts for nothing, however strange.
+        """
+        node, sample = sustained(
+            self.judged & combined(self.far), count("odd_model.LASTING")
+        ).nonzero()
+        fresh = ~self.usual.showed(self.values[node, sample], node, self.usual.end)
+        return node[fresh], self.far[node[fresh], sample[fresh]]
+
+
+def learn(
+    whole: Frame, spend: Frame | None, limits: Limits, past: Past, grow: Grow = fit
+) -> OddModel | None:
+    """Learn from the past; None while there is too little of it."""
+    costs = CostHistory.of(spend, whole, limits.roster, past.anchor - duration("odd_model.LATE"))
+
+    # Of each block the rows to learn from and the new combinations: all of it would not fit.
+    rows, lasting = [], []
+    for block in _blocks(whole, costs, limits, past):
+        rows.append(block.far[block.judged])
+        lasting.append(block.lasting())
+    n_rows = sum(map(len, rows))
+    if n_rows < count("odd_model.LEAST_ROWS"):
+        return None
+    live = np.logical_or.reduce([(far != 0).any(axis=0) for far in rows])
+    stride, before = -(-n_rows // MOST_ROWS), accumulate(map(len, rows), initial=0)
+    sample = [far[-n % stride :: stride, live] for n, far in zip(before, rows, strict=False)]
+    forest = grow(np.concatenate(sample))
+
+    # Each scope's highest score in each block, of combinations that last, (n_scopes, n_blocks).
+    maxima = np.zeros((len(limits.roster.scopes), len(lasting)))
+    for highest, (node, far) in zip(maxima.T, lasting, strict=True):
+        if len(node):
+            np.maximum.at(highest, limits.roster.scope[node], forest.score(far[:, live]))
+
+    base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
+    above = maxima > base[:, None]
+    n_above = np.maximum(1, above.sum(axis=1))
+    return OddModel(
+        forest,
+        live,
+        costs.usual,
+        base=base,
+        excess=np.where(above, maxima - base[:, None], 0).sum(axis=1) / n_above,
+        weekly=n_above / (len(lasting) * (BLOCK / WEEK)),
+        highest=np.maximum(base, maxima.max(axis=1, initial=0)),
+    )
+
+
+def combined(far: Floats) -> Mask:
+    """Return which rows of distances are far from the usual in several metrics at once.
+
+    A cost alone is the bill's own story, and a node that is busier than usual is nothing strange.
+    """
+    strange = np.abs(far[..., : len(METRICS)]) >= NOTABLE
+    strange[..., 0] &= far[..., 0] < 0
+    return np.asarray(strange.sum(axis=-1) >= COMBINED)
+
+
+def _blocks(whole: Frame, costs: CostHistory, limits: Limits, past: Past) -> Iterator[_Block]:
+    """Yield the blocks of the recent past, the oldest first."""
+    floor = limits.number("idle.below")
+    for ago in range(duration("odd_model.RECENT") // BLOCK, 0, -1):
+        begin = past.anchor - ago * BLOCK
+        if begin - whole.start < SAMPLE_EVERY:
+            continue
+        part = whole.until(begin + BLOCK).since(begin - JOB_HOURS)
+        stride, values = part.steps(SAMPLE_EVERY), samples_of(part, limits.roster, past.strange)
+
+        # Samples after a stop are another job's.
+        before = int((begin - part.start) // part.step)
+        count = stops(part, floor)
+        if count.any():
+            first = np.arange(values.shape[1]) * stride
+            last = np.minimum(first + stride, part.n_steps) - 1
+            current = count[:, [max(0, before - 1)]]
+            values[(count[:, first] != current) | (count[:, last] != current)] = np.nan
+        n_before = max(1, min(values.shape[1], before // stride))
+        usual = usual_of_samples(begin, values[:, :n_before], floor)
+        yield _Block(usual, values[:, n_before:], costs.at(begin))
+
+
 REST = duration("odd.REST")
-SETTLED = duration("odd.SETTLED")
 STAY = number("odd.STAY")
 _LATENCY = METRICS.index("neuron_execution_latency_seconds")
 _SENT = METRICS.index("efa_tx_bytes_per_second")
@@ -102,10 +302,9 @@ def spans_of_scopes(view: View, until: datetime) -> Iterator[StrangeSpan]:
     A node that the alert missed, or let go, showed the same oddness: nobody may learn from it how
     odd work is.
     """
-    known = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
-    for alert, span in zip(known, strange_spans(known, until), strict=True):
-        place = view.roster.place.get(alert.anomaly.scope, -1)
-        nodes = np.flatnonzero(view.roster.scope == place)
+    alerts = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
+    for alert, span in zip(alerts, strange_spans(alerts, until), strict=True):
+        nodes = np.flatnonzero(view.roster.scope == view.roster.place.get(alert.anomaly.scope, -1))
         # One that ends early, as after a restart nobody knows the hours before, may go on unseen.
         end = max(span.end, min(alert.opened + REST, until))
         yield span._replace(things=tuple(view.roster.ids[row] for row in nodes), end=end)
@@ -136,7 +335,9 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     below = ~(levels[0] >= usual.full[nodes][:, None])
     odd = combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(nodes)))
     likely = likely[(odd | below).all(axis=1)]
-    likely = likely[~usual.showed(newest_levels[likely], rows[likely], view.now - SETTLED)]
+    likely = likely[
+        ~usual.showed(newest_levels[likely], rows[likely], view.now - duration("odd.SETTLED"))
+    ]
     return rows[full], rows[likely], far[:, likely]
 
 
@@ -251,8 +452,7 @@ def _limits(view: View, model: OddModel) -> Numbers:
     """
     by_scope = []
     for scope, labels in enumerate(view.roster.scopes):
-        per_week = view.policy.at(labels).number("odd.false_alerts_per_week")
-        limit = model.threshold(scope, per_week)
+        limit = model.threshold(scope, view.policy.at(labels).number("odd.false_alerts_per_week"))
         current = view.open.get((Cause.ODD.value, labels))
         if current:
             # An open alert stays a little under it, for a while.

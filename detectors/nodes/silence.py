@@ -11,14 +11,11 @@ from bot.model.causes import Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.arrays import Rows, since_last
-from detectors.numbers import duration, lasted
+from detectors.numbers import Rows, duration, lasted, since_last
 from detectors.progress import reporting_scopes
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match
 from detectors.view import LATELY, LOOKBACK, View
-
-JOINING = duration("silence.JOINING")
 
 
 def find_silent(view: View) -> RuleMatch:
@@ -40,7 +37,7 @@ def find_silent(view: View) -> RuleMatch:
     old = view.age_seconds >= LOOKBACK.total_seconds()
     expected = reported | (roster.accelerated & peers & old)
     patience = view.steps("no_data.for") * view.window.step.total_seconds()
-    settled = view.age_seconds >= patience + JOINING.total_seconds()
+    settled = view.age_seconds >= patience + duration("silence.JOINING").total_seconds()
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.limits.on("no_data.on")
 
@@ -104,8 +101,7 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
     for instance in view.roster.mute:
         scope = scope_of(instance.labels)
         patience = LOOKBACK + view.policy.at(scope).duration("no_data.for")
-        answered = instance.id not in view.reading.unread
-        if answered and view.now - instance.launched_at >= patience:
+        if instance.id not in view.reading.unread and view.now - instance.launched_at >= patience:
             overdue.setdefault(scope, []).append(instance)
 
     for scope, instances in overdue.items():
@@ -115,8 +111,7 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
         ids = tuple(sorted(instance.id for instance in instances))
         same = next((i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope), None)
         if same is not None:
-            things = (*anomalies[same].things, *ids)
-            anomalies[same] = replace(anomalies[same], things=things)
+            anomalies[same] = replace(anomalies[same], things=(*anomalies[same].things, *ids))
             continue
         start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
         explanation = Explanation(

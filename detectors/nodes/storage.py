@@ -21,9 +21,8 @@ from bot.model.reading import (
     quiet_steps,
     throughput_of,
 )
-from detectors.arrays import Rows
 from detectors.jobs import TOGETHER
-from detectors.numbers import DAY, HOUR, lasted, number, percent, volume_rate
+from detectors.numbers import DAY, HOUR, Rows, lasted, number, percent, volume_rate
 from detectors.progress import READ
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
@@ -33,7 +32,6 @@ FILE_SYSTEM_SUGGESTIONS = (
     " again.",
 )
 _CLIENTS = "fsx_client_connections_count"
-_NEAR = number("storage.NEAR")
 _NAMED = 2
 _MOSTLY = number("storage.MOSTLY")
 
@@ -66,13 +64,13 @@ def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Vo
     Those of one owner in one place that were let go within minutes of each other are one finding.
     """
     alerts = view.opened(Cause.ORPHANED_STORAGE.value)
-    known = {thing: alert for alert in alerts for thing in alert.anomaly.things}
+    alert_of = {thing: alert for alert in alerts for thing in alert.anomaly.things}
     orphans = []
     for volume in view.reading.inventory.volumes:
         if not _long_enough(view, volume.labels, volume.created_at):
             continue
         since = detached_since(volume, view.reading.frame("volume"))
-        alert = known.get(volume.labels.resource)
+        alert = alert_of.get(volume.labels.resource)
         if since is not None and alert:
             since = min(since, alert.anomaly.window.start)  # the alert knows the time before
         if since is not None and _long_enough(view, volume.labels, since):
@@ -83,7 +81,7 @@ def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Vo
     groups: dict[Labels, list[tuple[datetime, Volume]]] = {}
     begun = [(_owned(a.anomaly.labels), a.anomaly.window.start, a.anomaly.scope) for a in alerts]
     for since, volume in orphans:
-        place, alert = _owned(volume.labels), known.get(volume.labels.resource)
+        place, alert = _owned(volume.labels), alert_of.get(volume.labels.resource)
         together = (x for at, start, x in begun if at == place and abs(since - start) <= TOGETHER)
         scope = alert.anomaly.scope if alert else next(together, None)
         if scope is None:
@@ -141,8 +139,7 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     quiet, reported = quiet_steps(part)
     if part.window.length < longest or reported.mean() < READ or not quiet.all():
         return None
-    scope = Labels(resource=system.labels.resource)
-    alert = view.open.get((Cause.ORPHANED_STORAGE.value, scope))
+    alert = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=system.labels.resource)))
     return alert.anomaly.window.start if alert else quiet_since(frame)
 
 
@@ -200,7 +197,11 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
     loads = [load for x in (tagged or near) if (load := throughput_of(x, frame, DAY))]
     if not tagged:
-        loads = [load for load in loads if load.share >= _NEAR and load.peak_share < BEYOND]
+        loads = [
+            load
+            for load in loads
+            if load.share >= number("storage.NEAR") and load.peak_share < BEYOND
+        ]
     return sorted(loads, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
 
 

@@ -12,8 +12,7 @@ from math import log
 
 import numpy as np
 
-from detectors.arrays import Mask, Numbers, Rows
-from detectors.numbers import count, number
+from detectors.numbers import Mask, Numbers, Rows, count, number
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ def forward_fill(values: Numbers) -> Numbers:
 
     Nan only before the first.
     """
-    rows = np.where(np.isnan(values), -1, np.arange(len(values)))
-    last = np.maximum.accumulate(rows)
+    last = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
     return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
 
 
@@ -115,8 +113,7 @@ def trailing_mean(values: Numbers, length: int) -> Numbers:
     Nan before there are as many since the first reading.
     """
     first = int(np.argmax(~np.isnan(values)))
-    shifted = np.nan_to_num(values) - values[first]
-    total = np.cumsum(shifted)
+    total = np.cumsum(np.nan_to_num(values) - values[first])
     mean: Numbers = (total - np.nan_to_num(delayed(total, length))) / length + values[first]
     mean[: first + length - 1] = np.nan
     return mean
@@ -147,11 +144,9 @@ def highest_before(values: Numbers, length: int) -> Numbers:
 def run_lengths(holds: Mask) -> Numbers:
     """Return for each row how many rows up to it hold without a break."""
     row = np.arange(len(holds))
-    breaks = np.maximum.accumulate(np.where(holds, -1, row))
-    return np.asarray(row - breaks, dtype=np.float64)
+    return np.asarray(row - np.maximum.accumulate(np.where(holds, -1, row)), dtype=np.float64)
 
 
-LEAST_KNOWN = count("signals.LEAST_KNOWN")
 EXTREMES = count("signals.EXTREMES")
 
 
@@ -167,7 +162,7 @@ def spreads(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Num
     spread = np.full(len(values), np.nan)
     for rows, part in _histories(values, pace, asked):
         readings = part[~np.isnan(part)]
-        if len(readings) >= LEAST_KNOWN:
+        if len(readings) >= count("signals.LEAST_KNOWN"):
             low, high = np.quantile(readings, (0.05, 0.95))
             least = 1e-3 * max(abs(float(low)), abs(float(high))) + 1e-12
             spread[rows] = max(float(high - low), float(np.ptp(readings)) / 3, least)
@@ -349,22 +344,15 @@ def offset(series: ScoredSeries) -> Numbers:
     return mean_read(np.where(np.isnan(by_day), by_week, by_day), 12 * series.pace.hour)
 
 
-LEVEL_WORTH = number("signals.LEVEL_WORTH")
-SUSTAINED_WORTH = number("signals.SUSTAINED_WORTH")
-SWING_WORTH = number("signals.SWING_WORTH")
-ROUGHNESS_WORTH = number("signals.ROUGHNESS_WORTH")
-DAILY_WORTH = number("signals.DAILY_WORTH")
-WEEKLY_WORTH = number("signals.WEEKLY_WORTH")
-OFFSET_WORTH = number("signals.OFFSET_WORTH")
 DELAYS = count("signals.DELAYS")
 SIGNALS = (
-    SeriesSignal("level", level, LEVEL_WORTH, tail=TAILS),
-    SeriesSignal("sustained", sustained, SUSTAINED_WORTH, delays=DELAYS),
-    SeriesSignal("swing", swing, SWING_WORTH),
-    SeriesSignal("roughness", roughness, ROUGHNESS_WORTH, delays=DELAYS),
-    SeriesSignal("daily", daily, DAILY_WORTH, tail=TAILS, rows=2),
-    SeriesSignal("weekly", weekly, WEEKLY_WORTH, tail=TAILS, rows=2),
-    SeriesSignal("offset", offset, OFFSET_WORTH, knows_weeks=True, alone=True),
+    SeriesSignal("level", level, number("signals.LEVEL_WORTH"), tail=TAILS),
+    SeriesSignal("sustained", sustained, number("signals.SUSTAINED_WORTH"), delays=DELAYS),
+    SeriesSignal("swing", swing, number("signals.SWING_WORTH")),
+    SeriesSignal("roughness", roughness, number("signals.ROUGHNESS_WORTH"), delays=DELAYS),
+    SeriesSignal("daily", daily, number("signals.DAILY_WORTH"), tail=TAILS, rows=2),
+    SeriesSignal("weekly", weekly, number("signals.WEEKLY_WORTH"), tail=TAILS, rows=2),
+    SeriesSignal("offset", offset, number("signals.OFFSET_WORTH"), knows_weeks=True, alone=True),
 )
 """Chosen once, for all kinds of series.
 
@@ -374,7 +362,6 @@ SIGNALS = (
 
 ENVELOPE_H, ENVELOPE_DAYS = 2, 7
 """Hours around a time of day, and days looked back at."""
-ENVELOPE_NEEDED = count("signals.ENVELOPE_NEEDED")
 ENVELOPE_WORTH = number("signals.ENVELOPE_WORTH")
 ENVELOPE_MOST = number("signals.ENVELOPE_MOST")
 ENVELOPE_SHARE = number("signals.ENVELOPE_SHARE")
@@ -393,10 +380,10 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     ages = [DAY * n - HOUR * ENVELOPE_H for n in range(1, ENVELOPE_DAYS + 1)]
     past = np.stack([_ago(series.seconds, widest, age, series.seconds[rows]) for age in ages])
     outside = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
-    outside[(~np.isnan(past)).sum(axis=0) < ENVELOPE_NEEDED] = 0
-    wanted = np.zeros(len(values), dtype=bool)
-    wanted[rows] = True
-    needed = ENVELOPE_WORTH * spreads(values, series.pace, wanted)[rows]
+    outside[(~np.isnan(past)).sum(axis=0) < count("signals.ENVELOPE_NEEDED")] = 0
+    chosen = np.zeros(len(values), dtype=bool)
+    chosen[rows] = True
+    needed = ENVELOPE_WORTH * spreads(values, series.pace, chosen)[rows]
     return np.asarray(np.maximum(np.nan_to_num(outside / needed, nan=0.0).max(axis=0), 0))
 
 
@@ -488,7 +475,6 @@ def fitting_better(residuals: Numbers, every: int) -> Numbers:
 
 
 MOVES = count("signals.MOVES")
-RESTART = number("signals.RESTART")
 
 
 def counted(values: Numbers, learning: int) -> Numbers:
@@ -507,8 +493,7 @@ def counted(values: Numbers, learning: int) -> Numbers:
 
 def restarted(filled: Numbers) -> Mask:
     """Return the rows where a count that never was negative has begun again near zero; (n,)."""
-    before = delayed(filled, 1)
-    return np.asarray((filled >= 0) & (filled < RESTART * before))
+    return np.asarray((filled >= 0) & (filled < number("signals.RESTART") * delayed(filled, 1)))
 
 
 def is_counter(increases: Numbers, restarts: Mask) -> bool:

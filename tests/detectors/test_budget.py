@@ -15,7 +15,7 @@ from bot.model.labels import Labels
 from bot.model.reading import BILLED_METRIC, SPEND_METRIC
 from bot.policy.schema import default_policy
 from bot.watch.mute import mute
-from detectors.bill.budget import budgets_of
+from detectors.bill.judge import budgets_of
 
 DAY = timedelta(days=1)
 MID = datetime(2026, 11, 16, tzinfo=UTC)  # the day of 11-14 has settled: 16 days are left

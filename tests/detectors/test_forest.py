@@ -19,7 +19,7 @@ from detectors.forest import (
     median_of,
     with_background,
 )
-from detectors.odd_model import OddModel
+from detectors.nodes.odd import OddModel
 from detectors.roster import Limits, build_roster
 
 

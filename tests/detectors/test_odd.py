@@ -11,9 +11,8 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 from detectors.detector import Detector
-from detectors.forest import METRICS, fit
-from detectors.nodes.odd import spans_of_scopes
-from detectors.odd_model import COSTS, CostHistory, combined, known_costs
+from detectors.forest import COSTS, METRICS, CostHistory, fit, known_costs
+from detectors.nodes.odd import combined, spans_of_scopes
 from detectors.roster import build_roster
 
 HOUR = timedelta(hours=1)
@@ -129,7 +128,7 @@ def test_of_many_rows_the_forest_learns_every_nth_of_all_blocks(monkeypatch):
         return fit(rows)
 
     for most in (10**6, 50):
-        monkeypatch.setattr("detectors.odd_model.MOST_ROWS", most)
+        monkeypatch.setattr("detectors.nodes.odd.MOST_ROWS", most)
         world.detector = Detector(grow)
         world.at(hours(64))
     every, thinned = learnt

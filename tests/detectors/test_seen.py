@@ -8,8 +8,8 @@ import pytest
 from builder import Fleet, World, hours, only
 
 from bot.model.causes import Cause
-from detectors.arrays import gaps_up_to, seen_within
 from detectors.nodes.drop_cause import Signs, _why
+from detectors.numbers import gaps_up_to, seen_within
 
 
 def test_silence_is_not_counted_as_idleness():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from detectors.arrays import close_gaps, drop_singles, share_before, since_last, trailing
+from detectors.numbers import close_gaps, drop_singles, share_before, since_last, trailing
 
 
 def mask(text):
