@@ -254,7 +254,8 @@ def _table_page(table: Table, place: int, path: str, query: Mapping[str, str]) -
 
     page = rows[first : first + ROWS]
     return TablePage(
-        **{name: getattr(table, name) for name in ("columns", "total", "caption")},
+        **{name: getattr(table, name) for name in ("columns", "caption")},
+        total=() if words else table.total,  # it is of every row, and would seem that of the filter
         rows=tuple(row for row, _ in page),
         lines=tuple(line for _, line in page),
         rest=_BEYOND if len(every) == EVERY else "",

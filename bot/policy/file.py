@@ -246,7 +246,7 @@ def _toml(setting: Setting, value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = setting.show(value)
-    return text if setting.unit is SettingUnit.NUMBER else _quoted(text)
+    return text if setting.unit in {SettingUnit.NUMBER, SettingUnit.COUNT} else _quoted(text)
 
 
 def _quoted(text: str) -> str:
@@ -268,9 +268,9 @@ def applied(base: Policy, overrides: Sequence[Override]) -> Policy:
         if key not in SETTINGS:  # a setting of another version of trnbot: it waits for its return
             continue
         if text and scope == _EVERYWHERE:
-            values[key] = SETTINGS[key].parse(text)
+            values[key] = SETTINGS[key].read(text)
         elif text:
-            scoped.append((scope, key, SETTINGS[key].parse(text)))
+            scoped.append((scope, key, SETTINGS[key].read(text)))
     # An override that somebody stored takes the place of the file's, also to take it back.
     overridden = {(scope, key) for scope, key, _ in overrides}
     return Policy(values, (*(o for o in base.overrides if o[:2] not in overridden), *scoped))

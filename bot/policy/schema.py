@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
+from math import floor
 
 from bot.errors import WrongInput, nearest
 from bot.model.causes import CAUSES
@@ -28,6 +29,7 @@ class SettingUnit(StrEnum):
 
     RATIO = "%"
     NUMBER = "number"
+    COUNT = "whole number"
     DURATION = "duration"
     USD = "USD"
     SWITCH = "on/off"
@@ -56,15 +58,18 @@ class Setting:
     def parse(self, text: str) -> Value:
         """Read a value as a person writes it (`15%`, `30m`, `$2.50`, `on`).
 
-        Raise `WrongInput` naming the bound.
+        Raise `WrongInput` naming the bound, or the nearest whole number of a count.
         """
-        value = self._read(text.strip())
+        value = self.read(text.strip())
         size = value.total_seconds() if isinstance(value, timedelta) else value
         if not isinstance(size, str | bool) and not self.low <= float(size) <= self.high:
             raise WrongInput(
                 f"{self.key} lies between {self._bound(self.low)} and {self._bound(self.high)};"
                 f" got '{text}'."
             )
+        if self.unit is SettingUnit.COUNT and float(size) % 1:
+            whole = floor(float(size) + 0.5)
+            raise WrongInput(f"{self.key} is a whole number, such as {whole}; got '{text}'.")
         return value
 
     def show(self, value: Value) -> str:
@@ -90,7 +95,8 @@ class Setting:
             return "–", "–"
         return self._bound(self.low), self._bound(self.high)
 
-    def _read(self, text: str) -> Value:
+    def read(self, text: str) -> Value:
+        """Read a value that was in order when it was stored, perhaps by an earlier version."""
         match self.unit:
             case SettingUnit.DURATION:
                 return parse_duration(text)
@@ -107,7 +113,7 @@ class Setting:
             case SettingUnit.RATIO:
                 number = float(self._decimal(text.rstrip("%").strip(), text))
                 return number / 100 if text.endswith("%") else number
-            case SettingUnit.NUMBER:
+            case SettingUnit.NUMBER | SettingUnit.COUNT:
                 return float(self._decimal(text, text))
 
     def _decimal(self, digits: str, text: str) -> Decimal:

@@ -76,7 +76,7 @@ def read_budget(words: str) -> Budget:
             " dollars."
         )
 
-    most = float(messages[1]) / _WEEKS[messages[2]] if messages else 0.0
+    most = float(int(float(messages[1]) / _WEEKS[messages[2]])) if messages else 0.0
     least = float(share[1]) / 100 if share else 0.0
     if least > 1:
         raise WrongInput(f"A share is at most 100 %; got '{share[0] if share else ''}'.")

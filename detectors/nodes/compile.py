@@ -458,7 +458,8 @@ def cold_anomalies(view: View) -> list[Anomaly]:
             unit="seconds",
             **belief("compiled_again"),
             evidence=(
-                f"{cold.hours:,.1f} node-hours of compiling at these starts",
+                f"{cold.hours:,.1f} node-hours of compiling at"
+                f" {'these starts' if cold.earlier else 'this start'}",
                 "the work ran before and was compiled then",
             ),
             lost_hours=cold.lost_hours([view.roster.ids[row] for row in rows]),

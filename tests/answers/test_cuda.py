@@ -105,3 +105,30 @@ def test_nothing_is_asked_for_and_nonsense_is_told():
     assert ask("cuda").data["packages"] == 0
     with pytest.raises(WrongInput, match="No package"):
         ask('cuda "=== --"')
+
+
+@pytest.mark.parametrize(
+    ("line", "packages"),
+    [
+        ("cuda numpy pandas", 2),
+        ("audit flash-attn numpy", 2),
+        ("audit numpy==1.26", 1),
+        ("audit numpy\npandas", 2),
+        ("audit trail for november please", 0),
+        ("Audit log of November!", 0),
+        ("audit trail", 0),
+        ("cuda does flash-attn need it", 0),
+    ],
+)
+def test_names_alone_are_packages_unless_they_read_as_plain_words(line, packages):
+    if packages:
+        assert ask(line, "slack").data["packages"] == packages
+        return
+    with pytest.raises(WrongInput, match=r"No package was recognized in '.*pip freeze"):
+        ask(line, "slack")
+
+
+def test_a_file_of_names_alone_is_a_file_whatever_the_command_is_called(tmp_path):
+    path = tmp_path / "requirements.txt"
+    path.write_text("numpy", encoding="utf-8")
+    assert ask(f"audit {path}").data["packages"] == 1

@@ -348,6 +348,38 @@ async def test_plain_words_that_begin_with_a_command_keep_its_sentence_and_offer
     assert pressed(card) == ["unsubscribe"]
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("audit trail for november please", ["config history", "act list"]),
+        ("audit log of november", ["config history", "act list"]),
+        ("audit trail", ["config history", "act list"]),
+        ("show me the audit trail", ["config history", "act list"]),
+        ("help why is our bill so high", ["why cost 7d level"]),
+    ],
+)
+async def test_plain_words_that_begin_with_a_command_of_free_text_are_read_all_the_same(
+    bot: App, line: str, offered: list[str]
+) -> None:
+    card = await ask(bot, line)
+    assert pressed(card)[: len(offered)] == offered
+
+
+FREE_TEXT = [
+    name
+    for command in commands_by_name(hidden=True)
+    if command.handler.__module__.startswith("bot.")
+    and any(parameter.arg.rest for parameter in command.parameters)
+    for name in (command.name, *command.aliases)
+]
+
+
+@pytest.mark.parametrize("name", FREE_TEXT)
+async def test_no_command_of_free_text_takes_a_sentence(bot: App, name: str) -> None:
+    card = await ask(bot, f"{name} fleet of november please")
+    assert card.data["error"]
+
+
 async def test_a_refused_answer_says_how_its_line_was_read_and_offers_the_next_readings(
     bot: App,
 ) -> None:

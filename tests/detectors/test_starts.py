@@ -103,12 +103,14 @@ def test_after_several_runs_without_a_compile_the_first_one_is_told(compiles, me
     for cold in anomalies:
         assert cold.cause is Cause.COLD_CACHE
         assert "this work ran before, and 3 runs of it hardly compiled" in cold.why
+        assert cold.evidence[0] == "1.5 node-hours of compiling at this start"
         assert sum(cold.lost_hours) == pytest.approx(2 * 45 / 60)
 
 
 def test_a_third_start_counts_the_two_before():
     compiles = [5, 45, 40, 50]
     (cold,) = told(nightly(compiles), 3, 50, run=runs(compiles))
+    assert cold.evidence[0] == "4.5 node-hours of compiling at these starts"
     assert sum(cold.lost_hours) == pytest.approx(2 * 135 / 60)
 
 

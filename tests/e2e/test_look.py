@@ -1,6 +1,7 @@
 """Look at the console as people hold it: tables that sort and filter, rows that open, and a phone that clips nothing."""
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urljoin
 
@@ -41,7 +42,7 @@ async def served(answer, **changed):
 
 async def test_a_table_sorts_and_filters_by_its_own_figures(browser):
     async def answer(_):
-        return Card("12 nodes", blocks=(NODES,))
+        return Card("12 nodes", blocks=(replace(NODES, total=("total", "", "", "$54,600")),))
 
     async with served(answer) as address:
         opened = await browser.new_page()
@@ -54,8 +55,10 @@ async def test_a_table_sorts_and_filters_by_its_own_figures(browser):
             "i-02",
         ]
         assert await opened.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+        assert await opened.get_by_text("$54,600").is_visible()
         await opened.get_by_label("Filter rows").fill("i-1")
         assert await opened.locator("tbody tr:visible").count() == 3
+        assert not await opened.get_by_text("$54,600").is_visible(), "it is of all twelve"
         assert "3 of 12 rows" in await opened.locator(".filter").inner_text()
         await (
             opened.locator("tbody tr:visible").first.locator("td").last.click(force=True)

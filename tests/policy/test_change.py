@@ -35,8 +35,9 @@ def texts(key):
         return st.integers(
             max(1, int(setting.low // 60)), min(10_000, int(setting.high // 60))
         ).map(lambda n: f"{n}m")
+    places = 0 if setting.unit is SettingUnit.COUNT else 4
     number = st.decimals(
-        Decimal(str(setting.low)), Decimal(str(min(setting.high, 10**6))), places=4
+        Decimal(str(setting.low)), Decimal(str(min(setting.high, 10**6))), places=places
     )
     return (
         number.map(lambda n: f"{n * 100:f}%")
@@ -104,6 +105,13 @@ def test_a_stored_change_lies_over_the_settings_file_and_default_takes_it_back()
     assert applied(base, stacked(stored, read_changes([("idle.below", "default")], LLAMA))) == base
 
 
+def test_a_fraction_of_a_count_that_an_earlier_version_stored_is_read_as_before():
+    stored = [(EVERYWHERE, "alert.most_per_week", "1.84"), (LLAMA, "compiling.nodes", "2.5")]
+    policy = applied(BASE, stored)
+    assert policy.number("alert.most_per_week") == 1.84
+    assert policy.at(LLAMA).number("compiling.nodes") == 2.5
+
+
 def test_edits_say_what_differs_and_nothing_else():
     stored = read_changes([("idle.below", "15%"), ("idle.for", "30m")], LLAMA)
     (edit,) = edits(BASE, applied(BASE, stored), stored)
@@ -128,6 +136,12 @@ def test_edits_say_what_differs_and_nothing_else():
             LLAMA,
             "alert.usual_days applies to everything at once; leave out cluster=llama",
         ),
+        (
+            [("alert.most_per_week", "0.5")],
+            EVERYWHERE,
+            r"^alert.most_per_week is a whole number, such as 1; got '0\.5'\.$",
+        ),
+        ([("compiling.nodes", "4.4")], LLAMA, "compiling.nodes is a whole number, such as 4;"),
         ([("idle.below", "5%"), ("idle.below", "6%")], EVERYWHERE, "idle.below is given twice"),
     ],
 )

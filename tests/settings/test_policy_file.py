@@ -89,6 +89,7 @@ def test_any_scope_survives_the_file(overrides):
         ("[idle]\nbellow = 5", "'idle.bellow' is not a setting; did you mean 'idle.below'"),
         ("[idle]\nbelow = '70%'", "idle.below lies between 0% and 50%; got '70%'"),
         ("[idle]\nfor = 30", "idle.for: '30' is not a length of time; write 30m"),
+        ("[alert]\nmost_per_week = 2.5", "most_per_week is a whole number, such as 3; got '2.5'"),
         ("[idle]\nbelow = ['5%']", "idle.below takes one value"),
         ("idle = 5", "'idle' is not a setting"),
         ("override = 5", r"write \[\[override\]\]"),

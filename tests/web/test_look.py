@@ -364,6 +364,19 @@ def test_each_table_has_its_own_part_of_the_address():
     )
 
 
+@pytest.mark.parametrize(("filtered", "shown"), [("nlp", 0), ("none such", 0), (" ", 1), ("", 1)])
+async def test_a_total_of_every_row_does_not_stand_under_filtered_ones(
+    open_console, filtered, shown
+):
+    async def answer(_):
+        total = ("total", "", "$2,002,000.00")
+        return Card("2,000 nodes", blocks=(folded(replace(NODES, total=total), 12, "and more"),))
+
+    _, client = await open_console(answer=answer)
+    page = await (await client.get(f"/fleet?filter={filtered}")).text()
+    assert page.count("$2,002,000.00") == shown
+
+
 async def test_a_long_table_of_an_alert_is_paged_too(open_console):
     async def answer(_):
         return Card("2,000 nodes", blocks=(folded(NODES, 12, "and more"),))

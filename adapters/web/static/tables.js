@@ -70,6 +70,7 @@ function show(table) {
   const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
   const every = [...table.tBodies[0].rows];
   for (const row of every) row.hidden = !fits(row, words);
+  if (table.tFoot) table.tFoot.hidden = words.length > 0; // the total is of every row, and would seem that of the filter
   count.textContent = words.length ? `${every.filter((row) => !row.hidden).length} of ${every.length} rows` : "";
   keep(table, "filter", input.value.trim());
 }

@@ -189,11 +189,13 @@ async def help_(
 def help_about(name: str) -> Card:
     """Return what `help` answers, which opens nothing of the world."""
     if name and name != _ALL:
-        try:
-            explained, _ = find_command(name.split())
-        except WrongInput:
-            from bot.grammar.plain.senses import load_glossary, term_of
+        from bot.grammar.plain.senses import is_filler, load_glossary, term_of
 
+        try:
+            explained, after = find_command(name.split())
+            if any(map(is_filler, after)):
+                raise WrongInput(f"'{shortened(name)}' is neither a command nor a term.")
+        except WrongInput:
             if term := term_of(name):
                 meaning = load_glossary()[term]
                 return Card(term, Tone.INFO, (text(meaning),), {"term": term, "meaning": meaning})

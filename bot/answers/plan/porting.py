@@ -24,8 +24,9 @@ from bot.cards.card import (
 )
 from bot.cards.columns import COUNT, Column, Columns, datum
 from bot.cards.words import cited
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, not_known, shortened
 from bot.grammar.line import read_line
+from bot.grammar.plain.senses import is_filler
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Note, Package, normal
 from bot.model.money import counted
@@ -153,6 +154,7 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
     )
 
 
+_PIP = re.compile(r"[=<>\[\n]|://")
 _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
 _CODE = re.compile(r"\.{1,2}|[^\s=<>]+(?:\.py|/)")
 _FINDINGS = Columns[Finding](
@@ -244,22 +246,21 @@ def cuda(
         return code_card(ports.site.files.code(words, request), ports.world.knowledge.claims())
 
     # Of what is pasted the lines are kept, as they stand in the line.
-    if _FILE.fullmatch(words):
-        pasted = ports.site.files.text(words, request)
-    else:
-        pasted = read_line(request.line).rest.strip().strip("`")
-
+    line, file = read_line(request.line), _FILE.fullmatch(words)
+    pasted = ports.site.files.text(words, request) if file else line.rest.strip().strip("`")
     packages_given = requirements(pasted)
-    if not packages_given:
+    blocked = audit(packages_given, ports.world.knowledge.claims().packages, request.at.date())
+
+    # Names alone may be plain words: those of a sentence, or of another audit than for CUDA.
+    surely = file or _PIP.search(pasted)
+    known = blocked or line.text.lower().startswith("cuda")
+    if not packages_given or not (surely or (known and not any(map(is_filler, pasted.split())))):
         raise WrongInput(
-            "No package was given; paste what 'pip freeze' prints, such as torch==2.5.1"
-            " flash-attn==2.7.0."
+            f"No package was recognized in '{shortened(pasted)}'; paste what 'pip freeze' prints,"
+            " such as torch==2.5.1 flash-attn==2.7.0."
         )
 
-    return cuda_card(
-        packages_given,
-        audit(packages_given, ports.world.knowledge.claims().packages, request.at.date()),
-    )
+    return cuda_card(packages_given, blocked)
 
 
 @dataclass(frozen=True)
