@@ -67,9 +67,8 @@ def find(view: View) -> RuleMatch:
 
     # A starving loader flutters: its mean tells as well as each step, held against a usual one.
     trained = np.where(view.at_work, ratio / view.usual.unpaused[:, None], np.nan)
-    level = np.fmin(
-        ratio, rolling(trained.astype(np.float32), view.window.steps(duration("progress.SMOOTH")))
-    )
+    smoothing = view.window.steps(duration("progress.SMOOTH"))
+    level = np.fmin(ratio, rolling(trained.astype(np.float32), smoothing))
     shallow = _seen(view, view.at_work & (level < below[:, None]))
     needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
     late = shallow >= needed
