@@ -101,9 +101,11 @@ class App:
         seen = result.coverage
         current = replace(result.state, alerts=alerts, ticked_at=now, seen=seen)
         periodicals = partial(post_due, ports, current, result.reading, now)
-        self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
         advance = partial(advance_due, ports, now)
-        self.health.undelivered += await self._aside.run("actions", advance) or ()
+        for name, work in (("periodicals", periodicals), ("actions", advance)):
+            failed = await self._aside.run(name, work)
+            # Added to what is undelivered by now: a channel may have caught up meanwhile.
+            self.health.undelivered += failed or ()
 
         ticked = StateUpdate(ticked_at=now, seen=seen)
         await asyncio.to_thread(self.ports.stores.alerts.save, ticked)
