@@ -101,22 +101,21 @@ class App:
         seen = result.coverage
         current = replace(result.state, alerts=alerts, ticked_at=now, seen=seen)
         periodicals = partial(post_due, ports, current, result.reading, now)
-        self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
-        self.health.undelivered += (
-            await self._aside.run("actions", partial(advance_due, ports, now)) or ()
-        )
+        advance = partial(advance_due, ports, now)
+        for name, work in (("periodicals", periodicals), ("actions", advance)):
+            failed = await self._aside.run(name, work)
+            # Added to what is undelivered by now: a channel may have caught up meanwhile.
+            self.health.undelivered += failed or ()
 
-        await asyncio.to_thread(
-            self.ports.stores.alerts.save, StateUpdate(ticked_at=now, seen=seen)
-        )
+        ticked = StateUpdate(ticked_at=now, seen=seen)
+        await asyncio.to_thread(self.ports.stores.alerts.save, ticked)
         self._ticked_at = now
         await asyncio.to_thread(self.ports.world.inbox.settle, now)
         await asyncio.to_thread(self.ports.world.drill, drill_targets(alerts), now)
         await asyncio.to_thread(remember_estimate, ports, now, result.reading)
 
-        self.health.ticked(
-            now, self._stopwatch() - started, alerts, tuple(map(str, result.reading.gaps)), seen
-        )
+        gaps = tuple(map(str, result.reading.gaps))
+        self.health.ticked(now, self._stopwatch() - started, alerts, gaps, seen)
         self.health.learning = learning(result.reading, self.ports.policy)
         return result
 
@@ -262,7 +261,8 @@ class App:
             return call, replace(card, public=True)
 
         # To share what was done would be to do it again.
-        if request.channel and not (command.changes and card.tone is Tone.GOOD):
+        done = command.changes and card.tone is Tone.GOOD
+        if request.channel and not done:
             card = with_share(card, line.text)
         return call, card
 
@@ -373,10 +373,10 @@ class App:
         await asyncio.to_thread(self.ports.stores.alerts.save, changes)
         delivered = await self._delivery.send(decided.parcels, patience_s)
         self.health.undelivered = delivered.failed
-        await self._aside.run(
-            "channels",
-            partial(watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins),
+        watching = partial(
+            watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins
         )
+        await self._aside.run("channels", watching)
 
     def _arrived(self, channel: str) -> None:
         """Note that a channel waits for nothing any more."""

@@ -100,12 +100,8 @@ class Scale:
     def of(quartiles: tuple[Floats, ...], least: Floats | Numbers) -> Scale:
         """Return the scale of quartiles, each (n, n_metrics), with spreads of at least `least`."""
         low, middle, high = quartiles
-        return Scale(
-            middle,
-            np.maximum((high - low) / number("forest.QUARTILES"), least).astype(
-                np.float32, copy=False
-            ),
-        )
+        spread = np.maximum((high - low) / number("forest.QUARTILES"), least)
+        return Scale(middle, spread.astype(np.float32, copy=False))
 
     def at(self, rows: Rows | slice) -> Scale:
         """Return the scale of some nodes."""
@@ -131,10 +127,8 @@ class JobUsual:
         """
         n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
         samples = self.samples[rows, : max(0, n)]
-        near = ~(
-            np.abs(samples - values[:, None, :])
-            > number("forest.LIKE") * self.scale.spread[rows][:, None, :]
-        )
+        like = number("forest.LIKE") * self.scale.spread[rows][:, None, :]
+        near = ~(np.abs(samples - values[:, None, :]) > like)
         return np.asarray((near.all(axis=2) & ~np.isnan(samples[:, :, 0])).any(axis=1))
 
 

@@ -50,6 +50,7 @@ SENT = "efa_tx_bytes_per_second"
 RESERVED = "neuroncore_reserved_count"
 DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
+NEWEST = duration("usual.NEWEST")
 SAME = number("usual.SAME")
 ALIKE = number("usual.ALIKE")
 MEDIANS_OF: tuple[str, ...] = (
@@ -268,9 +269,7 @@ def _learn(
     # The memory that each node held in its newest work, nan where that is not read.
     readable = working & ~np.isnan(memory)
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
-    newest = medians_where(memory, readable & (newer <= part.steps(duration("usual.NEWEST"))))[
-        :, None
-    ]
+    newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
 
     forget(level, part, nodes.roster, strange, nodes.rows.start)
     active = level > floor[:, None]

@@ -246,9 +246,8 @@ class View(Readings):
         end, and no job is begun there any more.
         """
         seconds_left = self.roster.ends - self.now.timestamp()
-        return np.asarray(
-            self.limits.spared | (seconds_left <= duration("view.BLOCK_END").total_seconds())
-        )
+        ends_soon = seconds_left <= duration("view.BLOCK_END").total_seconds()
+        return np.asarray(self.limits.spared | ends_soon)
 
     @cached_property
     def age_seconds(self) -> Numbers:

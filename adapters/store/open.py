@@ -203,8 +203,8 @@ class DatabaseLease:
         return LEASES.c.name == name, LEASES.c.holder == self.holder, LEASES.c.epoch == epoch
 
 
-HEAD = "0007"
-"""The newest migration."""
+FIRST, HEAD = "0003", "0007"
+"""The first migration, that of the first release, and the newest."""
 _MIGRATING = 7_478_606_001
 """PostgreSQL's advisory lock while migrating; any number that nobody else uses."""
 _BUSY_MS = 10_000
@@ -372,10 +372,19 @@ def revision_of(connection: Connection) -> str:
     return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or "")
 
 
+def refuse_unreleased(step: str) -> None:
+    """Raise `Unavailable` for a step that no release stood at: nothing leads on from there."""
+    if "" < step < FIRST:
+        raise Unavailable(
+            f"The database is at step {step}, before the first that was released ({FIRST}), and"
+            " cannot be brought up to date; move it away, and a new one is made."
+        )
+
+
 def migrate(writer: Engine) -> None:
     """Apply the missing migrations in one transaction.
 
-    Raise `Unavailable` for tables of a newer trnbot.
+    Raise `Unavailable` for tables of a newer trnbot, and of one that was never released.
     """
     with writer.begin() as connection:
         if connection.dialect.name == "postgresql":
@@ -390,6 +399,7 @@ def migrate(writer: Engine) -> None:
                 f"The database was written by a newer trnbot (step {revision}, "
                 f"this one knows {HEAD}); update trnbot."
             )
+        refuse_unreleased(revision)
         if revision == HEAD:
             return
 

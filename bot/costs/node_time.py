@@ -321,8 +321,10 @@ class NodeTime:
 
     def steps(self, window: Window) -> slice:
         """Return the steps of the frame that lie in a window."""
-        ends = ((end - self.nodes.start) / self.nodes.step for end in (window.start, window.end))
-        return slice(*(min(max(round(end), 0), self.nodes.n_steps) for end in ends))
+        first = round((window.start - self.nodes.start) / self.nodes.step)
+        last = round((window.end - self.nodes.start) / self.nodes.step)
+        n = self.nodes.n_steps
+        return slice(min(max(first, 0), n), min(max(last, 0), n))
 
     def hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
         """Return the hours of each class in some steps, (n_nodes, n_classes).
@@ -331,18 +333,15 @@ class NodeTime:
         """
         part = slice(None), steps
         of_job = (self.jobs[part] == job) | (job == ANY_JOB)
-        hours: Doubles = np.stack(
-            [(self.of_class(kind, part) * of_job).sum(axis=1) for kind in CLASSES], axis=1
-        ).astype(np.float64)
+        sums = [(self.of_class(kind, part) * of_job).sum(axis=1) for kind in CLASSES]
+        hours: Doubles = np.stack(sums, axis=1).astype(np.float64)
         return hours * (self.nodes.step / HOUR)
 
     def of_class(self, kind: GoodputClass, part: tuple[Any, slice]) -> Floats:
         """Return the share of each step of some nodes that is in a class, (n_nodes, n_steps)."""
         code, share = CODE_OF[kind], self.share[part]
-        return np.asarray(
-            (self.base[part] == code) * (1 - share) + (self.lost_to[part] == code) * share,
-            dtype=np.float32,
-        )
+        shares = (self.base[part] == code) * (1 - share) + (self.lost_to[part] == code) * share
+        return np.asarray(shares, dtype=np.float32)
 
     def work_hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
         """Return productive hours whose FLOPs are known, (n_nodes, 4).
@@ -358,10 +357,9 @@ class NodeTime:
         # What an alert took of a step did no work: all that was done is in the part it left.
         productive = np.where(known, 1.0 - self.share[part], 0.0)
         busy = np.minimum(self.levels[part], productive)
-        hours = [
-            np.where(known, x, 0.0).sum(axis=1)
-            for x in (productive, busy, np.minimum(flops / peak, busy), flops / _PFLOPS)
-        ]
+        at_peak = np.minimum(flops / peak, busy)
+        parts = (productive, busy, at_peak, flops / _PFLOPS)
+        hours = [np.where(known, x, 0.0).sum(axis=1) for x in parts]
 
         return np.stack(hours, axis=1) * (self.nodes.step / HOUR)
 

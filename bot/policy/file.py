@@ -156,9 +156,8 @@ def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
     overrides: list[_ScopedValue] = []
     if isinstance(tables, list) and all(isinstance(table, Mapping) for table in tables):
         for number, table in enumerate(tables, 1):
-            overrides += _override(
-                table, f"{place(f'override[{number}]')}Override {number}: ", mistakes
-            )
+            where = f"{place(f'override[{number}]')}Override {number}: "
+            overrides += _override(table, where, mistakes)
     else:
         mistakes.append(f"{place('override')}'override' is a list of tables; write [[override]].")
 

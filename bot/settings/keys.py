@@ -348,9 +348,8 @@ def _key(
     variable: str = "",
 ) -> SettingKey:
     """Describe a setting, whose variable is its name after `TRNBOT_` unless another is given."""
-    return SettingKey(
-        name, variable or f"TRNBOT_{name.upper().replace('.', '_')}", default, meaning, read
-    )
+    usual = f"TRNBOT_{name.upper().replace('.', '_')}"
+    return SettingKey(name, variable or usual, default, meaning, read)
 
 
 _addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")

@@ -261,9 +261,8 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
     file = environ.get("TRNBOT_CONFIG") or _FILE if toml_text is not None else ""
     document: dict[str, Any] = {}
     with gathered(mistakes):
-        document = tables_as_text(
-            parse_toml(toml_text or "", f"The settings file '{file}'", SETTINGS_BYTES)
-        )
+        tables = parse_toml(toml_text or "", f"The settings file '{file}'", SETTINGS_BYTES)
+        document = tables_as_text(tables)
 
     policy, table = default_policy(), document.pop("policy", {})
     with gathered(mistakes):

@@ -76,13 +76,14 @@ def decide(
         edit = 2 if notification.reason is Reason.UPDATED else 1
         critical = any(alert.severity is Severity.CRITICAL for alert in firing)
         per_hour = usd_per_hour_of(a for a in leading(notification.alerts) if a.firing)
+        urgency = (edit if entry.message else 0, not critical, -float(per_hour))
         parcels[notification.id] = Parcel(
             notification.channel,
             notification.id,
             entry,
             card,
             sendable(notification.alerts, notification.at),
-            (edit if entry.message else 0, not critical, -float(per_hour)),
+            urgency,
         )
         if notification.owed:
             continue

@@ -275,6 +275,5 @@ def _bill_options(settings: Settings) -> BillOptions:
     from adapters.billing.bill import BillOptions
 
     tags = {name: settings.tags()[name] for name in ("team", "project", "cluster")}
-    return BillOptions(
-        settings["billing.lag"], tags, load_knowledge().services(), SCRATCH, place_of("bill")
-    )
+    services = load_knowledge().services()
+    return BillOptions(settings["billing.lag"], tags, services, SCRATCH, place_of("bill"))

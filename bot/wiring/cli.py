@@ -271,7 +271,7 @@ def _file_and_database(options: Options, verb: str) -> tuple[Path, str]:
 def upgrade(options: Options) -> None:
     """Say what a new version does to the database, or do it after a backup."""
     from adapters.store import backup
-    from adapters.store.open import HEAD, open_store
+    from adapters.store.open import HEAD, open_store, refuse_unreleased
 
     url = settings_of(options.values).text("database_url")
     step = backup.step_of(url)
@@ -280,6 +280,7 @@ def upgrade(options: Options) -> None:
             f"The database is at step {step} and this trnbot knows {HEAD}: nothing was written."
             " Serve with the newer version, or restore the backup from before the upgrade."
         )
+    refuse_unreleased(step)
     if step == HEAD or not step:
         print(
             f"Nothing to do: {'the database is at' if step else 'a new database begins at'} step "
@@ -348,9 +349,8 @@ def _make_token(store: DocumentStore, options: Options, name: str) -> None:
         )
 
     now = wall_clock()
-    token = ProgramToken(
-        "", options.values.get("scope", "reader"), now + length, int(lines), now, terminal_user()
-    )
+    scope = options.values.get("scope", "reader")
+    token = ProgramToken("", scope, now + length, int(lines), now, terminal_user())
     print(make_token(store, name, token))
 
 

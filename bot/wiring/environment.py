@@ -144,9 +144,8 @@ class Drafts:
         from bot.settings.settings import read_settings
 
         held = read_secrets(self.secrets_path)
-        return read_settings(
-            {**held, **self._environ, "TRNBOT_CONFIG": str(self.settings_path)}, self._text()
-        )
+        environ = {**held, **self._environ, "TRNBOT_CONFIG": str(self.settings_path)}
+        return read_settings(environ, self._text())
 
     def set(self, values: Mapping[str, str | Sequence[str]]) -> None:
         """Set keys of the settings file, such as `aws.regions`; the lines around them stay."""

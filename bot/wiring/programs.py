@@ -143,9 +143,8 @@ async def _preview(app: App, request: Request, command: Command, console: str) -
     apply, page = {"line": line}, ""
     if console:
         apply["address"] = page = f"{console.rstrip('/')}{address(line)}"
-    return _answered(
-        request, call, with_apply(card, line, page), {"changed": False, "apply": apply}
-    )
+    unchanged = {"changed": False, "apply": apply}
+    return _answered(request, call, with_apply(card, line, page), unchanged)
 
 
 def _answered(

@@ -164,9 +164,8 @@ def open_reader(settings: Settings) -> BedrockReader:
     """Return the model that is asked about unclear plain words; nothing is called yet."""
     from adapters.aws.services import BedrockReader
 
-    return BedrockReader(
-        settings["words"].removeprefix("bedrock:"), next(iter(settings["aws.regions"]), "")
-    )
+    region = next(iter(settings["aws.regions"]), "")
+    return BedrockReader(settings["words"].removeprefix("bedrock:"), region)
 
 
 _MANY_BYTES = 32 << 20

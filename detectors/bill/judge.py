@@ -124,11 +124,8 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
 
     A finding is evidence of one of ours, else an anomaly of its own.
     """
-    current = [
-        x
-        for x in view.reading.findings
-        if not x.dismissed and view.now - _end(x) < duration("judge.LASTS")
-    ]
+    lasts = duration("judge.LASTS")
+    current = [x for x in view.reading.findings if not x.dismissed and view.now - _end(x) < lasts]
     merged: list[Anomaly] = list(ours)
     for finding in sorted(current, key=lambda x: (-x.impact, x.id)):
         span = f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"

@@ -274,6 +274,8 @@ class Cold:
 
     newest: Start
     earlier: tuple[Start, ...]
+    warm: int = 0
+    """How many runs of its job did this very work before without a long compile."""
 
     @property
     def named(self) -> bool:
@@ -288,7 +290,7 @@ class Cold:
     def history(self) -> str:
         """Say how often this work compiled again, since when, and how long all of it took."""
         if not self.earlier:
-            return f"this work ran before, and {self.newest.runs_before} runs of it hardly compiled"
+            return f"this work ran before, and {self.warm} runs of it hardly compiled"
         times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
         return (
             f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC spent"
@@ -325,10 +327,11 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
         return None
     ended = [x for x in past_starts if x.window.end <= newest.window.start and x.same_work(newest)]
     alike = tuple(start for start in ended if start.again)
-    sudden = newest.runs_before - len(ended) >= count("compiles.WARM")
+    warm = newest.runs_before - len(ended)
     lengths = [start.window.length for start in (*alike, newest)]
     long = sum(lengths, timedelta(0)) > again * len(lengths)
-    return Cold(newest, alike) if (alike or sudden) and long else None
+    known = bool(alike) or warm >= count("compiles.WARM")
+    return Cold(newest, alike, warm) if known and long else None
 
 
 FAMILY = Family.COMPILE.rules

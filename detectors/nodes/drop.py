@@ -67,14 +67,16 @@ def find(view: View) -> RuleMatch:
 
     # A starving loader flutters: its mean tells as well as each step, held against a usual one.
     trained = np.where(view.at_work, ratio / view.usual.unpaused[:, None], np.nan)
-    level = np.fmin(
-        ratio, rolling(trained.astype(np.float32), view.window.steps(duration("progress.SMOOTH")))
-    )
+    smoothing = view.window.steps(duration("progress.SMOOTH"))
+    level = np.fmin(ratio, rolling(trained.astype(np.float32), smoothing))
     shallow = _seen(view, view.at_work & (level < below[:, None]))
+    # What is as good as usual again is over, however low its mean still is.
+    over, newest_level = view.number("starved.over"), view.recent(ratio, view.window.steps(NOW))
+    shallow[newest_level >= over] = 0
     needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
     late = shallow >= needed
     late &= training | falls_short(view, late, needed, below)
-    fluttering = view.at_work & (level < view.number("starved.over")[:, None])
+    fluttering = view.at_work & (level < over[:, None])
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
@@ -110,8 +112,7 @@ def find(view: View) -> RuleMatch:
     wasted = _lost(view, hit, steps)
     since = view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
-    over, level = view.number("starved.over"), view.recent(ratio, view.window.steps(NOW))
-    busy = hit & (pace.lately < over) & (level >= over)
+    busy = hit & (pace.lately < over) & (newest_level >= over)
     wasted, since = (np.where(busy, 1 - pace.lately, share) for share in (wasted, since))
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 

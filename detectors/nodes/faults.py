@@ -227,9 +227,8 @@ def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
     """
     work = view.utilization[:, -4 * view.window.steps(LATELY) :]
     (upper,) = percentiles(work, (0.75,))
-    lost = np.nan_to_num(
-        view.lost_at(medians_where(work, work >= number("forest.FULL") * upper[:, None]))
-    )
+    in_full = work >= number("forest.FULL") * upper[:, None]
+    lost = np.nan_to_num(view.lost_at(medians_where(work, in_full)))
     return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
 
 

@@ -30,7 +30,9 @@ LOOK_FIRST = (
     "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a"
     " compile looks the same."
 )
+_STILL_COMPILING = count("idle.STILL_COMPILING")
 PINNED = number("idle.PINNED")
+_BARE = count("idle.BARE")
 COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
 _TRAFFIC = number("idle.TRAFFIC")
@@ -81,10 +83,7 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     # It may be a compile where no sign of some node tells, and even a long one could still go on.
     grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
-    could_go_on = (
-        longest < count("idle.STILL_COMPILING") * grace
-        and view.limits.on("compiling.on")[rows].any()
-    )
+    could_go_on = longest < _STILL_COMPILING * grace and view.limits.on("compiling.on")[rows].any()
     unsure = bool(np.isnan(cpu).any() and could_go_on)
     doubt = "; idle or compiling, not known which, as the host CPU is not read" if unsure else ""
     return Explanation(
@@ -213,9 +212,7 @@ def find_hung(view: View) -> RuleMatch:
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2
         together[rows] = scope in stuck or alike.sum() >= 2
     needed = view.steps("hung.for")
-    begins = (
-        (begins & together) | (seen_spinning >= needed) | (seen_bare >= count("idle.BARE") * needed)
-    )
+    begins = (begins & together) | (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
 
     # A process whose device memory is free by the newest reading is gone.
     runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)

@@ -72,6 +72,7 @@ from detectors.view import View
 
 BLOCK = duration("odd_model.BLOCK")
 MOST_ROWS = count("odd_model.MOST_ROWS")
+LASTING = count("odd_model.LASTING")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
 
@@ -153,9 +154,7 @@ class _Block:
 
         As in a tick, what the job had shown before counts for nothing, however strange.
         """
-        node, sample = sustained(
-            self.judged & combined(self.far), count("odd_model.LASTING")
-        ).nonzero()
+        node, sample = sustained(self.judged & combined(self.far), LASTING).nonzero()
         fresh = ~self.usual.showed(self.values[node, sample], node, self.usual.end)
         return node[fresh], self.far[node[fresh], sample[fresh]]
 
@@ -233,6 +232,7 @@ def _blocks(whole: Frame, costs: CostHistory, limits: Limits, past: Past) -> Ite
 
 
 REST = duration("odd.REST")
+SETTLED = duration("odd.SETTLED")
 STAY = number("odd.STAY")
 _LATENCY = METRICS.index("neuron_execution_latency_seconds")
 _SENT = METRICS.index("efa_tx_bytes_per_second")
@@ -335,9 +335,7 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     below = ~(levels[0] >= usual.full[nodes][:, None])
     odd = combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(nodes)))
     likely = likely[(odd | below).all(axis=1)]
-    likely = likely[
-        ~usual.showed(newest_levels[likely], rows[likely], view.now - duration("odd.SETTLED"))
-    ]
+    likely = likely[~usual.showed(newest_levels[likely], rows[likely], view.now - SETTLED)]
     return rows[full], rows[likely], far[:, likely]
 
 

@@ -32,6 +32,7 @@ FILE_SYSTEM_SUGGESTIONS = (
     " again.",
 )
 _CLIENTS = "fsx_client_connections_count"
+_NEAR = number("storage.NEAR")
 _NAMED = 2
 _MOSTLY = number("storage.MOSTLY")
 
@@ -197,11 +198,7 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
     loads = [load for x in (tagged or near) if (load := throughput_of(x, frame, DAY))]
     if not tagged:
-        loads = [
-            load
-            for load in loads
-            if load.share >= number("storage.NEAR") and load.peak_share < BEYOND
-        ]
+        loads = [load for load in loads if load.share >= _NEAR and load.peak_share < BEYOND]
     return sorted(loads, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
 
 

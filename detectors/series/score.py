@@ -29,8 +29,12 @@ from detectors.series.signals import (
     youth,
 )
 
+LEAST_HOUR, MOST_HOUR = count("score.LEAST_HOUR"), count("score.MOST_HOUR")
+LEAST_LEARNT, MOST_LEARNT = count("score.LEAST_LEARNT"), count("score.MOST_LEARNT")
 EVEN = number("score.EVEN")
+MORE = number("score.MORE")
 THRESHOLD = number("score.THRESHOLD")
+HABIT_WORTH = number("score.HABIT_WORTH")
 
 
 def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, Mask]:
@@ -74,11 +78,7 @@ def strangeness_of_all(
     )
     if strange.shape[1] > 1:
         outside = beyond(apart, pace)
-        needed = (
-            number("score.HABIT_WORTH")
-            * spreads(apart, pace, outside.max(axis=0) > 0)
-            * youth(apart, pace)
-        )
+        needed = HABIT_WORTH * spreads(apart, pace, outside.max(axis=0) > 0) * youth(apart, pace)
         strange[:, 0] = np.maximum(strange[:, 0], excess(outside, needed))
     return together(strange)
 
@@ -121,19 +121,19 @@ def pace_of(seconds: Numbers) -> SeriesPace:
     gaps = np.diff(seconds[: count("score.SPACING_ROWS")])
     gaps = gaps[gaps > 0]
     spacing = float(np.median(gaps)) if len(gaps) else 300.0
-    hour = min(count("score.MOST_HOUR"), max(count("score.LEAST_HOUR"), round(3600 / spacing)))
+    hour = min(MOST_HOUR, max(LEAST_HOUR, round(3600 / spacing)))
     return SeriesPace(
         hour,
         history=count("score.HISTORY") * 24 * hour,
-        learning=min(
-            count("score.MOST_LEARNT"), max(count("score.LEAST_LEARNT"), round(86_400 / spacing))
-        ),
+        learning=min(MOST_LEARNT, max(LEAST_LEARNT, round(86_400 / spacing))),
         young=count("score.YOUNG") * hour,
         delay=int(number("score.DELAY") * hour),
         rest=count("score.REST") * hour,
     )
 
 
+MANY = number("score.MANY")
+EXPLAINED = number("score.EXPLAINED")
 CLIP = number("score.CLIP")
 LOUDEST = 60.0
 """Where 1 - 2^-x has reached 1 in double precision."""
@@ -166,9 +166,7 @@ def together(strangeness: Numbers) -> Numbers:
     metric alone keeps its strangeness.
     """
     metrics = strangeness.shape[1]
-    needed = (
-        number("score.MANY") * (1 + number("score.MORE") * log2(metrics)) if metrics > 1 else 1.0
-    )
+    needed = MANY * (1 + MORE * log2(metrics)) if metrics > 1 else 1.0
     return np.asarray(2 ** np.minimum(np.log2(1 + strangeness).sum(axis=1) / needed, LOUDEST) - 1)
 
 
@@ -206,9 +204,7 @@ def learn(rows: Numbers) -> Habit:
     centred = scaled - mean
     variances, directions = np.linalg.eigh(np.einsum("ni,nj->ij", centred, centred) / len(centred))
     explained = np.cumsum(variances[::-1]) / max(float(variances.sum()), 1e-12)
-    n_directions = min(
-        int(np.searchsorted(explained, number("score.EXPLAINED"))) + 1, len(variances) - 1
-    )
+    n_directions = min(int(np.searchsorted(explained, EXPLAINED)) + 1, len(variances) - 1)
     return Habit(middle, half_spread, mean, directions[:, ::-1][:, :n_directions])
 
 

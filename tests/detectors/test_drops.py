@@ -351,6 +351,14 @@ def test_a_loader_that_flutters_starves_the_job_as_its_mean_does(shares, told):
         assert alert.anomaly.window.start - hours(30) <= timedelta(minutes=10)
 
 
+def test_a_drop_is_over_once_its_work_is_back_though_the_hosts_are_busy_on():
+    """The mean of a quarter of an hour is low for as long after it: it is no drop by itself."""
+    fleet = Fleet(8, days=1.5).starve(hours(30), hours(30.25), share=0.1)
+    fleet.set(hours(30.25), hours(31.25), host_cpu=0.96)
+    (alert,) = World(fleet).run(hours(29.5), hours(32))
+    assert alert.closed <= hours(30.5)
+
+
 def test_a_node_that_frees_memory_amid_a_slow_job_evaluates_nothing_alone():
     fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
     fleet.scale(hours(30), hours(34), neuron_execution=2.0)

@@ -21,6 +21,7 @@ from bot.model.causes import Cause, Severity
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.route import Routes
+from bot.watch.deliver import Aside
 from tests.builders import FIVE, NOON, anomaly, reading, with_parts
 from tests.house.fakes import Chat, Fleet, Script, app, ask
 
@@ -158,6 +159,24 @@ class Closed(Chat):
         if self.closed:
             raise Refused("The thread is locked.")
         return await super().reply(channel, message, card, key)
+
+
+async def test_what_arrives_while_a_tick_waits_counts_as_delivered() -> None:
+    chat = Stormy()
+    bot = app(Incidents(NOON, NOON + 20 * MINUTE), chat)  # type: ignore[arg-type]
+    chat.storm = True
+
+    class Arriving(Aside):
+        async def run(self, name: str, work: Any) -> Any:
+            if name == "periodicals":
+                assert bot.health.undelivered
+                for failure in bot.health.undelivered:
+                    bot._arrived(failure.partition(": ")[0])
+            return await super().run(name, work)
+
+    bot._aside = Arriving()
+    await minutes(bot, 0, 2)
+    assert bot.health.undelivered == ()
 
 
 async def test_a_line_that_a_thread_refused_is_said_by_a_later_tick_and_once() -> None:

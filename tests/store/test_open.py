@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, text
 from adapters.store import open
 from adapters.store.open import DatabaseLease, masked, open_store, prepare, read_address
 from adapters.store.tables import METADATA
+from bot.__main__ import main
 from bot.errors import Standby, StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly
@@ -129,6 +130,22 @@ def test_tables_of_a_newer_version_are_left_alone(url):
     engine.dispose()
     with pytest.raises(Unavailable, match="newer trnbot"):
         open_store(url)
+
+
+def test_a_step_before_the_first_release_is_refused_in_words(url, monkeypatch, capsys):
+    open_store(url).close()
+    engine = create_engine(read_address(url))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
+    engine.dispose()
+    sentence = "at step 0002, before the first that was released"
+    with pytest.raises(Unavailable, match=sentence):
+        open_store(url)
+    monkeypatch.setenv("TRNBOT_DATABASE_URL", url)
+    assert main(["upgrade", "--check"]) == 1
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert "adds to the tables" not in said.out
 
 
 def open_and_write(url, name):

@@ -413,30 +413,31 @@ async def _troubles(store: SqlStore) -> None:
     assert told == ["Messages reach slack:C0GONE again."]
 
 
-async def _open_chat(*_: object) -> str:
-    raise AssertionError("nothing here opens a chat")
+def _conversations(store: SqlStore) -> Conversations:
+    async def opened(*_: str) -> str:
+        raise AssertionError("all of these chats are known")
+
+    return Conversations(store, opened)
 
 
 async def _teams_conversations(store: SqlStore) -> None:
-    channel = await Conversations(store, _open_chat).reach("19:ops@thread.tacv2;messageid=1")
+    channel = await _conversations(store).reach("19:ops@thread.tacv2;messageid=1")
     assert (channel.id, channel.threaded, channel.greeted) == ("19:ops@thread.tacv2", True, True)
     assert channel.reference.service_url == "https://smba.trafficmanager.net/emea/"
     assert channel.reference.bot.id == "28:bot"
-    assert [one.id for one in await Conversations(store, _open_chat).channels()] == [
-        "19:ops@thread.tacv2"
-    ]
-    chat = await Conversations(store, _open_chat).reach("a:dana")
+    assert [one.id for one in await _conversations(store).channels()] == ["19:ops@thread.tacv2"]
+    chat = await _conversations(store).reach("a:dana")
     assert (chat.personal, chat.greeted) == (True, False)
 
 
 async def _teams_people(store: SqlStore) -> None:
     dana = Person("a:dana", "a:dana", "00000000-0000-0000-0000-0000000000d1")
-    assert await Conversations(store, _open_chat).person("29:1dana") == dana
-    assert (await Conversations(store, _open_chat).near("29:1dana")).id == "a:dana"
+    assert await _conversations(store).person("29:1dana") == dana
+    assert (await _conversations(store).near("29:1dana")).id == "a:dana"
 
 
 async def _teams_messages(store: SqlStore) -> None:
-    messages = await Conversations(store, _open_chat).messages("19:ops@thread.tacv2")
+    messages = await _conversations(store).messages("19:ops@thread.tacv2")
     assert messages["n1"] == "1700000000042"
 
 
