@@ -361,11 +361,12 @@ class EventPoller:
                 self._ask(
                     queue, "delete_message_batch", Entries=[{"Id": "1", "ReceiptHandle": "none"}]
                 )
+            except Unavailable as error:
+                yield Check(name, False, str(error))
+            else:
                 waiting = f"{answer['Attributes'].get(attribute, '?')} messages wait"
                 count = f"{len(self._recalled(queue))} notices within the last {KEPT.days} days"
                 yield Check(name, True, f"{waiting}; {count}")
-            except Unavailable as error:
-                yield Check(name, False, str(error))
 
     def _waiting(self, queue: EventQueue) -> Iterator[Mapping[str, Any]]:
         """Yield what waits in a queue, some answers of it at most."""

@@ -425,6 +425,7 @@ class RefusalPoller(TrailPoller):
 
     def _look(self, place: Place, now: datetime) -> Iterator[str]:
         call = ApiCall(SERVICE, OPERATION, place, REFUSALS)
+        info = call.answered(now)
         events_by_name = {
             event_id(event): event
             for page in self.responses.last(call)
@@ -439,7 +440,7 @@ class RefusalPoller(TrailPoller):
             events_by_name |= {
                 event_id(event): event
                 for event in orjson.loads(orjson.dumps(trimmed_events(events)))
-                if any(refusals_in(event, call.answered(now)))
+                if any(refusals_in(event, info))
             }
             self._read[place, name] = now
             if not whole:
