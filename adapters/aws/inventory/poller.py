@@ -182,9 +182,8 @@ class ResourcePoller(Poller):
                     if hardware_of(node["InstanceType"]).startswith(ACCELERATED_TYPES):
                         yield node
         for name in self._training_jobs(place):
-            if job := self.responses.last(
-                ApiCall("sagemaker", "describe_training_job", place, name)
-            ):
+            call = ApiCall("sagemaker", "describe_training_job", place, name)
+            if job := self.responses.last(call):
                 for kind, host in hosts_of(job[0]):
                     yield {"InstanceId": host, "InstanceType": kind}
 
