@@ -138,9 +138,8 @@ class _Plot:
 
     def grid(self) -> Iterator[Markup]:
         """Yield a hairline and a label for each tick of the value axis."""
-        for tick, label in zip(
-            self.ticks, axis.tick_labels(self.ticks, self.chart.unit), strict=True
-        ):
+        labels = axis.tick_labels(self.ticks, self.chart.unit)
+        for tick, label in zip(self.ticks, labels, strict=True):
             y, kind = percent(self.y(tick)), "rule" if tick else "base"
             yield element("line", kind=kind, x1=0, x2="100%", y1=y, y2=y)
             yield element("text", label, kind="tick", x=0, y=y, dx=-8, dy=4, anchor="end")
@@ -172,9 +171,8 @@ class LinePlot(_Plot):
 
     def clock(self) -> Iterator[Markup]:
         """Yield the labels of the time axis, each second one of a class that a phone leaves out."""
-        for i, (instant, label) in enumerate(
-            axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
-        ):
+        instants = axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
+        for i, (instant, label) in enumerate(instants):
             kind, x = "tick odd" if i % 2 else "tick", percent(self.x(instant))
             yield element("text", label, kind=kind, x=x, y="100%", dy=18, anchor="middle")
         yield element("text", "UTC", kind="tick", x=0, y="100%", dx=-21, dy=18, anchor="end")

@@ -263,6 +263,7 @@ def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) ->
 
             for row, (begins, ends) in enumerate(spans):
                 serial = len(nodes)
+                letter = "bc"[row % 2] if cluster.scattered_zones else "b"
                 address = f"10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}"
 
                 # Who was there from the start came weeks before, a few minutes after each other.
@@ -275,7 +276,7 @@ def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) ->
                     cluster=cluster,
                     job=job,
                     row=row,
-                    zone=cluster.region + ("bc"[row % 2] if cluster.scattered_zones else "b"),
+                    zone=cluster.region + letter,
                     market=job.market or market,
                     launched_minute=launched,
                     ended_minute=round(ends * 60) if ends * 60 < minutes else None,

@@ -160,8 +160,10 @@ def _straggler(scope: IncidentScope) -> None:
     """
     hit, share = scope.hit, (scope.level or 0.45) / scope.job.usual
     slow = hit.part(slice(0, 1), slice(None))
+    # A part is a view: the scaling below would reach the slow node's cores too.
+    busy = np.clip(1.06 * slow.utilization, 0, 0.985)
     hit.scale(utilization=share, efa=share, read=share)
-    slow.fill(utilization=np.clip(1.06 * slow.utilization, 0, 0.985))
+    slow.fill(utilization=busy)
     hit.latency[:] /= share
     scope.job_wide.scale(progress=share)
 

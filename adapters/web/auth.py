@@ -290,9 +290,8 @@ def refusal(request: web.Request) -> web.StreamResponse:
     """Send a person to the page that asks for the token; tell a program that it is missing."""
     if request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
         target = own_path(request.path_qs)
-        return redirect(
-            LOGIN_PATH if target == "/" else f"{LOGIN_PATH}?to={quote(target, safe='')}"
-        )
+        after = "" if target == "/" else f"?to={quote(target, safe='')}"
+        return redirect(f"{LOGIN_PATH}{after}")
 
     return web.Response(
         status=401,

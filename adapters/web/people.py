@@ -85,7 +85,8 @@ class Roles:
             raise NotAllowed(
                 f"{name} is known, and has no role here; an admin adds one to TRNBOT_WEB_ROLES."
             )
-        return User(f"web:{name.lower()}", shown or name, role, name.lower() if "@" in name else "")
+        email = name.lower() if "@" in name else ""
+        return User(f"web:{name.lower()}", shown or name, role, email)
 
 
 @dataclass(frozen=True)

@@ -175,9 +175,9 @@ class LoginPage:
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Ask how the person signs in."""
         target = own_path(request.query.get("to", ""))
-        return (
-            redirect(target) if await self._auth.admits(request) else self._form(200, target=target)
-        )
+        if await self._auth.admits(request):
+            return redirect(target)
+        return self._form(200, target=target)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Let in who knows the token; who does not waits, so that guessing takes its time."""
@@ -234,9 +234,8 @@ class LoginPage:
             user = self._auth.known.roles.user(*person)
         except TrnbotError as error:
             audit("sign in", "refused", origin=origin, by="provider", because=str(error))
-            return self._form(
-                403 if isinstance(error, NotAllowed) else 503, str(error), begun.target
-            )
+            status = 403 if isinstance(error, NotAllowed) else 503
+            return self._form(status, str(error), begun.target)
 
         audit("sign in", "done", user, origin=origin, by="provider")
         # The browser sends its new cookie only to a page that this console itself leads to.
@@ -252,9 +251,9 @@ class LoginPage:
         return f"{site}{BACK_PATH}"
 
     def _form(self, status: int, problem: str = "", target: str = "/") -> web.Response:
-        provider = (
-            f"{PROVIDER_PATH}?to={quote(target, safe='')}" if self._auth.known.provider else ""
-        )
+        provider = ""
+        if self._auth.known.provider:
+            provider = f"{PROVIDER_PATH}?to={quote(target, safe='')}"
         return self._pages.response(
             "login.html",
             status,

@@ -236,7 +236,9 @@ class Kubernetes(BaseHTTPRequestHandler):
 
     def answer(self, body: Mapping[str, Any]) -> None:
         allowed = self.headers["Authorization"].startswith("Bearer k8s-aws-v1.")
-        self.send_response(200 if allowed else 401)
+        # Only what has a body says of which type it is.
+        fitting = ("Content-Type" in self.headers) == (self.command == "PATCH")
+        self.send_response((200 if fitting else 400) if allowed else 401)
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())
 

@@ -2,8 +2,12 @@ import numpy as np
 import pytest
 
 from adapters.simulator.generate import Simulation, SimulationTiming, simulate
+from adapters.simulator.incidents import apply_incident
 from adapters.simulator.reports import follow
+from adapters.simulator.scenario import PlannedIncident, PlannedJob
 from adapters.simulator.telemetry import Workers, gather, utilization
+from adapters.simulator.workload import generator, quiet
+from bot.model.causes import Cause
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,16 @@ def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(
     assert s.memory[:, starved].mean() == pytest.approx(s.memory[:, normal].mean(), rel=0.01)
     assert s.cpu[:, starved].mean() > 0.94
     assert np.median(s.efa[:, starved]) < 0.3 * np.median(s.efa[:, normal])
+
+
+def test_the_cores_of_a_straggler_have_no_rest_while_all_others_wait_for_it() -> None:
+    rng = generator(7, "straggler")
+    signals = quiet(4, 60, rng)
+    signals.fill(utilization=0.9)
+    incident = PlannedIncident(Cause.STRAGGLER, "search", 0, 1)
+    apply_incident(signals, incident, PlannedJob("dlrm", 4, usual=0.9), rng)
+    assert signals.utilization[0] == pytest.approx(0.9 * 1.06)
+    assert signals.utilization[1:] == pytest.approx(0.45)
 
 
 def test_steps_go_on_at_a_fifth(reference: Simulation) -> None:

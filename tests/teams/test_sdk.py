@@ -100,6 +100,21 @@ async def test_both_sdks_send_the_same(connector: Any) -> None:
     assert one == await sent(connector, TeamsSdk.AGENTS)
 
 
+async def test_a_session_that_is_closed_while_the_token_is_fetched_is_opened_anew(
+    connector: Any,
+) -> None:
+    class Closing(Anonymous):
+        async def header(self) -> dict[str, str]:
+            await client.close()
+            return {}
+
+    client = ConnectorClient(Closing(), lambda _: True)
+    for _ in range(2):
+        member = await client.get(connector.url, "/19:c@thread.tacv2/members/29:dana")
+        assert member["id"] == "29:dana"
+    await client.close()
+
+
 async def test_a_sign_of_typing_whose_answer_names_no_id_keeps_no_answer_back(
     bot: Any, connector: Any
 ) -> None:

@@ -159,11 +159,10 @@ def _declared(name: str, policy: str) -> Mapping[tuple[str, str], Operation]:
     for row in table(__package__, name):
         # A page is written as `MaxResults=100`.
         parameter, _, size = row.pop("page").partition("=")
+        page = {parameter: int(size)} if parameter else {}
+        optional = int(row.pop("optional"))
         declared[row["service"], row["operation"]] = Operation(
-            optional=int(row.pop("optional")),
-            page={parameter: int(size)} if parameter else {},
-            policy=policy,
-            **row,
+            **row, optional=optional, page=page, policy=policy
         )
     return declared
 

@@ -248,7 +248,8 @@ class Explorer:
             "Metrics": ["UnblendedCost", "AmortizedCost", "NetUnblendedCost", "UsageQuantity"],
             "GroupBy": list(keys),
         }
-        if filters := [{"Dimensions": {"Key": x, "Values": [value]}} for x, value in only.items()]:
+        filters = [{"Dimensions": {"Key": key, "Values": [value]}} for key, value in only.items()]
+        if filters:
             parameters["Filter"] = filters[0] if len(filters) == 1 else {"And": filters}
         try:
             return self.answers.ask(_OPERATION, **parameters)

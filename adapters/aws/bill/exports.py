@@ -445,9 +445,10 @@ class SparkTable:
             frame, client, grain = session.sql(query), session.client, "hour"
             schema = pyarrow.schema([(name, pyarrow.string()) for name in frame.columns])
             # The public ways hold all rows at once, or make a Python row of each.
+            answers = client.to_table_as_iterator(frame._plan.to_proto(client), {})
             with ParquetWriter(path, schema) as writer:
                 group: list[pyarrow.Table] = []
-                for table in client.to_table_as_iterator(frame._plan.to_proto(client), {}):
+                for table in answers:
                     if not isinstance(table, pyarrow.Table) or not table.num_rows:
                         continue
                     grain = table[_GRAIN][0].as_py()

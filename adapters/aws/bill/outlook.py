@@ -152,6 +152,10 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
     first, last = x["AnomalyStartDate"], x.get("AnomalyEndDate") or x["AnomalyStartDate"]
 
     # The root cause that contributes most stands first.
+    causes = sorted(
+        x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
+        key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
+    )
     impact = {"TotalActualSpend": 0, "TotalExpectedSpend": 0} | x["Impact"]
     return Finding(
         id=str(x["AnomalyId"]),
@@ -167,10 +171,7 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
                 region=str(cause.get("Region", "")),
                 usage_type=str(cause.get("UsageType", "")),
             )
-            for cause in sorted(
-                x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
-                key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
-            )
+            for cause in causes
         ),
         dismissed=x.get("Feedback") in ("NO", "PLANNED_ACTIVITY"),
     )

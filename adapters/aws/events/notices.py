@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from adapters.aws.api.calls import Calls  # boto3 is slow to load, and a recording needs none
 
 SERVICE, OPERATION = "sqs", "receive_message"
+_DONE = frozenset({"closed", "completed", "canceled", "cancelled"})
 _KEPT = ("version", "id", "customer_event_id", "source", "account", "time", "region", "resources")
 _KEPT_DETAIL = (
     "instance-id",
@@ -171,8 +172,7 @@ def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
         due=instant_of(stated) + timedelta(minutes=row.minutes) if stated else None,
         subject=reservation or str(detail.get("eventArn", "")).rpartition("/")[2],
         what=str(detail.get("instance-action") or detail.get("eventTypeCode") or ""),
-        over=str(detail.get("statusCode", "")).lower()
-        in ("closed", "completed", "canceled", "cancelled"),
+        over=str(detail.get("statusCode", "")).lower() in _DONE,
     )
 
 
@@ -332,14 +332,11 @@ class EventPoller:
             try:
                 for first in range(0, len(used), _MOST):
                     batch = used[first : first + _MOST]
-                    answer = self._ask(
-                        queue,
-                        "delete_message_batch",
-                        Entries=[
-                            {"Id": str(n), "ReceiptHandle": handle}
-                            for n, (_, handle) in enumerate(batch)
-                        ],
-                    )
+                    entries = [
+                        {"Id": str(n), "ReceiptHandle": handle}
+                        for n, (_, handle) in enumerate(batch)
+                    ]
+                    answer = self._ask(queue, "delete_message_batch", Entries=entries)
                     for entry in answer["Successful"]:
                         del self._received[batch[int(entry["Id"])][0]]
             except Unavailable as error:
@@ -361,11 +358,12 @@ class EventPoller:
                 self._ask(
                     queue, "delete_message_batch", Entries=[{"Id": "1", "ReceiptHandle": "none"}]
                 )
+            except Unavailable as error:
+                yield Check(name, False, str(error))
+            else:
                 waiting = f"{answer['Attributes'].get(attribute, '?')} messages wait"
                 count = f"{len(self._recalled(queue))} notices within the last {KEPT.days} days"
                 yield Check(name, True, f"{waiting}; {count}")
-            except Unavailable as error:
-                yield Check(name, False, str(error))
 
     def _waiting(self, queue: EventQueue) -> Iterator[Mapping[str, Any]]:
         """Yield what waits in a queue, some answers of it at most."""

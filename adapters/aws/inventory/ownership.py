@@ -112,11 +112,8 @@ def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind
 
 def created_resources(event: Mapping[str, Any]) -> list[str]:
     """Return the resources that an event names and that somebody may be asked about."""
-    return [
-        name
-        for x in event.get("Resources") or ()
-        if _RESOURCE.fullmatch(name := str(x.get("ResourceName", "")))
-    ]
+    names = (str(x.get("ResourceName", "")) for x in event.get("Resources") or ())
+    return [name for name in names if _RESOURCE.fullmatch(name)]
 
 
 def _matched(where: str, text: str) -> str:
@@ -158,9 +155,9 @@ def refused_part(record: Mapping[str, Any]) -> dict[str, Any]:
     """
     if _is_refusal(record.get("errorCode")):
         message = _MESSAGE.search(str(record.get("errorMessage", "")))
+        parameters = record.get("requestParameters")
         refused: dict[str, Any] = {
-            name: _first(record.get("requestParameters"), name)
-            or (message[group] if message else "")
+            name: _first(parameters, name) or (message[group] if message else "")
             for group, name in enumerate((_TYPE, _ZONE), 1)
         }
         if _is_spot(record):

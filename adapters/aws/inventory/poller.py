@@ -182,9 +182,8 @@ class ResourcePoller(Poller):
                     if hardware_of(node["InstanceType"]).startswith(ACCELERATED_TYPES):
                         yield node
         for name in self._training_jobs(place):
-            if job := self.responses.last(
-                ApiCall("sagemaker", "describe_training_job", place, name)
-            ):
+            call = ApiCall("sagemaker", "describe_training_job", place, name)
+            if job := self.responses.last(call):
                 for kind, host in hosts_of(job[0]):
                     yield {"InstanceId": host, "InstanceType": kind}
 
@@ -425,6 +424,7 @@ class RefusalPoller(TrailPoller):
 
     def _look(self, place: Place, now: datetime) -> Iterator[str]:
         call = ApiCall(SERVICE, OPERATION, place, REFUSALS)
+        info = call.answered(now)
         events_by_name = {
             event_id(event): event
             for page in self.responses.last(call)
@@ -439,7 +439,7 @@ class RefusalPoller(TrailPoller):
             events_by_name |= {
                 event_id(event): event
                 for event in orjson.loads(orjson.dumps(trimmed_events(events)))
-                if any(refusals_in(event, call.answered(now)))
+                if any(refusals_in(event, info))
             }
             self._read[place, name] = now
             if not whole:

@@ -263,10 +263,9 @@ def _described(
     """Return labels, tags and owner of a thing: what its tags say, and what the answer says."""
     member_tags = {str(x["Key"]): str(x.get("Value", "")) for x in member.get("Tags") or ()}
     account = str(member.get("OwnerId", "")) or answer.account
+    named = {"region": answer.region, "account": account} | labels
     return {
-        "labels": replace(
-            tags.labels(member_tags), **{"region": answer.region, "account": account} | labels
-        ),
+        "labels": replace(tags.labels(member_tags), **named),
         "tags": member_tags,
         "owner": first(member_tags, tags.owner),
     }

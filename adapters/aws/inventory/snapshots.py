@@ -166,11 +166,12 @@ def capacity_blocks(responses: Responses, tags: TagNames) -> tuple[Reservation, 
         "describe_capacity_reservations",
         partial(resources.reservations, tags=tags),
     )
+    answers = sorted(
+        (answer for history in histories for answer in history), key=lambda answer: answer[0]
+    )
     last = {
         reservation.labels.resource: reservation
-        for _, described in sorted(
-            (answer for history in histories for answer in history), key=lambda answer: answer[0]
-        )
+        for _, described in answers
         for reservation in described
     }
     return tuple(

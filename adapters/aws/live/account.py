@@ -48,7 +48,8 @@ class AccountAccess:
 
         Raise `WrongInput` for none at all.
         """
-        if not (regions := tuple(self.regions) or tuple(filter(None, [own_region()]))):
+        regions = tuple(self.regions) or tuple(filter(None, [own_region()]))
+        if not regions:
             raise WrongInput(
                 "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2,"
                 " us-east-1) or AWS_REGION."

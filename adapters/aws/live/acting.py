@@ -221,9 +221,8 @@ class DeleteTask(Task):
                 f"{', '.join(attached)} is attached again: nothing more is deleted.",
             )
         if volumes:
-            return Progress(
-                ActionState.UNDER_WAY, " ".join(map(self._step, volumes)), self._action.targets
-            )
+            words = " ".join(map(self._step, volumes))
+            return Progress(ActionState.UNDER_WAY, words, self._action.targets)
 
         if lost := [name for name in self._action.targets if not self._snapshots(name)]:
             return Progress(
@@ -389,11 +388,9 @@ class KubernetesApi:
         self._ask("PATCH", path, orjson.dumps(change))
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> Mapping[str, Any]:
-        headers = {
-            "Authorization": f"Bearer {self._token}",
-            "Accept": "application/json",
-            "Content-Type": "application/strategic-merge-patch+json",
-        }
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        if body:
+            headers["Content-Type"] = "application/strategic-merge-patch+json"
         request = Request(self._url + path, body or None, headers, method=method)  # noqa: S310
         try:
             with urlopen(request, timeout=_TIMEOUT_S, context=self._context) as response:  # noqa: S310

@@ -242,9 +242,8 @@ def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
 
     # The values of a few series tell a ratio from percent.
     book, end = SeriesBook(catalogue=catalogue), int(now.timestamp()) // 60 * 60
-    sample = book.enter(
-        sorted(series, key=lambda x: (x.metric, x))[:: max(1, len(series) // _SAMPLE)], end - 3600
-    )
+    ordered = sorted(series, key=lambda x: (x.metric, x))
+    sample = book.enter(ordered[:: max(1, len(series) // _SAMPLE)], end - 3600)
     highest: dict[str, float] = {}
     scope = RequestScope(end, period=300, statistics=("Maximum",))
     for request in plan_requests(book, sample, place, scope):

@@ -199,9 +199,8 @@ class GridCache:
             for shape, targets in catalogue.shapes.items()
         )
         where = sorted((place.account, place.region) for place in places)
-        return hashlib.sha256(
-            repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own)).encode()
-        ).hexdigest()[:16]
+        identity = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
+        return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
     def _write(self, folder: Path, hours: Sequence[int], until: int, index: Arrays) -> None:
         try:

@@ -263,9 +263,8 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
                 break
             where = one_of(names.labels[dimension][0], {dimensions[n][dimension] for n in lacking})
             query = Query(expression, aggregate, by, where, request.period, source)
-            for result in _results(
-                calls, book, replace(request, numbers=lacking, start=min(begins.values())), query
-            ):
+            narrowed = replace(request, numbers=lacking, start=min(begins.values()))
+            for result in _results(calls, book, narrowed, query):
                 key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
                 for time, value in result["values"]:
                     begin = round(float(time) - query.delay) - query.period

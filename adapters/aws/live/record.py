@@ -218,9 +218,10 @@ class _Recorder:
         return path
 
     def _parts(self) -> Iterator[tuple[datetime, datetime]]:
-        for n in range(-((self.start - self.end) // _PART)):
-            begin = self.start + n * _PART
-            yield begin, min(begin + _PART, self.end)
+        start = self.start
+        while start < self.end:
+            yield start, min(start + _PART, self.end)
+            start += _PART
 
 
 def _lines(values: SeriesValues, series: MetricSeries) -> Iterator[bytes]:

@@ -100,11 +100,10 @@ class S3Lister:
         Then every key is listed once.
         """
         listing: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix, "Delimiter": "/"}
+        page = self.calls.call(self.place, "s3", "list_objects_v2", optional=0, **listing)
         folders = [
             str(x["Prefix"]).removeprefix(self._prefix).lstrip("/")
-            for x in self.calls.call(
-                self.place, "s3", "list_objects_v2", optional=0, **listing
-            ).get("CommonPrefixes", ())
+            for x in page.get("CommonPrefixes", ())
         ]
         for pattern, layout in _LAYOUTS:
             if folders and all(pattern.fullmatch(name) for name in folders):

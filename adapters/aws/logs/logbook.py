@@ -245,9 +245,10 @@ class LogPoller:
             name = f"log group {group.name} in {place}"
             try:
                 lines = len(list(self.events(place, group, now - FIRST, now)))
-                yield Check(name, True, f"{lines} compile lines within the last {hours} h")
             except Unavailable as error:
                 yield Check(name, False, str(error))
+            else:
+                yield Check(name, True, f"{lines} compile lines within the last {hours} h")
         regions = ", ".join(sorted({x.region for x in places}))
         for group in self.groups:
             if not any(x is group for _, x in groups):

@@ -119,13 +119,14 @@ def series_batches(
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
     for target, batch in (x for x in feeding if x[0].part):
         owners = [whole_series(key, target) for key in batch.keys]
+        things = [identity(kind, labels_of(owner, target)) for owner in owners]
         # Wholes that report themselves are never counted twice.
-        if silent := [
+        silent = [
             i
-            for i, owner in enumerate(owners)
-            if (target.metric, target.rank, identity(kind, labels_of(owner, target)))
-            not in reported
-        ]:
+            for i, thing in enumerate(things)
+            if (target.metric, target.rank, thing) not in reported
+        ]
+        if silent:
             whole.append(_series_batch(target, batch.pick(silent), [owners[i] for i in silent]))
     return whole
 
@@ -320,12 +321,11 @@ class _RunHistory:
         if not reported:
             return None
         steps = next((n for track, n in reported if track.metric == "run_step_count"), 0)
+        seen_at = max(int(track.ended[n - 1]) for track, n in reported)
         return Run(
             labels=self.labels,
             started_at=self.started,
-            seen_at=datetime.fromtimestamp(
-                max(int(track.ended[n - 1]) for track, n in reported), UTC
-            ),
+            seen_at=datetime.fromtimestamp(seen_at, UTC),
             attempts=1 + (int(self.falls[steps - 1]) if steps else 0),
             **{_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in reported},
         )
@@ -348,10 +348,9 @@ class TrainingRuns:
                 visible = ended + grid.lag
                 clock_of = clocks.setdefault(thing, {})
                 clock_of.setdefault(visible.tobytes(), visible)
+                clock = list(clock_of).index(visible.tobytes())
                 tracks.setdefault(thing, []).append(
-                    _Track(
-                        source.target.metric, ended, value, list(clock_of).index(visible.tobytes())
-                    )
+                    _Track(source.target.metric, ended, value, clock)
                 )
                 begin = int(points.seconds[0])
                 started[thing] = min(begin, started.get(thing, begin))

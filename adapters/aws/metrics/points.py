@@ -286,10 +286,9 @@ class Gatherer:
         # The metrics of a node repeat its names: each is held once.
         pairs = tuple(sorted((name, intern(value)) for name, value in dimensions.items()))
         names = tuple(name for name, _ in pairs)
+        series = MetricSeries(namespace, metric, names, pairs, region, account)
         with self.lock:
-            return self.numbers.setdefault(
-                MetricSeries(namespace, metric, names, pairs, region, account), len(self.numbers)
-            )
+            return self.numbers.setdefault(series, len(self.numbers))
 
     def add(self, points: Points) -> None:
         """Keep the points whose series is not `IGNORED`."""

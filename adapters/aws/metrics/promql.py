@@ -150,9 +150,10 @@ class Query:
         selector = f"{self.record}{{{self.where}}}"
         together, values = self.aggregate, f"last_over_time({selector}[{RECORDED_SECONDS}s])"
         if self.aggregate is Aggregate.INCREASE:
+            minutes = self.period // RECORDED_SECONDS
             together, values = (
                 Aggregate.SUM,
-                f"avg_over_time({selector}[{self.period}s]) * {(self.period // RECORDED_SECONDS)}",
+                f"avg_over_time({selector}[{self.period}s]) * {minutes}",
             )
         return f"{together} by ({self._by()}) ({values})"
 

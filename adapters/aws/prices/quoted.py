@@ -256,9 +256,8 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
 
     Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
     """
-    if "instanceType" in of and all(
-        of.get(name, value) == value for name, value in PLAIN_HOURS.items()
-    ):
+    is_plain = all(of.get(name, value) == value for name, value in PLAIN_HOURS.items())
+    if "instanceType" in of and is_plain:
         return of["instanceType"], "Hrs", 1
 
     # Storage is told by its usage type, as attributes of it differ by service.

@@ -324,9 +324,8 @@ class EventListener:
         """Answer, from time to time, what was pressed on a process that was killed before it did."""
         while outbox := self._ports.outbox:
             try:
-                for key in await asyncio.to_thread(
-                    PRESSES.keys, self._ports.documents, _PRESSES_MOST
-                ):
+                keys = await asyncio.to_thread(PRESSES.keys, self._ports.documents, _PRESSES_MOST)
+                for key in keys:
                     if key in self._answered:
                         await self._forget_press(key)
                     if key in self._pressed:

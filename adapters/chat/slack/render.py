@@ -162,9 +162,8 @@ def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     """Yield every block of the message in order, each with its rank."""
     yield from (SizeUnit("title", block, Rank.NEVER) for block in _title(card))
     first = next(card.each(Text), None)
-    drawer = _Drawer(
-        around, native_charts(card) if around.native else {}, TABLES if around.native else 0
-    )
+    native = native_charts(card) if around.native else {}
+    drawer = _Drawer(around, native, TABLES if around.native else 0)
     for block in card.blocks:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
         name, drawn = drawer.draw(block)
@@ -187,9 +186,8 @@ class _Drawer:
         """Return a name for a card block, and its Slack blocks: the one place for each kind."""
         match block:
             case Text() | Attachment():
-                return "text", _text(
-                    block if isinstance(block, Text) else Text((f"📎 {block.name}",))
-                )
+                text = block if isinstance(block, Text) else Text((f"📎 {block.name}",))
+                return "text", _text(text)
             case Facts():
                 return "facts", _facts(block)
             case Table(caption=title):

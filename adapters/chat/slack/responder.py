@@ -103,6 +103,7 @@ class Responder:
         at: datetime | None = None,
     ) -> Card:
         """Return the bot's answer to a line, asked now or `at` an earlier time."""
+        channel = f"slack:{self._prefix}{requester.channel}" if requester.among_people else ""
         return await self._ports.answer(
             Request(
                 with_workspace(line, self._prefix),
@@ -110,7 +111,7 @@ class Responder:
                 at or self._ports.clock(),
                 "slack",
                 requester.belonging,
-                f"slack:{self._prefix}{requester.channel}" if requester.among_people else "",
+                channel,
                 requester.thread,
                 manner,
                 whole=False,
@@ -162,9 +163,8 @@ class Responder:
         file = next(card.each(Attachment), None)
         if file is not None:
             channel = "" if private and requester.among_people else requester.channel
-            where = await self._sender.give(
-                file, channel, requester.thread if channel else "", requester.user
-            )
+            thread = requester.thread if channel else ""
+            where = await self._sender.give(file, channel, thread, requester.user)
             after = card.blocks.index(file) + 1
             words = (quiet(where),) if where else ()
             card = replace(card, blocks=(*card.blocks[:after], *words, *card.blocks[after:]))
@@ -196,9 +196,8 @@ class Responder:
             else:
                 await self._client.views_update(view_id=standing, view=working())
         except FAILURES as error:
-            log.info(
-                "modal %s: %s", "not opened" if standing is None else "gone", type(error).__name__
-            )
+            failed = "not opened" if standing is None else "gone"
+            log.info("modal %s: %s", failed, type(error).__name__)
             return await self.respond(line, requester)
         view = {"view_id": opened["view"]["id"] if standing is None else standing}
         return await self._fill_modal(view, await self.ask(line, requester), line, requester)

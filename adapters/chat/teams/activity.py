@@ -355,9 +355,8 @@ def _activity(body: Mapping[str, Any]) -> Activity:
 
 
 def _members(listed: object) -> frozenset[str]:
-    return frozenset(
-        text_of(member, "id") for member in (listed if isinstance(listed, list) else ())
-    )
+    members = listed if isinstance(listed, list) else ()
+    return frozenset(text_of(member, "id") for member in members)
 
 
 def _part_of(document: Any, *names: str) -> Any:

@@ -111,9 +111,8 @@ class Belongings:
 
         "" for a stranger or nobody. Raise `Unavailable`.
         """
-        for place in dict.fromkeys(
-            (await self.conversations.near(user), *(await self.conversations.channels())[:_ROSTERS])
-        ):
+        near = await self.conversations.near(user)
+        for place in dict.fromkeys((near, *(await self.conversations.channels())[:_ROSTERS])):
             try:
                 member = await self._roster(place, user)
             except Gone:

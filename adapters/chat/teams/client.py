@@ -158,10 +158,10 @@ class ConnectorClient:
         self._check(service_url)
         try:
             async with asyncio.timeout(_READ_S):
+                # A session that is opened before may be closed while the token is fetched.
+                headers = await self._credentials.header()
                 async with self._opened().get(
-                    _url(service_url, path),
-                    headers=await self._credentials.header(),
-                    allow_redirects=False,
+                    _url(service_url, path), headers=headers, allow_redirects=False
                 ) as response:
                     if response.status != 200:
                         raise _refusal(response.status, await _object(response))

@@ -49,7 +49,8 @@ def escape(text: str) -> str:
 
     Every mark stands for itself.
     """
-    return _LIST.sub(rf"\1{_GAP}\2", _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text))))
+    marked = _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text)))
+    return _LIST.sub(rf"\1{_GAP}\2", marked)
 
 
 OURS = "teams:"
@@ -335,6 +336,7 @@ def _input(field: Field, name: str) -> Json:
 
 
 def _choice(field: Field, shared: Json) -> Json:
+    picked = field.value if field.value in {value for value, _ in field.options} else None
     return {
         "type": "Input.ChoiceSet",
         "style": "compact",
@@ -344,7 +346,7 @@ def _choice(field: Field, shared: Json) -> Json:
         ],
         **shared,
         **_hint(field),
-        **_start(field.value if field.value in {value for value, _ in field.options} else None),
+        **_start(picked),
     }
 
 

@@ -440,9 +440,8 @@ def _elements(
     hidden = {"id": f"detail{number}", "isVisible": False} if is_detail(block) else {}
     match block:
         case Text() | Attachment():
-            return [
-                paragraph(block if isinstance(block, Text) else _offer(block), mentions) | hidden
-            ]
+            drawn = paragraph(block if isinstance(block, Text) else _offer(block), mentions)
+            return [drawn | hidden]
         case Facts(pairs=pairs):
             facts = [
                 {"title": escape(short(name, 100)), "value": escape(short(value, 1000)) or "–"}

@@ -231,9 +231,8 @@ class Responder:
 
     async def refuse(self, activity: Activity, why: TrnbotError) -> None:
         """Say one sentence without data, at most once an hour to a person who does not belong."""
-        if self._refusals.is_due(
-            f"{type(why).__name__} {activity.sender.id}", certain=isinstance(why, NotAllowed)
-        ):
+        person = f"{type(why).__name__} {activity.sender.id}"
+        if self._refusals.is_due(person, certain=isinstance(why, NotAllowed)):
             thread = thread_of(activity) or activity.id
             await self.send(conversation_of(activity), thread, Card(str(why), Tone.INFO))
 
@@ -256,9 +255,8 @@ class Responder:
         reply = await answer
         if reply.place is None or reply.request is None:
             return
-        where = await self._safe_place(
-            reply.place, reply.request.belonging, reply.request.user.id.removeprefix(OURS)
-        )
+        user = reply.request.user.id.removeprefix(OURS)
+        where = await self._safe_place(reply.place, reply.request.belonging, user)
         await self.send(where, thread if where is reply.place else "", reply.card)
 
     async def _ask(self, place: Conversation, request: Request) -> Card:
