@@ -64,9 +64,8 @@ def filter_line(pair: Filter) -> str:
 
 def cost_line(window: str, by: Sequence[str], filters: Sequence[Filter] = ()) -> str:
     """Return the line that asks for the cost of a window, by these dimensions and filters."""
-    return " ".join(
-        ["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)]
-    )
+    split = ["by", ",".join(by)] if by else []
+    return " ".join(["cost", window, *split, *map(filter_line, filters)])
 
 
 def window_line(window: Window) -> str:

@@ -117,10 +117,13 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
         limit = np.where(np.isnan(limit), np.where(silent, np.nan, sizes[:, None]), limit)
         clusters = np.array([node.cluster for node in nodes.things])
         members = {str(name): clusters == name for name in filter(None, np.unique(clusters))}
-        levels = np.nan_to_num([limit, nodes.of("neuroncore_reserved_count")])
+        amounts = (
+            _hours(np.nan_to_num(levels), nodes, start, n_hours)
+            for levels in (limit, nodes.of("neuroncore_reserved_count"))
+        )
         offered, reserved = (
             {name: hours[of_cluster].sum(axis=0) for name, of_cluster in members.items()}
-            for hours in (_hours(level, nodes, start, n_hours) for level in levels)
+            for hours in amounts
         )
 
     return Occupancy(
@@ -397,15 +400,13 @@ class Allocation:
             Filter("cluster", _NOBODY, negated=True),
             Filter("pod", _NOBODY),
         ]
-        rows = world.billing.tally(
-            window, _dimensions_with(by, ("cluster", step, *OWNERS)), [*where, *nodes]
-        ).rows
+        dimensions = _dimensions_with(by, ("cluster", step, *OWNERS))
+        rows = world.billing.tally(window, dimensions, [*where, *nodes]).rows
         if not rows:
             return []
 
-        split = world.billing.tally(
-            window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]
-        ).rows
+        pods = [Filter("pod", _NOBODY, negated=True)]
+        split = world.billing.tally(window, ("cluster", step), pods).rows
         split_hours = {(row.key["cluster"], row.key[step]) for row in split}
         return [row for row in rows if (row.key["cluster"], row.key[step]) not in split_hours]
 

@@ -230,7 +230,7 @@ def drivers_of(
 
             bases[DriverKind.TAX][side] += row.money.gross + row.money.discounts
             bases[DriverKind.DISCOUNTS][side] += row.money.gross
-            parts = _apart(row, once, rebate)
+            parts = [*_apart(row, once, rebate)]
             if key is not None:
                 parts.append((key, used, used, filters))
             # Of an account that one span alone has, all of its money is one driver.
@@ -291,26 +291,29 @@ def _rebate(row: Spend, shares: Mapping[str, Decimal]) -> Decimal:
     return amortised - (amortised / (1 - share)).quantize(_EXACT) if share else ZERO
 
 
-def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> list[_Part]:
-    """Return the money of a row that is no usage: credits, tax, discounts, what is paid ahead."""
+def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> Iterator[_Part]:
+    """Yield the money of a row that is no usage: credits, tax, discounts, what is paid ahead."""
     money, key = row.money, row.key
-    credited, found_by = _Key("credits", DriverKind.CREDITS), tuple[Filter, ...]()
-    if Charged(key["service"], key["usage_type"], credited=True) in once:
-        credited = _Key(key["service"], DriverKind.REFUND)
-        found_by = _keeping(key, "service", "usage_type")
-    prepaid, where = _block(row) or (
-        _Key(_WAYS.get(key["purchase"], "other fees"), DriverKind.PREPAID),
-        _keeping(key, "purchase"),
-    )
+    if money.credits:
+        refunded = Charged(key["service"], key["usage_type"], credited=True) in once
+        if refunded:
+            what = _Key(key["service"], DriverKind.REFUND)
+            yield what, money.credits, ZERO, _keeping(key, "service", "usage_type")
+        else:
+            yield _Key("credits", DriverKind.CREDITS), money.credits, ZERO, ()
+    if money.tax:
+        yield _Key("tax", DriverKind.TAX), money.tax, ZERO, ()
+    if rebate:
+        yield _Key("discounts", DriverKind.DISCOUNTS), rebate, rebate, ()
+
     # Paid now and used at other times, or the other way about.
     ahead = money.gross + money.discounts - money.amortised
-    parts: tuple[_Part, ...] = (
-        (credited, money.credits, ZERO, found_by),
-        (_Key("tax", DriverKind.TAX), money.tax, ZERO, ()),
-        (_Key("discounts", DriverKind.DISCOUNTS), rebate, rebate, ()),
-        (prepaid, ahead, ZERO, where),
-    )
-    return [part for part in parts if part[1]]
+    if ahead:
+        what, where = _block(row) or (
+            _Key(_WAYS.get(key["purchase"], "other fees"), DriverKind.PREPAID),
+            _keeping(key, "purchase"),
+        )
+        yield what, ahead, ZERO, where
 
 
 def _block(row: Spend) -> tuple[_Key, tuple[Filter, ...]] | None:
@@ -318,9 +321,8 @@ def _block(row: Spend) -> tuple[_Key, tuple[Filter, ...]] | None:
     if row.key["purchase"] != _BLOCK:
         return None
     names = filter(None, (row.key["instance_type"], row.key["region"]))
-    return _Key(f"Capacity Block, {', '.join(names)}"), _keeping(
-        row.key, "purchase", "instance_type", "region"
-    )
+    where = _keeping(row.key, "purchase", "instance_type", "region")
+    return _Key(f"Capacity Block, {', '.join(names)}"), where
 
 
 def _thing_of(row: Spend, once: Collection[Charged]) -> tuple[_Key | None, tuple[Filter, ...]]:
@@ -331,9 +333,8 @@ def _thing_of(row: Spend, once: Collection[Charged]) -> tuple[_Key | None, tuple
     if key["line"] == "commitment":
         return _Key("commitments that nothing used", DriverKind.COMMITMENT), _keeping(key, "line")
     if Charged(key["service"], key["usage_type"]) in once:
-        return _Key(f"{key['service']} {key['usage_type']}".strip(), DriverKind.FEE), _keeping(
-            key, "service", "usage_type"
-        )
+        words = f"{key['service']} {key['usage_type']}".strip()
+        return _Key(words, DriverKind.FEE), _keeping(key, "service", "usage_type")
     return None, ()
 
 
@@ -346,13 +347,15 @@ def _of_sum(key: _Key, total: _Sum, bases: Mapping[DriverKind, Sequence[Decimal]
     elif key.kind is None and not (after or used_after):
         kind = DriverKind.ENDED
 
-    base = bases.get(kind, (ZERO, ZERO))
+    base, shares = bases.get(kind, (ZERO, ZERO)), None
+    if min(base) > 0:
+        shares = abs(before) / base[0], abs(after) / base[1]
     return Driver(
         kind,
         key.what,
         after - before,
         used_after - used_before,
-        shares=(abs(before) / base[0], abs(after) / base[1]) if min(base) > 0 else None,
+        shares=shares,
         costs=(before, after),
         where=total.where,
     )
@@ -392,10 +395,8 @@ def _moves(usage: _Usage, where: Sequence[Filter]) -> Iterator[Driver]:
                 destination.now.split(hours / destination.now.total).cost,
             )
         ]
-        for line, begun in product(
-            [x for x, place in usage if place == source and not x.instance_type],
-            [x for x, place in usage if place == target],
-        ):
+        lines = [x for x, place in usage if place == source and not x.instance_type]
+        for line, begun in product(lines, [x for x, place in usage if place == target]):
             before, after = usage[line, source], usage[begun, target]
             ended = before.then.cost and not before.now.cost
             if line.bare == begun.bare and ended and not after.then.cost:
@@ -429,9 +430,10 @@ def _paths(usage: _Usage) -> Iterator[tuple[str, _NodesAt, _NodesAt]]:
     """Yield each dimension with the two places between which nodes may have moved along it."""
     nodes = [key for key in usage if key[0].instance_type]
     for name in PLACE:
-        for group in by_key(
+        peers = by_key(
             ((thing, place._replace(**{name: ""})), (thing, place)) for thing, place in nodes
-        ).values():
+        )
+        for group in peers.values():
             ranked = sorted(group, key=lambda key: (usage[key].rise, key))
             for source, target in product(ranked, reversed(ranked)):
                 if usage[source].rise < 0 < usage[target].rise:

@@ -124,9 +124,8 @@ def repriced(rows: Iterable[Spend]) -> set[str]:
     ways: defaultdict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
     for row in rows:
         if row.hours and is_of_nodes(row.key):
-            ways[row.key[RESOURCE], row.key[DAY]].add(
-                tuple(row.key[name] for name in (USAGE, LINE, PURCHASE))
-            )
+            way = tuple(row.key[name] for name in (USAGE, LINE, PURCHASE))
+            ways[row.key[RESOURCE], row.key[DAY]].add(way)
     return {node for (node, _), charged in ways.items() if node and len(charged) > 1}
 
 
@@ -245,15 +244,15 @@ def goodput_of(rows: Iterable[Spend], split: Split, by: Sequence[str]) -> list[G
                 min((usd * Decimal(repr(share))).quantize(MILLIONTH), productive)
                 for share in shares[len(CLASSES) : -1]
             )
-            pieces.append(
-                GoodputRow(key, classes, Work(measured, busy, at_peak, shares[-1] * row.hours / 24))
-            )
+            work = Work(measured, busy, at_peak, shares[-1] * row.hours / 24)
+            pieces.append(GoodputRow(key, classes, work))
     return grouped(pieces, by)
 
 
 def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
     """Return rows summed by some of their dimensions, by none into one, the dearest first."""
     keyed = [(tuple(row.key[name] for name in by), row) for row in rows]
+    sums = summed_apart((key, kind, usd) for key, row in keyed for kind, usd in row.classes.items())
     work: defaultdict[tuple[str, ...], Work] = defaultdict(Work)
     for key, row in keyed:
         work[key] += row.work
@@ -265,9 +264,7 @@ def grouped(rows: Iterable[GoodputRow], by: Sequence[str]) -> list[GoodputRow]:
             {kind: classes[kind] for kind in CLASSES if kind in classes},
             work[key],
         )
-        for key, classes in summed_apart(
-            (key, kind, usd) for key, row in keyed for kind, usd in row.classes.items()
-        ).items()
+        for key, classes in sums.items()
     )
 
 

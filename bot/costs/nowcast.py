@@ -418,9 +418,8 @@ def expected_by_provider(billing: Tallies, outlook: Outlook, at: datetime) -> Fo
     month, forecast = month_of(at), outlook.forecast(at)
     if forecast is None:
         return None
-    spent = billing.tally(
-        Window(month.start, max(month.start, forecast.window.start)), ()
-    ).total.amortised
+    billed = Window(month.start, max(month.start, forecast.window.start))
+    spent = billing.tally(billed, ()).total.amortised
     return Forecast(
         month, spent + forecast.mean, spent + forecast.low, spent + forecast.high, forecast.asof
     )
@@ -485,9 +484,8 @@ def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:
     for rate in pricing.rates.by_type:
         if rate.lapses is None or rate.market not in _COVERED:
             continue
-        if plain := listed_price(
-            pricing.quotes(rate.instance_type, rate.region), Market.ON_DEMAND, rate.region
-        ):
+        quotes = pricing.quotes(rate.instance_type, rate.region)
+        if plain := listed_price(quotes, Market.ON_DEMAND, rate.region):
             hours = Decimal(str(rate.hours)) / _BACK.days
             lapsing[rate.lapses] += hours * (plain.usd_per_hour - rate.usd_per_hour)
     return dict(lapsing)

@@ -178,10 +178,9 @@ def billed_hours(
     """
     types = tuple(sorted({x.labels.instance_type for x in inventory.instances.values()}))
     whole = Window(window.start.replace(minute=0, second=0, microsecond=0), window.end)
+    of_types = [Filter("instance_type", types)]
     hours: dict[str, dict[datetime, Decimal]] = {}
-    for row in known_rows(
-        billing, whole, ("resource", "hour"), [Filter("instance_type", types)], TrnbotError
-    ):
+    for row in known_rows(billing, whole, ("resource", "hour"), of_types, TrnbotError):
         instance = row.key["resource"].rpartition("/")[2]
         if instance in inventory.instances and row.money.amortised > 0:
             hour = datetime.fromisoformat(row.key["hour"])

@@ -119,8 +119,18 @@ def estimated(billing: Billing, month: Window, now: datetime) -> Estimate | None
     May block.
     """
     at = min(month.start + MIDDLE, now)
-    x = forecast_month(BilledBy(billing, at, LAG), at)
-    return Estimate(at, x.forecast, x.low, x.high, False, x.settled, x.spent) if x else None
+    nowcast = forecast_month(BilledBy(billing, at, LAG), at)
+    if nowcast is None:
+        return None
+    return Estimate(
+        at,
+        nowcast.forecast,
+        nowcast.low,
+        nowcast.high,
+        remembered=False,
+        settled=nowcast.settled,
+        spent=nowcast.spent,
+    )
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from datetime import date, timedelta
 from decimal import Decimal
 from itertools import pairwise
 
-import numpy as np
-
 from bot.model.spend import ZERO
 from bot.model.window import DAY
 
@@ -40,9 +38,10 @@ def fees_again(lumps: Daily, month: date, first: date, monthly: Daily) -> Iterat
     # What came again already is in the bill.
     if current:
         return
+    numbers = {day.day for day in before}
     for day, usd in previous.items():
         opens = day in (last, first)
-        if not opens and day.day not in {earlier_day.day for earlier_day in before}:
+        if not opens and day.day not in numbers:
             continue
         # Support is a share of the month's charges: what changes from month to month is taken so.
         if opens and usd not in before.values() and monthly.get(last):
@@ -99,12 +98,19 @@ def monthly_run(series: Sequence[Decimal], days: Sequence[date], end: date) -> R
     if due + _LATE < days[-1]:
         return None
     length = spans[-1][1] - spans[-1][0]
-    part = Decimal(min(max((end - max(due, days[-1] + DAY)).days, 0), length)) / length
+    inside = (end - max(due, days[-1] + DAY)).days
+    part = Decimal(min(max(inside, 0), length)) / length
     return Run(costs[-1] * part, costs[-1])
 
 
 def _spans(series: Sequence[Decimal]) -> list[tuple[int, int]]:
     """Return the [start, stop) days of each run; a day without a charge does not end one."""
-    days = np.flatnonzero([bool(usd) for usd in series])
-    runs = np.split(days, np.flatnonzero(np.diff(days) > 2) + 1)
-    return [(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]
+    spans: list[tuple[int, int]] = []
+    for day, usd in enumerate(series):
+        if not usd:
+            continue
+        if spans and day - spans[-1][1] <= 1:
+            spans[-1] = (spans[-1][0], day + 1)
+        else:
+            spans.append((day, day + 1))
+    return spans

@@ -223,9 +223,8 @@ def over_steps(
     dearest = bill.tally(tally.window, groups, where, most)
     if not dearest.folded:
         return bill.tally(tally.window, by, where)
-    apart = bill.tally(
-        tally.window, by, [*where, Filter(group, tuple(row.key[group] for row in dearest.rows))]
-    )
+    largest = Filter(group, tuple(row.key[group] for row in dearest.rows))
+    apart = bill.tally(tally.window, by, [*where, largest])
     whole = bill.tally(tally.window, [step], where)
 
     beyond = {row.key[step]: row.money for row in whole.rows}
@@ -266,9 +265,8 @@ def unknown_value(ask: Ask, ever: Ask, tally: Tally, where: Sequence[Filter]) ->
             continue
         for bill, window in ((ask, tally.window), (ever, EVER)):
             if values:
-                values -= _values(
-                    bill(window, (name,), [Filter(name, tuple(sorted(values))), *currency])
-                )
+                condition_on = Filter(name, tuple(sorted(values)))
+                values -= _values(bill(window, (name,), [condition_on, *currency]))
         if values:
             charged = _values(ask(tally.window, (name,), currency))
             charged |= _values(ever(EVER, (name,), currency))
@@ -337,9 +335,8 @@ class BilledBy:
         through = self._through
         if through is None:
             return self.billing.tally(window, by, where, most)
-        tally = self.billing.tally(
-            Window(min(window.start, through), min(window.end, through)), by, where, most
-        )
+        billed = Window(min(window.start, through), min(window.end, through))
+        tally = self.billing.tally(billed, by, where, most)
         rows, folded = tally.rows, tally.folded
 
         # A row was an estimate where it has a charge in the days that AWS could still rewrite.
@@ -350,10 +347,8 @@ class BilledBy:
             late_beyond = folded.count if folded else 0
             if start > tally.window.start:
                 span, page = Window(start, end), page_filters(tally)
-                late &= {
-                    tuple(row.key.values())
-                    for row in self.billing.tally(span, by, [*where, *page]).rows
-                }
+                unsettled = self.billing.tally(span, by, [*where, *page])
+                late &= {tuple(row.key.values()) for row in unsettled.rows}
                 if folded:
                     first = self.billing.tally(span, by, where, 1)
                     count = len(first.rows) + (first.folded.count if first.folded else 0)

@@ -304,9 +304,8 @@ def typed(line: CommandLine, now: datetime) -> Call:
                 f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
                 parameter.word,
             )
-        arguments[parameter.name] = convert(
-            parameter, parameter.arg.default or "" if words is None else " ".join(words), now
-        )
+        text = parameter.arg.default or "" if words is None else " ".join(words)
+        arguments[parameter.name] = convert(parameter, text, now)
     return Call(command, arguments)
 
 
@@ -402,9 +401,8 @@ def _command_line(line: str, words: list[Word]) -> CommandLine:
     command, after = find_command([word.text for word in words])
     arguments = words[len(words) - len(after) :]
     text = line[words[0].start :] or "help"
-    return CommandLine(
-        command, arguments, text, line[arguments[0].start :] if arguments else "", shared, detailed
-    )
+    typed_after = line[arguments[0].start :] if arguments else ""
+    return CommandLine(command, arguments, text, typed_after, shared, detailed)
 
 
 def _unprefixed(words: list[Word]) -> list[Word]:

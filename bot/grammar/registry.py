@@ -258,9 +258,8 @@ def command(
                 cast("Callable[..., Card]", function), *args, **arguments
             )
 
-        handler = (
-            cast("CommandHandler", function) if inspect.iscoroutinefunction(function) else in_thread
-        )
+        asynchronous = inspect.iscoroutinefunction(function)
+        handler = cast("CommandHandler", function) if asynchronous else in_thread
 
         # The arguments after (ports, request) are those that people type.
         arguments = list(inspect.signature(handler).parameters.items())[2:]

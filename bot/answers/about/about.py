@@ -128,24 +128,16 @@ def command_card(explained: Command) -> Card:
     )
 
     who = explained.who.value
+    headings = (Heading("argument"), Heading("type"), Heading("when left out"), Heading("meaning"))
+    windowed = any(parameter.takes(Window) for parameter in explained.parameters)
 
     return Card(
         explained.name,
         Tone.INFO,
         compose(
             text(explained.summary),
-            bool(cells)
-            and Table(
-                (
-                    Heading("argument"),
-                    Heading("type"),
-                    Heading("when left out"),
-                    Heading("meaning"),
-                ),
-                cells,
-            ),
-            any(parameter.takes(Window) for parameter in explained.parameters)
-            and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
+            bool(cells) and Table(headings, cells),
+            windowed and quiet(f"A window is {GRAMMAR}: {BOUNDS}."),
             [text("For example ", Code(example)) for example in explained.examples],
             quiet(f"Who may use it: {who}."),
         ),

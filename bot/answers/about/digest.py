@@ -468,9 +468,8 @@ def _register(
         what.subscribed.drop(ports.stores.documents, channel)
         return _here(f"This channel no longer gets {what.words} by subscription", channel, "")
 
-    command(name, subscribing, examples=(name, *(f"{name} {when}" for when in times)), **shared)(
-        subscribe
-    )
+    examples = (name, *(f"{name} {when}" for when in times))
+    command(name, subscribing, examples=examples, **shared)(subscribe)
     command(f"un{name}", ending, examples=(f"un{name}",), **shared)(unsubscribe)
 
 

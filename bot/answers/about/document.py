@@ -429,13 +429,8 @@ def unapplied_card(command: Command, line: str) -> Card:
 def with_apply(card: Card, line: str, address: str) -> Card:
     """Say below a preview how a person applies it."""
     opens = (", or opens ", Link("the console", address), " and presses Run") if address else ()
-    return replace(
-        card,
-        blocks=(
-            *card.blocks,
-            text("A program changes nothing. A person types ", Code(line), " in chat", *opens, "."),
-        ),
-    )
+    how = text("A program changes nothing. A person types ", Code(line), " in chat", *opens, ".")
+    return replace(card, blocks=(*card.blocks, how))
 
 
 def argument_schema(command: Command) -> Schema:
@@ -457,7 +452,8 @@ def argument_schema(command: Command) -> Schema:
                 default = default == _SWITCH[True]
             elif kind in (int, float, Decimal):
                 number = Decimal(default)
-                default = int(number) if (number == number.to_integral_value()) else float(number)
+                whole = number == number.to_integral_value()
+                default = int(number) if whole else float(number)
             elif kind == WORDS:
                 default = default.split(",")
             schema["default"] = default

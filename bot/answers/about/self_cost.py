@@ -62,10 +62,8 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
     title, stopped = "Status of the watch", False
     calls: Sequence[Block] = (quiet("No AWS account is being read, so no calls are made."),)
     if bill:
-        title, calls = (
-            f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month",
-            _calls(bill),
-        )
+        today = f"{_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
+        title, calls = f"Own AWS calls: {today}", _calls(bill)
         used = _used(bill)
         # From that share on calls are not made, though none may have been due since.
         stopped = any(used >= percent for percent, _ in bill.stops)

@@ -241,7 +241,8 @@ def summary_title(of: Summary) -> str:
     if of.speaking:
         waste = f"{usd(of.wasting)} an hour wasted now in {counted(len(of.speaking), 'open alert')}"
 
-    return spent + waste if spent else waste[0].upper() + waste[1:]
+    words = spent + waste
+    return words[0].upper() + words[1:]
 
 
 def summary_tone(of: Summary) -> Tone:
@@ -256,11 +257,9 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
         yield _line("Waste", f"{_waste(of)}. {of.seen.because}".rstrip())
 
     if of.saved and part is not Part.MONEY:
-        yield _line(
-            "Saved",
-            f"about {usd(Decimal(sum(saving.usd_per_hour for saving in of.saved)))} an hour:"
-            f" {counted(len(of.saved), 'alert')} ended after somebody acted (estimate).",
-        )
+        stopped = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
+        ended = f"{counted(len(of.saved), 'alert')} ended after somebody acted (estimate)"
+        yield _line("Saved", f"about {usd(stopped)} an hour: {ended}.")
     elif part is Part.ALL:
         yield _line("Saved", "no alert of the last 7 days ended because somebody acted.")
 

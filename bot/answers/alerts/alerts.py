@@ -220,6 +220,11 @@ def alerts_card(
         silent = "all muted" if all(alert.firing for alert in ranked) else "none open"
         tone, title = Tone.INFO, f"{counted(len(ranked), 'alert')}, {silent}"
 
+    labels = {
+        alert.id: f"{alert.cause.facts.words} · {alert.anomaly.labels.cluster or alert.id}"
+        for alert in ranked[:4]
+    }
+
     return Card(
         f"{title}{scope}",
         tone,
@@ -242,17 +247,7 @@ def alerts_card(
                 rest="and {} more; to see those of one cluster: alerts CLUSTER",
                 opens=lambda alert: f"alert {alert.id}",
             ),
-            Buttons(
-                tuple(
-                    Button(
-                        f"{alert.cause.facts.words} · {alert.anomaly.labels.cluster or alert.id}"[
-                            :40
-                        ],
-                        f"alert {alert.id}",
-                    )
-                    for alert in ranked[:4]
-                )
-            ),
+            Buttons(tuple(Button(label[:40], f"alert {name}") for name, label in labels.items())),
         ),
         data,
     )

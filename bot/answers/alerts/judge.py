@@ -63,30 +63,19 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
         (write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual})
     )
 
+    chosen = write_duration(usual)
+    field = Field("length", "Mute them for", FieldKind.CHOICE, chosen, options, required=True)
+
     return Card(
         f"Not an anomaly? {alert.cause.facts.words} · {where(alert)}",
         Tone.INFO,
         (
             text("Mutes alerts of ", subject, f"{f', {level}' if level else ''}, for everyone."),
             quiet(
-                f"{counted(alike, 'firing alert')} now. What is worse, or more expensive, is still sent. "
-                "The answer has a button to undo it."
+                f"{counted(alike, 'firing alert')} now. What is worse, or more expensive, is still"
+                " sent. The answer has a button to undo it."
             ),
-            Form(
-                "Not an anomaly",
-                f"not-an-anomaly {alert.id} {SURE}",
-                (
-                    Field(
-                        "length",
-                        "Mute them for",
-                        FieldKind.CHOICE,
-                        write_duration(usual),
-                        options,
-                        required=True,
-                    ),
-                ),
-                "Mute",
-            ),
+            Form("Not an anomaly", f"not-an-anomaly {alert.id} {SURE}", (field,), "Mute"),
         ),
         {"alert": alert.id, "alike": alike},
     )
@@ -274,7 +263,6 @@ def silences_card(rows: Sequence[Muted]) -> Card:
         for silence, alert, muted in ranked
         if muted
     }
-
     muted_now = sum(len(row[2]) for row in rows)
 
     return Card(
@@ -518,7 +506,6 @@ def savings_card(savings: Sequence[Saving], window: Window, seen: Coverage) -> C
         )
 
     hidden = counted(len(savings) - _MOST, "more alert")
-
     ended = f"{counted(len(savings), 'alert')} ended after somebody acted"
 
     return Card(

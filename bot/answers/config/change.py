@@ -109,15 +109,9 @@ def config_budget(
     current = applied(base, standing)
 
     with alone():
-        (raised,) = replayed(
-            ports,
-            [
-                applied(
-                    base, stacked(standing, [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")])
-                )
-            ],
-            request.at,
-        )
+        changes_free = [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")]
+        free = applied(base, stacked(standing, changes_free))
+        (raised,) = replayed(ports, [free], request.at)
     seen = tried_by(ports.world.workers, frontier(raised.alerts.values(), raised.window, current))
     if budget is None:
         return budget_card(seen, Budget.of(current))
@@ -306,11 +300,9 @@ def config_import(
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
     # Pasted as it stands in the line, or that of a policy which it names.
+    words = read_line(request.line).rest.strip()
     # Chats make the quotes of a pasted file typographic, and TOML knows the plain ones alone.
-    pasted, file = (
-        read_line(request.line).rest.strip().strip("`").removeprefix("toml").translate(_QUOTES),
-        "",
-    )
+    pasted, file = words.strip("`").removeprefix("toml").translate(_QUOTES), ""
     if "=" not in pasted and "[" not in pasted:
         pasted, file = ports.site.files.policy(toml, request), toml
     overrides = replaced(ports.site.base, read_policy(pasted, file))

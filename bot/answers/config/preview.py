@@ -53,6 +53,12 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
     """Show both sides, the alerts that only one of them tells, and the buttons to go on."""
     apply = f"config apply {draft.id}"
     # A file that is imported has no form that could be opened again.
+    change = Button("Change…", f"config change {draft.id}", opens=True)
+    buttons = (
+        Button("Apply", apply, ButtonStyle.PRIMARY),
+        *((change,) if draft.doing is VersionKind.SET else ()),
+        Button("Cancel", f"config cancel {draft.id}"),
+    )
     sides = (seen.before, seen.after)
     rows = (
         ("alerts sent", *(f"{len(side.notified)}" for side in sides)),
@@ -102,17 +108,7 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
             and _ALERTS.table(seen.disappear, most=_MOST, caption="Alerts that disappear"),
             _chart(seen) if seen.before.notified or seen.after.notified else None,
             quiet(f"{method} To apply it: ", Code(apply)),
-            Buttons(
-                (
-                    Button("Apply", apply, ButtonStyle.PRIMARY),
-                    *(
-                        (Button("Change…", f"config change {draft.id}", opens=True),)
-                        if draft.doing is VersionKind.SET
-                        else ()
-                    ),
-                    Button("Cancel", f"config cancel {draft.id}"),
-                )
-            ),
+            Buttons(buttons),
         ),
         {
             "preview": draft.id,
@@ -484,21 +480,8 @@ def backtest(
 
         replayed, grade = replay(over, (channel,), run=anywhere), None
         if (truth := replays.truth(source)) is not None:
-            grade = dict(
-                replays.grade(
-                    replayed,
-                    truth,
-                    len(
-                        [
-                            name
-                            for name in over.world.source.read(
-                                replayed.window.end
-                            ).inventory.clusters()
-                            if name
-                        ]
-                    ),
-                )
-            )
+            names = over.world.source.read(replayed.window.end).inventory.clusters()
+            grade = dict(replays.grade(replayed, truth, len([name for name in names if name])))
     except TrnbotError as error:
         # The source is called as the person did: where its folder lies is not theirs to know.
         folder, called = source.partition(":")[2], recording.partition(":")[2] or recording

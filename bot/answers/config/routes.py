@@ -47,10 +47,8 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
         ("critical alerts not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
         ("every alert", always, "the console"),
     )
-    cells = tuple(
-        (alerts, ", ".join(to), why)
-        for alerts, to, why in [*rows[:_MOST], *(row for row in beside if row[1])]
-    )
+    listed = [*rows[:_MOST], *(row for row in beside if row[1])]
+    cells = tuple((alerts, ", ".join(to), why) for alerts, to, why in listed)
 
     rules = routes.mapping.rules
     mapped = [
@@ -298,9 +296,10 @@ def unsubscribe(
     # Without conditions all of them end.
     remaining = tuple(entry for entry in standing if where and str(entry) != unwanted)
     if len(remaining) == len(standing):
+        current = ", ".join(map(str, standing)) or "nothing"
         raise WrongInput(
-            f"This channel's subscriptions: {', '.join(map(str, standing)) or 'nothing'}; routes"
-            " from the settings can only be changed there."
+            f"This channel's subscriptions: {current}; routes from the settings can only be"
+            " changed there."
         )
 
     subscribe(ports.stores.documents, channel, remaining)

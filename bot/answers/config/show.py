@@ -154,6 +154,7 @@ def version_card(version: Version) -> Card:
     ]
     if "waste_usd" in summary:
         facts.append(("waste caught", "${} → ${}".format(*summary["waste_usd"])))
+    line = f"config undo to={version.number - 1}"
 
     return Card(
         f"Version {version.number} of the policy",
@@ -162,15 +163,7 @@ def version_card(version: Version) -> Card:
             edit_lines(version.edits),
             quiet(*_who(version)),
             bool(summary) and Facts(tuple(facts)),
-            Buttons(
-                (
-                    Button(
-                        "Return to the version before it",
-                        f"config undo to={version.number - 1}",
-                        confirm=_FOR_ALL,
-                    ),
-                )
-            ),
+            Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
         ),
         version_data(version),
     )
@@ -338,9 +331,8 @@ def export_card(toml: str) -> Card:
 
 
 def _typed(line: str, rule: str, scope: Labels) -> str:
-    return " ".join(
-        filter(None, (line, rule, *(f"{name}={quote(value)}" for name, value in scope)))
-    )
+    words = (line, rule, *(f"{name}={quote(value)}" for name, value in scope))
+    return " ".join(filter(None, words))
 
 
 def _family(key: str) -> str:
@@ -395,13 +387,9 @@ async def config(
         (key, str(where), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))
         for where, key, value in policy.overrides
     ]
+    choices = await asyncio.to_thread(scopes, ports, request)
 
-    return await noting_unseen(
-        chooser_card(FAMILIES, await asyncio.to_thread(scopes, ports, request), rows, newest),
-        ports,
-        request,
-        scope,
-    )
+    return await noting_unseen(chooser_card(FAMILIES, choices, rows, newest), ports, request, scope)
 
 
 @command(

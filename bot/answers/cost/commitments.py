@@ -99,6 +99,7 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
     if price:
         hour = f"{usd(price.usd_per_hour)} an hour on demand ({price.basis} of {price.asof})"
         against = f"against {hour}"
+    caption = f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}"
 
     if use is None:
         lately = (
@@ -115,10 +116,7 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
     sources = sorted({f"{offer.source} of {offer.asof}" for offer in commitments.offers})
 
     return [
-        OFFERS.table(
-            commitments.weighed,
-            caption=f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}",
-        ),
+        OFFERS.table(commitments.weighed, caption=caption),
         text(lately),
         quiet(
             f"Rates: {'; '.join(sources)}. Node $/h spreads the upfront payment over the term:"

@@ -202,7 +202,7 @@ def _work_parts(row: GoodputRow) -> list[tuple[str, Decimal, float]]:
         "between, not busy": work.measured_usd - work.busy_usd,
         "FLOPs not published": whole - work.measured_usd,
     }
-    return [(name, usd, float(usd / whole)) for name, usd in parts.items() if cents(usd) > 0]
+    return [(name, part, float(part / whole)) for name, part in parts.items() if cents(part) > 0]
 
 
 def _work_text(row: GoodputRow) -> Text | None:
@@ -445,10 +445,8 @@ def goodput_rows(
     """Return the rows of `goodput_of`, of which the day is one key: days are split apart."""
 
     def days() -> list[tuple[Sequence[Spend], Split, Sequence[str]]]:
-        return [
-            (of_day, split.apart(of_day), by)
-            for of_day in by_key((row.key[_DAY], row) for row in rows).values()
-        ]
+        of_days = by_key((row.key[_DAY], row) for row in rows)
+        return [(of_day, split.apart(of_day), by) for of_day in of_days.values()]
 
     by_day = ports.world.workers.each("goodput", len(rows), goodput_of, days)
     return goodput_of(rows, split, by) if by_day is None else by_cost(chain.from_iterable(by_day))

@@ -170,7 +170,7 @@ def _used(reading: Reading, where: Sequence[Filter]) -> float | None:
     frame = reading.frame("node")
     if frame is None or any(x.dimension not in NAMES for x in where):
         return None
-    chosen = [all(x.keeps(dict(labels)) for x in where) for labels in frame.things]
+    chosen = [all(x.keeps(key) for x in where) for key in map(dict, frame.things)]
     day = frame.last(_DAY).pick(np.array(chosen, dtype=bool))
     cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)

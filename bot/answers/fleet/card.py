@@ -170,9 +170,8 @@ class NodeGroup:
     def used(self) -> str:
         """Write the range of their utilization: `20-40 %`."""
         shares = [node.used for node in self.nodes if node.used is not None]
-        return "-".join(
-            dict.fromkeys(map(percent, (min(shares), max(shares)) if shares else (None,)))
-        ).replace(" %-", "-")
+        ends = dict.fromkeys(map(percent, (min(shares), max(shares)) if shares else (None,)))
+        return "-".join(ends).replace(" %-", "-")
 
     @property
     def mean_used(self) -> str:

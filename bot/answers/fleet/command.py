@@ -324,7 +324,7 @@ def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
             if states.get(thing.instance) in STILL and not np.isnan(level)
         }
 
-    return [
+    rows = [
         NodeRow(
             instance,
             states.get(instance.id, NodeState.NO_DATA),
@@ -334,7 +334,9 @@ def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
         )
         for instance in reading.inventory.instances.values()
         if instance.running
-    ], reading
+    ]
+
+    return rows, reading
 
 
 def _compiles(ports: Ports, reading: Reading, cluster: str) -> Iterator[CompileNote]:

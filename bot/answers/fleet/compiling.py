@@ -371,12 +371,11 @@ def ledger_within(
 
     # What the window holds is held against what came before it as well.
     hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
+    starts = batches(clipped(every, Window(since, window.end)), hour_of)
 
     return [
         entry
-        for entry in ledger(
-            batches(clipped(every, Window(since, window.end)), hour_of), reading.marks, cold
-        )
+        for entry in ledger(starts, reading.marks, cold)
         if entry.batch.window.start >= window.start
     ]
 

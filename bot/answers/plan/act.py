@@ -339,9 +339,8 @@ def _close(ports: Ports, action: Action) -> None:
 
 def person_of(action: Action, user: User) -> str:
     """Return a stamp that tells a person apart in one action, "" where their e-mail address is not known."""
-    return (
-        hashlib.sha256(f"{action.id} {user.email}".encode()).hexdigest()[:16] if user.email else ""
-    )
+    stamp = f"{action.id} {user.email}"
+    return hashlib.sha256(stamp.encode()).hexdigest()[:16] if user.email else ""
 
 
 def refuse_same_person(action: Action, address: str, person: str) -> None:
@@ -475,8 +474,10 @@ async def advance_due(ports: Ports, now: datetime) -> tuple[str, ...]:
     """
     if ports.world.actions is None:
         return ()
+    documents = ports.stores.documents
+    followed = await asyncio.to_thread(documents.newest, _FOLLOWED, _REMEMBERED)
     failed = []
-    for name, _ in await asyncio.to_thread(ports.stores.documents.newest, _FOLLOWED, _REMEMBERED):
+    for name, _ in followed:
         action = None
         try:
             action = await asyncio.to_thread(_stepped, ports, name, now)

@@ -65,9 +65,8 @@ class TokenOffer:
     @property
     def usd_per_million(self) -> Decimal:
         """Return USD of a million tokens, read and written."""
-        return (
-            self.price.usd_per_million_output * self.output_ratio
-        ) + self.price.usd_per_million_input * (1 - self.output_ratio)
+        written = self.price.usd_per_million_output * self.output_ratio
+        return written + self.price.usd_per_million_input * (1 - self.output_ratio)
 
     @property
     def breakeven_tokens_per_second(self) -> int | None:
@@ -137,8 +136,8 @@ def bedrock_card(offers: Sequence[TokenOffer], notes: Sequence[Note], today: dat
             Columns(*(OFFERS.drawn if here else OFFERS.drawn[:-1])).table(offers),
             quiet(
                 f"USD a million tokens, on demand; together, {ratio * 100:.0f} % of them are"
-                " written"
-                " (output= sets it). A model that two sources price differently is listed twice."
+                " written (output= sets it). A model that two sources price differently is listed"
+                " twice."
             ),
             quiet(f"Prices: {'; '.join(dict.fromkeys(cited(x.price, today) for x in offers))}."),
             note_lines(notes, today),

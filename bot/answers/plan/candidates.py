@@ -432,11 +432,11 @@ def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestio
     """Look for notebooks of SageMaker that the bill names in every hour."""
     end = _settled(reading)
     window = Window(end - _LOOKED, end)
+    of_sagemaker = [Filter("service", ("AmazonSageMaker",))]
+    rows = ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
     billed = by_key(
         (row.key["resource"], row.money.amortised)
-        for row in ports.world.billing.tally(
-            window, ("resource", "hour"), [Filter("service", ("AmazonSageMaker",))]
-        ).rows
+        for row in rows
         if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
     )
     for resource, hours in billed.items():

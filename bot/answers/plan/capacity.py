@@ -255,12 +255,8 @@ def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: st
 def tight_quotas(inventory: Inventory) -> tuple[QuotaUse, ...]:
     """Return the quotas by which the next launch would be refused, the most used first."""
     uses = [use_of(quota, inventory) for quota in inventory.quotas]
-    return tuple(
-        sorted(
-            [use for use in uses if is_tight(use, inventory.types, "")],
-            key=lambda use: (-use.used, use.quota.name),
-        )
-    )
+    tight = [use for use in uses if is_tight(use, inventory.types, "")]
+    return tuple(sorted(tight, key=lambda use: (-use.used, use.quota.name)))
 
 
 def room_words(tight: Sequence[QuotaUse]) -> Text:
@@ -388,10 +384,8 @@ class Refused:
         for zone in self.zones:
             share = "all" if zone.spot == zone.refused else zone.spot
             market = f", {share} on spot" if zone.spot else ""
-            places.append(
-                f"{zone.zone} {zone.refused:,}{market}, last"
-                f" {age_text((self.at - zone.newest).total_seconds())} ago"
-            )
+            age = age_text((self.at - zone.newest).total_seconds())
+            places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
 
         places = few(places, _MOST_ZONES, "zone")
 

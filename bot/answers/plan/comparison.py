@@ -392,9 +392,8 @@ def break_even_hours(
 
 def _share(kind: InstanceType, types: Types) -> float:
     """Return the type's part of its family's full node."""
-    return kind.chips / max(
-        (x.chips for x in types.values() if x.family == kind.family), default=kind.chips
-    )
+    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
+    return kind.chips / full
 
 
 def _offers(quotes: Sequence[Price], region: str) -> list[Price]:

@@ -88,15 +88,8 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
         kind = Counter(x.labels.instance_type for x in instances).most_common(1)[0][0]
         nodes = [node for node in instances if node.labels.instance_type == kind]
         ids = {node.id for node in nodes}
-        use = measured(
-            frame,
-            [
-                row
-                for row, thing in enumerate(frame.things if frame else ())
-                if thing.instance in ids
-            ],
-            DAYS,
-        )
+        things = enumerate(frame.things if frame else ())
+        use = measured(frame, [row for row, thing in things if thing.instance in ids], DAYS)
         used.append(
             ClusterUse(
                 cluster,

@@ -510,7 +510,8 @@ def _standing(
     chosen = [row for row in nodes if row.instance.labels.instance_type == name]
     prices = Counter(row.price for row in chosen if row.price).most_common(1)
     frame = reading.frame("node")
-    used = [i for i, thing in enumerate(frame.things if frame else ()) if thing.cluster == cluster]
+    things = frame.things if frame else ()
+    used = [i for i, thing in enumerate(things) if thing.cluster == cluster]
     alerts = ports.stores.alerts.load(reading.now).alerts
 
     return ClusterStanding(

@@ -128,9 +128,9 @@ class Planner:
         """Raise `WrongInput` where a setting or a tag says that the bot leaves a thing alone."""
         policy = self._ports.policy.at(labels)
         if not policy.on("acting.on"):
+            place = str(labels.only(PLACE)) or "any place"
             raise WrongInput(
-                f"The setting acting.on is off there ({str(labels.only(PLACE)) or 'any place'}):"
-                f" the bot leaves {name} alone."
+                f"The setting acting.on is off there ({place}): the bot leaves {name} alone."
             )
         if tag := sparing_tag(tags, policy.text("acting.spared")):
             raise WrongInput(
@@ -250,11 +250,11 @@ class Planner:
 
     def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
         """Stop one notebook; the bill of its last week tells its place and its price."""
+        week = Window(self._request.at - timedelta(days=7), self._request.at)
+        rows = self._ports.world.billing.tally(week, ("resource",)).rows
         charges = {
             match[1]: (row.hours, row.money.amortised)
-            for row in self._ports.world.billing.tally(
-                Window(self._request.at - timedelta(days=7), self._request.at), ("resource",)
-            ).rows
+            for row in rows
             if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
             and match["name"].lower() == targets[0].lower()
             and region in ("", match["region"])
@@ -327,11 +327,9 @@ class Planner:
     ) -> Action:
         """Return an action by the price of an hour of each thing, and its part that is saved."""
         request, (price, saved) = self._request, amounts
+        stamp = repr((request.at, request.user.id, kind, targets, place))
         return Action(
-            id="x"
-            + hashlib.sha256(
-                repr((request.at, request.user.id, kind, targets, place)).encode()
-            ).hexdigest()[:8],
+            id="x" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
             kind=kind,
             targets=tuple(targets),
             place=place,

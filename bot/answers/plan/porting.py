@@ -80,10 +80,9 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         # Options of pip and bare numbers are no packages.
         if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
             continue
+        built = f"{match['extras'] or ''}{match['rest'] or ''}"
         name = normal(match["name"])
-        by_name[name] = Requirement(
-            name, word, bool(_CUDA.search(f"{match['extras'] or ''}{match['rest'] or ''}"))
-        )
+        by_name[name] = Requirement(name, word, bool(_CUDA.search(built)))
 
     return tuple(by_name.values())
 

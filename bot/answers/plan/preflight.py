@@ -168,24 +168,20 @@ def _terraform(source: str) -> Launch:
         for key, sign in (("after", 1), ("before", -1)):
             state = states.get(key)
             kinds, counts = _at(state, paths[0]), _at(state, paths[1]) if paths[1] else [1]
-            # A request of spot instances says so by its name alone.
-            bought = f"{paths[2]} {_at(state, paths[2])}".lower()
+            bought = str(_at(state, paths[2])).lower()
             market = next((x for name, x in _SPOT.items() if name in bought), Market.ON_DEMAND)
+            # A request of spot instances says so by its type alone.
+            market = Market.SPOT if paths[2] == "spot" else market
             for kind, count in zip(kinds, counts, strict=False):
                 if isinstance(kind, str) and isinstance(count, int):
                     added[kind, market] += sign * count
-
-    return Launch(
-        "Terraform plan",
-        tuple(
-            (
-                Ask(kind, n, market=market)
-                for (kind, market), n in added.items()
-                if n > 0 and _TYPE.fullmatch(kind)
-            )
-        ),
-        compiles=False,
+    asks = (
+        Ask(kind, n, market=market)
+        for (kind, market), n in added.items()
+        if n > 0 and _TYPE.fullmatch(kind)
     )
+
+    return Launch("Terraform plan", tuple(asks), compiles=False)
 
 
 def _at(state: object, path: str) -> list[Any]:
@@ -222,19 +218,13 @@ def _kubernetes(source: str) -> Launch:
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
             names.append(f"{document.get('kind', 'Job')} {name}".strip())
     limit = timedelta(seconds=max(limits)) if limits else None
-
-    return Launch(
-        " and ".join(names[:3]),
-        tuple(asks),
-        limit,
-        _cache(
-            "\n".join(
-                f"{part['name']}={part['value']}"
-                for part, _ in _parts(documents)
-                if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
-            )
-        ),
+    env = "\n".join(
+        f"{part['name']}={part['value']}"
+        for part, _ in _parts(documents)
+        if isinstance(part.get("name"), str) and isinstance(part.get("value"), str)
     )
+
+    return Launch(" and ".join(names[:3]), tuple(asks), limit, _cache(env))
 
 
 def _parts(document: object) -> Iterator[tuple[dict[str, Any], tuple[dict[str, Any], ...]]]:
@@ -471,16 +461,15 @@ def _length(
 
     if hours and limit and hours > limit:
         says = f"it needs {hours:,.1f} hours, and its own limit ends it after {limit:,.1f}"
-    elif hours:
+        return hours, PreflightCheck("length", False, says)
+    if hours:
         by = " as typed" if typed else f" for {tokens:,} billion tokens at the speed of {run}"
-        says = f"{hours:,.1f} hours{by}"
-    elif limit:
-        says = f"ended after {limit:,.1f} hours by its limit"
-    else:
-        says = "no time limit: it runs until somebody ends it; give hours=N for a total"
+        return hours, PreflightCheck("length", True, f"{hours:,.1f} hours{by}")
+    if limit:
+        return limit, PreflightCheck("length", True, f"ended after {limit:,.1f} hours by its limit")
+    says = "no time limit: it runs until somebody ends it; give hours=N for a total"
 
-    fits = bool(hours or limit) and not (limit and hours > limit)
-    return hours or limit, PreflightCheck("length", fits, says)
+    return hours, PreflightCheck("length", False, says)
 
 
 def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
@@ -495,10 +484,11 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
     if not ways:
         return None
     best = min(ways, key=lambda price: price.usd_per_hour)
+    share = 1 - best.usd_per_hour / part.price.usd_per_hour
     sure = ", not guaranteed" if best.market is Market.SPOT else ""
 
     return text(
-        Strong(f"{100 * (1 - best.usd_per_hour / part.price.usd_per_hour):.0f} % less"),
+        Strong(f"{100 * share:.0f} % less"),
         f" for {part.ask.instance_type} as {best.market.value}: {usd(best.usd_per_hour)} a"
         f" node-hour in {best.region} ({best.basis} of {best.asof}){sure}.",
     )

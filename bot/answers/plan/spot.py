@@ -206,10 +206,9 @@ def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
     upper, open_ended = _UPPER.get(band, (None, False))
     if upper is None:
         return None, False
+    loss = job.checkpoint / 2 + job.restart
 
-    return job.nodes * upper / HOURS_A_MONTH * (
-        (job.checkpoint / 2 + job.restart) / timedelta(hours=1)
-    ), open_ended
+    return job.nodes * upper / HOURS_A_MONTH * (loss / timedelta(hours=1)), open_ended
 
 
 def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:

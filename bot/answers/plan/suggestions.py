@@ -106,9 +106,8 @@ def weigh_daily(ports: Ports, now: datetime) -> None:
     documents = ports.stores.documents
     shortlist = _SHORTLISTS.get(documents, _NEWEST)
     if shortlist is None or not timedelta() <= now - shortlist.at < _WEIGHED_EVERY:
-        _SHORTLISTS.put(
-            documents, _NEWEST, Shortlist(now, tuple(suggestions_of(ports, now).open[:_LISTED]))
-        )
+        listed = suggestions_of(ports, now).open[:_LISTED]
+        _SHORTLISTS.put(documents, _NEWEST, Shortlist(now, tuple(listed)))
 
 
 def shortlisted(ports: Ports, now: datetime) -> list[Suggestion]:
@@ -221,8 +220,8 @@ def suggestions_card(seen: Suggestions) -> Card:
             _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
             quiet(
                 "Estimates, from list or billed prices; never part of an alert. 'Not again'"
-                " dismisses"
-                " one for good; 'Done' compares its promise with what could still be saved."
+                " dismisses one for good; 'Done' compares its promise with what could still be"
+                " saved."
             ),
         ),
         {

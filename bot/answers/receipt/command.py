@@ -151,9 +151,9 @@ def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
             else None,
             Facts((*facts, ("sums of the bill added up", f"{outcome.sums:,}"))),
             quiet(
-                "Recomputed: by its formula, or as a sum of the bill that was added up from its days "
-                "and from its resources. Answered again: the data are the same, the arithmetic was "
-                "not done another way."
+                "Recomputed: by its formula, or as a sum of the bill that was added up from its"
+                " days and from its resources. Answered again: the data are the same, the"
+                " arithmetic was not done another way."
             ),
             [quiet(sentence) for sentence in outcome.notes[:3]],
             Buttons((Button("Receipt", f"receipt {receipt.line}"),)),
@@ -192,9 +192,8 @@ async def receipt(
     line: str = arg(None, "the line whose answer is meant", rest=True),
 ) -> Card:
     """Answer the line, and state how it was answered."""
-    return receipt_card(
-        receipt_of(await answered(ports, request, _carried(read_line(request.line).rest)))
-    )
+    answer = await answered(ports, request, _carried(read_line(request.line).rest))
+    return receipt_card(receipt_of(answer))
 
 
 @command(
@@ -227,10 +226,9 @@ async def verify_(
         # There is no earlier answer to compare with: the line is asked twice.
         first, again = [await answered(ports, request, _carried(words)) for _ in range(2)]
         stored = receipt_of(first)
+    outcome = await asyncio.to_thread(verify, stored, again, ports.world.billing)
 
-    return verification_card(
-        stored, await asyncio.to_thread(verify, stored, again, ports.world.billing)
-    )
+    return verification_card(stored, outcome)
 
 
 def _carried(words: str) -> CommandLine:

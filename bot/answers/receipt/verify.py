@@ -145,17 +145,16 @@ def _sums(data: Mapping[str, Any]) -> Iterator[tuple[str, Decimal]]:
             continue
         # Cards add rows up by these labels, to sums that no number of the data is.
         for label in _LABELS:
-            for (value, number), amounts in by_key(
+            groups = by_key(
                 ((str(value), " ".join(map(str, path))), amount)
                 for row in rows
                 for value in _values(row, label)[:1]
                 for path, amount in numbers(row)
-            ).items():
+            )
+            for (value, number), amounts in groups.items():
                 if "usd" in number and len(amounts) > 1 and any(amounts):
-                    yield (
-                        f"sum of {name} {number} where {label} is {value or 'none'}",
-                        sum(amounts, Decimal(0)),
-                    )
+                    how = f"sum of {name} {number} where {label} is {value or 'none'}"
+                    yield how, sum(amounts, Decimal(0))
 
 
 def _values(scope: Mapping[str, Any], label: str) -> list[Any]:
@@ -277,16 +276,17 @@ def _priced(path: Path, amount: Decimal, answer: WatchedAnswer) -> bool:
 
     rates = answer.witness.rates
     quoted = [x for question in answer.witness.questions.values() for x in question.prices]
+    lists = (
+        rates.by_instance.get(label("instance"), ()),
+        rates.by_cluster.get(label("cluster"), ()),
+        rates.by_type,
+    )
     kind = label("instance_type")
     prices = [price.usd_per_hour for price in quoted if price.instance_type == kind]
 
     # A rate is a mean by hours: over all ways to buy, the committed ones, and each of them.
     choices = (tuple(Market), _ONE_RATE, *((market,) for market in Market))
-    for rows in (
-        rates.by_instance.get(label("instance"), ()),
-        rates.by_cluster.get(label("cluster"), ()),
-        rates.by_type,
-    ):
+    for rows in lists:
         own_rates = [price for price in rows if price.instance_type == kind]
         for region in dict.fromkeys(rate.region for rate in own_rates):
             for markets in choices:
@@ -320,14 +320,15 @@ def _mismatches(
         for row in pieces.rows:
             sums[tuple(row.key[name] for name in terms.by)] += row.money
         stated = {tuple(row.key[name] for name in terms.by): row.money for row in tally.rows}
-
-        for name, total, added in [
+        pairs = [
             *(
                 (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
                 for key in dict.fromkeys((*stated, *sums))
             ),
             ("total", tally.total, sum(sums.values(), Money())),
-        ]:
+        ]
+
+        for name, total, added in pairs:
             unequal = [x for x in MEASURES if not agree(getattr(total, x), getattr(added, x))]
             if unequal:
                 was, is_now = (

@@ -344,21 +344,15 @@ def sentence(comparison: RunComparison) -> str:
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
 
     cost, time = _percent(comparison.usd, a.usd), _percent(comparison.hours, a.hours)
-
-    return " ".join(
-        filter(
-            None,
-            (
-                f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.",
-                "Cheaper but slower: a trade-off."
-                if comparison.usd.mean < 0 < comparison.hours.mean
-                else "",
-                ""
-                if comparison.usd.sure
-                else "The difference in cost may be noise: its interval holds 0.",
-            ),
-        )
+    sentences = (
+        f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.",
+        "Cheaper but slower: a trade-off."
+        if comparison.usd.mean < 0 < comparison.hours.mean
+        else "",
+        "" if comparison.usd.sure else "The difference in cost may be noise: its interval holds 0.",
     )
+
+    return " ".join(filter(None, sentences))
 
 
 def compare_data(comparison: RunComparison) -> dict[str, Any]:

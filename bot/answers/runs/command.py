@@ -486,13 +486,10 @@ def scaling(
     refuse((not 0 <= nodes <= 100_000, "'nodes' is 0 to 100,000."))
     runs = costed_runs(ports, request.at)
     costed = find_run(runs, name)
-    points = points_of(
-        _alike(
-            costed,
-            runs,
-            {key: kept.named(key) for key, kept in BASELINES.newest(ports.stores.documents, MOST)},
-        )
-    )
+    baselines = {
+        key: kept.named(key) for key, kept in BASELINES.newest(ports.stores.documents, MOST)
+    }
+    points = points_of(_alike(costed, runs, baselines))
     if not points:
         raise WrongInput(
             f"Run {name} reports no tokens, or shares its nodes: its speed is not known."

@@ -321,7 +321,8 @@ def measured_speeds(
     for run in runs:
         side = sample(run)
         if side.size and side.node_hours and len(side.types) == 1:
-            for kind, found in zip((old, new), sizes.setdefault(side.size, ([], [])), strict=True):
+            pair = sizes.setdefault(side.size, ([], []))
+            for kind, found in zip((old, new), pair, strict=True):
                 if side.types[0] == kind.name:
                     found.append(side)
 

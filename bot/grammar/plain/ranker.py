@@ -136,9 +136,8 @@ class Ranker:
             return ()
         counts, blocks = self.counts, _features(text)
         places = self._places(chain.from_iterable(blocks))
-        weights = _weighted(
-            blocks, {feature: int(counts.rarity[place]) for feature, place in places.items()}
-        )
+        rarity = {feature: int(counts.rarity[place]) for feature, place in places.items()}
+        weights = _weighted(blocks, rarity)
         scores = sum(weights.values()) * counts.unseen
         for feature, weight in weights.items():
             span = slice(counts.starts[places[feature]], counts.starts[places[feature] + 1])

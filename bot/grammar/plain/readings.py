@@ -351,9 +351,8 @@ class _Question:
             if candidates[0].command in likely or not likely:
                 lines += self.apart(candidates[0].row)
             for command, candidate in by_command.items():
-                weights[command] = weights.get(command, 0.0) + (
-                    _TABLE * candidate.explained / candidates[0].explained
-                )
+                support = _TABLE * candidate.explained / candidates[0].explained
+                weights[command] = weights.get(command, 0.0) + support
         for command in sorted(weights, key=lambda command: -weights[command]):
             if command in by_command:
                 lines += by_command[command].lines

@@ -369,11 +369,14 @@ _AMOUNT_PATTERNS = tuple(
 )
 
 
+_SCALES = {"thousands": 1e3, "millions": 1e6}
+
+
 def _amount(kind: str, text: str) -> dict[str, str]:
     """Return the slots that an amount of a kind can fill."""
     match kind:
         case "thousands" | "millions":
-            return {"usd": f"{float(text) * (1e3 if kind == 'thousands' else 1e6):.0f}"}
+            return {"usd": f"{float(text) * _SCALES[kind]:.0f}"}
         case "number":
             is_count = text.isdigit() and 0 < int(text) < 10_000
             return {"usd": text, **({"nodes": text} if is_count else {}), "version": text}
