@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from adapters.chat.slack.auth import Installation
-from adapters.chat.slack.forms import Requester
+from adapters.chat.slack.forms import Requester, parse_author, parse_presser
 from adapters.chat.slack.surface import SlackSurface
 from bot.cards.card import Card, text
 from bot.model.request import Belonging, Standing
@@ -564,3 +564,11 @@ async def test_alerts_routed_to_a_shared_channel_are_posted_and_that_is_said_onc
 def test_no_requester_is_made_without_how_they_belong():
     with pytest.raises(TypeError, match="belonging"):
         Requester("U1", address="slack:U1")
+
+
+@pytest.mark.parametrize("junk", [{"ts": "1.1"}, ["1.1"], 1.1, None])
+def test_a_claim_is_of_texts_whatever_a_payload_holds(junk):
+    body = {"channel": {"id": junk}, "message": {"thread_ts": junk}, "response_url": junk}
+    presser, author = parse_presser(body), parse_author({"event": {"channel": junk}}, junk)
+    for claim in (presser, author):
+        assert all(isinstance(x, str) for x in (claim.channel, claim.thread, claim.response_url))

@@ -339,9 +339,9 @@ def parse_claim(body: Json, channel: str, *, thread: str = "", private: bool = T
     return Claim(
         str(body.get("user_id") or user.get("id") or ""),
         one_line(str(body.get("user_name") or user.get("username") or user.get("name") or "")),
-        channel,
-        thread,
-        body.get("response_url") or "",
+        str(channel or ""),
+        str(thread or ""),
+        str(body.get("response_url") or ""),
         private,
         team=str(user.get("team_id") or body.get("team_id") or ""),
     )
@@ -370,7 +370,7 @@ def parse_author(body: Json, thread: str = "") -> Claim:
     return Claim(
         str(event.get("user") or ""),
         channel=str(event.get("channel") or ""),
-        thread=thread,
+        thread=str(thread or ""),
         private=False,
         team=str(event.get("user_team") or event.get("source_team") or ""),
         shared=shared if isinstance(shared, bool) else None,
