@@ -164,16 +164,16 @@ async def press(opened: Tab, bot: Product, control: Any) -> Press:
     await response.finished()
     await page.wait_for_function("!document.querySelector('[aria-busy=true]')")
     says = await what_is_said(page, response, answers)
-    return Press(
-        line, says, before, await settled(bot) if effect_of(line) is Effect.CHANGES else kept(bot)
-    )
+    decided = effect_of(line) is Effect.CHANGES and not says.startswith(("asked", "refused"))
+    return Press(line, says, before, await settled(bot, before) if decided else kept(bot))
 
 
-async def settled(bot: Product) -> Mapping[str, Any]:
+async def settled(bot: Product, before: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what the server keeps once the thread of a decision has been told, which no press waits for."""
-    # On a busy machine the thread hears of it after the page: a second without news is enough.
+    # On a busy machine the thread hears of it after the page. Once it has, a second without news is
+    # enough; few decisions are told to no thread.
     still, last = 0, kept(bot)
-    while still < 4:
+    while still < (40 if last["told"] == before["told"] else 4):
         await asyncio.sleep(0.25)
         now = kept(bot)
         still, last = still + 1 if now == last else 0, now
