@@ -18,7 +18,7 @@ from adapters.simulator.scenario import (
     PlannedJob,
     Scenario,
 )
-from bot.errors import WrongInput, nearest
+from bot.errors import not_known
 from bot.model.causes import Cause
 
 Row = Mapping[str, str]
@@ -97,9 +97,7 @@ def catalogue() -> Mapping[str, Hardware]:
 def hardware(instance_type: str) -> Hardware:
     """Return one type; raise `WrongInput` with the nearest known name."""
     if instance_type not in catalogue():
-        raise WrongInput(
-            f"The simulator has no '{instance_type}'{nearest(instance_type, catalogue())}."
-        )
+        raise not_known(f"The simulator has no '{instance_type}'", instance_type, catalogue())
     return catalogue()[instance_type]
 
 

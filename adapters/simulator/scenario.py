@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from bot.errors import WrongInput, nearest
+from bot.errors import not_known
 from bot.model.causes import Cause
 
 FOREVER = 1e9
@@ -125,7 +125,7 @@ class Scenario:
 def scenario_named(name: str) -> Scenario:
     """Return a scenario; raise `WrongInput` with the nearest name."""
     if name not in SCENARIOS:
-        raise WrongInput(f"'{name}' is not a scenario{nearest(name, SCENARIOS)}.")
+        raise not_known(f"'{name}' is not a scenario", name, SCENARIOS)
     return SCENARIOS[name]
 
 

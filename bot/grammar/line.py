@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from bot.cards.lines import DETAILS, PREFIX, filter_line, quote
-from bot.errors import WrongInput, nearest, shortened
+from bot.errors import WrongInput, nearest, not_known, shortened
 from bot.grammar.registry import Command, Parameter, find_command
 from bot.model.limits import NUMBER_EXPONENT, NUMBER_LENGTH
 from bot.model.request import Effect, LineWindow
@@ -463,8 +463,9 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
             and word.equals > 0
             and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals])
         ):
-            hint = nearest(word.name, parameters)
-            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{hint}.")
+            raise not_known(
+                f"'{command.name}' has no argument '{word.name}'", word.name, parameters
+            )
         elif bare in parameters and not word.quoted and not parameters[bare].arg.rest:
             # Named without `=`: `by team`, `--by team`.
             parameter = parameters[bare]
@@ -473,8 +474,9 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
             value = queue.pop(0).text
             values = [value, *_commas(value, queue)]
         elif not takes_text and word.text.startswith("--") and not word.quoted:
-            hint = nearest(word.text.lstrip("-"), parameters)
-            raise WrongInput(f"'{command.name}' has no option '{word.text}'{hint}.")
+            raise not_known(
+                f"'{command.name}' has no option '{word.text}'", word.text.lstrip("-"), parameters
+            )
         else:
             parameter, values = _by_position(command, texts, word, queue)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bot.cards.card import Card, text
-from bot.errors import TrnbotError, WrongInput, nearest
+from bot.errors import TrnbotError, WrongInput, nearest, not_known
 from bot.model.fleet import FileSystem, InstanceType, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.reading import Reading
@@ -28,8 +28,13 @@ def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
     """Return the instance type of that name, however it is capitalised; raise `WrongInput`."""
     kind = types.get(name.lower())
     if kind is None:
-        hint = nearest(name, types, most=0, otherwise="write it like trn1.32xlarge")
-        raise WrongInput(f"'{name}' is not an instance type known here{hint}.")
+        raise not_known(
+            f"'{name}' is not an instance type known here",
+            name,
+            types,
+            most=0,
+            otherwise="write it like trn1.32xlarge",
+        )
     return kind
 
 
@@ -40,8 +45,13 @@ def known_region(name: str, ports: Ports) -> str:
     """
     region, regions = name.strip().lower(), ports.world.knowledge.claims().regions
     if region and region not in regions:
-        hint = nearest(region, regions, most=0, otherwise="write it like us-east-2")
-        raise WrongInput(f"'{name}' is not an AWS region known here{hint}.")
+        raise not_known(
+            f"'{name}' is not an AWS region known here",
+            region,
+            regions,
+            most=0,
+            otherwise="write it like us-east-2",
+        )
     return region
 
 
@@ -64,8 +74,8 @@ def refuse_unseen(cluster: str, reading: Reading) -> None:
 
 def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:
     """Return the refusal of a cluster that does not run."""
-    return WrongInput(
-        f"No running cluster is called '{name}'{nearest(name, list(clusters), otherwise=_FLEET)}."
+    return not_known(
+        f"No running cluster is called '{name}'", name, list(clusters), otherwise=_FLEET
     )
 
 

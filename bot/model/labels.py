@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
-from bot.errors import WrongInput, nearest
+from bot.errors import not_known
 
 CLUSTER_TAGS = (
     "eks:cluster-name",
@@ -54,7 +54,7 @@ class Labels:
         Raise `WrongInput` for an unknown name.
         """
         if name not in NAMES:
-            raise WrongInput(f"'{name}' is not a label{nearest(name, NAMES)}.")
+            raise not_known(f"'{name}' is not a label", name, NAMES)
         return str(getattr(self, name))
 
     def only(self, names: Iterable[str]) -> Labels:
@@ -74,7 +74,7 @@ class Labels:
         """Build from a mapping; raise `WrongInput` for an unknown name."""
         for name in pairs:
             if name not in NAMES:
-                raise WrongInput(f"'{name}' is not a label{nearest(name, NAMES)}.")
+                raise not_known(f"'{name}' is not a label", name, NAMES)
         return Labels(**dict(pairs))
 
     @staticmethod

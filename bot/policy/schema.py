@@ -16,7 +16,7 @@ from decimal import Decimal
 from enum import StrEnum
 from math import floor
 
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.model.causes import CAUSES
 from bot.model.codec import by_key, table
 from bot.model.labels import Labels
@@ -164,7 +164,7 @@ SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in _all_sett
 def setting_of(key: str) -> Setting:
     """Return the setting; raise `WrongInput` with the nearest key."""
     if key not in SETTINGS:
-        raise WrongInput(f"'{key}' is not a setting{nearest(key, SETTINGS, most=0)}.")
+        raise not_known(f"'{key}' is not a setting", key, SETTINGS, most=0)
     return SETTINGS[key]
 
 

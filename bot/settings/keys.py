@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, nearest, not_known
 from bot.model.frame import UNITS, Meaning, MetricsSurface
 from bot.model.labels import CLUSTER_TAGS
 from bot.model.reading import NODE_METRICS
@@ -106,7 +106,7 @@ def word_of(choices: Collection[str], mistake: str, make: Callable[[str], T]) ->
 
     def read(text: str) -> T:
         if text not in choices:
-            raise WrongInput(f"{mistake.format(text=text)}{nearest(text, choices, most=0)}.")
+            raise not_known(mistake.format(text=text), text, choices, most=0)
         return make(text)
 
     return read
@@ -243,9 +243,7 @@ def metric_names(text: str) -> tuple[Meaning, ...]:
                 " such as nc_util -> neuroncore_utilization_ratio in percent."
             )
         if metric not in NODE_METRICS:
-            raise WrongInput(
-                f"'{metric}' is not a metric of a node{nearest(metric, NODE_METRICS, most=0)}."
-            )
+            raise not_known(f"'{metric}' is not a metric of a node", metric, NODE_METRICS, most=0)
 
         # Where only one unit is possible, it need not be said.
         units = UNITS[metric.rpartition("_")[2]]

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, nearest, not_known
 from bot.model.causes import Cause, Severity
 from bot.model.labels import NAMES, Labels
 from bot.model.limits import OWNERS_BYTES
@@ -73,7 +73,7 @@ def causes(text: str) -> tuple[Cause, ...]:
     """Read a comma list of causes; raise `WrongInput` with the nearest right word."""
     for word in words(text):
         if word not in _CAUSES:
-            raise WrongInput(f"'{word}' is not a cause{nearest(word, _CAUSES, most=30)}.")
+            raise not_known(f"'{word}' is not a cause", word, _CAUSES, most=30)
     return tuple(map(Cause, words(text)))
 
 
@@ -85,12 +85,12 @@ def route_of(pairs: Iterable[tuple[str, str]], to: tuple[str, ...], by: str = ""
     labels, names = dict(pairs), (*NAMES, "cause", "severity")
     for name in labels:
         if name not in names:
-            raise WrongInput(f"'{name}' is nothing to route by{nearest(name, names)}.")
+            raise not_known(f"'{name}' is nothing to route by", name, names)
 
     cause, severity = labels.pop("cause", ""), labels.pop("severity", "")
     for word, choices in ((cause, _CAUSES), (severity, _SEVERITIES)):
         if word and word not in choices:
-            raise WrongInput(f"'{word}' is not one of them{nearest(word, choices, most=30)}.")
+            raise not_known(f"'{word}' is not one of them", word, choices, most=30)
     return Route(to, Labels.of(labels), cause, severity, by)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from adapters.web.people import TOKENS, ProgramToken, make_token
 from bot.answers.about.document import as_json
 from bot.app import App
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable, WrongInput, not_known
 from bot.grammar.registry import Command
 from bot.model.money import counted
 from bot.model.request import User
@@ -325,9 +325,7 @@ def manage_tokens(options: Options) -> None:
     }
     word = options.words[1].lower() if len(options.words) > 1 else "list"
     if word not in doing:
-        raise WrongInput(
-            f"'tokens' takes make NAME, revoke NAME or list{nearest(word, doing, most=0)}."
-        )
+        raise not_known("'tokens' takes make NAME, revoke NAME or list", word, doing, most=0)
     names = options.words[2:]
     if len(names) != (word != "list"):
         raise WrongInput(f"'tokens {word}' takes one name, such as 'trnbot tokens {word} grafana'.")
@@ -356,9 +354,7 @@ def _make_token(store: DocumentStore, options: Options, name: str) -> None:
 
 def _revoke_token(store: DocumentStore, _: Options, name: str) -> None:
     if TOKENS.get(store, name) is None:
-        raise WrongInput(
-            f"There is no token '{name}'{nearest(name, TOKENS.keys(store, _TOKENS_MOST))}."
-        )
+        raise not_known(f"There is no token '{name}'", name, TOKENS.keys(store, _TOKENS_MOST))
     TOKENS.drop(store, name)
     print(f"{name} no longer opens anything.")
 

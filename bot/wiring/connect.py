@@ -26,7 +26,7 @@ from adapters.store.open import open_store
 from adapters.terminal.prompt import ProgressBar, Prompt
 from bot.answers.config.routes import SEEN, seen_card, trial_card
 from bot.cards.card import Card, Tone, quiet
-from bot.errors import Unavailable, WrongInput, nearest
+from bot.errors import Unavailable, WrongInput, not_known
 from bot.grammar.line import effect_of
 from bot.model.money import counted
 from bot.model.request import Request, User
@@ -84,7 +84,7 @@ def connect(options: Options) -> None:
     """Take every step, or the one that is named."""
     word = " ".join(options.words[1:]).lower()
     if word and word not in STEPS:
-        raise WrongInput(f"'{word}' is not a step of 'connect'{nearest(word, STEPS)}.")
+        raise not_known(f"'{word}' is not a step of 'connect'", word, STEPS)
     wait = waiting_time(options)
     config = options.values.get("config") or os.environ.get("TRNBOT_CONFIG") or "trnbot.toml"
     browse = (lambda _: None) if "no-browser" in options.switches else webbrowser.open

@@ -19,7 +19,7 @@ from adapters.store.sealing import (
     seal,
 )
 from adapters.store.sql import SqlStore
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.model.money import counted
 from bot.ports import DocumentStore
 from bot.settings.routes import words
@@ -90,9 +90,7 @@ def manage_secrets(options: Options) -> None:
     doing = {"key": print_key, "rotate": rotate, "forget": forget}
     word = " ".join(options.words[1:]).lower()
     if word not in doing:
-        raise WrongInput(
-            f"'secrets' takes one word more, such as 'trnbot secrets key'{nearest(word, doing)}."
-        )
+        raise not_known("'secrets' takes one word more, such as 'trnbot secrets key'", word, doing)
     doing[word](options)
 
 

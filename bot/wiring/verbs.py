@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from bot.cards.lines import quote
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 
 _VALUED = frozenset(
     [
@@ -71,13 +71,17 @@ class Options:
         for name in (*self.values, *self.switches):
             if name not in names:
                 asked = " ".join(self.words[:1]) or "trnbot"
-                raise WrongInput(f"'{asked}' has no option '--{name}'{nearest(name, names)}.")
+                raise not_known(f"'{asked}' has no option '--{name}'", name, names)
 
     def refuse_unread(self, *names: str) -> None:
         """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""
         for flag in self._flags():
-            hint = nearest(flag, [f"--{name}" for name in names], otherwise="it has none")
-            raise WrongInput(f"'{self.words[0]}' has no option '{flag}'{hint}.")
+            raise not_known(
+                f"'{self.words[0]}' has no option '{flag}'",
+                flag,
+                [f"--{name}" for name in names],
+                otherwise="it has none",
+            )
 
     def refuse_mistyped(self) -> None:
         """Refuse a `--name` that is almost an option of every line, and name that one."""

@@ -32,7 +32,7 @@ from bot.cards.charts import alert_chart
 from bot.cards.columns import NUMBER, USD, Column, Columns
 from bot.cards.lines import form_line
 from bot.cards.words import about, doubted, period, unseen
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.names import refuse_misspelt
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, leading, usd_per_hour_of
@@ -75,8 +75,13 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     matches = exact or sorted(concerned, key=lambda alert: not alert.firing)
     if not matches:
         ids = [alert.id for alert in history if alert.firing]
-        hint = nearest(name, ids, most=8, otherwise="'alerts' lists those that are open")
-        raise WrongInput(f"No alert of the last 15 days is called '{name}'{hint}.")
+        raise not_known(
+            f"No alert of the last 15 days is called '{name}'",
+            name,
+            ids,
+            most=8,
+            otherwise="'alerts' lists those that are open",
+        )
 
     return next((alert for alert in memory.alerts if alert.id == matches[0].id), matches[0])
 

@@ -39,7 +39,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, USD, Column, Columns, datum
 from bot.cards.words import clock, doubted, period, unseen
-from bot.errors import WrongInput, nearest
+from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, DecisionKind, Silence
 from bot.model.labels import Labels
@@ -361,8 +361,7 @@ def _named(name: str, silences: Iterable[Silence], refusal: str, otherwise: str)
     """Return the silence of this id; raise `WrongInput`, which begins with `refusal`, for none."""
     standing = {silence.id: silence for silence in silences}
     if name not in standing:
-        hint = nearest(name, standing, most=8, otherwise=otherwise)
-        raise WrongInput(f"{refusal} '{name}'{hint}.")
+        raise not_known(f"{refusal} '{name}'", name, standing, most=8, otherwise=otherwise)
     return standing[name]
 
 

@@ -18,7 +18,7 @@ from bot.cards.words import as_read, clock, period
 from bot.costs.compiling import HourOf
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.costs.pricing import Pricing, hours_of
-from bot.errors import WrongInput, nearest
+from bot.errors import not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert
 from bot.model.codec import by_key
@@ -397,8 +397,12 @@ def faults(
     if node:
         dossier = next((x for x in nodes if x.id == node), None)
         if dossier is None:
-            hint = nearest(node, [x.id for x in nodes], otherwise="'faults' lists those that did")
-            raise WrongInput(f"No node '{node}' broke in {period(window)}{hint}.")
+            raise not_known(
+                f"No node '{node}' broke in {period(window)}",
+                node,
+                [x.id for x in nodes],
+                otherwise="'faults' lists those that did",
+            )
         notices = [
             notice
             for notice in reading.notices

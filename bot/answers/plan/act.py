@@ -29,7 +29,7 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import committed_words
 from bot.costs.pricing import HOURS_A_MONTH
-from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, nearest, not_known
+from bot.errors import NotAllowed, Refused, TrnbotError, Unavailable, WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.money import counted, usd
@@ -209,9 +209,7 @@ def act(
         size = int(nodes) if "nodes" in named else None
         action = planner.of(ActionKind(what), names, size, named.get("region", ""))
     elif words:
-        raise WrongInput(
-            f"'{what}' is not a kind of action{nearest(what, list(ActionKind), most=9)}."
-        )
+        raise not_known(f"'{what}' is not a kind of action", what, list(ActionKind), most=9)
     else:
         action = planner.of_alert(find_alert(ports, request, what))
 
