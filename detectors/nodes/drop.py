@@ -65,14 +65,15 @@ def find(view: View) -> RuleMatch:
     soon, steps = _soon(view, ratio)
     soon = narrowed(soon, lambda: training & ~(slower(view) & _quiet(view)))
 
-    # A starving loader flutters: its mean tells as well as each step, held against a usual one.
-    trained = np.where(view.at_work, ratio / view.usual.unpaused[:, None], np.nan)
-    smoothing = view.window.steps(duration("progress.SMOOTH"))
-    level = np.fmin(ratio, rolling(trained.astype(np.float32), smoothing))
-    shallow = _seen(view, view.at_work & (level < below[:, None]))
-    # What is as good as usual again is over, however low its mean still is.
+    # A starving loader flutters: its mean tells as well as each step, held against a usual one. What
+    # is as good as usual again is over, however low its mean still is.
     over, newest_level = view.number("starved.over"), view.recent(ratio, view.window.steps(NOW))
-    shallow[newest_level >= over] = 0
+    goes_on, level = ~(newest_level >= over), ratio.copy()
+    trained = ratio[goes_on] / view.usual.unpaused[goes_on, None]
+    trained = np.where(view.at_work[goes_on], trained, np.nan).astype(np.float32)
+    smoothing = view.window.steps(duration("progress.SMOOTH"))
+    level[goes_on] = np.fmin(ratio[goes_on], rolling(trained, smoothing))
+    shallow = np.where(goes_on, _seen(view, view.at_work & (level < below[:, None])), 0)
     needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
     late = shallow >= needed
     late &= training | falls_short(view, late, needed, below)
