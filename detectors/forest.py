@@ -38,6 +38,7 @@ from detectors.usual import (
     THREE,
     StrangeSpan,
     forget,
+    full_work,
     in_order,
     median,
     percentiles,
@@ -163,7 +164,7 @@ def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual
     """Return the usual of samples of one job of each node, (n, n_samples, n_metrics)."""
     level = samples[:, :, 0]
     level = np.where(level > floor[:, None], level, np.nan).astype(np.float32)
-    full = number("forest.FULL") * percentiles(level, (0.75,))[0]
+    full = full_work(level)
     at_full = level >= full[:, None]
     enough = at_full.sum(axis=1) >= count("forest.LEAST")
 

@@ -386,6 +386,15 @@ def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
     )
 
 
+def full_work(levels: Floats) -> Floats:
+    """Return the level from which work counts as full, (n,), of levels of work (n, n_steps).
+
+    Near the upper quartile: where a checkpoint or an evaluation stopped the work, it is less.
+    """
+    (upper,) = percentiles(levels, (0.75,))
+    return number("forest.FULL") * upper
+
+
 THREE = 3
 
 

@@ -27,7 +27,7 @@ from detectors.numbers import (
 )
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
-from detectors.usual import medians_where, percentiles
+from detectors.usual import full_work, medians_where
 from detectors.view import LATELY, LOST, View
 
 STATUS = duration("faults.STATUS")
@@ -226,8 +226,7 @@ def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
     a checkpoint or an evaluation only some of them, and those are no loss.
     """
     work = view.utilization[:, -4 * view.window.steps(LATELY) :]
-    (upper,) = percentiles(work, (0.75,))
-    in_full = work >= number("forest.FULL") * upper[:, None]
+    in_full = work >= full_work(work)[:, None]
     lost = np.nan_to_num(view.lost_at(medians_where(work, in_full)))
     return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
 
