@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import gettempdir
 from threading import Lock
 from typing import Any, Protocol, TypeVar, cast
-from urllib.parse import unquote
 from uuid import uuid4
 
 import duckdb
@@ -30,19 +29,10 @@ from adapters.billing.database import (
     sql,
 )
 from adapters.billing.exports import ExportForm
-from adapters.billing.files import (
-    TAG_VIEW,
-    TAGGED,
-    ExplorerFiles,
-    File,
-    about_of,
-    check_explorer_dimension,
-    list_files,
-)
+from adapters.billing.files import ExplorerFiles, File, check_explorer_dimension, list_files
 from adapters.billing.load import ExportPlace, refresh, settle_anew
 from adapters.billing.questions import (
     NO_EXTENT,
-    TAG,
     BillExtent,
     KeptTallies,
     TallyQuestion,
@@ -480,117 +470,15 @@ def _unread(db: duckdb.DuckDBPyConnection) -> list[str]:
     return [str(sentence) for (sentence,) in db.execute(query).fetchall()]
 
 
-_USUAL = BillOptions()
-_ANSWERS = Path("api/ce/get_cost_and_usage")
-
-Refresher = Callable[[str], str]
-"""Bring the answers of a view up to date; return their age and their cost in words."""
+USUAL = BillOptions()
+ANSWERS = Path("api/ce/get_cost_and_usage")
 
 
-def open_billing(folder: Path, options: BillOptions = _USUAL, view: str = "") -> Bill:
+def open_billing(folder: Path, options: BillOptions = USUAL, view: str = "") -> Bill:
     """Open the exports under `folder/billing` (or `folder` itself).
 
     They are loaded at the first question and kept up to date. Cost Explorer's answers under
     `folder/api` count for months that no export holds; `view` is which view of them. Raise
     `WrongInput` when the folder is missing.
     """
-    return Bill(folder, options, ExplorerFiles(folder / _ANSWERS, view, options.services))
-
-
-def open_explorer(
-    folder: Path, options: BillOptions = _USUAL, fresh: Refresher = lambda _: ""
-) -> ExplorerBill:
-    """Open Cost Explorer's answers under `folder/api`.
-
-    `fresh` brings a view of them up to date before it is asked.
-    """
-    return ExplorerBill(lambda view: open_billing(folder, options, view), fresh, options.tags)
-
-
-def has_only_answers(folder: Path) -> bool:
-    """Return whether a recording holds Cost Explorer's answers and no export."""
-    return (folder / _ANSWERS).is_dir() and not (folder / "billing").is_dir()
-
-
-class ExplorerBill:
-    """Implement `bot.ports.Billing` over Cost Explorer's answers.
-
-    The whole bill, and one view a tag.
-    """
-
-    def __init__(self, opened: Callable[[str], Bill], fresh: Refresher, tags: BillTagNames) -> None:
-        self._opened, self._fresh, self._names = opened, fresh, {**DEFAULT_NAMES, **tags}
-        self._bills: dict[str, Bill] = {}
-        self._lock = Lock()
-
-    def tally(
-        self,
-        window: Window,
-        by: Sequence[str],
-        where: Sequence[Filter] = (),
-        most: int | None = None,  # noqa: ARG002 the port's: no dimension here has so many values
-    ) -> Tally:
-        """Sum the rows of a window.
-
-        Raise `WrongInput` for a dimension that it does not have.
-        """
-        dimensions = [canonical(name) for name in (*by, *(keep.dimension for keep in where))]
-        tags = sorted({name for name in dimensions if name in TAGGED or name.startswith(TAG)})
-        if not tags:
-            return self._tally("", window, by, where)
-
-        tag, *further = tags
-        for dimension in (*further, *(name for name in dimensions if name not in tags)):
-            check_explorer_dimension(dimension, "" if dimension in further else tag)
-
-        # The tag has several names: the first with a value counts, the first of all where none has.
-        tallies = []
-        for name in self._names.get(tag, ()) or (tag.removeprefix(TAG),):
-            view = TAG_VIEW + about_of(name)
-            tallies.append(self._tally(view, window, by, where))
-            if any(row.key.get(tag) for row in self._tally(view, window, (tag,)).rows):
-                return tallies[-1]
-        return tallies[0]
-
-    def deltas(self, now: datetime, days: int) -> Reading:
-        """Return the daily spend seen at `now`."""
-        self._fresh("")
-        return self._bill("").deltas(now, days)
-
-    def rates(self, now: datetime) -> AccountRates:
-        """Return the account's own rates."""
-        self._fresh("")
-        return self._bill("").rates(now)
-
-    def problems(self) -> Sequence[str]:
-        """Return a sentence for each answer that could not be read."""
-        return [sentence for bill in list(self._bills.values()) for sentence in bill.problems()]
-
-    def close(self) -> None:
-        """Release every view."""
-        for bill in self._bills.values():
-            bill.close()
-
-    def _tally(
-        self, view: str, window: Window, by: Sequence[str], where: Sequence[Filter] = ()
-    ) -> Tally:
-        freshness = self._fresh(view)
-        try:
-            tally = self._bill(view).tally(window, by, where)
-        except Unavailable:
-            about = f"by tag {unquote(view.removeprefix(TAG_VIEW))}" if view else "yet"
-            raise Unavailable(
-                f"Cost Explorer has not been asked {about}. {freshness}".strip()
-            ) from None
-        return replace(
-            tally,
-            sources=tuple(
-                freshness or form if form == ExportForm.EXPLORER else form for form in tally.sources
-            ),
-        )
-
-    def _bill(self, view: str) -> Bill:
-        with self._lock:
-            if view not in self._bills:
-                self._bills[view] = self._opened(view)
-            return self._bills[view]
+    return Bill(folder, options, ExplorerFiles(folder / ANSWERS, view, options.services))

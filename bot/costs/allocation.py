@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from bot.costs.tally import OwnerHint, derived_owner, known_rows, owner_hints
+from bot.costs.owners import OwnerHint, derived_owner, owner_hints
+from bot.costs.tally import known_rows
 from bot.errors import TrnbotError, WrongInput
 from bot.model.fleet import InstanceType
 from bot.model.frame import Doubles, Frame, Mask

@@ -49,7 +49,8 @@ def open_bill(settings: Settings, live: Live | None, folder: Path) -> Billing:
     if live:
         return open_account_bill(settings, live, folder)
 
-    from adapters.billing.bill import has_only_answers, open_billing, open_explorer
+    from adapters.billing.bill import open_billing
+    from adapters.billing.explorer import has_only_answers, open_explorer
 
     options = _bill_options(settings)
     if has_only_answers(folder):
@@ -74,7 +75,8 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
     """
     from adapters.aws.bill.explorer import Explorer
     from adapters.aws.bill.exports import ExportCache, RollupCopy
-    from adapters.billing.bill import open_billing, open_explorer
+    from adapters.billing.bill import open_billing
+    from adapters.billing.explorer import open_explorer
     from adapters.billing.exports import DIALECTS, rollup_query
 
     engine, address, calls = engine_of(settings), settings["aws.billing"], live.calls

@@ -24,15 +24,8 @@ from bot.errors import TrnbotError, Unavailable, WrongInput
 from bot.model.window import WEEK, Window, age_text
 from bot.ports import REPORTS, Clock, Listener
 from bot.settings.settings import Settings
-from bot.watch.health import Background, Prunes, Retention, Watchdog
-from bot.wiring.build import (
-    Database,
-    LanedExecutor,
-    Shown,
-    StoreShards,
-    running_bot,
-    source_name,
-)
+from bot.watch.background import Background, Prunes, Retention, Watchdog
+from bot.wiring.build import Database, LanedExecutor, Shown, StoreShards, running_bot, source_name
 from bot.wiring.environment import SCRATCH, STATE, settings_of, wall_clock
 from bot.wiring.kept import AtMostEvery
 from bot.wiring.logs import audit_to, start_log

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.plan.spot import SpotJob, lost_share, offer, quantile, ranked, zones
+from bot.costs.spot import SpotJob, lost_share, offer, quantile, ranked, zones
 from bot.model.fleet import Market
 from bot.model.price import Basis, Interruption, Price
 from bot.model.window import Window

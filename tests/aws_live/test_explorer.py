@@ -10,7 +10,8 @@ import pytest
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
 from adapters.aws.bill.explorer import Explorer, ExplorerAnswers
-from adapters.billing.bill import BillOptions, open_explorer
+from adapters.billing.bill import BillOptions
+from adapters.billing.explorer import open_explorer
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.reading import SPEND_METRIC

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing.bill import BillOptions, open_explorer
+from adapters.billing.bill import BillOptions
+from adapters.billing.explorer import open_explorer
 from adapters.billing.files import about_of
 from bot.model.fleet import Market, Reservation
 from bot.model.labels import Labels

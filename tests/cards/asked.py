@@ -24,7 +24,7 @@ from bot.answers.plan.porting import (
 )
 from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
 from bot.answers.plan.sizing import Leaner, fits, right_size_card, serve_card, size_card
-from bot.answers.plan.spot import SpotAnswer, SpotJob, offer, ranked, spot_card, zones
+from bot.answers.plan.spot import SpotAnswer, spot_card
 from bot.answers.plan.tco import Comparison, Work, tco_card, total
 from bot.answers.runs.card import compare_card, run_card, runs_card
 from bot.answers.runs.costed import Costed
@@ -32,6 +32,7 @@ from bot.cards.card import Card
 from bot.cards.words import PriceAge
 from bot.costs.goodput import GoodputRow, RunGoodput
 from bot.costs.node_time import GoodputClass
+from bot.costs.spot import SpotJob, offer, ranked, zones
 from bot.costs.training import Epoch, RunCost, Sample, compare
 from bot.costs.verdict import Verdict
 from bot.knowledge import load_knowledge

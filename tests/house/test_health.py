@@ -23,7 +23,8 @@ from bot.model.labels import Labels
 from bot.model.notification import Coverage
 from bot.model.window import EVER, Window
 from bot.ports import State, StateUpdate
-from bot.watch.health import Health, Watchdog
+from bot.watch.background import Watchdog
+from bot.watch.health import Health
 from bot.watch.track import track
 from bot.wiring import watch as watch_server
 from bot.wiring.build import Database, Shown, running_bot

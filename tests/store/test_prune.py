@@ -18,7 +18,7 @@ from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry, Reason
 from bot.model.policy import Attempt
 from bot.ports import StateUpdate
-from bot.watch.health import Retention
+from bot.watch.background import Retention
 from tests.builders import alert
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)

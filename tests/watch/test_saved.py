@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.alerts.judge import savings_card
+from bot.answers.alerts.savings import savings_card
 from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.notification import Coverage
 from bot.model.window import Window

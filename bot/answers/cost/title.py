@@ -16,7 +16,8 @@ from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, clock, day, few, grouped_words, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Nowcast
-from bot.costs.tally import BEYOND, OwnerHint, days_held, unknown_tag, unknown_value
+from bot.costs.owners import OwnerHint
+from bot.costs.tally import BEYOND, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted, summed
 from bot.model.spend import Commitment, CommitmentPlan, Filter, Forecast, Spend, Tally

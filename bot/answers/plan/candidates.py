@@ -20,13 +20,13 @@ from bot.answers.fleet.compiling import ledger_within
 from bot.answers.plan.capacity import room, use_of
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
-from bot.answers.plan.spot import SpotJob, offer, zones
 from bot.cards.lines import quote
 from bot.costs import capacity
 from bot.costs import suggestions as weigh
 from bot.costs.node_time import GoodputClass
 from bot.costs.nowcast import lapsing_of
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
+from bot.costs.spot import SpotJob, offer, zones
 from bot.costs.suggestions import Suggestion, SuggestionKind
 from bot.errors import TrnbotError
 from bot.model.codec import by_key
