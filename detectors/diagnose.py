@@ -34,6 +34,7 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
+from detectors.jobs import fellows
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
 from detectors.numbers import Mask, Numbers, count, narrowed
@@ -161,12 +162,18 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
 
 
 def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
-    """Drop the nodes that began with or after a stronger match of half of their scope."""
+    """Drop the nodes that began with or after a stronger match of half of their job's nodes.
+
+    What another job does beside it is no effect of it.
+    """
     folded, scope = np.zeros_like(match.hit), view.roster.scope
-    sizes = np.maximum(view.roster.sizes, 1)
     for cause in stronger:
-        wide = (2 * np.bincount(scope[cause.hit], minlength=len(sizes)) >= sizes) & (sizes > 1)
-        folded |= match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
+        since = _since(cause, view)[scope] + FOLD_STEPS
+        for place in np.intersect1d(scope[cause.hit], scope[match.hit]):
+            hit = cause.hit & (scope == place)
+            job = fellows(view.usual, view.roster, np.flatnonzero(hit)) | hit
+            if job.sum() > 1 and 2 * hit.sum() >= job.sum():
+                folded |= match.hit & job & (match.steps <= since)
     return match.within(~folded), folded
 
 
