@@ -35,10 +35,11 @@ ifneq ($(IN_MEMORY),)
 test test-all e2e helm: export TMPDIR := $(IN_MEMORY)
 endif
 
-# twice as many workers as cores of a small machine: many tests wait for clocks and servers
+# More workers than cores of a small machine: many tests wait for clocks and servers. Each of them imports all tests, so that
+# one too many costs more than it fills.
 PYTEST := $(BIN)/python -m pytest --dist worksteal --durations=15
 test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sample of what is tried at length
-	$(PYTEST) -n 4 -m "not e2e and not slow"
+	$(PYTEST) -n 3 -m "not e2e and not slow"
 
 test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: kills, storms, seeds and faults at length
 	$(PYTEST) -n 4 -m "not e2e"

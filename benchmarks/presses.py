@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 from collections import defaultdict
+from pathlib import Path
 from statistics import quantiles
 
 from playwright.async_api import Page
 
 from tests.e2e.browser import chromium
-from tests.e2e.consoles import starved
+from tests.e2e.consoles import starved, watch
 
 READING = ("Why", "Snooze…", "Not an anomaly…", "Tune…")
 DECIDING = ("Acknowledge", "Reopen")
@@ -111,10 +113,12 @@ def show(times: Times) -> None:
 
 async def main(scenario: str = "story", rounds: str = "10", until: str = END) -> None:
     """Serve, press and print."""
-    with starved(scenario, until) as bot:
-        async with chromium() as browser:
-            page = await browser.new_page(viewport={"width": 1440, "height": 900})
-            show(await measure(page, bot.url, int(rounds)))
+    with tempfile.TemporaryDirectory() as made:
+        watch(watched := Path(made) / "watched", scenario, until)
+        with starved(watched, scenario) as bot:
+            async with chromium() as browser:
+                page = await browser.new_page(viewport={"width": 1440, "height": 900})
+                show(await measure(page, bot.url, int(rounds)))
 
 
 if __name__ == "__main__":

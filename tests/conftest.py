@@ -24,6 +24,9 @@ gc.set_threshold(100_000, 20, 100)
 # and ends it; it leaves an interactive one alone.
 vars(sys).setdefault("ps1", "")
 
+# jsonschema compiles grammars of IRIs for three seconds in each worker; no schema here has an IRI.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # as if not installed
+
 
 def pytest_collection_finish():
     """Leave what collection made, which stays to the end, out of every later search for cycles."""

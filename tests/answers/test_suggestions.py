@@ -14,7 +14,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.answers.about.digest import post_due
 from bot.answers.plan.candidates import _alerted, _room, _volumes
-from bot.answers.plan.suggestions import VERDICTS, Suggestions, Verdict
+from bot.answers.plan.suggestions import VERDICTS, Suggestions, SuggestionVerdict, Verdict
 from bot.app import App
 from bot.cards.card import Card
 from bot.costs.pricing import Pricing
@@ -186,8 +186,9 @@ async def test_a_channel_gets_the_dearest_three_once_a_week_and_nothing_where_no
 
     quiet, later = Channel(), at + timedelta(days=6, hours=23)
     declined = app(wasteful, MemoryStore(), surfaces={"chat": quiet}, routes=routes)
+    verdict = SuggestionVerdict(Verdict.DECLINED, "", Decimal(0), at, "", "", "")
     for name in listed:
-        await ask(declined, f"suggestions decline {name}")
+        VERDICTS.put(declined.ports.stores.documents, name, verdict)
     assert await post_due(declined.ports, State(), reading, at) == ()
     assert not quiet.sent
     assert "no longer" not in refused(

@@ -21,7 +21,7 @@ from bot.settings.settings import KEYS
 from docs.chart import FIXED
 from tests.cases import in_one_run
 from tests.deploy.rendered import CHART, PLAIN, ROOT, check_schema, plain, workload
-from tests.e2e.product import product
+from tests.e2e.product import product, recording
 from tests.e2e.slackserver import free_port
 
 TOKEN = "console-token-of-a-test"
@@ -122,7 +122,7 @@ def started(tmp_path_factory):
     """Yield the bot as the manifest starts it, but for the source that it watches."""
     environment = {each["name"]: each["value"] for each in container("sqlite")["env"]}
     folder = tmp_path_factory.mktemp("pod")
-    given = environment | SECRET | {"TRNBOT_SOURCE": "simulator:7/tiny"}
+    given = environment | SECRET | {"TRNBOT_SOURCE": f"recording:{recording('tiny')}"}
     with product(folder, free_port(), given) as running:
         yield running
 
@@ -137,7 +137,7 @@ def fetched(started, path, token=""):
 def test_of_two_pods_with_postgresql_both_are_ready_and_one_watches(postgres_url, tmp_path):
     environment = {each["name"]: each["value"] for each in container("postgresql")["env"]}
     secret = SECRET | {"TRNBOT_DATABASE_URL": postgres_url}
-    given = environment | secret | {"TRNBOT_SOURCE": "simulator:7/tiny"}
+    given = environment | secret | {"TRNBOT_SOURCE": f"recording:{recording('tiny')}"}
     folders = [tmp_path / name for name in ("first", "second")]
     with ExitStack() as pods:
         for folder in folders:

@@ -167,7 +167,7 @@ def test_it_answers_beside_packages_of_the_same_names(installed, wheel, recorded
     assert "What you can type" in run(trnbot, "help", folder=tmp_path)
     cost = run(trnbot, "cost", "7d", "--source", f"recording:{recorded}", folder=tmp_path)
     assert "amortised" in cost
-    for shell in SHELLS:
+    for shell in SHELLS if installed == "editable" else ("bash",):
         assert "trnbot" in run(trnbot, "completion", shell, folder=tmp_path)
     run(trnbot, "templates", "files", folder=tmp_path)
     policy = (tmp_path / "files" / "iam-policy.json").read_text()

@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,11 @@ FIXED = (
 
 
 @contextmanager
-def starved(scenario: str = "reference", until: str = STARVED) -> Iterator[Product]:
-    """Serve the console at a time when 64 nodes starve, or another; it stands still there, in a database of its own."""
+def starved(watched: Path, scenario: str = "reference") -> Iterator[Product]:
+    """Serve the console of what was watched; it stands still there, in a database of its own."""
     with tempfile.TemporaryDirectory(dir=CACHE) as made:
-        folder = Path(made)
-        shutil.copytree(_watched(scenario, until).name, folder, dirs_exist_ok=True)
-        with product(folder, free_port(), _settings(scenario) | STILL) as bot:
+        shutil.copytree(watched, made, dirs_exist_ok=True)
+        with product(Path(made), free_port(), _settings(scenario) | STILL) as bot:
             yield bot
 
 
@@ -56,14 +54,12 @@ def _settings(scenario: str) -> dict[str, str]:
     }
 
 
-@cache
-def _watched(scenario: str, until: str) -> tempfile.TemporaryDirectory[str]:
-    """Watch a recording until a time, once in a process; return the folder of its database."""
-    made = tempfile.TemporaryDirectory(dir=CACHE)
-    with product(Path(made.name), free_port(), _settings(scenario) | FAST) as bot:
+def watch(folder: Path, scenario: str = "reference", until: str = STARVED) -> None:
+    """Watch a recording until 64 nodes starve, or another time; the new folder gets the bot's database."""
+    folder.mkdir()
+    with product(folder, free_port(), _settings(scenario) | FAST) as bot:
         while str(bot.health()["ticked_at"] or "") < until and not bot.health()["ended"]:
             time.sleep(0.1)
-    return made
 
 
 @dataclass(frozen=True)

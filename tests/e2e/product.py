@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,20 @@ CACHE = Path(__file__).parents[2] / "var" / "recordings"
 
 
 def recording(scenario: str, seed: int = 7) -> Path:
-    """Return the folder of a simulated recording, made by one worker as the others wait; none sees half of it."""
-    folder = CACHE / f"{scenario}-{seed}"
-    if (folder / "labels.json").exists():
+    """Return the folder of a simulated recording, which outlives the run."""
+    return made_once(CACHE / f"{scenario}-{seed}", lambda folder: generate(folder, seed, scenario))
+
+
+def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """Return the folder, made by one worker as the others wait; none sees half of it."""
+    if folder.exists():
         return folder
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{folder.name}.lock").open("w") as lock:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "labels.json").exists():
-            with tempfile.TemporaryDirectory(dir=CACHE) as made:
-                generate(Path(made) / "whole", seed, scenario)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+                make(Path(made) / "whole")
                 (Path(made) / "whole").rename(folder)
     return folder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +25,8 @@ MOST_PAGES = 250
 
 
 @pytest.fixture(scope="module")
-def bot() -> Iterator[Product]:
-    with starved() as served:
+def bot(watched: Path) -> Iterator[Product]:
+    with starved(watched) as served:
         yield served
 
 

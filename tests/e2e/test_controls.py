@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,9 +47,9 @@ class Press:
 
 
 @pytest.fixture
-def bot() -> Iterator[Product]:
+def bot(watched: Path) -> Iterator[Product]:
     """Serve a bot of its own to each test: answers that one shares push the alert off the page of the next."""
-    with starved() as served:
+    with starved(watched) as served:
         yield served
 
 
@@ -67,9 +68,9 @@ async def test_every_control_of_every_page_does_what_the_page_says(
     assert {"share", "ack", "unack", "snooze", "not-an-anomaly", "why", "config"} <= lines, lines
 
 
-async def test_every_link_of_every_page_opens(browser: Any) -> None:
+async def test_every_link_of_every_page_opens(browser: Any, watched: Path) -> None:
     links: dict[str, str] = {}
-    with starved() as bot:  # one of its own: presses elsewhere take alerts away
+    with starved(watched) as bot:  # one of its own: presses elsewhere take alerts away
         async with tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
             for path in await opened.paths():
                 await opened.open(path)

@@ -183,6 +183,7 @@ async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path, browse
             assert await page.get_by_text("FIRING").count() == 0
 
 
+@pytest.mark.slow
 async def test_migrate_is_answered_and_refused_in_teams_too(tmp_path: Path, browser: Any) -> None:
     port = free_port()
     settings = {

@@ -16,7 +16,7 @@ from tests.babble import lines
 from tests.belonging import MEMBER
 from tests.guarded import Guarded, guarded, later
 
-LINES = (1_500, pytest.param(6_000, marks=pytest.mark.slow))
+LINES = (700, pytest.param(6_000, marks=pytest.mark.slow))
 ADMIN = "U1"
 
 

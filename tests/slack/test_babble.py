@@ -11,7 +11,7 @@ from tests.babble import lines, spoilt
 from tests.slack.test_forged import BODIES, JSON, door, signed
 
 assert door, "a fixture of the tests of forgeries"
-PAYLOADS = (400, pytest.param(2_000, marks=pytest.mark.slow))
+PAYLOADS = (200, pytest.param(2_000, marks=pytest.mark.slow))
 
 
 def payload(dice, made, alert, n):

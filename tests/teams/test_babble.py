@@ -12,7 +12,7 @@ from tests.babble import lines, spoilt
 from tests.guarded import guarded
 from tests.teams.test_forged import pressed, said
 
-ACTIVITIES = (400, pytest.param(2_000, marks=pytest.mark.slow))
+ACTIVITIES = (200, pytest.param(2_000, marks=pytest.mark.slow))
 
 
 def filled(bot: Any, line: str) -> dict[str, Any]:
