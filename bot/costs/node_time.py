@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -156,7 +156,7 @@ class NodeTime:
             # A compile beside work that goes on costs no step.
             self.base[row, part][self.seen[row, part] & ~self.working[row, part]] = CODE_OF[kind]
 
-    def run(self, runs: Frame, claimed: Mapping[int, Sequence[str]]) -> None:
+    def run(self, runs: Frame, claimed: Mapping[int, Collection[str]]) -> None:
         """Give steps to runs, and mark where a run's work stood though its nodes were busy, or was lost.
 
         `claimed` names a run's nodes by the run's row. A run without any has the nodes of its
