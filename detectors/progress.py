@@ -116,7 +116,7 @@ def _read_runs(view: View, pace: Pace) -> None:
     for run in np.flatnonzero(reports):
         place = frame.things[run]
         rows = run_rows(view, place)
-        by_name = bool(place.job) and bool((view.roster.jobs[rows] == place.job).any())
+        by_name = place.only(("cluster", "job")) in view.claims
         if not len(rows) or (runs[place.cluster] > 1 and not by_name):
             continue
         below = float(view.number("starved.below")[rows[0]])
@@ -128,10 +128,7 @@ def _read_runs(view: View, pace: Pace) -> None:
 
         # Of a run that is slow its past is asked, and whether it gave up nodes.
         if lately < below and tokens[run]:
-            members = view.rows_in(place)
-            if by_name:
-                members = members[view.roster.jobs[members] == place.job]
-            rate[run] = _by_node(view, frame, rate[run], members)
+            rate[run] = _by_node(view, frame, rate[run], _members(view, place))
         smooth = rolling(rate[run], smoothing)
         slow, gap = (smooth < below)[None, :], np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
@@ -280,14 +277,17 @@ def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, .
 
 
 def run_rows(view: View, labels: Labels) -> Rows:
-    """Return the rows of the running nodes of a run.
+    """Return the rows of the running nodes of a run."""
+    rows = _members(view, labels)
+    return rows[view.roster.running[rows]]
 
-    Those that name its job, else all of its cluster.
-    """
-    rows = view.rows_in(labels)
-    running = rows[view.roster.running[rows]]
-    named = running[view.roster.jobs[running] == labels.job] if labels.job else running
-    return named if len(named) else running
+
+def _members(view: View, labels: Labels) -> Rows:
+    """Return the rows of a run's nodes: those of its claim, else those that no run claims."""
+    rows, claim = view.rows_in(labels), view.claims.get(labels.only(("cluster", "job")))
+    taken = [claim] if claim else view.claims.values()
+    among = view.roster.among(node for x in taken for node in x.nodes)[rows]
+    return rows[among if claim else ~among]
 
 
 def worked_seconds(view: View, run: int, rows: Rows, age: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -156,7 +156,7 @@ class NodeTime:
             # A compile beside work that goes on costs no step.
             self.base[row, part][self.seen[row, part] & ~self.working[row, part]] = CODE_OF[kind]
 
-    def run(self, runs: Frame, claimed: Mapping[int, Sequence[str]]) -> None:
+    def run(self, runs: Frame, claimed: Mapping[int, Collection[str]]) -> None:
         """Give steps to runs, and mark where a run's work stood though its nodes were busy, or was lost.
 
         `claimed` names a run's nodes by the run's row. A run without any has the nodes of its
@@ -222,6 +222,8 @@ class NodeTime:
             rows = np.array([self.rows[x] for x in alert.things if x in self.rows], dtype=np.intp)
             whole = Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
             part = self.steps(whole)
+            if alert.cause is Cause.HARDWARE_FAULT:
+                rows = self._struck(rows, part)
             if not rows.size or part.start >= part.stop:
                 continue
             hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
@@ -284,6 +286,15 @@ class NodeTime:
         held = held[self.working[row, part] & (held > 0)]
         return float(np.median(held)) if held.size else np.nan
 
+    def _struck(self, rows: npt.NDArray[np.intp], part: slice) -> npt.NDArray[np.intp]:
+        """Return the nodes of a fault that worked before it: what starts amid it loses no work to it.
+
+        All of them where none did.
+        """
+        before = self.nodes.steps(_EDGE) + self.nodes.steps(_AROUND)
+        worked = self.working[rows, max(0, part.start - before) : part.start].any(axis=1)
+        return rows[worked] if worked.any() else rows
+
     def _fallen(self, rows: npt.NDArray[np.intp], part: slice) -> tuple[slice, Floats] | None:
         """Return where nodes that go on working did less, and the share lost, (n_rows, n_steps).
 
@@ -292,7 +303,10 @@ class NodeTime:
         pause within loses nothing. None where nothing tells what was usual.
         """
         edge, hours = (self.nodes.steps(x) for x in (_EDGE, _AROUND))
-        of_job = self.jobs[rows] == self.jobs[rows, part.start, None]
+        # While several runs share a cluster nobody knows whose a step is: it may be the same job's.
+        of_job = (self.jobs[rows] == NO_JOB) | (
+            self.jobs[rows] == self.jobs[rows, part.start, None]
+        )
         working = (self.working[rows] & of_job).mean(axis=0) > 0.5
         # A node that failed may be replaced: the mean is of those that were read.
         levels = self.levels[rows]

@@ -1,12 +1,15 @@
-"""State the progress of a training run, and a node's compile."""
+"""State the progress of a training run, which nodes are its, and a node's compile."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from bot.model.codec import by_key
+from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.window import Window
 
@@ -35,6 +38,66 @@ class Run:
     loss: float | None = None
     checkpoint_age_seconds: float | None = None
     attempts: int = 1
+
+
+class Sign(StrEnum):
+    """Name the signs that give a node to a run, the surest first."""
+
+    LABEL = "the job label"
+    PROJECT = "the project tag"
+    NAME = "their names"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Hold the ids of the nodes that a sign gives to a run."""
+
+    sign: Sign
+    nodes: frozenset[str]
+
+
+def claims_of(runs: Iterable[Labels], nodes: Iterable[Instance]) -> Mapping[Labels, Claim]:
+    """Return the claims of runs by their cluster and job; no node is in two of them.
+
+    A node is of the run that its surest sign names. A run has the nodes of its surest sign alone;
+    one without any has no claim.
+    """
+    jobs = by_key((run.cluster, run.job) for run in runs if run.job)
+    members = by_key((node.labels.cluster, node) for node in nodes)
+    found: dict[tuple[Labels, Sign], set[str]] = {}
+    for cluster, names in jobs.items():
+        known, of_cluster = set(names), members.get(cluster, [])
+        called = _jobs_by_name(known, {node.tags.get("Name", "") for node in of_cluster})
+        for node in of_cluster:
+            name = called.get(node.tags.get("Name", ""), "")
+            for job, sign in zip((node.labels.job, node.project, name), Sign, strict=True):
+                if job in known:
+                    found.setdefault((Labels(cluster=cluster, job=job), sign), set()).add(node.id)
+                    break
+
+    claims: dict[Labels, Claim] = {}
+    for sign in Sign:
+        for (run, by), ids in found.items():
+            if by is sign:
+                claims.setdefault(run, Claim(sign, frozenset(ids)))
+    return claims
+
+
+def _jobs_by_name(jobs: Iterable[str], names: set[str]) -> Mapping[str, str]:
+    """Return the job of each name of a node: the longest that stands in it as whole words.
+
+    A job that all names hold is the cluster's word as well, and tells no run; nor does a name that
+    holds two of the same length.
+    """
+    held: dict[str, list[str]] = {}
+    for job in jobs:
+        whole = re.compile(rf"(?<![a-z0-9]){re.escape(job)}(?![a-z0-9])", re.IGNORECASE)
+        holding = {name for name in names if whole.search(name)}
+        for name in holding if holding != names else ():
+            held.setdefault(name, []).append(job)
+
+    longest = {name: sorted(found, key=len)[-2:] for name, found in held.items()}
+    return {name: x[-1] for name, x in longest.items() if len(x) == 1 or len(x[0]) < len(x[1])}
 
 
 class Ending(StrEnum):

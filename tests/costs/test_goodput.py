@@ -11,7 +11,7 @@ from adapters.store.memory import MemoryStore
 from bot.answers.cost.goodput import _with_hours, goodput_rows
 from bot.answers.runs.command import runs as listed_runs
 from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
-from bot.costs.node_time import CLASSES, GoodputClass, NodeTime, spread
+from bot.costs.node_time import CLASSES, NO_JOB, GoodputClass, NodeTime, spread
 from bot.costs.training import Paid, run_cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
@@ -291,8 +291,8 @@ def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow
 
 @pytest.mark.parametrize(
     ("after", "job", "share"),
-    [(0.8, 0, 1 / 2), (0.7, 0, 7 / 15), (0.4, 1, 1 / 2), (0.0, 0, 1 / 2)],
-    ids=["as before", "at another level", "another job", "nothing"],
+    [(0.8, 0, 1 / 2), (0.7, 0, 7 / 15), (0.4, 1, 1 / 2), (0.0, 0, 1 / 2), (0.7, NO_JOB, 7 / 15)],
+    ids=["as before", "at another level", "another job", "nothing", "beside a second run"],
 )
 def test_what_a_fault_took_is_held_against_the_work_of_its_job_before_and_after(after, job, share):
     time = time_of([0.8] * 20 + [0.4] * 3 + [0.2] * 3 + [0.4] * 4 + [0.2] * 2 + [after] * 20)
@@ -317,6 +317,19 @@ def test_a_node_that_is_gone_after_its_fault_lowers_no_usual_work_of_the_others(
     time.lose([alert(found, seen=span.end, waste=waste())])
     lost = time.hours(slice(0, 49))[:, CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
     assert lost == pytest.approx([4.5, 4.5, 4.5])
+
+
+def test_a_node_that_starts_amid_a_fault_loses_no_work_to_it():
+    struck, starts = frame([0.8] * 20 + [0.4] * 9 + [0.8] * 20), frame([None] * 22 + [0.9] * 27)
+    things = tuple(replace(NODE, instance=name) for name in ("i-struck", "i-starts"))
+    values = np.concatenate([struck.values, starts.values])
+    time = NodeTime(replace(struck, things=things, values=values), np.full(2, 0.05))
+    found = anomaly(Cause.HARDWARE_FAULT, n=2, usual=(0.0, 0.0), unit="count")
+    span = Window(START + 20 * FIVE, START + 29 * FIVE)
+    found = replace(found, things=tuple(time.rows), window=span)
+    time.lose([alert(found, seen=span.end, waste=waste())])
+    lost = time.hours(slice(0, 49))[:, CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
+    assert lost == pytest.approx([4.5, 0.0])
 
 
 def test_a_runs_dollars_are_split_as_its_nodes_time_and_its_hours_are_counted_without_a_node_too():

@@ -7,11 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from adapters.store.memory import MemoryStore
+from bot.answers.cost.goodput import node_time
 from bot.answers.runs.costed import strangers, used, without_runtime
+from bot.knowledge import load_knowledge
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from tests.answers.advice_world import STEPS, World, ask
-from tests.builders import FIVE, NOON
+from tests.builders import FIVE, NOON, ports_over
 
 RANDOM = np.random.default_rng(7)
 PACE = 0.8 - 0.2 * (RANDOM.random(STEPS) < 0.2)
@@ -101,3 +104,34 @@ def test_nodes_are_a_runs_by_their_names_unless_all_are_called_so() -> None:
     assert (named.data["nodes"], named.data["counted_by"]) == (2, "their names")
     alike = ask(vision(steady, ["vit-0", "vit-1", "vit-2", "vit-3"]), "runs vit")
     assert (alike.data["nodes"], alike.data["counted_by"]) == (4, "the whole cluster")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "llama", "longer"),
+    [
+        ({}, {"i-vision0"}, {"i-vision1", "i-vision2"}),
+        # A tag names its job however the node is called.
+        ({1: "llama"}, {"i-vision1"}, {"i-vision2"}),
+    ],
+)
+def test_a_node_whose_name_holds_two_jobs_is_of_one_in_every_answer(jobs, llama, longer) -> None:
+    """A node called llama-8b-0 was charged to `llama` and to `llama-8b`."""
+    names = ("llama-0", "llama-8b-0", "llama-8b-1", "sweep")
+    world = World(
+        ("vision", "trn1n.32xlarge", "us-east-1", 4, 0.9, 400.0),
+        runs=(("llama", "vision", 36e6, 8e9), ("llama-8b", "vision", 36e6, 8e9)),
+    )
+    instances = world.reading.inventory.instances
+    for n, name in enumerate(names):
+        node = instances[f"i-vision{n}"]
+        labels = replace(node.labels, job=jobs.get(n, ""))
+        instances[node.id] = replace(node, labels=labels, tags={"Name": name})
+
+    for run, nodes in (("llama", llama), ("llama-8b", longer)):
+        assert ask(world, f"runs {run}").data["nodes"] == len(nodes)
+
+    ports = ports_over(world, MemoryStore(), knowledge=load_knowledge(), compiles=lambda *_: ())
+    time = node_time(ports, world.reading, world.reading.frame("node").window)
+    for run, nodes in (("llama", llama), ("llama-8b", longer)):
+        (rows,) = np.where((time.jobs == time.job_names.index(run)).any(axis=1))
+        assert {time.nodes.things[row].instance for row in rows} == nodes

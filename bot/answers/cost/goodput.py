@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from bot.answers.cost.title import refuse_doubled, refuse_unknown
-from bot.answers.runs.costed import claimed_nodes
 from bot.cards.card import (
     Block,
     Button,
@@ -58,6 +57,7 @@ from bot.model.money import cents, usd
 from bot.model.notification import Coverage
 from bot.model.reading import Reading, bill_coverage
 from bot.model.request import Request
+from bot.model.run import claims_of
 from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import Window
 from bot.ports import Ports
@@ -504,14 +504,9 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     time = NodeTime(nodes, np.array(limits, dtype=np.float64), np.array(peaks, dtype=np.float64))
     time.compile(ports.world.compiles(reading, ports.policy, nodes.start))
     if runs := reading.frame("run"):
-        instances = list(reading.inventory.instances.values())
-        rows = {(thing.job, thing.cluster): row for row, thing in enumerate(runs.things)}
-        claimed = {
-            row: [node.id for node in claimed_nodes(run, instances)[0]]
-            for run in reading.runs
-            if (row := rows.get((run.labels.job, run.labels.cluster))) is not None
-        }
-        time.run(runs, claimed)
+        claims = claims_of(runs.things, reading.inventory.instances.values())
+        places = [thing.only(("cluster", "job")) for thing in runs.things]
+        time.run(runs, {row: claims[x].nodes for row, x in enumerate(places) if x in claims})
     time.lose(ports.stores.alerts.history(window, Labels()))
 
     return time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,7 +30,7 @@ from bot.model.fleet import Instance, InstanceType, Market
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.price import Price
 from bot.model.reading import Reading
-from bot.model.run import Run
+from bot.model.run import Claim, Run, Sign, claims_of
 from bot.model.window import Window
 from bot.ports import Documents, Ports
 from bot.watch.tick import Watch
@@ -209,8 +208,8 @@ class _Cluster:
     """The row of each run's frame, by its name."""
     spans: dict[str, slice | None] = field(default_factory=dict)
     """The steps in which each of them reported."""
-    claims: dict[str, frozenset[str]] = field(default_factory=dict)
-    """The ids of the nodes that a label, a tag or a name gives to each run."""
+    claims: dict[str, Claim] = field(default_factory=dict)
+    """The nodes that a label, a tag or a name gives to a run."""
 
     @classmethod
     def by_name(cls, reading: Reading, frame: Frame) -> Mapping[str, _Cluster]:
@@ -222,10 +221,9 @@ class _Cluster:
             cluster = clusters[thing.cluster]
             if thing.job not in cluster.rows:
                 cluster.rows[thing.job], cluster.spans[thing.job] = row, reporting(frame, row)
-        for run in reading.runs:
-            cluster = clusters[run.labels.cluster]
-            nodes, _ = claimed_nodes(run, cluster.nodes)
-            cluster.claims[run.labels.job] = frozenset(node.id for node in nodes)
+        nodes = reading.inventory.instances.values()
+        for place, claim in claims_of(frame.things, nodes).items():
+            clusters[place.cluster].claims[place.job] = claim
 
         return clusters
 
@@ -242,16 +240,16 @@ def _nodes(
     seen = _seen(reading, frame, span) if span else None
     idle = {x.instance for x in seen.pick(without_runtime(seen)).things} if seen else set()
     cluster = [x for x in whole.nodes if x.id not in idle]
-    nodes, by = claimed_nodes(run, cluster)
-    if nodes:
-        return nodes, by, np.ones(frame.n_steps)
+    claim = whole.claims.get(name)
+    if claim and (nodes := [x for x in cluster if x.id in claim.nodes]):
+        return nodes, claim.sign, np.ones(frame.n_steps)
 
     # What no label and no tag gives to a run is shared by all that have no node of their own.
     counts = np.zeros(frame.n_steps)
-    taken = frozenset[str]().union(*whole.claims.values())
-    for sharer, claimed in whole.claims.items():
+    taken = frozenset[str]().union(*(x.nodes for x in whole.claims.values()))
+    for sharer, reported in whole.spans.items():
         # A run that is over shares nothing.
-        if (sharer == name or not claimed) and (reported := whole.spans.get(sharer)):
+        if (sharer == name or sharer not in whole.claims) and reported:
             counts[reported] += 1
 
     among = np.maximum(counts, 1)
@@ -281,24 +279,8 @@ def _seen(reading: Reading, runs: Frame, span: slice) -> Frame | None:
     return part.last(end - start) if part.n_steps and end > part.start else None
 
 
-def claimed_nodes(run: Run, nodes: Sequence[Instance]) -> tuple[list[Instance], str]:
-    """Return the nodes of its cluster that a label, a tag or a name gives to a run, and which."""
-    cluster = [x for x in nodes if x.labels.cluster == run.labels.cluster]
-    if labelled := [x for x in cluster if x.labels.job == run.labels.job]:
-        return labelled, "the job label"
-    if tagged := [x for x in cluster if x.project == run.labels.job]:
-        return tagged, "the project tag"
-
-    part = re.compile(rf"(?<![a-z0-9]){re.escape(run.labels.job)}(?![a-z0-9])", re.IGNORECASE)
-    called = [x for x in cluster if run.labels.job and part.search(x.tags.get("Name", ""))]
-    # A name that all have is the cluster's too, and tells no run.
-    return called if len(called) < len(cluster) else [], "their names"
-
-
 _WHOLE = (
-    "the job label",
-    "the project tag",
-    "their names",
+    *Sign,
     "how they worked, up and down together",
     "the whole cluster",
 )
