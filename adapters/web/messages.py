@@ -131,7 +131,7 @@ class Messages:
         messages = [
             self._read_once(document)
             for document in await self._of(channel)
-            if str((document.get("card", {}).get("data") or {}).get("id") or "") == alert
+            if str((document.get("card", {}).get("data") or {}).get("id")) == alert
         ]
         return [message for message in messages if message is not None]
 

@@ -54,7 +54,7 @@ STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 """What an empty channel offers to ask."""
 WOULD = {
     Effect.READS: "reads and changes nothing",
-    Effect.WORKS: "changes nothing and may work for long",
+    Effect.WORKS: "changes nothing but may take a while",
     Effect.SHARES: "answers for everyone who reads this console",
     Effect.CHANGES: "changes something, or notifies other people",
     Effect.NOTHING: "means no command",

@@ -257,9 +257,9 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     name = title = name_of(anomaly.metric) + period
     if len(rows) > 1 and not money:
         title = f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s"
-    shaded = None
-    if anomaly.window.start < cut.end:
-        shaded = Window(anomaly.window.start, min(alert.closed or cut.end, cut.end))
+    # The last sight ends it, as the words beside it say: the alert is closed later.
+    start, end = anomaly.window.start, min(alert.ended or cut.end, cut.end)
+    shaded = Window(start, end) if start < end else None
     rounded = [round(v) if v >= 10 else v for v in points if v is not None]
     last, low, high = (figure(v, unit) for v in (rounded[-1], min(rounded), max(rounded)))
     usual = f", usually {span(*band, unit)}" if band else ""

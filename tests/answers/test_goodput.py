@@ -176,7 +176,8 @@ async def test_a_window_before_the_bill_holds_nothing(bot: App) -> None:
 async def test_what_no_metric_tells_has_no_goodput(bot: App) -> None:
     card = await ask(bot, "goodput 7d")
     assert card.data["goodput"] is None
-    assert card.title.startswith("Goodput not known of $")
+    assert card.title.startswith("Goodput not known · 7 days")
+    assert "went into work" not in str(card.blocks[0])
 
 
 def test_what_is_not_seen_is_neither_work_nor_lost() -> None:
@@ -187,12 +188,18 @@ def test_what_is_not_seen_is_neither_work_nor_lost() -> None:
     }
     assert GoodputRow({}, classes).goodput == 0.9
     assert goodput_words(GoodputRow({}, classes)) == (
-        "90 % of the $100 for Neuron nodes that metrics cover went into work, and most of the"
-        " rest into"
+        "90 % of the $100 for Neuron nodes that metrics cover went into work; most of the rest:"
         " idle ($10.00); $200 more was not seen."
     )
     del classes[GoodputClass.NOT_SEEN]
     assert goodput_words(GoodputRow({}, classes)).startswith("90 % of $100 for Neuron nodes")
+
+
+def test_unused_commitment_and_nodes_that_no_metric_covers_are_no_share_of_work() -> None:
+    classes = {GoodputClass.NOT_SEEN: Decimal(250), GoodputClass.COMMITTED_UNUSED: Decimal(5)}
+    assert goodput_words(GoodputRow({}, classes)) == (
+        "not known; no metric covers $250 of the $255 for Neuron nodes."
+    )
 
 
 async def test_the_digest_says_the_goodput_of_its_week(bot: App) -> None:

@@ -18,6 +18,7 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from tests.builders import NOON, alert, anomaly, waste
+from tests.cards import samples
 from tests.cases import in_one_run
 
 BAD = re.compile(r"\d[eE][+-]\d|\bthings\b|\bnan\b|\d (seconds|count|score|USD)\b")
@@ -120,3 +121,9 @@ def test_a_change_of_almost_nothing_has_no_percent(
 def test_digits_of_a_change_are_as_asked() -> None:
     assert growth(Decimal("0.0004"), 1, signed=True) == "0 %"
     assert growth(Decimal("0.0006"), 1, signed=True) == "+0.1 %"
+
+
+def test_the_shaded_time_ends_with_the_last_sight_as_the_words_do():
+    seen = NOON - timedelta(minutes=15)
+    chart = alert_chart(samples.starved(seen=seen, closed=NOON), samples.frames())
+    assert chart.shaded.end == seen

@@ -128,7 +128,7 @@ async def test_an_address_runs_what_only_reads_and_a_link_from_elsewhere_nothing
     ("line", "words"),
     [
         ("ack a1", "which changes something, or notifies other people"),
-        ("backtest 7d", "which changes nothing and may work for long"),
+        ("backtest 7d", "which changes nothing but may take a while"),
         ("share cost", "which answers for everyone who reads this console"),
         ("cost", "which reads and changes nothing"),
     ],

@@ -224,6 +224,17 @@ async def test_the_days_of_a_form_become_a_line(open_console):
     assert span("2026-11-01", "2026-11-01") == "2026-11-01"
 
 
+async def test_an_alert_that_nobody_knows_shows_no_message_of_the_channel(open_console):
+    async def refuse(request):
+        raise WrongInput("No alert zzz.")
+
+    console, client = await open_console(answer=refuse)
+    await console.post("alerts", Card("A preview", Tone.INFO), "shared")
+    page = await (await client.get("/alert/zzz")).text()
+    assert "No alert zzz." in page
+    assert "Sent to this console" not in page
+
+
 async def test_a_line_is_the_name_of_its_page_and_a_way_leads_back(open_console):
     _, client = await open_console()
     page = await (await client.get("/cost", params={"line": "cost 30d by service"})).text()

@@ -306,7 +306,8 @@ def _waste(of: Summary) -> str:
         return doubted("no open alert wastes anything", NOT_KNOWN, of.seen)
     waste = f"{usd(of.wasting)} an hour now, in {counted(len(of.speaking), 'open alert')}"
     if committed := committed_usd_per_hour_of(of.speaking):
-        waste += f", {usd(committed)} of it committed and billed either way"
+        part = "all" if committed == of.wasting else usd(committed)
+        waste += f", {part} of it committed and billed either way"
     return waste
 
 

@@ -223,12 +223,20 @@ def _share(row: GoodputRow) -> str:
     return "not known" if row.goodput is None else f"{100 * row.goodput:.0f} %"
 
 
+def _uncovered(total: GoodputRow) -> str:
+    unseen_usd = total.of(GoodputClass.NOT_SEEN)
+    return f"no metric covers {usd(unseen_usd)} of the {usd(total.usd)} for Neuron nodes."
+
+
 def goodput_words(total: GoodputRow) -> str:
     """Say in a sentence what share of the dollars was work, and what took most of the others."""
+    if total.goodput is None:
+        return f"{_share(total)}; {_uncovered(total)}"
+
     kind, lost = total.most_lost
-    most = f", and most of the rest into {kind} ({usd(lost)})" if lost else ""
+    most = f"; most of the rest: {kind} ({usd(lost)})" if lost else ""
     unseen_usd = total.of(GoodputClass.NOT_SEEN)
-    if not unseen_usd or total.goodput is None:
+    if not unseen_usd:
         return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
 
     return (
@@ -263,18 +271,19 @@ def goodput_card(answer: Goodput) -> Card:
         total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
     amount = f"{usd(total.seen_usd)} seen" if 0 < total.seen_usd < total.usd else usd(total.usd)
+    lead = (
+        f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what kept the"
+        " nodes from it" + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
+    )
+    share = _share(total) if total.goodput is None else f"{_share(total)} of {amount}"
     rows = Columns(*(Column[GoodputRow](name, _key(name)) for name in answer.by), *_AMOUNTS)
     line = _line(answer, answer.by)
 
     return Card(
-        f"Goodput {_share(total)} of {amount} · {span}{grouped_words(answer.by)}",
+        f"Goodput {share} · {span}{grouped_words(answer.by)}",
         Tone.INFO,
         compose(
-            text(
-                f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what"
-                " kept the nodes from it"
-                + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
-            ),
+            text(lead if total.goodput is not None else f"N{_uncovered(total)[1:]}"),
             _work_text(total),
             _CLASSES.table(class_shares(total)),
             _WORK_PARTS.table(_work_parts(total)) if total.work.measured_usd else None,
@@ -352,7 +361,7 @@ def _flow(answer: Goodput) -> Chart:
         rows += grouped(others, ())
         names.append(f"{len(others)} more")
     most, lost = answer.total.most_lost
-    others_lost = f", most of all else went into {most} ({usd(lost)})" if lost else ""
+    others_lost = f"; most of the rest: {most} ({usd(lost)})" if lost else ""
 
     return Chart(
         ChartKind.FLOW,

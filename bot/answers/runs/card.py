@@ -54,7 +54,7 @@ RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
     Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
     Column("epochs", _epochs, NUMBER),
     Column("a billion tokens", lambda row: row[1].usd_per_billion_tokens, USD, missing=_UNREPORTED),
-    Column("nodes", lambda row: f"{row[1].nodes:.1f}", NUMBER),
+    Column("nodes", lambda row: f"{round(row[1].nodes, 1):g}", NUMBER),
 )
 
 
@@ -110,7 +110,7 @@ def run_card(
     if cost.whole:
         since = "since its start"
     spent = (
-        f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {cost.nodes:.1f}"
+        f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {round(cost.nodes, 1):g}"
         " nodes)."
     )
     if cost.usd_per_epoch is None:
@@ -227,7 +227,7 @@ def _worked(goodput: RunGoodput | None) -> Text | None:
     if goodput is None or goodput.row.goodput is None or goodput.ettr is None:
         return None
     kind, lost = goodput.row.most_lost
-    most = f"; the largest loss is {kind} ({usd(lost)})" if lost else ""
+    most = f"; most of the rest: {kind} ({usd(lost)})" if lost else ""
     return text(
         f"{100 * goodput.row.goodput:.0f} % of its dollars went into work (goodput), and"
         f" {100 * goodput.ettr:.0f} % of its hours (ETTR){most}."
