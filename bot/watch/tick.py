@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from bot.costs.pricing import Pricing
-from bot.model.alert import Alert
+from bot.model.alert import Alert, MutedBy
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import About
 from bot.model.fleet import Instance
@@ -454,7 +454,16 @@ def step(
     muted = mute(valued, state.silences, policy, now, ended)
     if most := policy.number(MOST):
         muted = hold(muted, state.alerts, most, week_at(now), now)
-    return Outcome(tuple(muted), notify(state, muted, rules, now))
+
+    # Of what a setting held back, reminders and escalations count from now.
+    held = {alert.id for alert in state.alerts if MutedBy.SETTING.marks(alert)}
+    heard = [
+        replace(alert, notified=alert.notified or now)
+        if alert.speaking and alert.id in held
+        else alert
+        for alert in muted
+    ]
+    return Outcome(tuple(heard), notify(state, heard, rules, now))
 
 
 def notify(
