@@ -188,6 +188,9 @@ def price_words(alert: Alert) -> str:
         later = ", later hours are an estimate" if goes_on else ""
         return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
 
+    if waste.billed:
+        return f"Billed: by the lines of these hours, as of {waste.priced_at:%Y-%m-%d}"
+
     basis, _, whose = waste.basis.partition(", ")
     parts = (
         f"Estimated at {_PRICES.get(basis, basis)}",

@@ -55,6 +55,8 @@ class Waste:
     """The share of an hour's USD that a commitment bills whether the things run or not."""
     lapses: date | None = field(default=None, metadata={"optional": True})
     """The day on which the last of those commitments ends, where the bill says so."""
+    billed: bool = field(default=False, metadata={"optional": True})
+    """Whether the hours of a past alert cost what their own lines of the bill say."""
 
     @property
     def committed_per_hour(self) -> Decimal:

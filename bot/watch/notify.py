@@ -54,8 +54,8 @@ def group(
     audience = by_id.keys() if audience is None else audience
 
     # The entries of incidents that are not over, not shown to be so, or of which an alert fires
-    # again.
-    firing = {alert.id for alert in alerts if alert.firing}
+    # again or is billed by now.
+    firing = {alert.id for alert in alerts if alert.firing or (alert.waste and alert.waste.billed)}
     opened = {
         entry.id: entry
         for entry in entries
@@ -236,7 +236,9 @@ def decided_entry(
     )
     # What grows slowly is compared with what was notified of it, not with the last hour.
     if notification.reason is Reason.UPDATED:
-        return replace(entry, things=before.things, usd_per_hour=before.usd_per_hour)
+        return replace(
+            entry, things=before.things, usd_per_hour=before.usd_per_hour, over=before.over
+        )
     return entry
 
 
@@ -247,10 +249,13 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     # Nobody was ever notified of it.
     if entry is None or (entry.over and not entry.message and not entry.pending):
         return Reason.FIRST if speaking else None
-    # Also of a message that is not sent yet: it may have been, after all.
+    repriced = cents(_so_far(alerts)) != cents(entry.usd_so_far)
     if not any(alert.firing for alert in leading(alerts)):
-        pointless = entry.over or not (entry.message or sendable(alerts, now))
-        return None if pointless else Reason.OVER
+        # Also of a message that is not sent yet: it may have been, after all.
+        ended = Reason.OVER if entry.message or sendable(alerts, now) else None
+        # The bill may come after an end was shown.
+        corrected = Reason.UPDATED if entry.message and repriced else None
+        return corrected if entry.over else ended
     if entry.over:
         return Reason.MORE if speaking else None
     if _decided(alerts) != entry.digest:
@@ -271,7 +276,7 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
 
     # The dollars are said anew each hour, also in a message that is muted: it stands to be read.
     stale = entry.message and now - entry.at >= _FRESH
-    return Reason.UPDATED if stale and cents(_so_far(alerts)) != cents(entry.usd_so_far) else None
+    return Reason.UPDATED if stale and repriced else None
 
 
 def too_late(alerts: Sequence[Alert], now: datetime) -> bool:
