@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause, Severity
-from bot.model.notification import Notification, Reason, State
+from bot.model.notification import Notification, NotificationLogEntry, Reason, State
 from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.policy.schema import default_policy
 from bot.watch.budget import HELD, MOST
-from bot.watch.notify import log_entry_of
+from bot.watch.notify import decided_entry, log_entry_of
 from bot.watch.tick import Outcome, Rules, TickResult, grid, step
-from tests.builders import FIVE, NOON, alert, anomaly, price, reading
+from tests.builders import FIVE, NOON, alert, anomaly, price, reading, waste
 
 RULES = Rules(default_policy(), ("web:alerts",), Routes())
 MINUTE = timedelta(minutes=1)
@@ -45,6 +46,25 @@ def test_a_message_that_was_sent_waits_for_its_end_however_late() -> None:
         Outcome((), ()),
     )
     assert [(one.id, one.over) for one in tick.changes().notification_log] == [("n", True)]
+
+
+def test_a_message_of_an_end_is_edited_once_when_the_bill_changes_its_dollars() -> None:
+    over = alert(closed=NOON, waste=replace(waste(so_far="50"), hours=()))
+    ended = Notification("nm1", "web:alerts", Reason.OVER, NOON, (over,))
+    entry = log_entry_of(ended, "m1")
+    exact = replace(over, waste=replace(waste(so_far="70"), billed=True))
+
+    def edits(entry: NotificationLogEntry, of: Alert) -> list[Notification]:
+        state = State((of,), (entry,))
+        outcome = step(state, reading(NOON + FIVE), Detection(), lambda *_: price(), RULES)
+        return list(outcome.notifications)
+
+    assert edits(entry, over) == []
+    (edit,) = edits(entry, exact)
+    assert edit.reason is Reason.UPDATED
+    shown = replace(decided_entry(edit, entry), pending=False)
+    assert shown.over
+    assert edits(shown, exact) == []
 
 
 def test_ticks_fall_on_multiples_of_the_interval_and_the_last_is_the_first_past_the_end() -> None:
