@@ -45,7 +45,7 @@ from bot.cards.card import (
 from bot.cards.lines import quote
 from bot.cards.words import clock, ended, noted
 from bot.model.action import ActionKind
-from bot.model.alert import Alert, Silence, leading
+from bot.model.alert import Alert, MutedBy, Silence, leading
 from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, NotificationLogEntry, Reason
@@ -403,7 +403,7 @@ def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silen
     An acknowledgement since the last entry, else who mutes the alert, else its state.
     """
     ack = alert.acknowledged
-    snooze = next((s for s in silences if alert.muted_by == f"silence:{s.id}"), None)
+    snooze = next((s for s in silences if alert.muted_by == MutedBy.SILENCE.mark(s.id)), None)
     if ack and (snooze is None or ack.at > entry.at):
         return f"Acknowledged by {ack.who}{noted(ack.note)}"
     if snooze is None:

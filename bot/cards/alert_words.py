@@ -12,7 +12,7 @@ from decimal import Decimal
 from bot.cards.card import Block, Span, Strong, Style, When, text
 from bot.cards.charts import figure
 from bot.cards.words import about, committed_words, noted, plural, quantity, since
-from bot.model.alert import Alert, Pattern, Silence, leading
+from bot.model.alert import Alert, MutedBy, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
 from bot.model.money import cents, counted, usd
@@ -188,6 +188,9 @@ def price_words(alert: Alert) -> str:
         later = ", later hours are an estimate" if goes_on else ""
         return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
 
+    if waste.billed:
+        return f"Billed: by the lines of these hours, as of {waste.priced_at:%Y-%m-%d}"
+
     basis, _, whose = waste.basis.partition(", ")
     parts = (
         f"Estimated at {_PRICES.get(basis, basis)}",
@@ -246,13 +249,15 @@ def muted_words(alert: Alert) -> str:
     "" where nothing does.
     """
     kind, _, name = alert.muted_by.partition(":")
-    if alert.muted_by == "policy:alert.quiet_hours":
-        return "waiting for the end of the quiet hours"
-    if alert.muted_by == "policy:alert.most_per_week":
-        return "held back for dearer messages of the week"
-    muted = "muted as not an anomaly" if name.startswith("m") else "snoozed"
-    words = {"silence": muted, "inhibit": f"explained by {name}", "policy": f"too small ({name})"}
-
+    settings = {
+        "alert.quiet_hours": "waiting for the end of the quiet hours",
+        "alert.most_per_week": "held back for dearer messages of the week",
+    }
+    words: dict[str, str] = {
+        MutedBy.SILENCE: "muted as not an anomaly" if name.startswith("m") else "snoozed",
+        MutedBy.ALERT: f"explained by {name}",
+        MutedBy.SETTING: settings.get(name, f"too small ({name})"),
+    }
     return words.get(kind, alert.muted_by)
 
 
@@ -283,7 +288,7 @@ def decided(alert: Alert, silences: Sequence[Silence]) -> Iterator[Block]:
     if ack := alert.acknowledged:
         yield text("Acknowledged by ", Strong(ack.who), ", ", When(ack.at), noted(ack.note))
     for silence in silences:
-        if alert.muted_by != f"silence:{silence.id}":
+        if alert.muted_by != MutedBy.SILENCE.mark(silence.id):
             continue
         until = (Strong(silence.who), " until ", When(silence.ends))
         if silence.pattern:

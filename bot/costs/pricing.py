@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache, partial
@@ -169,22 +169,29 @@ def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal 
     return hour_of
 
 
+@dataclass(frozen=True)
+class BilledHour:
+    """State what the bill says of one UTC hour of an instance: amortised USD, and hours it ran."""
+
+    usd: Decimal
+    hours: float
+
+
 def billed_hours(
-    billing: Billing, inventory: Inventory, window: Window
-) -> Mapping[str, Mapping[datetime, Decimal]]:
-    """Return the amortised USD of each billed UTC hour of each instance.
+    billing: Billing, types: Mapping[str, str], window: Window
+) -> Mapping[str, Mapping[datetime, BilledHour]]:
+    """Return each billed UTC hour of each instance; `types` are the instance types by id.
 
     Nothing where the bill tells no hours or resources.
     """
-    types = tuple(sorted({x.labels.instance_type for x in inventory.instances.values()}))
     whole = Window(window.start.replace(minute=0, second=0, microsecond=0), window.end)
-    of_types = [Filter("instance_type", types)]
-    hours: dict[str, dict[datetime, Decimal]] = {}
+    of_types = [Filter("instance_type", tuple(sorted(set(types.values()))))]
+    hours: dict[str, dict[datetime, BilledHour]] = {}
     for row in known_rows(billing, whole, ("resource", "hour"), of_types, TrnbotError):
         instance = row.key["resource"].rpartition("/")[2]
-        if instance in inventory.instances and row.money.amortised > 0:
+        if instance in types and row.money.amortised > 0:
             hour = datetime.fromisoformat(row.key["hour"])
-            hours.setdefault(instance, {})[hour] = row.money.amortised
+            hours.setdefault(instance, {})[hour] = BilledHour(row.money.amortised, row.hours)
     return hours
 
 

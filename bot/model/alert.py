@@ -55,6 +55,8 @@ class Waste:
     """The share of an hour's USD that a commitment bills whether the things run or not."""
     lapses: date | None = field(default=None, metadata={"optional": True})
     """The day on which the last of those commitments ends, where the bill says so."""
+    billed: bool = field(default=False, metadata={"optional": True})
+    """Whether the hours of a past alert cost what their own lines of the bill say."""
 
     @property
     def committed_per_hour(self) -> Decimal:
@@ -121,6 +123,22 @@ class OwnerBy(StrEnum):
     FILE = "the mapping file"
 
 
+class MutedBy(StrEnum):
+    """Name the kinds of what keeps an alert from notifying."""
+
+    ALERT = "inhibit"
+    SILENCE = "silence"
+    SETTING = "policy"
+
+    def mark(self, name: str) -> str:
+        """Return the mark of one of its kind: of an alert's key, a silence's id, a setting's name."""
+        return f"{self}:{name}"
+
+    def marks(self, alert: Alert) -> bool:
+        """Return whether one of its kind mutes the alert."""
+        return alert.muted_by.startswith(self.mark(""))
+
+
 @dataclass(frozen=True)
 class Alert:
     """Follow one opening of one key.
@@ -135,7 +153,7 @@ class Alert:
     closed: datetime | None = None
     acknowledged: Decision | None = None
     muted_by: str = ""
-    """"" or `inhibit:KEY`, `silence:ID`, `policy:NAME`."""
+    """"" or the mark of what mutes it: `inhibit:KEY`, `silence:ID`, `policy:NAME`."""
     waste: Waste | None = None
     owner: str = ""
     """Who has most of its things.
@@ -169,7 +187,7 @@ class Alert:
     """
 
     notified: datetime | None = field(default=None, metadata={"optional": True})
-    """Since when it notifies, where a budget of messages let it; None otherwise."""
+    """Since when it notifies, where a setting held it back at first; None otherwise."""
 
     @property
     def assigned(self) -> Decision | None:
@@ -182,6 +200,16 @@ class Alert:
             if self.assignment and self.assignment.doing is DecisionKind.ASSIGN
             else None
         )
+
+    @property
+    def notified_at(self) -> datetime:
+        """Return since when it notifies: its opening, or later where it was held back."""
+        return self.notified or self.opened
+
+    @property
+    def effect_mark(self) -> str:
+        """Return the mark of the alerts that this one explains."""
+        return MutedBy.ALERT.mark(self.key)
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -253,7 +281,7 @@ def committed_usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:
 def leading(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts of an incident that none of the others explains."""
     # An alert names the one that explains it; of a circle all would be gone, so all are kept.
-    marks = {f"inhibit:{alert.key}" for alert in alerts}
+    marks = {alert.effect_mark for alert in alerts}
     return [alert for alert in alerts if alert.muted_by not in marks] or list(alerts)
 
 

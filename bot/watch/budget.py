@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from bot.errors import WrongInput
-from bot.model.alert import Alert, Waste, spent
+from bot.model.alert import Alert, MutedBy, Waste, spent
 from bot.model.policy import Policy
 from bot.model.window import HOUR, WEEK, Window, midnight
 from bot.ports.world import Workers
@@ -26,7 +26,7 @@ from bot.watch.notify import group_key
 FLOOR = "alert.least_usd_per_hour"
 MOST = "alert.most_per_week"
 LEAST = "alert.least_caught"
-FLOORED, HELD = f"policy:{FLOOR}", f"policy:{MOST}"
+FLOORED, HELD = MutedBy.SETTING.mark(FLOOR), MutedBy.SETTING.mark(MOST)
 """The marks of alerts that a floor, or the messages left of a week, keep from notifying."""
 SURE = 0.8
 """A promise holds in four weeks of five, if weeks go on as those that were replayed."""
@@ -352,12 +352,12 @@ def hold(
     explains = {x.muted_by for x in alerts if x.cause.facts.however_small}
     changed: dict[str, Alert] = {}
     for alert in sorted(waiting, key=lambda x: -(worths[x.id] or 0)):
-        used = messages_of(x for x in sent if _notified_at(x) in week)
+        used = messages_of(x for x in sent if x.notified_at in week)
         worth = worths[alert.id]
         is_sent = (
             worth is None
             or worth >= bids.floor(int(most) - used, (week.end - now) / HOUR)
-            or f"inhibit:{alert.key}" in explains
+            or alert.effect_mark in explains
             or messages_of([*sent, alert]) == messages_of(sent)
         )
         marked = replace(alert, notified=now) if is_sent else replace(alert, muted_by=HELD)
@@ -417,7 +417,7 @@ class Week:
 
 def week_of(alerts: Iterable[Alert], window: Window) -> Week:
     """Return the messages of a window's alerts, beside those that the floor alone held back."""
-    within = [alert for alert in alerts if _notified_at(alert) in window]
+    within = [alert for alert in alerts if alert.notified_at in window]
     sent = [alert for alert in within if _was_sent(alert)]
     floored = [alert for alert in within if alert.muted_by in (FLOORED, HELD)]
     covered = spent(sent)
@@ -427,11 +427,6 @@ def week_of(alerts: Iterable[Alert], window: Window) -> Week:
 def _was_sent(alert: Alert) -> bool:
     """Return whether an alert has notified, even if it has been muted since."""
     return not alert.muted_by or alert.notified is not None
-
-
-def _notified_at(alert: Alert) -> datetime:
-    """Return when an alert began to notify, or would have."""
-    return alert.notified or alert.opened
 
 
 def _is_free(alert: Alert) -> bool:

@@ -105,7 +105,7 @@ def decide(
 def _threaded(notification: Notification, before: NotificationLogEntry) -> bool:
     """Return whether the change is worth a line in the thread."""
     reason = notification.reason
-    if reason is Reason.FIRST:
+    if reason in (Reason.FIRST, Reason.UPDATED):
         return False
     # Cost that merely adds up changes the message, not the thread.
     per_hour = log_entry_of(notification, "").usd_per_hour

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.alert import Alert, Silence, usd_per_hour_of
+from bot.model.alert import Alert, MutedBy, Silence, usd_per_hour_of
 from bot.model.causes import About, Severity
 from bot.model.policy import Policy
 from bot.model.window import read_quiet_hours
@@ -33,7 +33,9 @@ def mute(
 
     def mark(alert: Alert) -> str:
         return (
-            next((f"silence:{s.id}" for s in silences if silences_alert(s, alert, now)), "")
+            next(
+                (MutedBy.SILENCE.mark(s.id) for s in silences if silences_alert(s, alert, now)), ""
+            )
             or _inhibited(alert, sources, policy, now)
             or _by_policy(alert, sources, policy, now)
         )
@@ -75,9 +77,9 @@ def _inhibited(alert: Alert, sources: Sequence[Alert], policy: Policy, now: date
             if now - source.closed >= quiet:
                 continue
         if not (alert.cause.facts.however_small and _by_policy(source, sources, policy, now)):
-            return f"inhibit:{source.key}"
+            return source.effect_mark
     idle = _idle_hours(alert, sources)
-    return f"inhibit:{idle.key}" if idle else ""
+    return idle.effect_mark if idle else ""
 
 
 def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datetime) -> str:
@@ -89,11 +91,11 @@ def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datet
         wastes = [(a.anomaly.lost_hours, a.waste) for a in like if a.waste]
         usd = sum((waste.so_far if lost else waste.per_hour for lost, waste in wastes), Decimal(0))
         if usd < scoped.usd("alert.least_usd_per_hour"):
-            return "policy:alert.least_usd_per_hour"
+            return MutedBy.SETTING.mark("alert.least_usd_per_hour")
 
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))
     if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
-        return "policy:alert.quiet_hours"
+        return MutedBy.SETTING.mark("alert.quiet_hours")
     return ""
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import chain
 
-from bot.model.alert import Alert, OwnerBy, leading, usd_per_hour_of
+from bot.model.alert import Alert, MutedBy, OwnerBy, leading, usd_per_hour_of
 from bot.model.anomaly import Anomaly
 from bot.model.causes import About, Severity
 from bot.model.fleet import Instance, LauncherKind, Stored
@@ -54,8 +54,8 @@ def group(
     audience = by_id.keys() if audience is None else audience
 
     # The entries of incidents that are not over, not shown to be so, or of which an alert fires
-    # again.
-    firing = {alert.id for alert in alerts if alert.firing}
+    # again or is billed by now.
+    firing = {alert.id for alert in alerts if alert.firing or (alert.waste and alert.waste.billed)}
     opened = {
         entry.id: entry
         for entry in entries
@@ -90,7 +90,7 @@ def group(
     joining = explained = [alert for alert in fresh if alert.muted_by]
     while joining:
         holders = {
-            f"inhibit:{alert.key}": incident
+            alert.effect_mark: incident
             for incident in members.values()
             for alert in incident
             if alert.firing
@@ -119,7 +119,7 @@ def _of_effects(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
             for a in incident
             if a.firing
             and (
-                a.muted_by == f"inhibit:{alert.key}"
+                a.muted_by == alert.effect_mark
                 or (
                     alert.cause in a.cause.facts.part_of
                     and a.anomaly.scope.cluster == cluster != ""
@@ -236,7 +236,9 @@ def decided_entry(
     )
     # What grows slowly is compared with what was notified of it, not with the last hour.
     if notification.reason is Reason.UPDATED:
-        return replace(entry, things=before.things, usd_per_hour=before.usd_per_hour)
+        return replace(
+            entry, things=before.things, usd_per_hour=before.usd_per_hour, over=before.over
+        )
     return entry
 
 
@@ -247,20 +249,24 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     # Nobody was ever notified of it.
     if entry is None or (entry.over and not entry.message and not entry.pending):
         return Reason.FIRST if speaking else None
-    # Also of a message that is not sent yet: it may have been, after all.
+    repriced = cents(_so_far(alerts)) != cents(entry.usd_so_far)
     if not any(alert.firing for alert in leading(alerts)):
-        pointless = entry.over or not (entry.message or sendable(alerts, now))
-        return None if pointless else Reason.OVER
+        # Also of a message that is not sent yet: it may have been, after all.
+        ended = Reason.OVER if entry.message or sendable(alerts, now) else None
+        # The bill may come after an end was shown.
+        corrected = Reason.UPDATED if entry.message and repriced else None
+        return corrected if entry.over else ended
     if entry.over:
         return Reason.MORE if speaking else None
     if _decided(alerts) != entry.digest:
         return Reason.DECIDED
 
-    # A reminder is due at each multiple of the interval since the opening, however often the
+    # A reminder is due at each multiple of the interval since people were told, however often the
     # message was edited meanwhile.
     interval = policy.duration("alert.remind_after")
     due = any(
-        (now - a.opened) // interval > (max(entry.at, a.opened) - a.opened) // interval
+        (now - a.notified_at) // interval
+        > (max(entry.at, a.notified_at) - a.notified_at) // interval
         for a in speaking
         if a.severity is Severity.CRITICAL and a.acknowledged is None
     )
@@ -270,7 +276,7 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
 
     # The dollars are said anew each hour, also in a message that is muted: it stands to be read.
     stale = entry.message and now - entry.at >= _FRESH
-    return Reason.UPDATED if stale and cents(_so_far(alerts)) != cents(entry.usd_so_far) else None
+    return Reason.UPDATED if stale and repriced else None
 
 
 def too_late(alerts: Sequence[Alert], now: datetime) -> bool:
@@ -318,7 +324,7 @@ def _decided(alerts: Sequence[Alert]) -> str:
     marks = []
     for alert in alerts:
         ack = alert.acknowledged.id if alert.acknowledged else ""
-        silence = alert.muted_by if alert.muted_by.startswith("silence:") else ""
+        silence = alert.muted_by if MutedBy.SILENCE.marks(alert) else ""
         assignment = (alert.assignment.id,) if alert.assignment else ()
         if ack or silence or any(assignment):
             marks.append((alert.id, ack, silence, *assignment))
@@ -356,7 +362,7 @@ def audience(alert: Alert, routes: Routes, policy: Policy, now: datetime) -> tup
 
     Those of a second route too, once it stood unacknowledged for too long since it notifies.
     """
-    late = now - (alert.notified or alert.opened) >= policy.duration("alert.escalate_after")
+    late = now - alert.notified_at >= policy.duration("alert.escalate_after")
     urgent = alert.firing and alert.severity is Severity.CRITICAL and alert.acknowledged is None
     return distinct([*route(alert, routes), *(routes.escalate if urgent and late else ())])
 

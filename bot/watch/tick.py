@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.costs.pricing import Pricing
-from bot.model.alert import Alert
+from bot.costs.pricing import Pricing, billed_hours
+from bot.costs.tally import SETTLE
+from bot.model.alert import Alert, MutedBy
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import About
 from bot.model.fleet import Instance
@@ -24,7 +25,7 @@ from bot.model.policy import Policy
 from bot.model.price import Price
 from bot.model.reading import Gap, Reading, Report, Shares, coverage_of
 from bot.model.route import Routes
-from bot.model.window import DAY, HOUR
+from bot.model.window import DAY, HOUR, Window
 from bot.ports import REPORTS, SHARES, Ports, Shards
 from bot.settings.routes import routes_now
 from bot.watch.budget import MOST, hold, week_at
@@ -38,7 +39,17 @@ from bot.watch.notify import (
     too_late,
     with_owner,
 )
-from bot.watch.track import Lengths, PriceOf, at_peak, escalated, recent, track, value
+from bot.watch.track import (
+    Lengths,
+    PriceOf,
+    at_billed_prices,
+    at_peak,
+    awaits_bill,
+    escalated,
+    recent,
+    track,
+    value,
+)
 
 _LEVELS = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
 
@@ -320,6 +331,7 @@ class Watch:
         """The newest shares that this process gave out, or took part in."""
         self._part: Part | None = None
         self._given = 0
+        self._billed_through: datetime | None = None
 
     def tick(self, now: datetime) -> TickResult:
         """Return the result of the tick at `now`; nothing is written or sent."""
@@ -337,8 +349,41 @@ class Watch:
         else:
             detection = self._ports.world.detect(reading, rules.policy, state.alerts)
             coverage = coverage_of(reading)
-        outcome = step(state, reading, detection, self.pricing.at(now), rules)
+        priced = {alert.id: alert for alert in self._billed_since(state.alerts, reading)}
+        current = replace(state, alerts=tuple(priced.get(x.id, x) for x in state.alerts))
+        outcome = step(current, reading, detection, self.pricing.at(now), rules)
+        alerts = priced | {alert.id: alert for alert in outcome.alerts}
+        outcome = replace(outcome, alerts=tuple(alerts.values()))
         return TickResult(state, reading, detection, outcome, coverage)
+
+    def _billed_since(self, alerts: Sequence[Alert], reading: Reading) -> list[Alert]:
+        """Return the ended alerts whose hours the bill has come to show since the tick before."""
+        frame = reading.frame("spend_hour")
+        through = frame.end if frame else None
+        before, self._billed_through = self._billed_through, through
+        if through is None or through == before:
+            return []
+        # A line may come later than others of its hour; at a start all are asked.
+        due = [
+            alert
+            for alert in alerts
+            if awaits_bill(alert)
+            and alert.anomaly.labels.instance_type
+            and alert.seen < through
+            and (before is None or alert.seen >= before - SETTLE)
+        ]
+        types = {
+            thing: alert.anomaly.labels.instance_type
+            for alert in due
+            for thing in alert.anomaly.things
+        }
+        if not types:
+            return []
+        began = min(alert.anomaly.window.start for alert in due)
+        span = Window(began, max(alert.seen for alert in due))
+        billed = billed_hours(self._ports.world.billing, types, span)
+        priced = [at_billed_prices(alert, billed, reading.now) for alert in due]
+        return [alert for alert in priced if not awaits_bill(alert)]
 
     def _shared(
         self, shards: Shards, reading: Reading, state: State, policy: Policy
@@ -454,7 +499,16 @@ def step(
     muted = mute(valued, state.silences, policy, now, ended)
     if most := policy.number(MOST):
         muted = hold(muted, state.alerts, most, week_at(now), now)
-    return Outcome(tuple(muted), notify(state, muted, rules, now))
+
+    # Of what a setting held back, reminders and escalations count from now.
+    held = {alert.id for alert in state.alerts if MutedBy.SETTING.marks(alert)}
+    heard = [
+        replace(alert, notified=alert.notified or now)
+        if alert.speaking and alert.id in held
+        else alert
+        for alert in muted
+    ]
+    return Outcome(tuple(heard), notify(state, heard, rules, now))
 
 
 def notify(

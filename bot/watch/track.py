@@ -13,12 +13,13 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 
+from bot.costs.pricing import BilledHour
 from bot.model.alert import Alert, Peak, Waste, WastedHours
 from bot.model.anomaly import Anomaly, BilledExcess, Detection, NodeState
 from bot.model.causes import Cause
 from bot.model.codec import by_key
 from bot.model.fleet import Inventory
-from bot.model.money import CENT, cents, summed
+from bot.model.money import CENT, MILLIONTH, cents, summed
 from bot.model.policy import Policy
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
@@ -305,6 +306,49 @@ def _at_its_end(anomaly: Anomaly, earlier: Waste) -> Waste:
     so_far = anomaly.billed.usd if anomaly.billed else earlier.so_far
     end = cents(so_far)
     return replace(earlier, so_far=so_far, month_end=end, month_end_low=end, month_end_high=end)
+
+
+def awaits_bill(alert: Alert) -> bool:
+    """Return whether an alert has ended at estimated prices of hours that the bill will show."""
+    waste, anomaly = alert.waste, alert.anomaly
+    hours = waste.hours if waste and not (waste.billed or anomaly.lost_hours) else ()
+    return bool(alert.closed and hours)
+
+
+def at_billed_prices(
+    alert: Alert, billed: Mapping[str, Mapping[datetime, BilledHour]], at: datetime
+) -> Alert:
+    """Return an ended alert at the price that the bill shows of the hours of its things.
+
+    As it is, an estimate, until the bill knows the hour of its end; `at` is when that is asked.
+    """
+    waste, start, end = alert.waste, alert.anomaly.window.start, alert.seen
+    last = (end - timedelta(microseconds=1)).replace(minute=0, second=0, microsecond=0)
+    hours = [billed[thing] for thing in alert.anomaly.things if thing in billed]
+    if waste is None or not any(last in of_thing for of_thing in hours):
+        return alert
+
+    # Every wasted hour costs their mean: by how much of each hour of the bill lies within the alert.
+    shown = [(hour, paid) for of_thing in hours for hour, paid in of_thing.items() if paid.hours]
+    weights = [_hours(max(start, hour), min(end, hour + HOUR)) for hour, _ in shown]
+    total = sum(weights, Decimal(0))
+    if not total:
+        return alert
+    prices = (paid.usd / Decimal(repr(paid.hours)) for _, paid in shown)
+    cost = sum((price * weight for price, weight in zip(prices, weights, strict=True)), Decimal(0))
+    price, wasted = (cost / total).quantize(MILLIONTH), sum(x.hours for x in waste.hours)
+
+    so_far = (price * wasted).quantize(MILLIONTH)
+    per_hour = cents(waste.per_hour * so_far / waste.so_far) if waste.so_far else waste.per_hour
+    ended = replace(
+        waste,
+        per_hour=per_hour,
+        so_far=so_far,
+        hours=(WastedHours(price, Decimal(wasted)),),
+        priced_at=at.date(),
+        billed=True,
+    )
+    return replace(alert, waste=_at_its_end(alert.anomaly, ended))
 
 
 def _committed(

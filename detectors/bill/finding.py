@@ -328,6 +328,10 @@ def _explanation(
         tags = [f"{tag} {word}" for tag, word in thing.only(_TAGS)]
         place += f" ({', '.join(tags)})" if tags else ""
         evidence.append(f"{place}: {usd(value_now - before, 0)} a day more")
+    evidence += [
+        f"cluster {cluster} grew by its busy nodes, which is not counted"
+        for cluster in sorted({thing.cluster for jump in jumps for thing in jump.by_use})
+    ]
     suggestions = JUMP_SUGGESTIONS.get(cause)
     if cause is Cause.TRANSFER_ROUTE:
         routes = zip(ROUTES, cause.facts.suggestions, strict=True)

@@ -20,7 +20,7 @@ from detectors.bill.growth import (
     Parts,
     type_in,
 )
-from detectors.bill.use import grew_with_use, used
+from detectors.bill.use import grew_with_use, unexplained
 from detectors.numbers import DAY, Numbers, Rows, count, runs_of
 from detectors.view import View
 
@@ -75,8 +75,8 @@ def day_jumps(bill: BillLines, view: View) -> list[Jump]:
         _, high = usual_day(total, first)
         least = view.policy.number("spend_jump.least")
         moved = total[last] - high < max(0.5 * (jump.value - jump.high), least)
-        if not moved and not used(jump, bill, view):
-            jumps.append(jump)
+        remaining = None if moved else unexplained(jump, bill, view)
+        jumps += [remaining] if remaining else []
     return [*jumps, *_wide_jumps(bill, judged, last, view)]
 
 
@@ -284,8 +284,9 @@ def hour_jumps(
         # Where the nodes are not known so far back, the settled day says whether busy nodes
         # explain it.
         unknown = type_in(line.usage_type) and jump.since - DAY < view.whole.start
-        if allowed(jump, policy, view, first // 24) and not (unknown or used(jump, bill, view)):
-            jumps.append(jump)
+        if allowed(jump, policy, view, first // 24) and not unknown:
+            remaining = unexplained(jump, bill, view)
+            jumps += [remaining] if remaining else []
     return jumps
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
+from bot.model.codec import by_key
 from bot.model.labels import PLACE, Labels
 from detectors.bill.growth import CENT, LOOKBACK, MOST, BillLines, Jump, type_in
 from detectors.numbers import DAY, HOUR, Numbers, number
@@ -36,6 +37,27 @@ class _Use:
     def more(self) -> float:
         """Return the busy hours that came to the usual."""
         return self.now - self.before
+
+
+def unexplained(jump: Jump, bill: BillLines, view: View) -> Jump | None:
+    """Return the jump, of which clusters that grew with their own use say so; None where all did.
+
+    Several may grow in one line, one by its work and one by its price.
+    """
+    if used(jump, bill, view):
+        return None
+    by_cluster = by_key((part[0].cluster, part) for part in jump.parts)
+    growing = sorted({thing.cluster for thing in jump.growing})
+    if not type_in(jump.where.usage_type) or len(growing) < 2:
+        return jump
+
+    by_use: set[Labels] = set()
+    for parts in map(by_cluster.__getitem__, growing):
+        things, now, usual = zip(*parts, strict=True)
+        alone = replace(jump, parts=tuple(parts), value=sum(now), low=sum(usual), high=sum(usual))
+        by_use.update(things if used(alone, bill, view) else ())
+    remaining = replace(jump, by_use=frozenset(by_use))
+    return remaining if any(thing not in by_use for thing in jump.growing) else None
 
 
 def used(jump: Jump, bill: BillLines, view: View) -> bool:

@@ -472,6 +472,31 @@ def test_what_nodes_do_in_another_cluster_explains_no_growth_of_this_one():
     assert Cause.SPEND_JUMP not in {anomaly.cause for anomaly in anomalies}
 
 
+def test_a_jump_leaves_out_a_cluster_that_grew_in_the_same_line_with_its_own_use():
+    """One cluster has more nodes at work; those of the other are on demand now and were spot."""
+    worked, repriced = (
+        Fleet(8, days=10, cluster=x, seed=i) for i, x in enumerate(("work", "spot"))
+    )
+    worked.stop(START, START + 6 * DAY, slice(4, 8))
+    now = START + 9 * DAY
+    on = np.arange((now - FIRST) // DAY) >= (now - FIRST) // DAY - 3
+    lines = {
+        (HOURS_OF, "work"): np.where(on, 4200.0, 2000.0),
+        (HOURS_OF, "spot"): np.where(on, 3000.0, 0.0),
+        ("USW2-SpotUsage:trn1.32xlarge", "spot"): np.where(on, 0.0, 600.0),
+    }
+    place = Labels(account="1", region="us-west-2", service="AmazonEC2")
+    things = tuple(place.merge(Labels(usage_type=u, cluster=c)) for u, c in lines)
+    values = np.stack(list(lines.values()))[:, :, None].astype(np.float32)
+    values[:, -1] = np.nan
+    spend = Frame("spend", things, FIRST, DAY, (SPEND_METRIC,), values)
+    found = World(worked, repriced, frames={"spend": spend}).at(now).anomalies
+    (jump,) = (x for x in found if x.cause is Cause.SPEND_JUMP)
+    assert jump.billed
+    assert jump.billed.usd == pytest.approx(Decimal(2 * (3000 - 600)))
+    assert jump.evidence[-1] == "cluster work grew by its busy nodes, which is not counted"
+
+
 @pytest.mark.parametrize(("odd_days", "usual"), [(1, 1.0), (2, 40.0)])
 def test_one_odd_day_does_not_make_its_hour_usual(odd_days, usual):
     values = np.ones((1, 9 * 24))

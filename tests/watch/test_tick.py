@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from bot.model.alert import Alert
 from bot.model.anomaly import Detection
-from bot.model.causes import Cause
-from bot.model.notification import Notification, Reason, State
+from bot.model.causes import Cause, Severity
+from bot.model.notification import Notification, NotificationLogEntry, Reason, State
 from bot.model.policy import Policy
 from bot.model.route import Routes
 from bot.policy.schema import default_policy
 from bot.watch.budget import HELD, MOST
-from bot.watch.notify import log_entry_of
+from bot.watch.notify import decided_entry, log_entry_of
 from bot.watch.tick import Outcome, Rules, TickResult, grid, step
-from tests.builders import FIVE, NOON, alert, anomaly, price, reading
+from tests.builders import FIVE, NOON, alert, anomaly, price, reading, waste
 
 RULES = Rules(default_policy(), ("web:alerts",), Routes())
 MINUTE = timedelta(minutes=1)
@@ -47,9 +48,47 @@ def test_a_message_that_was_sent_waits_for_its_end_however_late() -> None:
     assert [(one.id, one.over) for one in tick.changes().notification_log] == [("n", True)]
 
 
+def test_a_message_of_an_end_is_edited_once_when_the_bill_changes_its_dollars() -> None:
+    over = alert(closed=NOON, waste=replace(waste(so_far="50"), hours=()))
+    ended = Notification("nm1", "web:alerts", Reason.OVER, NOON, (over,))
+    entry = log_entry_of(ended, "m1")
+    exact = replace(over, waste=replace(waste(so_far="70"), billed=True))
+
+    def edits(entry: NotificationLogEntry, of: Alert) -> list[Notification]:
+        state = State((of,), (entry,))
+        outcome = step(state, reading(NOON + FIVE), Detection(), lambda *_: price(), RULES)
+        return list(outcome.notifications)
+
+    assert edits(entry, over) == []
+    (edit,) = edits(entry, exact)
+    assert edit.reason is Reason.UPDATED
+    shown = replace(decided_entry(edit, entry), pending=False)
+    assert shown.over
+    assert edits(shown, exact) == []
+
+
 def test_ticks_fall_on_multiples_of_the_interval_and_the_last_is_the_first_past_the_end() -> None:
     assert grid(NOON + MINUTE, NOON + 11 * MINUTE, FIVE) == [NOON + i * FIVE for i in (1, 2, 3)]
     assert grid(NOON, NOON + 2 * FIVE, FIVE) == [NOON + i * FIVE for i in (0, 1, 2)]
+
+
+def test_reminders_of_what_a_setting_held_back_count_from_when_it_notifies() -> None:
+    remind_after = RULES.policy.duration("alert.remind_after")
+    fault = anomaly(Cause.HARDWARE_FAULT, severity=Severity.CRITICAL)
+    held = alert(
+        fault, opened=NOON - remind_after + FIVE, muted_by="policy:alert.least_usd_per_hour"
+    )
+
+    def reasons(state: State, at: datetime) -> list[Reason]:
+        outcomes.append(step(state, reading(at), Detection((fault,)), lambda *_: price(), RULES))
+        return [x.reason for x in outcomes[-1].notifications]
+
+    outcomes: list[Outcome] = []
+    assert reasons(State((held,)), NOON) == [Reason.FIRST]
+    (first,) = outcomes[-1].notifications
+    state = State(outcomes[-1].alerts, (log_entry_of(first, "m1"),))
+    assert reasons(state, NOON + 2 * FIVE) == []
+    assert reasons(state, NOON + remind_after) == [Reason.REMINDER]
 
 
 def test_a_promise_of_messages_sends_the_dearest_and_holds_the_others_back() -> None:

@@ -1,20 +1,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from bot.cards.alert_words import alert_data, money_texts, price_words, remedies
 from bot.cards.card import Text, plain
+from bot.costs.pricing import BilledHour
 from bot.model.alert import Alert
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.fleet import Market
 from bot.model.money import cents
 from bot.model.price import Basis
-from bot.watch.track import Lengths, value
+from bot.watch.track import Lengths, at_billed_prices, awaits_bill, value
 from tests.builders import FIVE, NOON, alert, anomaly, inventory, nodes, price
 
 FLEET = inventory(nodes(4))
@@ -258,6 +259,32 @@ def test_a_compile_has_no_month_end_as_it_passes_by_itself(cause: Cause) -> None
 def test_what_goes_on_says_its_month_end() -> None:
     valued = value(alert(), None, lambda *_: price("20.00"), NOON)
     assert "about $371 by month end" in money_words(valued)
+
+
+def test_an_ended_alert_costs_what_the_bill_shows_of_its_hours() -> None:
+    """Spot by its estimate, half of its time on demand by the bill; one hour was billed in part."""
+    found = anomaly(Cause.IDLE, n=2, wasted_shares=(1.0, 1.0))
+    found = replace(found, window=replace(found.window, start=NOON - timedelta(hours=4)))
+    (name, beside), at = found.things, NOON + timedelta(days=2)
+    ended = replace(value(alert(found), None, lambda *_: price("3.00"), NOON), closed=NOON)
+    assert ended.waste
+    assert awaits_bill(ended)
+
+    def billed(*prices: int) -> dict[str, dict[datetime, BilledHour]]:
+        first, half = NOON - timedelta(hours=5), {NOON - timedelta(hours=1): 0.5}
+        times = [first + timedelta(hours=i) for i in range(len(prices))]
+        hours = {x: half.get(x, 1.0) for x in times}
+        lines = zip(times, prices, strict=True)
+        by_hour = {x: BilledHour(Decimal(usd) * Decimal(hours[x]), hours[x]) for x, usd in lines}
+        return {name: by_hour, beside: by_hour}
+
+    assert at_billed_prices(ended, billed(99, 10, 10, 20), at) == ended
+    exact = at_billed_prices(ended, billed(99, 10, 10, 20, 20, 99), at)
+    assert exact.waste
+    assert exact.waste.so_far == exact.waste.month_end == 2 * 4 * 15
+    assert [(x.usd_per_hour, x.hours) for x in exact.waste.hours] == [(15, 8)]
+    assert price_words(exact) == "Billed: by the lines of these hours, as of 2026-11-22"
+    assert not awaits_bill(exact)
 
 
 def test_what_is_over_wastes_nothing_now() -> None:

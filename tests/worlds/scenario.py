@@ -101,4 +101,7 @@ def lose_points(world: World) -> None:
         slots = [x for g in world.groups.values() if g.cluster is cluster for x in g.slots]
         for slot in slots if world.rng.random() < 0.5 else [slots]:
             start = world.integer(DAY, world.steps - DAY)
-            world.read[slot, start : start + world.integer(1, 2)] = False
+            end = start + world.integer(1, 2)
+            # A point lost right beside an upgrade would make a silence that is worth an alert.
+            world.read[slot, start - 1 : end + 1] = True
+            world.read[slot, start:end] = False

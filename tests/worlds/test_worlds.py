@@ -77,6 +77,13 @@ def test_calm_has_no_labels_and_no_faults(seed):
     assert world.signals["dropped"].max() < 300
 
 
+@pytest.mark.parametrize("seed", [*SEEDS, 5])
+def test_no_node_of_a_calm_fleet_is_silent_for_a_quarter_of_an_hour(seed):
+    world = world_of("calm", seed)
+    silent = ~world.read & world.alive
+    assert not (silent[:, 2:] & silent[:, 1:-1] & silent[:, :-2]).any()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nearly_every_kind_of_incident_finds_a_place(seed):
     happened = {label["variant"] for label in world_of("mixed", seed).labels}

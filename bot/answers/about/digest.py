@@ -45,7 +45,7 @@ from bot.costs.suggestions import Suggestion
 from bot.costs.training import RunComparison
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.alert import Alert, Silence, usd_per_hour_of
+from bot.model.alert import Alert, MutedBy, Silence, usd_per_hour_of
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.notification import Coverage, State
@@ -90,7 +90,7 @@ class Week:
 
     def muted_because(self, alert: Alert) -> str:
         """Say who or what muted an alert, and a silence's reason."""
-        silence = {f"silence:{x.id}": x for x in self.silences}.get(alert.muted_by)
+        silence = {MutedBy.SILENCE.mark(x.id): x for x in self.silences}.get(alert.muted_by)
         if silence is None:
             return muted_words(alert)
         return f"snoozed by {silence.who} until {day(silence.ends)}{noted(silence.reason)}"

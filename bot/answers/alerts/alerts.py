@@ -309,7 +309,8 @@ ALERT_FIGURES = {
     ),
     "waste_usd/so_far": (
         "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
-        " bill shows over the usual, and an estimate of the hours after it"
+        " bill shows over the usual, and an estimate of the hours after it; of an alert that is"
+        " over, its hours at the price of their own lines of the bill, once it has them"
     ),
     "waste_usd/month_end": (
         "so far + waste an hour x the hours for which an alert of its cause goes on, by those that"

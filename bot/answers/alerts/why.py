@@ -40,7 +40,7 @@ from bot.cards.columns import Column, Columns
 from bot.cards.words import clock, noted, quantity
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, command
-from bot.model.alert import Alert, Decision, DecisionKind, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, MutedBy, Silence
 from bot.model.money import counted, usd
 from bot.model.notification import NotificationLogEntry, Reason
 from bot.model.request import Request
@@ -65,10 +65,10 @@ def why_card(
     if alert.closed:
         now_words, advice = "At its peak", "What to do when it returns:"
     by, _, name = alert.muted_by.partition(":")
-    muted = {
-        "inhibit": "Muted, because another alert explains it: ",
-        "silence": "Muted by the silence ",
-        "policy": "Muted by the setting ",
+    muted: dict[str, str] = {
+        MutedBy.ALERT: "Muted, because another alert explains it: ",
+        MutedBy.SILENCE: "Muted by the silence ",
+        MutedBy.SETTING: "Muted by the setting ",
     }
     suggestions = remedies(alert)
 
@@ -87,7 +87,7 @@ def why_card(
         compose(
             anomaly.why and text(symptom(alert)),
             alert.muted_by and text(Strong(muted.get(by, "Muted by ")), name),
-            alert.muted_by.startswith("silence:") and decided(alert, silences),
+            MutedBy.SILENCE.marks(alert) and decided(alert, silences),
             [text("• ", line) for line in anomaly.evidence[:8]],
             chart,
             Facts(

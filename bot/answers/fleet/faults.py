@@ -20,7 +20,7 @@ from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.costs.pricing import Pricing, hours_of
 from bot.errors import not_known
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.alert import Alert
+from bot.model.alert import Alert, MutedBy
 from bot.model.codec import by_key
 from bot.model.fleet import Notice, NoticeKind
 from bot.model.frame import runs_of
@@ -390,7 +390,7 @@ def faults(
     of_nodes = [
         alert
         for alert in ports.stores.alerts.history(window, Labels())
-        if alert.cause.facts.of_node and not alert.muted_by.startswith("inhibit")
+        if alert.cause.facts.of_node and not MutedBy.ALERT.marks(alert)
     ]
     broken = faults_of(of_nodes, time, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     nodes = by_node(broken, time)

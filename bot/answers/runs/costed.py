@@ -102,7 +102,11 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     frame = reading.frame("run")
     if frame is None or not reading.runs:
         return ()
-    billed = billed_hours(ports.world.billing, reading.inventory, Window(frame.start, at))
+    types = {x.id: x.labels.instance_type for x in reading.inventory.instances.values()}
+    billed = {
+        name: {hour: paid.usd for hour, paid in hours.items()}
+        for name, hours in billed_hours(ports.world.billing, types, Window(frame.start, at)).items()
+    }
     clusters = _Cluster.by_name(reading, frame)
     runs = []
     for run in reading.runs:
