@@ -423,6 +423,45 @@ def test_other_languages_are_read_by_their_concepts(line: str, wanted: str) -> N
     assert (reading.sure, reading.line) == (True, wanted)
 
 
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("reopen the idea s1234abcd", "suggestions reopen s1234abcd"),
+        ("we followed s1234abcd already", "suggestions done s1234abcd"),
+        ("let m1b2c3d4e be heard again", "silences drop m1b2c3d4e"),
+        ("m1b2c3d4e のミュートを解除", "silences drop m1b2c3d4e"),
+        ("erase all that people taught you", "words forget all"),
+        ("ich bin am vision-alarm dran", "ack vision"),
+        ("50万ドルでいつまでもつ", "runway 500000"),
+    ],
+)
+def test_a_thing_that_is_named_lifts_the_command_that_takes_it(line: str, first: str) -> None:
+    reading = read(line)
+    assert reading
+    assert reading.line == first
+
+
+@pytest.mark.parametrize(
+    ("line", "english"),
+    [
+        ("70億パラメータ", "7b parameters"),
+        ("1,200万ドル", "12 million ドル"),
+        ("50万", "500k"),
+        ("llama以外で", "without llama"),
+        ("llamaの謎ノード", "llama 謎 nodes"),
+    ],
+)
+def test_japanese_is_cut_where_a_script_ends_and_counts_in_myriads(line: str, english: str) -> None:
+    assert normalized(line) == english
+
+
+@pytest.mark.parametrize(
+    "line", ["wie siehts aus", "どっか燃えてる？", "on pollue combien ici nous"]
+)
+def test_a_line_in_another_language_is_asked_back_before_it_is_a_dead_end(line: str) -> None:
+    assert read(line)
+
+
 @pytest.mark.parametrize("line", ["cost in la", "total cost por", "no budget de"])
 def test_a_word_of_another_language_makes_no_line_of_it(line: str) -> None:
     assert normalized(line) == line

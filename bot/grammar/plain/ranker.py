@@ -9,6 +9,7 @@ pairs of words and runs of letters (Rennie et al., Tackling the Poor Assumptions
 from __future__ import annotations
 
 import math
+import re
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,12 @@ _ALIKE = 0.5
 _MASKED = (
     "pair",
     "alert",
+    "silence",
+    "suggestion",
+    "action",
+    "preview",
+    "instance",
+    "volume",
     "run",
     "cluster",
     "team",
@@ -212,7 +219,7 @@ def masked(line: str, senses: Sequence[Sense]) -> str:
     for sense in sorted(senses, key=lambda sense: -sense.start):
         if slot := next((slot for slot in _MASKED if slot in sense.fills), ""):
             slot = {"family": "type", "window": "when"}.get(slot, slot)
-            text = f"{text[: sense.start]}{{{slot}}}{text[sense.end :]}"
+            text = f"{text[: sense.start]}{{{slot}}}{re.sub('^[-/]', ' ', text[sense.end :])}"
     return text
 
 

@@ -17,6 +17,7 @@ from bot.grammar.plain.senses import (
     Names,
     Sense,
     folded,
+    is_foreign,
     load_lexicon,
     normalized,
     senses_of,
@@ -89,6 +90,8 @@ _SURELY = 0.6
 _HALVES = re.compile(r"[;?]\s+|,?\s+(?:&|and|also|plus|und|et|y)\s+")
 _TABLE = 0.2
 """What it adds to a command's likelihood that a row of the table explains as much as any."""
+_IDENTIFIERS = ("silence", "suggestion", "action", "instance", "volume")
+"""Kinds of things that a line names by an identifier, beside alerts."""
 _LONG = ("send me", "stop sending", "no alert", "what is a", "my last change", "off gpus")
 
 
@@ -145,8 +148,9 @@ def read_plain(
         if set(sense.fills) == {"unknown"} and not ranker.knows(sense.text)
     ]
     likely: dict[str, float] = {}
-    # A line most of whose words nobody has said here is about something else.
-    if 2 * len(strange) <= len(content):
+    # A line most of whose words nobody has said here is about something else, but where it is in
+    # another language, of which fewer words are known.
+    if 2 * len(strange) <= len(content) or is_foreign(line):
         ranked = ranker.rank(masked(line, senses))[:MOST]
         likely = {entry.command: entry.share for entry in ranked if entry.share > _UNLIKELY}
 
@@ -353,11 +357,18 @@ class _Question:
             for command, candidate in by_command.items():
                 support = _TABLE * candidate.explained / candidates[0].explained
                 weights[command] = weights.get(command, 0.0) + support
+        filled = {
+            command: by_command[command].lines
+            if command in by_command
+            else tuple(filter(None, map(self._fill, load_offers().get(command, ()))))[:1]
+            for command in weights
+        }
+        # An identifier is there to be acted on: a line that takes it goes before one that does not.
+        identifiers = [fills[kind] for kind in _IDENTIFIERS if kind in (fills := self._fills)]
+        for command, texts in filled.items():
+            weights[command] += _TABLE * any(x in " ".join(texts) for x in identifiers)
         for command in sorted(weights, key=lambda command: -weights[command]):
-            if command in by_command:
-                lines += by_command[command].lines
-            elif command in load_offers():
-                lines += list(filter(None, map(self._fill, load_offers()[command])))[:1]
+            lines += filled[command]
         return tuple(dict.fromkeys(lines))
 
     def _kinds_of(self, sense: Sense) -> set[str]:

@@ -173,7 +173,12 @@ _SHORT = (
 )  # fmt: skip
 """Short forms with the words that they stand for, and signs that stand for none."""
 _AMOUNTS = (
-    (r"(\d[\d,]*(?:\.\d+)?)\s*(?:b|bn|billion)(?:\s+parameters?)?", "params", "{}B"),
+    (
+        r"(\d[\d,]*(?:\.\d+)?)\s*(?:b|bn|billion|milliarden|mrd|milliards|mil millones)"
+        r"(?:\s+param\w*)?",
+        "params",
+        "{}B",
+    ),
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:m|million)\s+parameters?", "params", "{}M"),
     (r"\$?(\d[\d,]*(?:\.\d+)?)\s*k(?:\s*(?:usd|dollars?))?", "thousands", "{}"),
     (r"\$?(\d[\d,]*(?:\.\d+)?)\s*(?:millions?|millionen|millones|mio)(?:\s*(?:usd|dollars?))?", "millions", "{}"),
@@ -182,7 +187,11 @@ _AMOUNTS = (
     (r"([a-z][\w.-]*==[\w.]+)", "package", "{}"),
     (r"([\w./-]+\.(?:json|py|sbatch|sh|tf|toml|txt|ya?ml))", "file", "{}"),
     (r"(vol-[0-9a-f]+)", "volume", "{}"),
-    (r"(i-[0-9a-f]{4,})", "instance", "{}"),
+    (r"(i-[0-9a-f]{3,})", "instance", "{}"),
+    (r"(m(?=[a-f]*\d)[0-9a-f]{7,11})", "silence", "{}"),
+    (r"(s(?=[a-f]*\d)[0-9a-f]{7,11})", "suggestion", "{}"),
+    (r"(x(?=[a-f]*\d)[0-9a-f]{7,11})", "action", "{}"),
+    (r"(p(?=[a-f]*\d)[0-9a-f]{7,11})", "preview", "{}"),
     (
         r"([a-z]\d[a-z]\d[a-z0-9]{3,}|[a-z](?=[a-z]*\d)[0-9a-f]{8,11}"
         r"|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,12})",
@@ -270,6 +279,14 @@ _ELIDED = re.compile(
 """Where French joins a word to the next."""
 _SCRIPT = re.compile("[\u3040-\u30ff\u4e00-\u9fff]+")
 """Kana and kanji, which are written without spaces."""
+_SCRIPTS = re.compile(
+    "[\u3040-\u309f]+|[\u30a0-\u30ff]+|[\u4e00-\u9fff]+|[^\u3040-\u30ff\u4e00-\u9fff]+"
+)
+"""Where one script ends, a word of Japanese mostly ends too."""
+_LEFT_OUT = re.compile(r"([a-z0-9][a-z0-9._-]*)\s*(?:以外|を?除いて|を?除く|抜き)[でのは]?")
+"""Japanese leaves out the name before it, English the one after."""
+_MYRIADS = re.compile(r"(\d[\d,]*(?:\.\d+)?)(万|億)")
+"""Japanese counts in ten thousands, and in their hundred millions."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +325,8 @@ def in_english(text: str) -> str:
     """
     languages = load_languages()
     if _SCRIPT.search(text):
-        return languages["ja"].translated(text)
+        text = _MYRIADS.sub(_in_millions, _LEFT_OUT.sub(r" without \1 ", text))
+        return " ".join(_SCRIPTS.findall(languages["ja"].translated(text)))
     words = _ELIDED.sub(" ", text).split()
     common = load_lexicon().words
     spoken = {
@@ -323,6 +341,34 @@ def in_english(text: str) -> str:
     if hits[code][0] >= 2 or (hits[code][0] and not any(word in common for word in words)):
         return languages[code].translated(" ".join(words))
     return text
+
+
+def is_foreign(line: str) -> bool:
+    """Return whether a line is of another language than English, by its script or its words."""
+    text = folded(line)
+    if _SCRIPT.search(text):
+        return True
+    english, others = _words_by_tongue()
+    words = _ELIDED.sub(" ", re.sub(r"[?!.,;:]", " ", text)).split()
+    foreign = [word for word in words if word in others]
+    return len(foreign) >= 2 or bool(foreign and english.isdisjoint(words))
+
+
+@cache
+def _words_by_tongue() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words that English has, and those that another language alone has."""
+    fillers, languages = by_key(_table("fillers.csv", "language")), load_languages()
+    english = frozenset((*fillers["en"], *load_lexicon().means))
+    others = languages["fr"].words | languages["es"].words | set(fillers["de"])
+    return english, others - english
+
+
+def _in_millions(match: re.Match[str]) -> str:
+    """Return a number of myriads as English writes it: `50万` as 500k, `70億` as 7b."""
+    number = float(match[1].replace(",", "")) * {"万": 1e4, "億": 1e8}[match[2]]
+    scales = ((1e9, "b"), (1e6, " million"), (1e3, "k"))
+    scale, sign = next(scale for scale in scales if number >= scale[0] or scale[1] == "k")
+    return f"{number / scale:g}{sign} "
 
 
 def is_filler(word: str) -> bool:
@@ -379,16 +425,33 @@ def _amount(kind: str, text: str) -> dict[str, str]:
             return {"usd": f"{float(text) * _SCALES[kind]:.0f}"}
         case "number":
             is_count = text.isdigit() and 0 < int(text) < 10_000
-            return {"usd": text, **({"nodes": text} if is_count else {}), "version": text}
+            counts = {"nodes": text, "number": text} if is_count else {}
+            return {"usd": text, **counts, "version": text}
         case "params":
             return {"params": text.upper()}
     return {kind: text}
 
 
+_JOINED = re.compile(r"(.+)[-/]([a-z]{3,})")
+"""A name with a word, as German joins them: `llama-alarm`."""
+
+
 def _phrases(text: str, offset: int, names: Names) -> Iterator[Sense]:
     """Yield the senses of a stretch of words: the longest known phrase first."""
     lexicon = load_lexicon()
-    words = [(match.start() + offset, match[0]) for match in re.finditer(r"\S+", text)]
+    words: list[tuple[int, str]] = []
+    for match in re.finditer(r"\S+", text):
+        start, word = match.start() + offset, match[0]
+        joined = _JOINED.fullmatch(word)
+        if (
+            joined
+            and joined[1] in names.folded
+            and not (word in names.folded or lexicon.knows(word))
+        ):
+            words += [(start, joined[1]), (start + joined.start(2), joined[2])]
+        else:
+            words.append((start, word))
+
     while words:
         for length in range(min(_LONGEST, len(words)), 0, -1):
             phrase = " ".join(word for _, word in words[:length])
