@@ -18,6 +18,7 @@ from detectors.nodes.drop_cause import (
     ratio_to,
 )
 from detectors.numbers import (
+    DAY,
     Counts,
     Floats,
     Mask,
@@ -26,9 +27,12 @@ from detectors.numbers import (
     duration,
     middle_of,
     narrowed,
+    newest_of,
     number,
+    runs_of,
     seen_within,
     share_before,
+    since_last,
     trailing,
 )
 from detectors.progress import SLOWER, Pace, falls_short, pace_of_nodes, rolling
@@ -82,6 +86,9 @@ def find(view: View) -> RuleMatch:
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
     settled = (shallow >= view.window.steps(SETTLED)) & training
+    again, onset = _again(view, goes_on & training)
+    steps = np.where(again, np.maximum(steps, onset), steps)
+    late |= again
     late |= narrowed(settled, lambda: slower(view) & ~_as_evaluations(view, settled))
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
@@ -107,15 +114,28 @@ def find(view: View) -> RuleMatch:
 
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
-    hit = (begins | _still_dropped(view, ratio, pace)) & ~still
+    kept = _still_dropped(view, ratio, pace) | (again & view.held_open(*FAMILY))
+    hit = (begins | kept) & ~still
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
+    wasted, since = _wasted(view, hit, steps, again)
+    return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+
+
+def _wasted(view: View, hit: Mask, steps: Numbers, again: Mask) -> tuple[Numbers, Numbers]:
+    """Return the share of its usual work that each node of `hit` loses, now and since last seen."""
     wasted = _lost(view, hit, steps)
     since = view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
-    busy = hit & (pace.lately < over) & (newest_level >= over)
-    wasted, since = (np.where(busy, 1 - pace.lately, share) for share in (wasted, since))
-    return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+
+    over, lately = view.number("starved.over"), pace_of_nodes(view).lately
+    newest_level = view.recent(view.level, view.window.steps(NOW))
+    busy = hit & (lately < over) & (newest_level >= over)
+    wasted, since = (np.where(busy, 1 - lately, share) for share in (wasted, since))
+    if again.any():  # of what comes and goes the mean tells
+        lost = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
+        wasted, since = (np.where(again, lost, share) for share in (wasted, since))
+    return wasted, since
 
 
 def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
@@ -145,7 +165,8 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     highest = ratio_to(view.metric(HIGHEST), view.usual_of(HIGHEST)[:, None])
     depth = np.where(np.isnan(highest), ratio / number("drop.DEEPER"), highest)
     deeper = _seen(view, view.at_work & (ratio < limit) & (depth < limit))
-    signless = (deeper >= longer) & ~soon
+    # A peak within each step says nothing of a drop that no pause of a few minutes can be.
+    signless = ((deeper >= longer) | (deep >= view.window.steps(SETTLED))) & ~soon
     soon |= narrowed(signless, lambda: _longer_than_pauses(view, signless))
     return soon, steps
 
@@ -175,6 +196,73 @@ def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     """Return which nodes are under their usual for longer than their job usually pauses, (n,)."""
     longer = np.asarray(_streak(view, under(view)) >= view.rare_after("starved.for", under, asked))
     return longer & ~_as_evaluations(view, asked & longer)
+
+
+def lacking(view: View) -> Mask:
+    """Return where a node works far less than usual by the mean of the time before, (n, n_steps).
+
+    The mean is taken over as long as a shallow drop must last, whatever the shape of the work in
+    it: hours of phases always have the same mean, those of a drop that comes and goes do not. More
+    than usual makes up for nothing, and a start or an evaluation is no drop.
+    """
+    return _lacks(view, "starved.below")
+
+
+def _lacks(view: View, key: str) -> Mask:
+    """Return where the mean work is under a limit of the usual, (n, n_steps)."""
+    return np.asarray(_mean_work(view, view.levels[1]) < view.number(key)[:, None])
+
+
+def _mean_work(view: View, usual: Floats) -> Floats:
+    """Return the mean share of usual work in each step and the time before, (n, n_steps)."""
+    share = view.utilization / usual[:, None]
+    work = np.where(view.at_work | np.isnan(share), np.minimum(share, 1), 1)
+    mean = rolling(work, int(view.steps("starved.shallow_for").max()))
+    return np.asarray(mean / view.usual.unpaused[:, None])
+
+
+def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
+    """Return which nodes fall again and again, and since how many steps, each (n,).
+
+    That is rare for the job of those asked for, or goes on in an open drop.
+    """
+    again, onset = _coming_back(view, asked, "starved.below", times=2)
+    if again.any():
+        # A young history has shown too few hours to know which mean of one is rare.
+        young = view.now - view.whole.start < duration("usual.YOUNG")
+        needed = view.rare_after(f"starved.{'shallow_for' if young else 'for'}", lacking, again)
+        again &= trailing(lacking(view), view.unknown) >= needed
+    held = view.held_open(*FAMILY) & ~view.roster.inference
+    goes_on, longer = _coming_back(view, held, "starved.over")
+    return again | goes_on, np.maximum(onset, longer)
+
+
+def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mask, Counts]:
+    """Return which nodes are in a drop that comes and goes, and since how many steps, each (n,).
+
+    Their mean work is under a limit, and came back some `times`, once for as long as now.
+    """
+    again, onset = view.nobody(), np.zeros(view.n, dtype=np.intp)
+    rows = np.flatnonzero(narrowed(asked, lambda: _lacks(view, key)[:, -1]))
+    if not len(rows):
+        return again, onset
+
+    # It began where the work that lacks since then is the most.
+    lacks, n_steps = trailing(_lacks(view, key)[rows], view.unknown[rows]), view.window.n_steps
+    looked_at = newest_of(n_steps, lacks + view.steps("starved.shallow_for")[rows])
+    work = np.where(view.at_work[rows], np.fmin(view.level[rows], 1), 1)
+    excess = np.where(looked_at, view.number(key)[rows, None] - work, -1)
+    longest_ago = np.cumsum(excess[:, ::-1], axis=1)[:, ::-1].argmax(axis=1)
+    onset[rows] = np.where(looked_at.all(axis=1), n_steps, n_steps - longest_ago)
+
+    low = _low(view)[rows] & view.at_work[rows]
+    row, begin, end = runs_of(~low)
+    between = (begin > longest_ago[row]) & (end < n_steps)
+    longest = np.zeros(len(rows), dtype=np.intp)
+    np.maximum.at(longest, row[between], (end - begin)[between])
+    often = np.bincount(row[between], minlength=len(rows)) >= times
+    again[rows] = often & (since_last(low) <= longest)
+    return again, onset
 
 
 def _as_evaluations(view: View, asked: Mask) -> Mask:
@@ -372,6 +460,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     worked = share_before(as_usual, judged, length, view.window.steps(SETTLED)) >= 0.5
     stopped = view.standing | (view.restarting & ~view.evaluating)
     fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
+    fell |= narrowed(late & ~fell & view.usual.own, lambda: _crept(view, late & ~fell))
     memory = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
     same_memory = np.isnan(memory) | (np.abs(memory - 1) <= ALIKE)
 
@@ -380,6 +469,19 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     resumed &= ~view.roster.inference
     explained = late & (_loader_busy(view) | view.roster.inference)
     return np.asarray((same_memory & (fell | resumed)) | explained)
+
+
+def _crept(view: View, asked: Mask) -> Mask:
+    """Return which nodes worked as usual since they began, however slowly they fell, (n,)."""
+    crept, rows = view.nobody(), np.flatnonzero(asked & ~view.roster.inference)
+    if not len(rows):
+        return crept
+    day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
+    stopped = day.standing | (day.restarting & ~day.evaluating)
+    since = newest_of(day.window.n_steps, since_last(stopped) - day.window.steps(RESTART))
+    as_usual = since & ~day.forward & ~day.evaluating & (day.utilization >= day.usual_work[:, None])
+    crept[rows] = as_usual.sum(axis=1) >= day.window.steps(SETTLED)
+    return crept
 
 
 DROP = Rule(Cause.STARVED, find, explain)

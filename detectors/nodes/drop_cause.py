@@ -139,6 +139,8 @@ class Signs:
     alone: bool
     by_hour: bool
     """Whether the usual is that of an hour of the day."""
+    in_turns: bool
+    """Whether the drop comes and goes, and the level is its mean."""
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -265,8 +267,13 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     sent = usual(SENT)
     alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < ALONE)
     pace = pace_of_nodes(view)
+
+    # Where most of the drop's steps are as usual, it comes and goes: its mean tells.
+    level, mean = now(view.utilization), view.recent(view.utilization, max(1, steps))[rows]
+    over = middle_of(view.usual_work[rows])
+    in_turns = bool(steps) and middle_of(mean) < over <= middle_of(level)
     return Signs(
-        level=middle_of(now(view.utilization)),
+        level=middle_of(mean if in_turns else level),
         usual=middle_of(middle),
         low=middle_of(low),
         high=middle_of(high),
@@ -285,6 +292,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         counted=bool(pace.counted[rows].any()),
         alone=alone,
         by_hour=bool(view.roster.inference[rows[0]]),
+        in_turns=in_turns,
     )
 
 
@@ -315,7 +323,8 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
     if not (np.isnan(signs.low) or np.isnan(signs.high)):
         hour = " at this hour" if signs.by_hour else ""
         usual = f", usually {span(signs.low, signs.high)}{hour}"
-    return f"{gauge} {percent(signs.level)}{usual}. {', '.join(parts)}."
+    average = " on average" if signs.in_turns else ""
+    return f"{gauge} {percent(signs.level)}{average}{usual}. {', '.join(parts)}."
 
 
 def _evidence(signs: Signs, nodes: int) -> list[str]:

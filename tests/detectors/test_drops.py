@@ -392,3 +392,63 @@ def test_nodes_that_stand_still_in_a_wide_drop_lose_all_of_their_work():
     assert shares
     assert min(row[-1] for row in shares) == pytest.approx(1.0, abs=0.1)
     assert max(row[0] for row in shares) == pytest.approx(0.5, abs=0.1)
+
+
+def in_turns(fleet, start, end, shares, metrics=("neuroncore_utilization", "efa", "network_in")):
+    """Let work go on at one share of its usual in each step, again and again."""
+    for step in range(round((end - start) / STEP)):
+        at = start + step * STEP
+        fleet.scale(at, at + STEP, **dict.fromkeys(metrics, shares[step % len(shares)]))
+    return fleet
+
+
+def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
+    """Ten of every thirty minutes stand nearly still: each is but a pause, an hour of them is rare."""
+    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(54), (0.06, 0.06, 0.5, 1, 1, 1))
+    lost, seen = 0.0, None
+    world = World(fleet)
+    for now, detection in world.ticks(hours(49), hours(56)):
+        for drop in detection.anomalies:
+            lost += sum(drop.shares_since) * (
+                (now - (seen or drop.window.start)) / timedelta(hours=1)
+            )
+            seen = now
+    (alert,) = world.known
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.STARVED, 8)
+    assert alert.opened - hours(50) <= timedelta(minutes=75)
+    assert abs(alert.anomaly.window.start - hours(50)) <= timedelta(minutes=10)
+    assert hours(54) <= alert.closed <= hours(54.5)
+    assert "on average" in alert.anomaly.why
+    assert lost == pytest.approx(8 * 4 * 0.397, rel=0.1)
+
+
+def test_a_job_whose_hours_always_lack_as_much_is_not_told():
+    shares = (0.06, 0.06, 0.5, 1, 1, 1)
+    fleet = Fleet(8, days=2.5)
+    for start in range(2, 58, 6):
+        in_turns(fleet, hours(start), hours(start + 3), shares)
+    assert World(fleet).run(hours(49), hours(58)) == []
+
+
+def test_two_pauses_of_an_hour_are_no_drop_that_comes_and_goes():
+    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(51), (1, 0.06, 0.06, 0.5, 1, 1))
+    assert World(fleet).run(hours(49), hours(52)) == []
+
+
+def test_a_slow_decay_is_told_though_no_step_of_it_fell():
+    fleet, steps = Fleet(8), round(timedelta(hours=10) / STEP)
+    in_turns(fleet, hours(30), hours(40), np.linspace(1, 0.5, steps))
+    (alert,) = World(fleet).run(hours(29), hours(39.5))
+    assert alert.cause is Cause.STARVED
+    assert alert.opened <= hours(37)
+
+
+def test_a_sudden_drop_with_high_peaks_is_told_once_no_pause_is_as_long():
+    """Its host rests, its executions are as quick as ever, and within each step it works for a moment."""
+    fleet = Fleet(8)
+    fleet.metrics["neuroncore_utilization_highest_ratio"][:] = 0.95
+    fleet.starve(hours(30), hours(33), host_cpu=0.08, share=0.3)
+    fleet.set(hours(30), hours(33), neuroncore_utilization_highest=0.6)
+    (alert,) = World(fleet).run(hours(29), hours(32))
+    assert alert.cause is Cause.STARVED
+    assert alert.opened - hours(30) <= timedelta(minutes=40)
