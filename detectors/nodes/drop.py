@@ -166,7 +166,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     depth = np.where(np.isnan(highest), ratio / number("drop.DEEPER"), highest)
     deeper = _seen(view, view.at_work & (ratio < limit) & (depth < limit))
     # A peak within each step says nothing of a drop that no pause of a few minutes can be.
-    signless = ((deeper >= longer) | (deep >= view.window.steps(SETTLED))) & ~soon
+    signless = ((deeper >= longer) | (deep > view.window.steps(SETTLED))) & ~soon
     soon |= narrowed(signless, lambda: _longer_than_pauses(view, signless))
     return soon, steps
 
