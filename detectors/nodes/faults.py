@@ -115,13 +115,19 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     low, middle, _ = view.levels
     level = view.recent(view.utilization, view.window.steps(LATELY))
     short = 1 - level / view.worked_before
-    usual = number("faults.BEHIND") * (1 - low / middle)
-    under = 1 - view.utilization / view.worked_before[:, None] > usual[:, None]
-    behind = view.mostly(under)
+    usual = np.fmax(number("faults.BEHIND") * (1 - low / middle), LOST)
     judged = ~view.unknown & ~view.evaluating
+    under = (1 - view.utilization / view.worked_before[:, None] > usual[:, None]) & judged
+    behind = view.mostly(under)
     longest = view.steps("hardware_fault.within").max()
-    for row in rows[(failing(view) & behind & ~view.roster.inference)[rows]]:
+    asked, waiting = failing(view) & behind & ~view.roster.inference & sick.hit, view.nobody()
+    rare = trailing(_short_of_work(view), ~judged) > view.stretches(_short_of_work, asked).rare
+    waiting |= view.held_open(Cause.HARDWARE_FAULT.value) & ~failing(view)
+    for row in np.flatnonzero(asked):
         peers = view.fellows(np.array([row]))
+        # All nodes of a job save and evaluate together: a usual pause is nobody's fault.
+        if not (rare[row] or waiting[peers].any()):
+            continue
         later = np.maximum(steps[peers], sick.steps[row])
         steps[peers] = np.where(sick.hit[peers], steps[peers], later)
         alike = behind & (short > short[row] / 2)
@@ -132,6 +138,11 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     wasted = np.fmax(view.lost_at(level), 0).astype(np.float64)
     mean = view.lost_since(sick.hit, steps, Cause.HARDWARE_FAULT.value)
     return RuleMatch(sick.hit, steps, wasted, np.where(np.isnan(mean), wasted, mean))
+
+
+def _short_of_work(view: View) -> Mask:
+    """Return where a node loses some of its job's usual work, be it all, but in evaluations."""
+    return np.asarray((view.level < 1 - LOST) & ~view.evaluating)
 
 
 def failing(view: View) -> Mask:
