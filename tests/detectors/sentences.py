@@ -12,7 +12,9 @@ LASTED = re.compile(r"for ((?:\d+ days?|\d+ h|\d+ min| )+)")
 PACE = re.compile(r"(?:steps|executions) run at (\d+) % of their usual rate")
 LEVEL = re.compile(r"utilization (\d+) %(?:, usually (\d+)(?:-(\d+))? %)?")
 AS_BEFORE = re.compile(r"(\w[\w ]+) is as before \((\d+) %, usual (\d+) %\)")
-CHANGED = re.compile(r"(?:, but|,|:) ([A-Za-z ]+) ([\d,.]+ \S+) instead of ([\d,.]+ \S+?)(?=[,.]|$)")
+CHANGED = re.compile(
+    r"(?:, but|,|:) ([A-Za-z ]+) ([\d,.]+ \S+) instead of ([\d,.]+ \S+?)(?=[,.]|$)"
+)
 SINCE = {"day": 1440, "days": 1440, "h": 60, "min": 1}
 
 
