@@ -225,7 +225,7 @@ def find_errors(view: View) -> RuleMatch:
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = above & often & on[rows]
     if hit.any():  # what fails where memory has run out is an effect of that
-        hit &= ~(_runs_out(view, _out_of_memory(view)) & view.limits.on("memory_pressure.on"))
+        hit &= ~(runs_out(view, out_of_memory(view)) & view.limits.on("memory_pressure.on"))
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
@@ -282,7 +282,7 @@ def _minutes(view: View, rows: Rows, key: str) -> str:
     return f"{minutes:.0f} min"
 
 
-def _out_of_memory(view: View) -> Mask:
+def out_of_memory(view: View) -> Mask:
     """Return where a process ended as its device memory ran out, (n, n_steps) of the last hour.
 
     It climbed beyond the usual, and would have been full within the step in which it was freed.
@@ -299,7 +299,7 @@ def _out_of_memory(view: View) -> Mask:
     return np.asarray(fills & (memory[:, 2:] < before) & (after < 0.5 * usual))
 
 
-def _runs_out(view: View, ends: Mask) -> Mask:
+def runs_out(view: View, ends: Mask) -> Mask:
     """Return which nodes' processes end again and again as memory runs out, (n,)."""
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
@@ -312,7 +312,7 @@ def find_memory(view: View) -> RuleMatch:
     Or was each time that their process ended, within the hour.
     """
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
-    above, ends = view.number("memory_pressure.above"), _out_of_memory(view)
+    above, ends = view.number("memory_pressure.above"), out_of_memory(view)
     full = share >= above[:, None]
     if not (view.opened(Cause.MEMORY_PRESSURE.value) or full.any() or ends.any()):
         return no_match(view.n)
@@ -321,7 +321,7 @@ def find_memory(view: View) -> RuleMatch:
     begins = view.eligible & ~(usual >= above - NEAR)
     begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
-    loops = _runs_out(view, ends)
+    loops = runs_out(view, ends)
     hit = (begins | (view.roster.running & (stays | loops))) & view.limits.on("memory_pressure.on")
     if not hit.any():
         return no_match(view.n)
@@ -339,7 +339,7 @@ def find_memory(view: View) -> RuleMatch:
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how full the device memory is, against the type's."""
     memory, whole = view.memory[rows], view.roster.memory[rows]
-    used, ends = view.recent(view.memory)[rows], _out_of_memory(view)[rows]
+    used, ends = view.recent(view.memory)[rows], out_of_memory(view)[rows]
     if ends.any():
         # Of a process that ended, as it was right before.
         before = memory[:, -ends.shape[1] - 1 : -1]
