@@ -150,7 +150,8 @@ class Detector:
 
             return self._young.get((newest, *nodes), learnt)
 
-        drops = [a for a in alerts if a.firing and a.anomaly.rule in Family.DROP.rules]
+        rules = (*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
+        drops = [a for a in alerts if a.firing and a.anomaly.rule in rules]
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
         by_days = self._usual.get((past, *nodes), learnt)
         return current(by_days, whole, roster, floor, dropped, young)

@@ -119,12 +119,12 @@ class JobUsual:
     full: Floats
     """The utilization from which a node works as its job does, (n,)."""
     samples: Floats
-    """All that the job showed, evaluations too, (n, n_samples, n_metrics)."""
+    """All that the node showed, evaluations and earlier jobs too, (n, n_samples, n_metrics)."""
 
     def showed(self, values: Floats, rows: Rows, until: datetime) -> Mask:
-        """Return which nodes at `rows` were in a state like `values` before, in the same job.
+        """Return which nodes at `rows` were in a state like `values` before.
 
-        `values` are (len(rows), n_metrics), the mask (len(rows),).
+        A return to an earlier job is no oddness of the newest. `values` are (len(rows), n_metrics), the mask (len(rows),).
         """
         n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
         samples = self.samples[rows, : max(0, n)]
@@ -153,16 +153,16 @@ def job_usual(
     """Learn from the hours of `part` how each node's job, as it runs at their end, looks."""
     stride = part.steps(SAMPLE_EVERY)
     samples = samples_of(part, roster, strange)
-    count = stops(part, floor)
-    if count.any():
-        first = np.arange(samples.shape[1]) * stride
-        samples[count[:, first] != count[:, -1:]] = np.nan
-    return usual_of_samples(part.end, samples, floor)
+    first, count = np.arange(samples.shape[1]) * stride, stops(part, floor)
+    return usual_of_samples(part.end, samples, floor, count[:, first] != count[:, -1:])
 
 
-def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual:
-    """Return the usual of samples of one job of each node, (n, n_samples, n_metrics)."""
-    level = samples[:, :, 0]
+def usual_of_samples(end: datetime, samples: Floats, floor: Numbers, earlier: Mask) -> JobUsual:
+    """Return the usual of the newest job of each node by samples, (n, n_samples, n_metrics).
+
+    Those of an `earlier` job, (n, n_samples), say only what the node has shown.
+    """
+    level = np.where(earlier, np.nan, samples[:, :, 0])
     level = np.where(level > floor[:, None], level, np.nan).astype(np.float32)
     full = full_work(level)
     at_full = level >= full[:, None]

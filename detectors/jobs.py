@@ -39,6 +39,7 @@ from detectors.numbers import (
 from detectors.readings import Readings
 from detectors.roster import Roster, scope_of
 from detectors.usual import (
+    HIGHEST,
     LATENCY,
     MEMORY,
     Usual,
@@ -73,8 +74,9 @@ def current(
     `young` gives of the last hours. A node whose job nothing is known of keeps its levels, which
     are of another job: `own` says so. Memory that grows in a job that never stopped makes no other
     job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job.
+    A job that began again on some of its cores holds their share of its memory.
     """
-    began, memory, latency = _newest_jobs(whole, roster, floor)
+    began, memory, latency, working = _newest_jobs(whole, roster, floor, dropped)
     has_memory = ~np.isnan(memory) & ~roster.inference
 
     def alike(source: Usual) -> Mask:
@@ -84,8 +86,14 @@ def current(
         return np.asarray(source.own & same & ~differs)
 
     changed = has_memory & began & ~alike(usual)
-    if not changed.any():
+    if not (changed | dropped).any():
         return replace(usual, own=~changed)
+
+    # Each core at work does and holds as much as ever: fewer of them are no other job.
+    share = working * usual.medians.get(HIGHEST, np.full_like(memory, np.nan)) / usual.middle
+    partly = has_memory & usual.own & (off(usual.medians.get(LATENCY), latency) <= AS_QUICK)
+    partly &= (share < 1 - LIKE) & (off(usual.medians.get(MEMORY), memory / share) <= LIKE)
+    changed &= ~partly
     merged = replace(
         usual,
         low=usual.low.copy(),
@@ -95,6 +103,7 @@ def current(
         medians={name: values.copy() for name, values in usual.medians.items()},
         own=~changed,
     )
+    merged.medians[MEMORY][partly] = memory[partly]
     _take_from_peers(merged, usual, memory, latency, roster)
     rows = np.flatnonzero(~merged.own)
     if len(rows):
@@ -119,21 +128,27 @@ def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     return np.asarray(mask)
 
 
-def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Floats, Floats]:
+def _newest_jobs(
+    whole: Frame, roster: Roster, floor: Numbers, dropped: Mask
+) -> tuple[Mask, Floats, Floats, Floats]:
     """Return which nodes began a job of late, with its memory and latency.
 
-    Both are of its first hours, nan for the other nodes; each (n,).
+    And its work as a share of its busiest core's. These are of its first hours, of the newest of a
+    node that `dropped` and goes on, nan for the other nodes; each (n,).
     """
     part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, resting = part.n_steps, work <= floor[:, None]
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
     restarted = restarts(part)
-    rows = np.flatnonzero((resting | restarted).any(axis=1) | new)
+    rows = np.flatnonzero((resting | restarted).any(axis=1) | new | dropped)
     freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
     stopped = (resting[rows] & freed) | restarted[rows]
     begins = np.asarray(stopped.any(axis=1) | new[rows])
-    stopped, rows = stopped[begins], rows[begins]
+    began = np.zeros(len(work), dtype=bool)
+    began[rows] = begins
+    asked = begins | dropped[rows]
+    stopped, rows = stopped[asked], rows[asked]
 
     # The first steps of each node's work since its last stop, of the newest where none is seen.
     ended = n_steps - stopped[:, ::-1].argmax(axis=1)
@@ -142,12 +157,12 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
     since = working & (np.arange(n_steps) >= ended[:, None])
     first_hours = since & (since.cumsum(axis=1) <= first)
 
-    levels = np.full((2, len(work)), np.nan, dtype=np.float32)
-    for level, values in zip(levels, (memory, latency), strict=True):
-        level[rows] = medians_where(values[rows], first_hours)
-    began = np.zeros(len(work), dtype=bool)
-    began[rows] = True
-    return began, levels[0], levels[1]
+    levels = np.full((3, len(work)), np.nan, dtype=np.float32)
+    highest = np.where(part.of(HIGHEST)[rows] > 0, part.of(HIGHEST)[rows], np.nan)
+    readings = (memory[rows], latency[rows], work[rows] / highest)
+    for level, values in zip(levels, readings, strict=True):
+        level[rows] = medians_where(values, first_hours)
+    return began, *levels
 
 
 def restarts(part: Frame) -> Mask:

@@ -31,7 +31,7 @@ from detectors.numbers import (
 )
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
-from detectors.view import View
+from detectors.view import GAP, View
 
 AGE = "run_checkpoint_age_seconds"
 STUCK = duration("progress.STUCK")
@@ -264,7 +264,21 @@ def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) ->
     """
     if run.row is None or (due and due <= view.now):
         return age
-    return max(0.0, min(age, worked_seconds(view, run.row, run_rows(view, run.labels), age)))
+    worked = worked_seconds(view, run.row, run_rows(view, run.labels), age)
+    return max(0.0, min(age, worked, _seconds_up(view, run.row, age)))
+
+
+def _seconds_up(view: View, run: int, age: float) -> float:
+    """Return for how many of the last `age` seconds a run's attempt has gone on.
+
+    What it did before a start is lost already: its count fell back, or it was silent for a while.
+    """
+    frame = view.frame("run").last(timedelta(seconds=age))
+    steps = frame.of("run_step_count")[run]
+    reported = np.flatnonzero(~np.isnan(steps))
+    starts = (np.diff(steps[reported]) < 0) | (np.diff(reported) > frame.steps(GAP))
+    began = reported[1:][starts]
+    return age if not len(began) else float(frame.n_steps - began[-1]) * frame.step.total_seconds()
 
 
 def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
@@ -294,10 +308,12 @@ def worked_seconds(view: View, run: int, rows: Rows, age: float) -> float:
     """Return how much of the last `age` seconds the run made progress: only work can be lost.
 
     Not counted is when fewer than half of its nodes worked, or its step count stood still for
-    `STUCK`.
+    `STUCK`, or was not reported.
     """
     frame, length = view.frame("run"), timedelta(seconds=age)
     steps = frame.last(length).of("run_step_count")[run]
+    reported = np.where(np.isnan(steps), 0, np.arange(len(steps)))
+    steps = steps[np.maximum.accumulate(reported)]
     still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
     stuck = float(still.sum()) * frame.step.total_seconds()
     part = view.whole.last(length)

@@ -266,13 +266,17 @@ def _learn(
     level = utilization_of(part).copy()
     memory, working = part.of(MEMORY), level > floor[:, None]
 
-    # The memory that each node held in its newest work, nan where that is not read.
+    forget(level, part, nodes.roster, strange, nodes.rows.start)
+    active = level > floor[:, None]
+
+    # The memory that each node held in its newest work, nan where that is not read. Work in an
+    # alert tells the job only of a node that has shown no other.
     readable = working & ~np.isnan(memory)
+    learnable = readable & active
+    readable = np.where(learnable.any(axis=1)[:, None], learnable, readable)
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
     newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
 
-    forget(level, part, nodes.roster, strange, nodes.rows.start)
-    active = level > floor[:, None]
     any_job = np.isnan(newest) | inference[:, None]
     fewest = max(3, least // part.step)
     of_job = active & ((off(memory, newest) <= SAME) | any_job)

@@ -18,6 +18,7 @@ from detectors.numbers import LISTED, NAMED, Mask, Numbers, count, duration, las
 from detectors.progress import (
     AGE,
     RECENT,
+    STUCK,
     NodesRun,
     checkpoint_age,
     run_of,
@@ -93,17 +94,25 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         worked = worked_seconds(view, row, rows, age)
         if worked < limit:
             continue
-        things = tuple(view.roster.ids[i] for i in rows)
+        # Where several runs report and no node names its job, nobody knows whose nodes they are.
+        run = NodesRun(row, labels)
+        named = bool(labels.job) and bool((view.roster.jobs[rows] == labels.job).any())
+        alone = run_of(view, Labels(cluster=labels.cluster), view.now) == run
+        things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
+        up = min(worked, worked_since(view, run, age, None))
         subject = Subject(scope, labels, things, view.now - timedelta(seconds=age))
         old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
+        lost = "that work"
+        if up < worked - STUCK.total_seconds():
+            lost = f"the {lasted(timedelta(seconds=up))} since it began again"
         explanation = Explanation(
             why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one"
-            f" every {usual}; a failure now would lose that work.",
+            f" every {usual}; a failure now would lose {lost}.",
             value=age,
             unit="seconds",
             usual=(0.0, interval),
             **belief("checkpoint_late"),
-            at_risk=AtRisk(things, worked / 3600) if things else None,
+            at_risk=AtRisk(things, up / 3600) if things else None,
         )
         yield anomaly_of(view, Cause.CHECKPOINT_AT_RISK, subject, explanation)
 

@@ -27,8 +27,8 @@ from detectors.numbers import (
 )
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
-from detectors.usual import full_work, medians_where
-from detectors.view import LATELY, LOST, View
+from detectors.usual import MEMORY, SAME, full_work, medians_where
+from detectors.view import LATELY, LOOKBACK, LOST, View
 
 STATUS = duration("faults.STATUS")
 RECURS = count("faults.RECURS")
@@ -115,13 +115,19 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     low, middle, _ = view.levels
     level = view.recent(view.utilization, view.window.steps(LATELY))
     short = 1 - level / view.worked_before
-    usual = number("faults.BEHIND") * (1 - low / middle)
-    under = 1 - view.utilization / view.worked_before[:, None] > usual[:, None]
-    behind = view.mostly(under)
+    usual = np.fmax(number("faults.BEHIND") * (1 - low / middle), LOST)
     judged = ~view.unknown & ~view.evaluating
+    under = (1 - view.utilization / view.worked_before[:, None] > usual[:, None]) & judged
+    behind = view.mostly(under)
     longest = view.steps("hardware_fault.within").max()
-    for row in rows[(failing(view) & behind & ~view.roster.inference)[rows]]:
+    asked, waiting = failing(view) & behind & ~view.roster.inference & sick.hit, view.nobody()
+    rare = trailing(_short_of_work(view), ~judged) > view.stretches(_short_of_work, asked).rare
+    waiting |= view.held_open(Cause.HARDWARE_FAULT.value) & ~failing(view)
+    for row in np.flatnonzero(asked):
         peers = view.fellows(np.array([row]))
+        # All nodes of a job save and evaluate together: a usual pause is nobody's fault.
+        if not (rare[row] or waiting[peers].any()):
+            continue
         later = np.maximum(steps[peers], sick.steps[row])
         steps[peers] = np.where(sick.hit[peers], steps[peers], later)
         alike = behind & (short > short[row] / 2)
@@ -132,6 +138,11 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     wasted = np.fmax(view.lost_at(level), 0).astype(np.float64)
     mean = view.lost_since(sick.hit, steps, Cause.HARDWARE_FAULT.value)
     return RuleMatch(sick.hit, steps, wasted, np.where(np.isnan(mean), wasted, mean))
+
+
+def _short_of_work(view: View) -> Mask:
+    """Return where a node loses some of its job's usual work, be it all, but in evaluations."""
+    return np.asarray((view.level < 1 - LOST) & ~view.evaluating)
 
 
 def failing(view: View) -> Mask:
@@ -213,6 +224,8 @@ def find_errors(view: View) -> RuleMatch:
     above = sums(errors, needed) > view.number("execution_errors.above")[rows]
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = above & often & on[rows]
+    if hit.any():  # what fails where memory has run out is an effect of that
+        hit &= ~(runs_out(view, out_of_memory(view)) & view.limits.on("memory_pressure.on"))
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
@@ -269,35 +282,84 @@ def _minutes(view: View, rows: Rows, key: str) -> str:
     return f"{minutes:.0f} min"
 
 
+def out_of_memory(view: View) -> Mask:
+    """Return where a process ended as its device memory ran out, (n, n_steps) of the last hour.
+
+    It climbed beyond the usual, and would have been full within the step in which it was freed.
+    """
+    newest = slice(-view.window.steps(LOOKBACK) - 2, None)
+    usual, limit = view.usual_of(MEMORY)[:, None], view.number("memory_pressure.above")
+    memory, full = view.memory[:, newest], (limit * view.roster.memory)[:, None]
+    earlier, before = memory[:, :-2], memory[:, 1:-1]
+    lived = (earlier >= number("view.KEPT") * usual) & (before > (1 + SAME) * usual)
+    fills = lived & (np.fmax(before, 2 * before - earlier) >= full) & ~(usual >= full)
+    # An evaluation frees less: the process is gone for part of this step and of the next.
+    after = memory[:, 2:].copy()
+    after[:, :-1] = np.fmin(after[:, :-1], memory[:, 3:])
+    return np.asarray(fills & (memory[:, 2:] < before) & (after < 0.5 * usual))
+
+
+def runs_out(view: View, ends: Mask) -> Mask:
+    """Return which nodes' processes end again and again as memory runs out, (n,)."""
+    lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
+    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
+    return np.asarray((ends.sum(axis=1) >= 2) | stays)
+
+
 def find_memory(view: View) -> RuleMatch:
-    """Return nodes whose device memory is nearly full although it usually is not."""
+    """Return nodes whose device memory is nearly full although it usually is not.
+
+    Or was each time that their process ended, within the hour.
+    """
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
-    above = view.number("memory_pressure.above")
+    above, ends = view.number("memory_pressure.above"), out_of_memory(view)
     full = share >= above[:, None]
-    if not (view.opened(Cause.MEMORY_PRESSURE.value) or full.any()):
+    if not (view.opened(Cause.MEMORY_PRESSURE.value) or full.any() or ends.any()):
         return no_match(view.n)
     usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
     steps = trailing(full, np.isnan(share))
     begins = view.eligible & ~(usual >= above - NEAR)
     begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
-    hit = (begins | (view.roster.running & stays)) & view.limits.on("memory_pressure.on")
+    loops = runs_out(view, ends)
+    hit = (begins | (view.roster.running & (stays | loops))) & view.limits.on("memory_pressure.on")
     if not hit.any():
         return no_match(view.n)
-    return _losing(view, hit, steps.astype(np.float64))
+    match = _losing(view, hit, steps.astype(np.float64))
+
+    # What starts again and again loses the time in which it does not train.
+    rows = np.flatnonzero(hit & loops)
+    match.steps[rows] = ends.shape[1] - ends[rows].argmax(axis=1)
+    level = view.recent(view.utilization, ends.shape[1])
+    if match.wasted is not None:
+        match.wasted[rows] = np.clip(np.nan_to_num(view.lost_at(level)[rows]), 0, 1)
+    return match
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how full the device memory is, against the type's."""
-    used, whole = view.recent(view.memory)[rows], view.roster.memory[rows]
+    memory, whole = view.memory[rows], view.roster.memory[rows]
+    used, ends = view.recent(view.memory)[rows], out_of_memory(view)[rows]
+    if ends.any():
+        # Of a process that ended, as it was right before.
+        before = memory[:, -ends.shape[1] - 1 : -1]
+        used = np.fmax.reduce(np.where(ends, before, np.nan), axis=1)
     share = float(np.nanmax(used / whole))
-    usual = view.usual_of("neuroncore_memory_used_bytes")[rows] / whole
+    usual = view.usual_of(MEMORY)[rows] / whole
     usual = usual[np.isfinite(used) & np.isfinite(usual)]
-    before = f", usually {percent(float(np.median(usual)))}" if len(usual) else ""
+    usually = f", usually {percent(float(np.median(usual)))}" if len(usual) else ""
     most, of = size(float(np.nanmax(used))), size(float(np.nanmedian(whole)))
+    nodes = counted(len(rows), "node")
+    why = f"Device memory {percent(share)} full ({most} of {of}) on {nodes}{usually}."
+    if ends.any():
+        times = counted(int(ends.sum(axis=1).max()), "time")
+        hour = lasted(ends.shape[1] * view.window.step)
+        why = (
+            f"Device memory ran full and the process ended {times} within {hour} on {nodes}:"
+            f" {percent(share)} ({most} of {of}) in the step before{usually}."
+        )
     return Explanation(
-        why=f"Device memory {percent(share)} full ({most} of {of})"
-        f" on {counted(len(rows), 'node')}{before}.",
+        why=why,
         value=share,
         unit="ratio",
         usual=(float(usual.min()), float(usual.max())) if len(usual) else None,

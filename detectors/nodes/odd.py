@@ -221,14 +221,14 @@ def _blocks(whole: Frame, costs: CostHistory, limits: Limits, past: Past) -> Ite
         # Samples after a stop are another job's.
         before = int((begin - part.start) // part.step)
         count = stops(part, floor)
-        if count.any():
-            first = np.arange(values.shape[1]) * stride
-            last = np.minimum(first + stride, part.n_steps) - 1
-            current = count[:, [max(0, before - 1)]]
-            values[(count[:, first] != current) | (count[:, last] != current)] = np.nan
+        first = np.arange(values.shape[1]) * stride
+        last = np.minimum(first + stride, part.n_steps) - 1
+        current = count[:, [max(0, before - 1)]]
+        other = (count[:, first] != current) | (count[:, last] != current)
         n_before = max(1, min(values.shape[1], before // stride))
-        usual = usual_of_samples(begin, values[:, :n_before], floor)
-        yield _Block(usual, values[:, n_before:], costs.at(begin))
+        usual = usual_of_samples(begin, values[:, :n_before], floor, other[:, :n_before])
+        after = np.where(other[:, n_before:, None], np.nan, values[:, n_before:])
+        yield _Block(usual, after.astype(np.float32, copy=False), costs.at(begin))
 
 
 REST = duration("odd.REST")
@@ -349,18 +349,24 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     alert = view.alert((Cause.ODD.value,), view.roster.scopes[scope])
     if not scores[worst] and alert:
         return _as_before(alert.anomaly)
-    guilty = _guilty(view, known, worst, float(scores[worst]))
-    strange = rows[scores[rows] > 0]
-    levels_now, usual = (
+    strange, scale = rows[scores[rows] > 0], known.usual.scale
+    levels_now, usual, spread = (
         median(np.ascontiguousarray(levels.T))
-        for levels in (_levels(view, strange, 0), known.usual.scale.middle[strange])
+        for levels in (_levels(view, strange, 0), scale.middle[strange], scale.spread[strange])
     )
-    changes = []
-    for i in guilty:
-        # Traffic as it is at the utilization of now.
-        work = float(levels_now[0]) if TRAFFIC.start <= i < TRAFFIC.stop else 1.0
-        level, before = _IN_WORDS[i](work * levels_now[i]), _IN_WORDS[i](work * usual[i])
-        changes.append(f"{WORDS[i]} {level} instead of {before}")
+    # Traffic in words is as it was sent, not for each unit of utilization.
+    spread[TRAFFIC] *= usual[0]
+    for levels in (levels_now, usual):
+        levels[TRAFFIC] *= levels[0]
+    as_before = np.abs(levels_now - usual) < number("forest.LIKE") * spread
+    guilty = _guilty(view, known, worst, float(scores[worst]))
+    guilty = [i for i in guilty if not as_before[i]] or guilty[:1]
+    if not as_before[0] and 0 not in guilty:
+        guilty.append(0)
+    changes = [
+        f"{WORDS[i]} {_IN_WORDS[i](levels_now[i])} instead of {_IN_WORDS[i](usual[i])}"
+        for i in guilty
+    ]
     evidence = list(changes)
 
     same_scope = view.roster.scope == view.roster.scope[rows[0]]
@@ -374,12 +380,11 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
             cost = f"{name} cost {'more' if far > 0 else 'less'} than in the week before"
             evidence.append(f"in the newest hours of the bill {cost}")
 
-    work_now = (
-        f"{view.gauge(strange)} is as before ({percent(levels_now[0])}, usual {percent(usual[0])})"
-    )
+    work, before = percent(levels_now[0]), percent(usual[0])
+    work_now = f"{view.gauge(strange)} is as before ({work}, usual {before}), but "
     return Explanation(
         why=f"An odd combination on {counted(len(rows), 'node')} in the middle of a job:"
-        f" {work_now}, but {', '.join(changes)}.",
+        f" {work_now if as_before[0] else ''}{', '.join(changes)}.",
         value=float(scores[worst]),
         unit="score",
         usual=(0.0, float(known.model.highest[scope])),

@@ -11,6 +11,10 @@ NO_WORDS = re.compile(r"\b(nan|inf|None|NaT|dtype|array)\b|[{}]|  |,,|\.\.(?!\.)
 LASTED = re.compile(r"for ((?:\d+ days?|\d+ h|\d+ min| )+)")
 PACE = re.compile(r"(?:steps|executions) run at (\d+) % of their usual rate")
 LEVEL = re.compile(r"utilization (\d+) %(?:, usually (\d+)(?:-(\d+))? %)?")
+AS_BEFORE = re.compile(r"(\w[\w ]+) is as before \((\d+) %, usual (\d+) %\)")
+CHANGED = re.compile(
+    r"(?:, but|,|:) ([A-Za-z ]+) ([\d,.]+ \S+) instead of ([\d,.]+ \S+?)(?=[,.]|$)"
+)
 SINCE = {"day": 1440, "days": 1440, "h": 60, "min": 1}
 
 
@@ -49,6 +53,20 @@ def faults_of(anomaly: Anomaly, serves: bool = False) -> list[str]:
             faults.append(f"nothing is lost: {anomaly.why!r}")
     if anomaly.cause is Cause.STARVED and any("rests" in x for x in anomaly.evidence):
         faults.append(f"evidence against its cause: {anomaly.evidence!r}")
+    faults += contradictions_of(anomaly.why)
     if len(set(sentences)) < len(sentences):
         faults.append(f"said twice: {sentences!r}")
+    return faults
+
+
+def contradictions_of(why: str) -> list[str]:
+    """Return where a sentence says two things of one metric, or that a change is none."""
+    faults = []
+    changed = {found[1].removeprefix("but "): found for found in CHANGED.finditer(why)}
+    for found in AS_BEFORE.finditer(why):
+        if abs(int(found[2]) - int(found[3])) > 0.15 * int(found[3]) + 2:
+            faults.append(f"not as before: {why!r}")
+        if any(found[1].endswith(name) for name in changed):
+            faults.append(f"as before and changed: {why!r}")
+    faults += [f"no change: {why!r}" for found in changed.values() if found[2] == found[3]]
     return faults

@@ -1,5 +1,7 @@
 """A fault, a hang and an ageing checkpoint say what the work since the newest checkpoint cost."""
 
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -16,6 +18,7 @@ from bot.watch.track import value
 from detectors.nodes.at_risk import _intervals
 from tests.builders import price
 
+HOUR = timedelta(hours=1)
 STILL = {
     "neuroncore_utilization": 0,
     "neuron_execution_latency": np.nan,
@@ -97,3 +100,36 @@ def test_a_start_makes_no_checkpoint_interval():
     names = ("run_step_count", "run_checkpoint_age_seconds")
     frame = Frame("run", (Labels(job="a"),), START, STEP, names, values)
     assert set(_intervals(frame, 0, 0.0)) == {2700.0}
+
+
+def test_of_two_runs_of_a_cluster_nobody_knows_the_nodes():
+    twin = run(job="llama-8b", saved=48)
+    frames = {
+        "run": replace(
+            twin,
+            things=twin.things + run().things,
+            values=np.concatenate([twin.values, run().values]),
+        )
+    }
+    (late,) = World(Fleet(4), frames=frames).at(hours(32)).anomalies
+    assert (late.scope.job, late.things, late.at_risk) == ("llama-70b", (), None)
+    (named,) = World(Fleet(4, job="llama-70b"), frames=frames).at(hours(32)).anomalies
+    assert len(named.things) == 4
+
+
+@pytest.mark.parametrize(("back", "gap"), [(500, 0), (0, 5)], ids=["falls back", "is silent"])
+def test_a_failure_loses_no_work_from_before_the_newest_start(back, gap):
+    frame = run()
+    frame.values[:, 372:, 0] -= back
+    frame.values[:, 372 : 372 + gap] = np.nan
+    late = only(World(Fleet(4), frames={"run": frame}).at(hours(32)))
+    since = 1 - gap * STEP / HOUR
+    assert late.at_risk.hours == pytest.approx(since, abs=0.1)
+    assert "; a failure now would lose the" in late.why
+    assert "since it began again." in late.why
+
+
+def test_time_in_which_a_run_was_silent_is_no_work():
+    frame = run()
+    frame.values[:, 355:380] = np.nan
+    assert World(Fleet(4), frames={"run": frame}).at(hours(32)).anomalies == ()

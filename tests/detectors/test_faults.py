@@ -168,3 +168,53 @@ def test_full_memory_that_slows_its_job_loses_what_it_slows():
     fleet.set(hours(30), hours(34), neuroncore_utilization=0.6)
     found = [x for x in World(fleet).at(hours(32)).anomalies if x.cause is Cause.MEMORY_PRESSURE]
     assert [round(x.wasted_shares[0], 1) for x in found] == [0.3]
+
+
+def test_nodes_that_pause_together_as_ever_do_not_fall_behind_a_broken_one():
+    fleet = Fleet(4).set(hours(30), hours(32), slice(1, 2), neuron_hardware_ecc_events=4)
+    for minute in range(0, 47 * 60, 70):
+        begin = hours(0) + minute * STEP / 5
+        fleet.scale(begin, begin + 3 * STEP, neuroncore_utilization=0.6, efa=0.6)
+    alerts = World(fleet).run(hours(29), hours(33))
+    assert [(x.cause, x.peak.anomaly.things if x.peak else x.anomaly.things) for x in alerts] == [
+        (Cause.HARDWARE_FAULT, ("i-llama001",))
+    ]
+
+
+def test_nodes_that_hardly_lose_anything_do_not_fall_behind_a_broken_one():
+    fleet = Fleet(4).set(hours(30), hours(32), slice(1, 2), neuron_hardware_ecc_events=4)
+    fleet.scale(hours(30), hours(32), neuroncore_utilization=0.93)
+    for _, detection in World(fleet).ticks(hours(30.3), hours(31.5)):
+        assert "behind" not in only(detection).why
+
+
+def climbing(peak, every=25, ends=True):
+    """Return nodes whose memory climbs from hour 30 on, each time until their process ends."""
+    fleet = Fleet(4)
+    for minute in range(0, 240, every):
+        begin = hours(30) + minute * STEP / 5
+        for step in range(every // 5):
+            share = 0.78 + (peak - 0.78) * step / (every // 5 - 2)
+            at = begin + step * STEP
+            fleet.set(
+                at, at + STEP, neuroncore_memory=share * HBM, neuron_runtime_memory=share * HBM
+            )
+        if ends:
+            fleet.stop(at, at + STEP).set(at, at + STEP, neuron_execution_errors_count=4)
+    return fleet
+
+
+def test_a_process_that_ends_whenever_its_memory_runs_out_is_told_once_as_memory():
+    (alert,) = World(climbing(0.93)).run(hours(29), hours(34))
+    assert alert.cause is Cause.MEMORY_PRESSURE
+    assert alert.opened <= hours(31)
+    assert alert.anomaly.why == (
+        "Device memory ran full and the process ended 2 times within 1 h on 4 nodes:"
+        " 93 % (476 GiB of 512 GiB) in the step before, usually 78 %."
+    )
+    assert alert.anomaly.wasted_shares == pytest.approx([0.2] * 4, abs=0.05)
+
+
+@pytest.mark.parametrize("fleet", [climbing(0.79), climbing(0.85)], ids=["flat", "far from full"])
+def test_a_process_that_ends_with_memory_to_spare_is_told_by_its_errors(fleet):
+    assert {x.cause for x in World(fleet).run(hours(29), hours(32))} == {Cause.EXECUTION_ERRORS}

@@ -5,6 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from builder import START, Fleet, World, hours
+from sentences import contradictions_of, faults_of
 
 from bot.model.causes import Cause
 from bot.model.frame import Frame
@@ -256,3 +257,51 @@ def test_to_be_busier_is_no_part_of_a_combination(work, others, odd):
     far = np.zeros((1, len(METRICS)), np.float32)
     far[0, 0], far[0, 1 : 1 + others] = work, -10
     assert combined(far).tolist() == [odd]
+
+
+def test_a_return_to_a_state_before_the_newest_job_is_not_odd():
+    fleet = jobs(every=96).stop(hours(60), hours(60.2))
+    other = {"neuroncore_memory": 0.6, "neuron_runtime_memory": 0.6}
+    fleet.scale(hours(60.2), hours(66), neuron_execution_latency=0.5, host_cpu=3, **other)
+    assert told(World(fleet), hours(58), hours(72)) == []
+
+
+@pytest.mark.parametrize("sent", [1.0, 0.3])
+def test_the_sentence_of_an_oddness_never_says_that_a_change_is_as_before(sent):
+    """Where the work grows too, traffic that stays is no change; less of it is said as it was sent."""
+    fleet = jobs(every=96).scale(hours(30), hours(66), neuroncore_utilization=0.88)
+    fleet.scale(hours(66), hours(70), neuroncore_utilization=1.1, neuroncore_memory=1.3, efa=sent)
+    (alert,) = told(World(fleet), hours(62), hours(70))
+    assert faults_of(alert.anomaly) == []
+    assert " instead of 79 %" in alert.anomaly.why
+    assert ("EFA sent" in alert.anomaly.why) == (sent < 1)
+
+
+def test_a_sentence_that_contradicts_itself_is_found():
+    before = "NeuronCore utilization is as before"
+    assert (
+        len(
+            contradictions_of(
+                f"A: {before} (70 %, usual 35 %), but EFA sent 5 Gbps instead of 9 Gbps."
+            )
+        )
+        == 1
+    )
+    assert (
+        len(
+            contradictions_of(
+                f"A: {before} (70 %, usual 70 %), but NeuronCore utilization 70 % instead of 35 %."
+            )
+        )
+        == 1
+    )
+    assert (
+        len(contradictions_of(f"A: {before} (70 %, usual 70 %), but host CPU 9 % instead of 9 %."))
+        == 1
+    )
+    assert (
+        contradictions_of(
+            f"A: {before} (70 %, usual 69 %), but EFA sent 5 Gbps instead of 9 Gbps, host CPU 9 % instead of 4 %."
+        )
+        == []
+    )

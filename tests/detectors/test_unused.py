@@ -188,3 +188,33 @@ def test_volumes_that_one_event_let_go_are_one_finding():
         "vol-4": (("vol-4",), (1.0,)),
     }
     assert "2 volumes of 8,000 GiB together" in detection.anomalies[0].why
+
+
+def halved(back, days=3.0, stopped=True):
+    """Return nodes of which half of the cores work from hour 30 until another one."""
+    fleet = Fleet(4, days=days).set(hours(0), hours(24 * days), neuroncore_utilization_highest=0.92)
+    fleet.stop(hours(30), hours(30.2)) if stopped else None
+    return fleet.scale(
+        hours(30),
+        hours(back),
+        neuroncore_utilization_ratio=0.5,
+        neuroncore_memory=0.5,
+        neuron_runtime_memory=0.5,
+    )
+
+
+@pytest.mark.parametrize("back", [39, 45], ids=["for hours", "for longer than starts are known"])
+def test_a_job_that_starts_again_on_half_of_its_cores_is_told_until_it_uses_them(back):
+    alerts = World(halved(back)).run(hours(29), hours(back + 6))
+    (alert,) = alerts
+    assert alert.cause is Cause.ALLOCATED_UNUSED
+    assert alert.anomaly.why.startswith("Only 16 of 32 cores work on 4 nodes for ")
+    assert "utilization 45 %, usually 89-9" in alert.anomaly.why
+    assert alert.anomaly.wasted_shares == pytest.approx([0.5] * 4, abs=0.03)
+    assert alert.opened <= hours(31)
+    assert hours(back) <= alert.closed <= hours(back + 0.6)
+
+
+def test_another_job_that_holds_half_of_the_memory_is_no_part_of_the_one_before():
+    fleet = halved(39).scale(hours(30.2), hours(39), neuron_execution_latency=0.6)
+    assert World(fleet).run(hours(29), hours(33)) == []
