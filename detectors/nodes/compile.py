@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 
@@ -328,8 +329,12 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     ended = [x for x in past_starts if x.window.end <= newest.window.start and x.same_work(newest)]
     alike = tuple(start for start in ended if start.again)
     warm = newest.runs_before - len(ended)
-    lengths = [start.window.length for start in (*alike, newest)]
-    long = sum(lengths, timedelta(0)) > again * len(lengths)
+
+    # Starts between which their work is still watched count as one: the job hardly works between.
+    counted_starts = (*alike, newest)
+    apart = [x.window.start - y.window.end > SHOWN for y, x in pairwise(counted_starts)]
+    total = sum((start.window.length for start in counted_starts), timedelta(0))
+    long = total > again * (1 + sum(apart))
     known = bool(alike) or warm >= count("compiles.WARM")
     return Cold(newest, alike, warm) if known and long else None
 

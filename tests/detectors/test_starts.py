@@ -124,6 +124,21 @@ def test_short_starts_are_not_told(compiles):
     assert told(nightly(compiles), 2, compiles[2], run=runs(compiles)) == ()
 
 
+@pytest.mark.parametrize(("hours_apart", "is_told"), [(0.9, True), (6, False)])
+def test_restarts_that_follow_each_other_count_as_one_start(hours_apart, is_told):
+    """Each of them is short, but the job compiles again before it has worked for long."""
+    fleet = Fleet(4)
+    for begin in (30, 30 + hours_apart):
+        fleet.stop(hours(begin), hours(begin) + minutes(20), **BUSY)
+    ends = hours(30 + hours_apart) + minutes(20)
+    assert World(fleet).at(hours(30) + minutes(20) + FRESH).anomalies == ()
+    anomalies = World(fleet).at(ends + FRESH).anomalies
+    assert [x.cause for x in anomalies] == [Cause.COLD_CACHE] * is_told
+    for cold in anomalies:
+        assert "2 starts since" in cold.why
+        assert sum(cold.lost_hours) == pytest.approx(4 * 40 / 60, rel=0.1)
+
+
 def test_a_job_of_another_memory_compiles_for_the_first_time():
     assert told(nightly([5, 45, 40], memory=(0.7, 0.7, 0.5)), 2, 40) == ()
 
