@@ -164,18 +164,21 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
 
 
 def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
-    """Drop the nodes that began with or after a stronger match of half of their job's nodes.
+    """Drop the nodes that began with or after a stronger match of half of their scope.
 
-    What another job does beside it is no effect of it.
+    They are of its job, or a process is loaded there that may wait for it in another role. One that
+    another job left waits for nothing.
     """
     folded, scope = np.zeros_like(match.hit), view.roster.scope
+    sizes = np.maximum(view.roster.sizes, 1)
+    loaded = view.newest(view.held > 0)
     for cause in stronger:
-        since = _since(cause, view)[scope] + FOLD_STEPS
-        for place in np.intersect1d(scope[cause.hit], scope[match.hit]):
-            hit = cause.hit & (scope == place)
-            job = fellows(view.usual, view.roster, np.flatnonzero(hit)) | hit
-            if job.sum() > 1 and 2 * hit.sum() >= job.sum():
-                folded |= match.hit & job & (match.steps <= since)
+        wide = (2 * np.bincount(scope[cause.hit], minlength=len(sizes)) >= sizes) & (sizes > 1)
+        after = match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
+        for place in np.unique(scope[after & ~loaded]):
+            rows = np.flatnonzero(cause.hit & (scope == place))
+            after &= (scope != place) | loaded | fellows(view.usual, view.roster, rows)
+        folded |= after
     return match.within(~folded), folded
 
 

@@ -271,7 +271,7 @@ def _learn(
 
     # The memory that each node held in its newest work, nan where that is not read. Work in an
     # alert tells the job only of a node that has shown no other.
-    readable = working & ~np.isnan(memory)
+    readable: Mask = np.asarray(working & ~np.isnan(memory))
     learnable = readable & active
     readable = np.where(learnable.any(axis=1)[:, None], learnable, readable)
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]

@@ -233,7 +233,7 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
         needed = view.rare_after(f"starved.{'shallow_for' if young else 'for'}", lacking, again)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
-    goes_on, longer = _coming_back(view, held, "starved.over")
+    goes_on, longer = _coming_back(view, held, "starved.below")
     return again | goes_on, np.maximum(onset, longer)
 
 
@@ -261,7 +261,13 @@ def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mas
     longest = np.zeros(len(rows), dtype=np.intp)
     np.maximum.at(longest, row[between], (end - begin)[between])
     often = np.bincount(row[between], minlength=len(rows)) >= times
-    again[rows] = often & (since_last(low) <= longest)
+
+    # From when it first came back on it must lack as much: after a drop, usual pauses do not.
+    first_back = np.full(len(rows), n_steps - 1)
+    np.minimum.at(first_back, row[between], begin[between])
+    since_back = np.arange(n_steps) >= first_back[:, None]
+    still = np.mean(work, axis=1, where=since_back) < view.number(key)[rows]
+    again[rows] = often & still & (since_last(low) <= longest)
     return again, onset
 
 

@@ -1,4 +1,4 @@
-"""Who explains whom: one rule that holds half of a job's nodes speaks for the rest of them."""
+"""Who explains whom: one rule that holds half of a scope speaks for the rest of it."""
 
 from types import SimpleNamespace
 
@@ -12,34 +12,45 @@ from detectors.usual import MEMORY
 
 
 @pytest.mark.parametrize(
-    ("sentence", "strong", "memory", "folded"),
+    ("sentence", "strong", "sizes", "memory", "loaded", "folded"),
     [
         (
-            "half of the job explains what began with it, or at most three steps before",
-            3,
-            [40, 40, 40],
+            "half of the scope explains what began with it, or at most three steps before",
+            *(2, 4, [40, 40, 40], False),
             [True, True, False],
         ),
-        ("less than half explains nothing", 2, [40, 40, 40], [False, False, False]),
-        ("another job in the same cluster is no effect", 3, [40, 20, 20], [True, False, False]),
+        ("less than half explains nothing", 2, 5, [40] * 3, True, [False, False, False]),
+        ("one node is no scope of which half is sick", 1, 1, [40] * 3, True, [False] * 3),
         (
-            "a node of which nothing is known may be of the job",
-            3,
-            [np.nan] * 3,
-            [True, True, False],
+            "a node that another job left waits for nothing",
+            2,
+            4,
+            [40, 20, 20],
+            False,
+            [True, False, False],
         ),
-        ("one node is no job of which half is sick", 1, [20, 20, 20], [False, False, False]),
+        ("another role of the job waits", 2, 4, [40, 20, 20], True, [True, True, False]),
+        ("what is not known may be of the job", 2, 4, [np.nan] * 3, False, [True, True, False]),
     ],
 )
-def test_what_holds_half_of_a_job_explains_the_rest_of_it(sentence, strong, memory, folded):
+def test_what_holds_half_of_a_scope_explains_the_rest_of_it(
+    sentence, strong, sizes, memory, loaded, folded
+):
     n = strong + 3
     roster = SimpleNamespace(
         scope=np.zeros(n, dtype=np.intp),
+        sizes=np.array([sizes]),
         scopes=(Labels(cluster="llama"),),
         labels=(Labels(cluster="llama"),) * n,
     )
-    held = np.array([40.0] * strong + memory, dtype=np.float32)
-    view = SimpleNamespace(n=n, roster=roster, usual=SimpleNamespace(medians={MEMORY: held}))
+    memory = np.array([40.0] * strong + memory, dtype=np.float32)
+    view = SimpleNamespace(
+        n=n,
+        roster=roster,
+        usual=SimpleNamespace(medians={MEMORY: memory}),
+        held=np.full((n, 1), float(loaded)),
+        newest=lambda holds: holds[:, -1],
+    )
     cause = np.arange(n) < strong
     steps = np.where(cause, 10.0, 0.0)
     steps[strong:] = 9.0, 13.0, 14.0
