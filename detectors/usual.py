@@ -273,7 +273,7 @@ def _learn(
     # alert tells the job only of a node that has shown no other.
     readable: Mask = np.asarray(working & ~np.isnan(memory))
     learnable = readable & active
-    readable = np.where(learnable.any(axis=1)[:, None], learnable, readable)
+    readable = learnable | (readable & ~learnable.any(axis=1, keepdims=True))
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
     newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
 

@@ -221,10 +221,12 @@ def _blocks(whole: Frame, costs: CostHistory, limits: Limits, past: Past) -> Ite
         # Samples after a stop are another job's.
         before = int((begin - part.start) // part.step)
         count = stops(part, floor)
-        first = np.arange(values.shape[1]) * stride
-        last = np.minimum(first + stride, part.n_steps) - 1
-        current = count[:, [max(0, before - 1)]]
-        other = (count[:, first] != current) | (count[:, last] != current)
+        other = np.zeros(values.shape[:2], dtype=bool)
+        if count.any():
+            first = np.arange(values.shape[1]) * stride
+            last = np.minimum(first + stride, part.n_steps) - 1
+            current = count[:, [max(0, before - 1)]]
+            other = (count[:, first] != current) | (count[:, last] != current)
         n_before = max(1, min(values.shape[1], before // stride))
         usual = usual_of_samples(begin, values[:, :n_before], floor, other[:, :n_before])
         after = np.where(other[:, n_before:, None], np.nan, values[:, n_before:])
