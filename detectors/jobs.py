@@ -159,8 +159,8 @@ def _newest_jobs(
 
     levels = np.full((3, len(work)), np.nan, dtype=np.float32)
     highest = np.where(part.of(HIGHEST)[rows] > 0, part.of(HIGHEST)[rows], np.nan)
-    readings = (memory[rows], latency[rows], work[rows] / highest)
-    for level, values in zip(levels, readings, strict=True):
+    share = (work[rows] / highest).astype(np.float32)
+    for level, values in zip(levels, (memory[rows], latency[rows], share), strict=True):
         level[rows] = medians_where(values, first_hours)
     return began, *levels
 

@@ -272,8 +272,7 @@ def _learn(
     # The memory that each node held in its newest work, nan where that is not read. Work in an
     # alert tells the job only of a node that has shown no other.
     readable = working & ~np.isnan(memory)
-    learnable = readable & active
-    readable = np.where(learnable.any(axis=1)[:, None], learnable, readable)
+    readable &= active | ~np.asarray((readable & active).any(axis=1))[:, None]
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
     newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
 

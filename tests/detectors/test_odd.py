@@ -268,12 +268,13 @@ def test_a_return_to_a_state_before_the_newest_job_is_not_odd():
 
 @pytest.mark.parametrize("sent", [1.0, 0.3])
 def test_the_sentence_of_an_oddness_never_says_that_a_change_is_as_before(sent):
-    """Where the work grows too, traffic that stays is no change; less of it is said as it was sent."""
-    fleet = jobs(every=96).scale(hours(30), hours(66), neuroncore_utilization=0.88)
-    fleet.scale(hours(66), hours(70), neuroncore_utilization=1.1, neuroncore_memory=1.3, efa=sent)
+    """Where the work doubles too, traffic that stays is no change; less of it is said as it was sent."""
+    half = {"neuroncore_utilization": 0.5, "neuroncore_memory": 0.5, "neuron_runtime_memory": 0.5}
+    fleet = jobs(every=96).stop(hours(48), hours(48.5)).scale(hours(48.5), hours(66), **half)
+    fleet.scale(hours(66), hours(70), efa=sent)
     (alert,) = told(World(fleet), hours(62), hours(70))
     assert faults_of(alert.anomaly) == []
-    assert " instead of 79 %" in alert.anomaly.why
+    assert "NeuronCore utilization 90 % instead of 45 %" in alert.anomaly.why
     assert ("EFA sent" in alert.anomaly.why) == (sent < 1)
 
 
