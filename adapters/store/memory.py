@@ -51,6 +51,8 @@ def open_within(alert: Alert, window: Window) -> bool:
 
 KEEP_CLOSED = timedelta(days=15)
 KEEP_SAID = timedelta(days=1)
+KEEP_OVER = timedelta(days=5)
+"""How long the watch knows a message of what is over: so late the bill may correct its dollars."""
 KEEP_SLEPT = timedelta(days=1)
 
 
@@ -81,7 +83,7 @@ class MemoryStore:
         return State(
             alerts=self._ordered([*self._open.values(), *recent]),
             notification_log=tuple(
-                e for e in self._log.values() if e.pending or not e.over or e.at > now - KEEP_SAID
+                e for e in self._log.values() if e.pending or not e.over or e.at > now - KEEP_OVER
             ),
             silences=tuple(silence for silence in standing if silence.ends > now),
             slept=tuple(silence for silence in standing if now - KEEP_SLEPT < silence.ends <= now),

@@ -30,6 +30,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from adapters.store.memory import (
     KEEP_CLOSED,
+    KEEP_OVER,
     KEEP_SAID,
     KEEP_SLEPT,
     labels_of,
@@ -166,7 +167,7 @@ class SqlStore:
         """Return the watch's state at `now`, all as of one instant."""
         with self._speaking(self._reader) as connection:
             recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
-            recent_entries = or_(SAID.c.over == 0, SAID.c.pending == 1, SAID.c.at > now - KEEP_SAID)
+            recent_entries = or_(SAID.c.over == 0, SAID.c.pending == 1, SAID.c.at > now - KEEP_OVER)
             standing = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now - KEEP_SLEPT)
             silences = _nouns(
                 Silence, connection, select(SILENCES.c.body).where(standing).order_by(SILENCES.c.id)

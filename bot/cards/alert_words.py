@@ -188,18 +188,17 @@ def price_words(alert: Alert) -> str:
         later = ", later hours are an estimate" if goes_on else ""
         return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
 
-    if waste.billed:
-        return f"Billed: by the lines of these hours, as of {waste.priced_at:%Y-%m-%d}"
-
     basis, _, whose = waste.basis.partition(", ")
-    parts = (
+    parts = [
         f"Estimated at {_PRICES.get(basis, basis)}",
         f" ({whose})" if whose else "",
         f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else "",
-        f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them"
-        if waste.unpriced
-        else "",
-    )
+    ]
+    if waste.billed:
+        parts = [f"Billed: by the lines of these hours, as of {waste.priced_at:%Y-%m-%d}"]
+    if waste.unpriced:
+        things = f"{waste.unpriced} of {things_in(alert.anomaly)}"
+        parts.append(f"; {things} left out, as no price is known for them")
 
     return "".join(parts)
 

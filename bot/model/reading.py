@@ -261,6 +261,12 @@ _NAMED = 2
 """How many troubles a coverage names; it counts those that are left."""
 
 
+def billed_end(spend: Frame) -> datetime:
+    """Return the end of the newest step that was billed: a frame of the bill reaches up to now."""
+    billed = np.flatnonzero(~np.isnan(spend.values).all(axis=(0, 2)))
+    return spend.start + (int(billed.max(initial=-1)) + 1) * spend.step
+
+
 def bill_coverage(
     billed_through: datetime | None, now: datetime, until: datetime | None = None
 ) -> Coverage:
@@ -302,10 +308,7 @@ def coverage_of(reading: Reading) -> Coverage:
     if silent:
         sentences.append(f"{silent:,} of {counted(len(nodes), 'node')} sent no metrics lately.")
     if spend := reading.frame("spend"):
-        # Its days reach up to now, those that nobody has billed are empty.
-        billed = np.flatnonzero(~np.isnan(spend.values).all(axis=(0, 2)))
-        through = spend.start + (int(billed.max(initial=-1)) + 1) * spend.step
-        sentences += filter(None, [bill_coverage(through, reading.now).because])
+        sentences += filter(None, [bill_coverage(billed_end(spend), reading.now).because])
     sentences = sentences or list(filter(None, [reading.learning]))
 
     blind = silent == len(nodes) if nodes else bool(reading.gaps)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from bot.model.codec import by_key
 from bot.model.fleet import Instance
@@ -64,30 +65,31 @@ def claims_of(runs: Iterable[Labels], nodes: Iterable[Instance]) -> Mapping[Labe
     """
     jobs = by_key((run.cluster, run.job) for run in runs if run.job)
     members = by_key((node.labels.cluster, node) for node in nodes)
-    found: dict[tuple[Labels, Sign], set[str]] = {}
+    claims: dict[Labels, Claim] = {}
     for cluster, names in jobs.items():
-        known, of_cluster = set(names), members.get(cluster, [])
-        called = _jobs_by_name(known, {node.tags.get("Name", "") for node in of_cluster})
+        known, of_cluster = frozenset(names), members.get(cluster, [])
+        called = _jobs_by_name(known, frozenset(x.tags.get("Name", "") for x in of_cluster))
+        found: dict[Sign, dict[str, set[str]]] = {sign: {} for sign in Sign}
         for node in of_cluster:
             name = called.get(node.tags.get("Name", ""), "")
             for job, sign in zip((node.labels.job, node.project, name), Sign, strict=True):
                 if job in known:
-                    found.setdefault((Labels(cluster=cluster, job=job), sign), set()).add(node.id)
+                    found[sign].setdefault(job, set()).add(node.id)
                     break
 
-    claims: dict[Labels, Claim] = {}
-    for sign in Sign:
-        for (run, by), ids in found.items():
-            if by is sign:
+        for sign, by_job in found.items():
+            for job, ids in by_job.items():
+                run = Labels(cluster=cluster, job=job)
                 claims.setdefault(run, Claim(sign, frozenset(ids)))
     return claims
 
 
-def _jobs_by_name(jobs: Iterable[str], names: set[str]) -> Mapping[str, str]:
+@lru_cache(maxsize=64)
+def _jobs_by_name(jobs: frozenset[str], names: frozenset[str]) -> Mapping[str, str]:
     """Return the job of each name of a node: the longest that stands in it as whole words.
 
     A job that all names hold is the cluster's word as well, and tells no run; nor does a name that
-    holds two of the same length.
+    holds two of the same length. A tick asks for the jobs and names of the one before, mostly.
     """
     held: dict[str, list[str]] = {}
     for job in jobs:

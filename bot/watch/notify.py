@@ -253,8 +253,9 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     if not any(alert.firing for alert in leading(alerts)):
         # Also of a message that is not sent yet: it may have been, after all.
         ended = Reason.OVER if entry.message or sendable(alerts, now) else None
-        # The bill may come after an end was shown.
-        corrected = Reason.UPDATED if entry.message and repriced else None
+        # The bill may come after an end was shown; alerts that the state knows no more cost as ever.
+        known = {alert.id for alert in alerts}.issuperset(entry.alerts)
+        corrected = Reason.UPDATED if entry.message and repriced and known else None
         return corrected if entry.over else ended
     if entry.over:
         return Reason.MORE if speaking else None

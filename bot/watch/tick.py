@@ -23,9 +23,9 @@ from bot.model.frame import Frame, FramePart
 from bot.model.notification import Coverage, Known, Notification, State, StateUpdate
 from bot.model.policy import Policy
 from bot.model.price import Price
-from bot.model.reading import Gap, Reading, Report, Shares, coverage_of
+from bot.model.reading import Gap, Reading, Report, Shares, billed_end, coverage_of
 from bot.model.route import Routes
-from bot.model.window import DAY, HOUR, Window
+from bot.model.window import DAY, EVER, HOUR, Window
 from bot.ports import REPORTS, SHARES, Ports, Shards
 from bot.settings.routes import routes_now
 from bot.watch.budget import MOST, hold, week_at
@@ -359,19 +359,16 @@ class Watch:
     def _billed_since(self, alerts: Sequence[Alert], reading: Reading) -> list[Alert]:
         """Return the ended alerts whose hours the bill has come to show since the tick before."""
         frame = reading.frame("spend_hour")
-        through = frame.end if frame else None
-        before, self._billed_through = self._billed_through, through
-        if through is None or through == before:
+        waiting = [x for x in alerts if awaits_bill(x) and x.anomaly.labels.instance_type]
+        if frame is None or not waiting:
             return []
+        before, self._billed_through = self._billed_through, billed_end(frame)
+        if self._billed_through == before:
+            return []
+
         # A line may come later than others of its hour; at a start all are asked.
-        due = [
-            alert
-            for alert in alerts
-            if awaits_bill(alert)
-            and alert.anomaly.labels.instance_type
-            and alert.seen < through
-            and (before is None or alert.seen >= before - SETTLE)
-        ]
+        oldest = before - SETTLE if before else EVER.start
+        due = [alert for alert in waiting if oldest <= alert.seen < self._billed_through]
         types = {
             thing: alert.anomaly.labels.instance_type
             for alert in due

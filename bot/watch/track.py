@@ -334,7 +334,7 @@ def at_billed_prices(
     total = sum(weights, Decimal(0))
     if not total:
         return alert
-    prices = (paid.usd / Decimal(repr(paid.hours)) for _, paid in shown)
+    prices = (paid.usd / Decimal(str(paid.hours)) for _, paid in shown)
     cost = sum((price * weight for price, weight in zip(prices, weights, strict=True)), Decimal(0))
     price, wasted = (cost / total).quantize(MILLIONTH), sum(x.hours for x in waste.hours)
 

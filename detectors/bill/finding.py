@@ -172,7 +172,7 @@ def _things_of(jump: Jump, bill: BillLines) -> list[int]:
     return [
         i
         for i, thing in enumerate(bill.things)
-        if where.selects(thing) and place.selects(thing)
+        if where.selects(thing) and place.selects(thing) and thing.cluster not in jump.by_use
         if not kind or type_in(thing.usage_type) == kind
     ]
 
@@ -330,7 +330,7 @@ def _explanation(
         evidence.append(f"{place}: {usd(value_now - before, 0)} a day more")
     evidence += [
         f"cluster {cluster} grew by its busy nodes, which is not counted"
-        for cluster in sorted({thing.cluster for jump in jumps for thing in jump.by_use})
+        for cluster in sorted({cluster for jump in jumps for cluster in jump.by_use})
     ]
     suggestions = JUMP_SUGGESTIONS.get(cause)
     if cause is Cause.TRANSFER_ROUTE:

@@ -207,8 +207,8 @@ class Jump:
     step: timedelta
     parts: Parts
     """What it is made of."""
-    by_use: frozenset[Labels] = frozenset()
-    """Things of it whose growth is the price of more busy nodes."""
+    by_use: frozenset[str] = frozenset()
+    """Clusters whose part of the growth is the price of more busy nodes."""
 
     @property
     def extra(self) -> float:
@@ -223,7 +223,7 @@ class Jump:
     @property
     def growing(self) -> tuple[Labels, ...]:
         """Return the fewest things that hold most of the growth which use does not explain."""
-        parts = (part for part in self.parts if part[0] not in self.by_use)
+        parts = (part for part in self.parts if part[0].cluster not in self.by_use)
         ranked = sorted(parts, key=lambda x: (x[2] - x[1], str(x[0])))
         reached = np.cumsum([max(0.0, now - usual) for _, now, usual in ranked])
         n = int(np.argmax(reached >= MOST * reached[-1])) + 1 if ranked else 0

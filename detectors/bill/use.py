@@ -47,17 +47,24 @@ def unexplained(jump: Jump, bill: BillLines, view: View) -> Jump | None:
     if used(jump, bill, view):
         return None
     by_cluster = by_key((part[0].cluster, part) for part in jump.parts)
-    growing = sorted({thing.cluster for thing in jump.growing})
+    growing = {thing.cluster for thing in jump.growing}
     if not type_in(jump.where.usage_type) or len(growing) < 2:
         return jump
 
-    by_use: set[Labels] = set()
-    for parts in map(by_cluster.__getitem__, growing):
-        things, now, usual = zip(*parts, strict=True)
-        alone = replace(jump, parts=tuple(parts), value=sum(now), low=sum(usual), high=sum(usual))
-        by_use.update(things if used(alone, bill, view) else ())
-    remaining = replace(jump, by_use=frozenset(by_use))
-    return remaining if any(thing not in by_use for thing in jump.growing) else None
+    # Whose use made what no cluster is named for grow, nobody knows.
+    by_use: set[str] = set()
+    for cluster in growing - {""}:
+        parts = by_cluster[cluster]
+        now, usual = sum(x[1] for x in parts), sum(x[2] for x in parts)
+        alone = replace(jump, parts=tuple(parts), value=now, low=usual, high=usual)
+        by_use |= {cluster} if used(alone, bill, view) else set()
+    if not by_use:
+        return jump
+
+    remaining = sum(now - usual for x, now, usual in jump.parts if x.cluster not in by_use)
+    least = view.policy.at(_place(jump.growing)).number("spend_jump.least")
+    reported = remaining * (DAY / jump.step) >= least
+    return replace(jump, by_use=frozenset(by_use)) if reported else None
 
 
 def used(jump: Jump, bill: BillLines, view: View) -> bool:

@@ -94,9 +94,8 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         worked = worked_seconds(view, row, rows, age)
         if worked < limit:
             continue
-        # Where several runs report and no node names its job, nobody knows whose nodes they are.
-        run = NodesRun(row, labels)
-        named = bool(labels.job) and bool((view.roster.jobs[rows] == labels.job).any())
+        # Where several runs report and no sign names its nodes, nobody knows whose they are.
+        run, named = NodesRun(row, labels), scope in view.claims
         alone = run_of(view, Labels(cluster=labels.cluster), view.now) == run
         things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
         up = min(worked, worked_since(view, run, age, None))

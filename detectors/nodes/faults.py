@@ -225,7 +225,7 @@ def find_errors(view: View) -> RuleMatch:
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = above & often & on[rows]
     if hit.any():  # what fails where memory has run out is an effect of that
-        hit &= ~(runs_out(view, out_of_memory(view)) & view.limits.on("memory_pressure.on"))
+        hit &= ~runs_out(view, out_of_memory(view))
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
@@ -303,7 +303,8 @@ def runs_out(view: View, ends: Mask) -> Mask:
     """Return which nodes' processes end again and again as memory runs out, (n,)."""
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
-    return np.asarray((ends.sum(axis=1) >= 2) | stays)
+    again = (ends.sum(axis=1) >= 2) | stays
+    return np.asarray(again & view.limits.on("memory_pressure.on"))
 
 
 def find_memory(view: View) -> RuleMatch:

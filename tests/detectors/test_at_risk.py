@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from builder import START, STEP, Fleet, World, hours, only
+from test_faults import climbing
 
 from bot.cards.alert import notification_card, over_card
 from bot.model.alert import Alert
@@ -14,6 +15,8 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason
+from bot.model.policy import Policy
+from bot.policy.schema import default_policy
 from bot.watch.track import value
 from detectors.nodes.at_risk import _intervals
 from tests.builders import price
@@ -102,6 +105,16 @@ def test_a_start_makes_no_checkpoint_interval():
     assert set(_intervals(frame, 0, 0.0)) == {2700.0}
 
 
+class Called(Fleet):
+    """Nodes that are called by their run: two by one, the others by another."""
+
+    def instances(self, now):
+        called = ("llama-70b-0", "llama-70b-1", "llama-8b-0", "llama-8b-1")
+        found = super().instances(now).items()
+        tagged = zip(found, called, strict=True)
+        return {name: replace(x, tags={"Name": tag}) for (name, x), tag in tagged}
+
+
 def test_of_two_runs_of_a_cluster_nobody_knows_the_nodes():
     twin = run(job="llama-8b", saved=48)
     frames = {
@@ -115,6 +128,10 @@ def test_of_two_runs_of_a_cluster_nobody_knows_the_nodes():
     assert (late.scope.job, late.things, late.at_risk) == ("llama-70b", (), None)
     (named,) = World(Fleet(4, job="llama-70b"), frames=frames).at(hours(32)).anomalies
     assert len(named.things) == 4
+
+    # A name gives its nodes to a run as a label does.
+    (called,) = World(Called(4), frames=frames).at(hours(32)).anomalies
+    assert called.things == ("i-llama000", "i-llama001")
 
 
 @pytest.mark.parametrize(("back", "gap"), [(500, 0), (0, 5)], ids=["falls back", "is silent"])
@@ -133,3 +150,10 @@ def test_time_in_which_a_run_was_silent_is_no_work():
     frame = run()
     frame.values[:, 355:380] = np.nan
     assert World(Fleet(4), frames={"run": frame}).at(hours(32)).anomalies == ()
+
+
+def test_a_process_that_runs_out_of_memory_explains_no_checkpoint_where_nobody_is_told_of_it():
+    unheard = Policy({**default_policy().values, "memory_pressure.on": False})
+    for policy, cause in ((None, Cause.MEMORY_PRESSURE), (unheard, Cause.CHECKPOINT_AT_RISK)):
+        world = World(climbing(0.93), frames={"run": run()}, policy=policy)
+        assert only(world.at(hours(32))).cause is cause

@@ -472,29 +472,52 @@ def test_what_nodes_do_in_another_cluster_explains_no_growth_of_this_one():
     assert Cause.SPEND_JUMP not in {anomaly.cause for anomaly in anomalies}
 
 
-def test_a_jump_leaves_out_a_cluster_that_grew_in_the_same_line_with_its_own_use():
-    """One cluster has more nodes at work; those of the other are on demand now and were spot."""
-    worked, repriced = (
-        Fleet(8, days=10, cluster=x, seed=i) for i, x in enumerate(("work", "spot"))
-    )
-    worked.stop(START, START + 6 * DAY, slice(4, 8))
+def jumps_of(fleets, lines):
+    """Return the jumps of a bill by line and cluster, USD a day before and in the newest three."""
     now = START + 9 * DAY
     on = np.arange((now - FIRST) // DAY) >= (now - FIRST) // DAY - 3
-    lines = {
-        (HOURS_OF, "work"): np.where(on, 4200.0, 2000.0),
-        (HOURS_OF, "spot"): np.where(on, 3000.0, 0.0),
-        ("USW2-SpotUsage:trn1.32xlarge", "spot"): np.where(on, 0.0, 600.0),
-    }
     place = Labels(account="1", region="us-west-2", service="AmazonEC2")
     things = tuple(place.merge(Labels(usage_type=u, cluster=c)) for u, c in lines)
-    values = np.stack(list(lines.values()))[:, :, None].astype(np.float32)
+    values = np.stack([np.where(on, after, before) for before, after in lines.values()])
+    values = values[:, :, None].astype(np.float32)
     values[:, -1] = np.nan
     spend = Frame("spend", things, FIRST, DAY, (SPEND_METRIC,), values)
-    found = World(worked, repriced, frames={"spend": spend}).at(now).anomalies
-    (jump,) = (x for x in found if x.cause is Cause.SPEND_JUMP)
+    found = World(*fleets, frames={"spend": spend}).at(now).anomalies
+    return [x for x in found if x.cause is Cause.SPEND_JUMP]
+
+
+def fleets_of(*clusters):
+    """Return fleets of which the first works on twice as many nodes since the sixth day."""
+    fleets = [Fleet(8, days=10, cluster=x, seed=i) for i, x in enumerate(clusters)]
+    fleets[0].stop(START, START + 6 * DAY, slice(4, 8))
+    return fleets
+
+
+SPOT_HOURS = "USW2-SpotUsage:trn1.32xlarge"
+
+
+@pytest.mark.parametrize("repriced", [("spot",), ("spot", "lab")])
+def test_a_jump_leaves_out_a_cluster_that_grew_in_the_same_line_with_its_own_use(repriced):
+    """One cluster has more nodes at work; those of the others are on demand now and were spot."""
+    lines = {(HOURS_OF, "work"): (2000.0, 4200.0)}
+    for cluster in repriced:
+        lines[HOURS_OF, cluster] = (0.0, 3000.0)
+        lines[SPOT_HOURS, cluster] = (600.0, 0.0)
+    (jump,) = jumps_of(fleets_of("work", *repriced), lines)
     assert jump.billed
-    assert jump.billed.usd == pytest.approx(Decimal(2 * (3000 - 600)))
+    assert jump.billed.usd == pytest.approx(Decimal(len(repriced) * 2 * (3000 - 600)))
     assert jump.evidence[-1] == "cluster work grew by its busy nodes, which is not counted"
+
+
+def test_growth_beside_a_cluster_that_grew_with_its_use_is_no_jump_where_it_is_little():
+    lines = {(HOURS_OF, "work"): (28.0, 56.0), (HOURS_OF, "lab"): (20.0, 35.0)}
+    assert jumps_of(fleets_of("work", "lab"), lines) == []
+
+
+def test_no_cluster_explains_by_its_use_what_no_cluster_is_named_for():
+    lines = {(HOURS_OF, ""): (2000.0, 4200.0), (HOURS_OF, "lab"): (2000.0, 5000.0)}
+    (jump,) = jumps_of(fleets_of("work", "lab"), lines)
+    assert "busy nodes" not in " ".join(jump.evidence)
 
 
 @pytest.mark.parametrize(("odd_days", "usual"), [(1, 1.0), (2, 40.0)])

@@ -105,6 +105,22 @@ def test_what_was_told_within_a_day_stays_however_short_the_retention(opened):
     assert count(opened, SAID) == 2
 
 
+def test_a_message_of_what_is_over_is_known_until_the_bill_has_come_and_its_lines_for_a_day(opened):
+    facts = {"alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1), "digest": ""}
+    days = (0.5, 3, 6)
+    over = [
+        NotificationLogEntry(
+            f"{n}", "c", Reason.OVER, at=NOW - n * LATER, message="1", over=True, **facts
+        )
+        for n in days
+    ]
+    lines = [Line(f"{n}", f"{n}", "c", NOW - n * LATER, {}) for n in days]
+    opened.save(StateUpdate(notification_log=over, lines=lines, ticked_at=NOW))
+    state = opened.load(NOW)
+    assert {entry.id for entry in state.notification_log} == {"0.5", "3"}
+    assert [line.id for line in state.lines] == ["0.5"]
+
+
 async def test_tidying_goes_on_when_the_database_is_away_and_ends_when_told():
     class Away:
         asked = 0

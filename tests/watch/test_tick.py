@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
-from bot.model.alert import Alert
+import numpy as np
+
+from adapters.store.memory import MemoryStore
+from bot.errors import Unavailable
+from bot.model.alert import Alert, Waste, WastedHours
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause, Severity
-from bot.model.notification import Notification, NotificationLogEntry, Reason, State
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.notification import Notification, NotificationLogEntry, Reason, State, StateUpdate
 from bot.model.policy import Policy
+from bot.model.price import AccountRates
+from bot.model.reading import Reading
 from bot.model.route import Routes
+from bot.model.spend import Filter, Money, Spend, Tally
+from bot.model.window import DAY, HOUR, Window
 from bot.policy.schema import default_policy
 from bot.watch.budget import HELD, MOST
 from bot.watch.notify import decided_entry, log_entry_of
-from bot.watch.tick import Outcome, Rules, TickResult, grid, step
-from tests.builders import FIVE, NOON, alert, anomaly, price, reading, waste
+from bot.watch.tick import Outcome, Rules, TickResult, Watch, grid, step
+from tests.builders import (
+    FIVE,
+    NOON,
+    alert,
+    anomaly,
+    inventory,
+    nodes,
+    ports_over,
+    price,
+    reading,
+    waste,
+)
 
 RULES = Rules(default_policy(), ("web:alerts",), Routes())
 MINUTE = timedelta(minutes=1)
@@ -65,6 +88,113 @@ def test_a_message_of_an_end_is_edited_once_when_the_bill_changes_its_dollars() 
     shown = replace(decided_entry(edit, entry), pending=False)
     assert shown.over
     assert edits(shown, exact) == []
+
+
+class HourlyBill:
+    """A bill of $40 an hour of each node, which keeps the windows that it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[Window] = []
+        self.error: Exception | None = None
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally:
+        self.asked.append(window)
+        if self.error:
+            raise self.error
+        money = Money(Decimal(40), net=Decimal(40), amortised=Decimal(40))
+        first = window.start.replace(minute=0)
+        rows = [
+            Spend({"resource": node, "hour": (first + n * HOUR).isoformat()}, money, hours=1.0)
+            for node in nodes(1)
+            for n in range(-(-(window.end - first) // HOUR))
+        ]
+        return Tally(window, tuple(by), tuple(rows), Money())
+
+    def rates(self, _: datetime) -> AccountRates:
+        return AccountRates()
+
+
+class Billed:
+    """A watch over a store in which one alert has ended at noon, estimated at $10 for its hour."""
+
+    def __init__(self) -> None:
+        found = anomaly(Cause.IDLE, n=1, wasted_shares=(1.0,))
+        found = replace(found, window=Window(NOON - HOUR, NOON))
+        estimate = replace(waste("10", "10"), hours=(WastedHours(Decimal(10), Decimal(1)),))
+        over = alert(found, closed=NOON + 3 * FIVE, waste=estimate)
+        self.store, self.bill = MemoryStore(), HourlyBill()
+        ended = Notification("n", "web:alerts", Reason.OVER, over.closed or NOON, (over,))
+        self.store.save(StateUpdate(alerts=(over,), notification_log=(log_entry_of(ended, "m1"),)))
+        self.restart()
+
+    def restart(self) -> None:
+        self._watch = Watch(ports_over(self.bill, self.store), ("web:alerts",))
+
+    def tick(self, at: datetime, billed: datetime | None) -> list[Notification]:
+        """Tick at a time at which the bill reaches so far, and return what is to be said."""
+        frames = {}
+        if billed:
+            values = np.ones((1, (at - NOON + DAY) // HOUR, 1), np.float32)
+            values[:, (billed - NOON + DAY) // HOUR :] = np.nan
+            things = (Labels(instance_type="trn1.32xlarge"),)
+            frames = {"spend_hour": Frame("spend_hour", things, NOON - DAY, HOUR, ("usd",), values)}
+        result = self._watch.judge(Reading(at, frames, inventory=inventory(nodes(1))))
+        changes, said = result.changes(), list(result.outcome.notifications)
+        before = {entry.id: entry for entry in result.state.notification_log}
+        sent = [replace(decided_entry(x, before[x.id]), pending=False) for x in said]
+        self.store.save(replace(changes, notification_log=[*changes.notification_log, *sent]))
+        return said
+
+    @property
+    def waste(self) -> Waste:
+        """The waste of the alert as it is remembered."""
+        (remembered,) = self.store.load(NOON + DAY).alerts
+        assert remembered.waste
+        return remembered.waste
+
+
+def test_an_ended_alert_is_priced_by_the_bill_once_and_its_message_edited_once() -> None:
+    billed, at = Billed(), NOON + 2 * DAY
+    # The frame of the bill reaches up to now, its hours do not: nothing is asked of them.
+    assert [billed.tick(at + n * HOUR, NOON - HOUR) for n in range(2)] == [[], []]
+    assert (billed.bill.asked, billed.waste.billed) == ([], False)
+
+    (edit,) = billed.tick(at + 3 * HOUR, NOON + HOUR)
+    assert edit.reason is Reason.UPDATED
+    assert billed.bill.asked == [Window(NOON - HOUR, NOON)]
+    assert (billed.waste.so_far, billed.waste.billed) == (40, True)
+
+    billed.restart()
+    assert [billed.tick(at + n * HOUR, NOON + n * HOUR) for n in (4, 5)] == [[], []]
+    assert len(billed.bill.asked) == 1
+
+
+def test_a_bill_that_is_away_or_refuses_is_asked_again_once_it_has_come_further() -> None:
+    billed, at = Billed(), NOON + 2 * DAY
+    billed.bill.error = Unavailable("Nothing of the bill could be read.")
+    ticks = [(None, 0), (NOON + HOUR, 1), (NOON + HOUR, 1), (None, 1), (NOON + HOUR, 1)]
+    for n, (through, asked) in enumerate(ticks):
+        assert billed.tick(at + n * FIVE, through) == []
+        assert len(billed.bill.asked) == asked
+    billed.bill.error = None
+    assert len(billed.tick(at + HOUR, NOON + 2 * HOUR)) == 1
+
+    # A process that starts has heard of no bill, and finds the same.
+    anew = Billed()
+    anew.restart()
+    assert len(anew.tick(at + HOUR, NOON + 2 * HOUR)) == 1
+    assert anew.waste == billed.waste
+
+
+def test_a_message_is_not_corrected_by_what_the_state_has_forgotten() -> None:
+    """Of two alerts of a message the older is known no more: its dollars stay in the message."""
+    older = alert(name="a0", closed=NOON - DAY, waste=waste(so_far="30"))
+    newer = alert(closed=NOON, waste=replace(waste(so_far="50"), billed=True))
+    entry = log_entry_of(Notification("n", "web:alerts", Reason.OVER, NOON, (older, newer)), "m1")
+    outcome = step(
+        State((newer,), (entry,)), reading(NOON + FIVE), Detection(), lambda *_: price(), RULES
+    )
+    assert outcome.notifications == ()
 
 
 def test_ticks_fall_on_multiples_of_the_interval_and_the_last_is_the_first_past_the_end() -> None:

@@ -285,6 +285,8 @@ def test_an_ended_alert_costs_what_the_bill_shows_of_its_hours() -> None:
     assert [(x.usd_per_hour, x.hours) for x in exact.waste.hours] == [(15, 8)]
     assert price_words(exact) == "Billed: by the lines of these hours, as of 2026-11-22"
     assert not awaits_bill(exact)
+    some = replace(exact, waste=replace(exact.waste, unpriced=1))
+    assert price_words(some).endswith("; 1 of 2 nodes left out, as no price is known for them")
 
 
 def test_what_is_over_wastes_nothing_now() -> None:
