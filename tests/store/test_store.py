@@ -101,9 +101,9 @@ def test_closed_alerts_stay_for_fifteen_days(store, closed, kept):
 
 @pytest.mark.parametrize(
     ("at", "over", "kept"),
-    [(NOW - 9 * DAY, False, True), (NOW - HOUR, True, True), (NOW - DAY, True, False)],
+    [(NOW - 9 * DAY, False, True), (NOW - 4 * DAY, True, True), (NOW - 5 * DAY, True, False)],
 )
-def test_what_was_said_of_an_end_stays_for_a_day(store, at, over, kept):
+def test_what_was_said_of_an_end_stays_until_it_is_billed(store, at, over, kept):
     store.save(StateUpdate(notification_log=[said("n", at=at, over=over)]))
     assert bool(store.load(NOW).notification_log) is kept
 
