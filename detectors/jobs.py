@@ -86,7 +86,7 @@ def current(
         return np.asarray(source.own & same & ~differs)
 
     changed = has_memory & began & ~alike(usual)
-    if not (changed | dropped).any():
+    if not (changed | (dropped & has_memory)).any():
         return replace(usual, own=~changed)
 
     # Each core at work does and holds as much as ever: fewer of them are no other job.

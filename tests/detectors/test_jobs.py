@@ -1,5 +1,6 @@
 """What is usual belongs to a job: another job on the same nodes has its own, and takes it along to other nodes."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -8,6 +9,7 @@ from builder import START, STEP, Fleet, World, hours, only
 
 from bot.model.causes import Cause
 from detectors.jobs import _levels_around, fellows, restarts
+from detectors.usual import MEMORY
 
 
 def other_job(fleet, start, end, nodes=slice(None), level=0.6, memory=1.15, latency=2.0):
@@ -156,3 +158,16 @@ def test_levels_are_those_of_the_steps_beside_and_of_none_beyond_the_ends():
     assert before[1] == pytest.approx([4, np.nan, 7, 8], nan_ok=True)
     assert after[1] == pytest.approx([8, 3, 9, np.nan], nan_ok=True)
     assert (before[0, 0], after[0, 0]) == (3, 7)
+
+
+def test_a_drop_is_followed_where_no_memory_is_read():
+    class Unread(Fleet):
+        def frame(self):
+            frame = super().frame()
+            kept = [i for i, name in enumerate(frame.metrics) if name != MEMORY]
+            metrics = tuple(frame.metrics[i] for i in kept)
+            return replace(frame, metrics=metrics, values=frame.values[:, :, kept])
+
+    (alert,) = World(Unread(4).starve(hours(30), hours(31))).run(hours(29), hours(33))
+    assert alert.cause is Cause.STARVED
+    assert alert.closed
