@@ -94,7 +94,7 @@ def diagnose(view: View) -> Diagnosis:
     # Full memory, errors or a drop explain no checkpoint that is missing. Doing no work does, and
     # a process that never gets to one.
     faulty = view.roster.scope[_failing(fault, view)]
-    loops = faults.runs_out(view, faults.out_of_memory(view))
+    loops = faults.runs_out(view)
     idle = (match.hit for rule, match in matches.items() if rule.cause.facts.works_nothing)
     stopped = np.logical_or.reduce([np.isin(view.roster.scope, faulty), loops, *idle])
     starved = settled[drop.DROP].hit if drop.DROP in settled else view.nobody()

@@ -124,7 +124,8 @@ class JobUsual:
     def showed(self, values: Floats, rows: Rows, until: datetime) -> Mask:
         """Return which nodes at `rows` were in a state like `values` before.
 
-        A return to an earlier job is no oddness of the newest. `values` are (len(rows), n_metrics), the mask (len(rows),).
+        A return to an earlier job is no oddness of the newest. `values` are (len(rows), n_metrics),
+        the mask (len(rows),).
         """
         n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
         samples = self.samples[rows, : max(0, n)]

@@ -265,10 +265,10 @@ def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) ->
     if run.row is None or (due and due <= view.now):
         return age
     worked = worked_seconds(view, run.row, run_rows(view, run.labels), age)
-    return max(0.0, min(age, worked, _seconds_up(view, run.row, age)))
+    return max(0.0, min(age, worked, seconds_up(view, run.row, age)))
 
 
-def _seconds_up(view: View, run: int, age: float) -> float:
+def seconds_up(view: View, run: int, age: float) -> float:
     """Return for how many of the last `age` seconds a run's attempt has gone on.
 
     What it did before a start is lost already: its count fell back, or it was silent for a while.

@@ -23,6 +23,7 @@ from detectors.progress import (
     checkpoint_age,
     run_of,
     run_rows,
+    seconds_up,
     worked_seconds,
     worked_since,
     workers_of,
@@ -98,7 +99,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         run, named = NodesRun(row, labels), scope in view.claims
         alone = run_of(view, Labels(cluster=labels.cluster), view.now) == run
         things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
-        up = min(worked, worked_since(view, run, age, None))
+        up = min(worked, seconds_up(view, row, age))
         subject = Subject(scope, labels, things, view.now - timedelta(seconds=age))
         old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
         lost = "that work"

@@ -205,12 +205,7 @@ def lacking(view: View) -> Mask:
     it: hours of phases always have the same mean, those of a drop that comes and goes do not. More
     than usual makes up for nothing, and a start or an evaluation is no drop.
     """
-    return _lacks(view, "starved.below")
-
-
-def _lacks(view: View, key: str) -> Mask:
-    """Return where the mean work is under a limit of the usual, (n, n_steps)."""
-    return np.asarray(_mean_work(view, view.levels[1]) < view.number(key)[:, None])
+    return np.asarray(_mean_work(view, view.levels[1]) < view.number("starved.below")[:, None])
 
 
 def _mean_work(view: View, usual: Floats) -> Floats:
@@ -226,32 +221,33 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
 
     That is rare for the job of those asked for, or goes on in an open drop.
     """
-    again, onset = _coming_back(view, asked, "starved.below", times=2)
+    again, onset = _coming_back(view, asked, times=2)
     if again.any():
         # A young history has shown too few hours to know which mean of one is rare.
         young = view.now - view.whole.start < duration("usual.YOUNG")
         needed = view.rare_after(f"starved.{'shallow_for' if young else 'for'}", lacking, again)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
-    goes_on, longer = _coming_back(view, held, "starved.below")
+    goes_on, longer = _coming_back(view, held)
     return again | goes_on, np.maximum(onset, longer)
 
 
-def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mask, Counts]:
+def _coming_back(view: View, asked: Mask, times: int = 1) -> tuple[Mask, Counts]:
     """Return which nodes are in a drop that comes and goes, and since how many steps, each (n,).
 
-    Their mean work is under a limit, and came back some `times`, once for as long as now.
+    Their mean work lacks, and came back some `times`, once for as long as now.
     """
     again, onset = view.nobody(), np.zeros(view.n, dtype=np.intp)
-    rows = np.flatnonzero(narrowed(asked, lambda: _lacks(view, key)[:, -1]))
+    rows = np.flatnonzero(narrowed(asked, lambda: lacking(view)[:, -1]))
     if not len(rows):
         return again, onset
+    below = view.number("starved.below")[rows]
 
     # It began where the work that lacks since then is the most.
-    lacks, n_steps = trailing(_lacks(view, key)[rows], view.unknown[rows]), view.window.n_steps
+    lacks, n_steps = trailing(lacking(view)[rows], view.unknown[rows]), view.window.n_steps
     looked_at = newest_of(n_steps, lacks + view.steps("starved.shallow_for")[rows])
     work = np.where(view.at_work[rows], np.fmin(view.level[rows], 1), 1)
-    excess = np.where(looked_at, view.number(key)[rows, None] - work, -1)
+    excess = np.where(looked_at, below[:, None] - work, -1)
     longest_ago = np.cumsum(excess[:, ::-1], axis=1)[:, ::-1].argmax(axis=1)
     onset[rows] = np.where(looked_at.all(axis=1), n_steps, n_steps - longest_ago)
 
@@ -266,7 +262,7 @@ def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mas
     first_back = np.full(len(rows), n_steps - 1)
     np.minimum.at(first_back, row[between], begin[between])
     since_back = np.arange(n_steps) >= first_back[:, None]
-    still = np.mean(work, axis=1, where=since_back) < view.number(key)[rows]
+    still = np.mean(work, axis=1, where=since_back) < below
     again[rows] = often & still & (since_last(low) <= longest)
     return again, onset
 

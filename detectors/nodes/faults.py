@@ -225,7 +225,7 @@ def find_errors(view: View) -> RuleMatch:
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = above & often & on[rows]
     if hit.any():  # what fails where memory has run out is an effect of that
-        hit &= ~runs_out(view, out_of_memory(view))
+        hit &= ~runs_out(view)
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
@@ -286,7 +286,15 @@ def out_of_memory(view: View) -> Mask:
     """Return where a process ended as its device memory ran out, (n, n_steps) of the last hour.
 
     It climbed beyond the usual, and would have been full within the step in which it was freed.
+    Several rules of a tick ask.
     """
+    if "out_of_memory" not in view.memo:
+        view.memo["out_of_memory"] = _out_of_memory(view)
+    remembered: Mask = view.memo["out_of_memory"]
+    return remembered
+
+
+def _out_of_memory(view: View) -> Mask:
     newest = slice(-view.window.steps(LOOKBACK) - 2, None)
     usual, limit = view.usual_of(MEMORY)[:, None], view.number("memory_pressure.above")
     memory, full = view.memory[:, newest], (limit * view.roster.memory)[:, None]
@@ -299,8 +307,9 @@ def out_of_memory(view: View) -> Mask:
     return np.asarray(fills & (memory[:, 2:] < before) & (after < 0.5 * usual))
 
 
-def runs_out(view: View, ends: Mask) -> Mask:
+def runs_out(view: View) -> Mask:
     """Return which nodes' processes end again and again as memory runs out, (n,)."""
+    ends = out_of_memory(view)
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
     again = (ends.sum(axis=1) >= 2) | stays
@@ -317,12 +326,12 @@ def find_memory(view: View) -> RuleMatch:
     full = share >= above[:, None]
     if not (view.opened(Cause.MEMORY_PRESSURE.value) or full.any() or ends.any()):
         return no_match(view.n)
-    usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
+    usual = view.usual_of(MEMORY) / view.roster.memory
     steps = trailing(full, np.isnan(share))
     begins = view.eligible & ~(usual >= above - NEAR)
     begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
-    loops = runs_out(view, ends)
+    loops = runs_out(view)
     hit = (begins | (view.roster.running & (stays | loops))) & view.limits.on("memory_pressure.on")
     if not hit.any():
         return no_match(view.n)

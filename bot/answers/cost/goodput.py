@@ -225,16 +225,21 @@ def _share(row: GoodputRow) -> str:
 
 def _uncovered(total: GoodputRow) -> str:
     unseen_usd = total.of(GoodputClass.NOT_SEEN)
-    return f"no metric covers {usd(unseen_usd)} of the {usd(total.usd)} for Neuron nodes."
+    return f"metric covers {usd(unseen_usd)} of the {usd(total.usd)} for Neuron nodes."
+
+
+def most_lost_words(total: GoodputRow) -> str:
+    """Go on in a sentence with what took most of what was no work; "" where all of it was."""
+    kind, lost = total.most_lost
+    return f"; most of the rest: {kind} ({usd(lost)})" if lost else ""
 
 
 def goodput_words(total: GoodputRow) -> str:
     """Say in a sentence what share of the dollars was work, and what took most of the others."""
     if total.goodput is None:
-        return f"{_share(total)}; {_uncovered(total)}"
+        return f"{_share(total)}; no {_uncovered(total)}"
 
-    kind, lost = total.most_lost
-    most = f"; most of the rest: {kind} ({usd(lost)})" if lost else ""
+    most = most_lost_words(total)
     unseen_usd = total.of(GoodputClass.NOT_SEEN)
     if not unseen_usd:
         return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
@@ -283,7 +288,7 @@ def goodput_card(answer: Goodput) -> Card:
         f"Goodput {share} · {span}{grouped_words(answer.by)}",
         Tone.INFO,
         compose(
-            text(lead if total.goodput is not None else f"N{_uncovered(total)[1:]}"),
+            text(lead if total.goodput is not None else f"No {_uncovered(total)}"),
             _work_text(total),
             _CLASSES.table(class_shares(total)),
             _WORK_PARTS.table(_work_parts(total)) if total.work.measured_usd else None,
@@ -360,8 +365,6 @@ def _flow(answer: Goodput) -> Chart:
     if others := answer.rows[_FLOWS:]:
         rows += grouped(others, ())
         names.append(f"{len(others)} more")
-    most, lost = answer.total.most_lost
-    others_lost = f"; most of the rest: {most} ({usd(lost)})" if lost else ""
 
     return Chart(
         ChartKind.FLOW,
@@ -369,7 +372,7 @@ def _flow(answer: Goodput) -> Chart:
         "$",
         _series(answer.total, rows),
         categories=tuple(names),
-        summary=f"Goodput {_share(answer.total)}{others_lost}.",
+        summary=f"Goodput {_share(answer.total)}{most_lost_words(answer.total)}.",
     )
 
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from statistics import mean
 from typing import Any
 
+from bot.answers.cost.goodput import most_lost_words
 from bot.answers.runs.costed import Costed
 from bot.cards.card import (
     Align,
@@ -226,11 +227,9 @@ def _worked(goodput: RunGoodput | None) -> Text | None:
     """Say what share of a run's dollars and hours was work, and the class that took most of the others."""
     if goodput is None or goodput.row.goodput is None or goodput.ettr is None:
         return None
-    kind, lost = goodput.row.most_lost
-    most = f"; most of the rest: {kind} ({usd(lost)})" if lost else ""
     return text(
         f"{100 * goodput.row.goodput:.0f} % of its dollars went into work (goodput), and"
-        f" {100 * goodput.ettr:.0f} % of its hours (ETTR){most}."
+        f" {100 * goodput.ettr:.0f} % of its hours (ETTR){most_lost_words(goodput.row)}."
     )
 
 
