@@ -124,11 +124,20 @@ def test_the_lines_are_read_as_they_are_meant() -> None:
         "cost next month",
         "cost llama 20 %",
         "how much does fluffy cost",
+        "how often have you been wrong this month",  # one letter from a German word of no meaning
+        "where do i see which clusters we even have",
+        "trn3 when?",
     ],
 )
 def test_a_word_that_is_not_understood_never_ends_in_a_number(line: str) -> None:
     reading = read(line)
     assert reading is None or not reading.sure
+
+
+def test_a_time_is_no_name_of_a_tag() -> None:
+    reading = read("how much of the bill has no owner tag, year to date")
+    assert reading
+    assert "tag:" not in reading.line
 
 
 def test_two_names_of_one_kind_are_asked_back() -> None:

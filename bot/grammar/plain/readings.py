@@ -442,15 +442,13 @@ class _Question:
             windows = [s for s in self._senses if "window" in s.fills and "weekday" not in s.fills]
             if self._fills.get("pair") == "no" or len(windows) > 1:
                 return True
-        if "where" not in row.slots:
-            return False
         is_unknown = any(
             (names := self._names.of(kind)) and value not in names
             for sense in self._senses
             for kind, value in sense.fills.items()
             if kind in _OF_FLEET and value
         )
-        return is_unknown or self._several() is not None
+        return is_unknown or ("where" in row.slots and self._several() is not None)
 
     def _several(self) -> tuple[str, list[str]] | None:
         """Return the dimension of which a line names several, with the names."""

@@ -474,7 +474,12 @@ def _sense_of(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
             *misspelt(phrase, names.folded, names.slips),
         ]
         senses = [_known(start, word, names, lexicon) for word in dict.fromkeys(near)]
-        senses = [sense for sense in senses if sense.means or sense.fills] or senses
+        # One letter away from a word that may be left out stands many a word that may not.
+        senses = [sense for sense in senses if sense.means or sense.fills] or [
+            sense
+            for sense in senses
+            if len(sense.text) != len(phrase) or sorted(sense.text) == sorted(phrase)
+        ]
         if senses and all(
             (sense.means, dict(sense.fills)) == (senses[0].means, dict(senses[0].fills))
             for sense in senses
@@ -545,9 +550,9 @@ def _qualified(pieces: list[Sense]) -> list[Sense]:
         if kind not in _QUALIFIED:
             kind = ""
 
-        # `pro tag` and `je tag` are a day, and no tag.
+        # `pro tag` and `je tag` are a day, and no tag; a time is no name of a tag.
         is_tag = sense.text == "tag" and not (previous and previous.text in ("pro", "je"))
-        if is_tag and following:
+        if is_tag and following and "window" not in following.fills:
             name = following.fills.get("unknown") or following.text
             joined.append(Sense(sense.start, f"tag {name}", fills={"by": f"tag:{name}"}))
             queue.popleft()
