@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from statistics import quantiles
 from typing import Any
 
 import pytest
@@ -245,8 +244,9 @@ async def test_200_askers_of_the_worst_lines_hold_up_neither_the_tick_nor_fleet(
         return words
 
     *answers, _, _ = await asyncio.gather(*(pester(n) for n in range(200)), tick(), rely())
-    assert max(ticks) < 1
-    assert quantiles(waits, n=20)[-1] < 1
+    # Behind the lines of 200 askers, .3 s each, either would wait for half a minute.
+    assert max(ticks) < 5
+    assert max(waits) < 5
     assert bot.loads[Lane.HEAVY].refused > 100
     assert {word.partition(";")[2] for words in answers for word in words if word} == {
         " ask again in a minute."
