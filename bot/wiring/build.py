@@ -25,9 +25,11 @@ from bot.grammar.access import Access
 from bot.grammar.line import effect_of, window_of
 from bot.grammar.turns import Turns, limits_for
 from bot.model.alert import Alert, Decision
+from bot.model.anomaly import Detection
 from bot.model.codec import decode
 from bot.model.labels import Labels
-from bot.model.reading import Report, Shares
+from bot.model.policy import Policy
+from bot.model.reading import Reading, Report, Shares
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import (
@@ -37,6 +39,7 @@ from bot.ports import (
     ChatPorts,
     Check,
     Clock,
+    Detect,
     DocumentStore,
     Listener,
     People,
@@ -81,6 +84,9 @@ def terminal_app(
     """
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
+    if not stores:
+        world = replace(ports.world, detect=_kept_detect(opened, ports.world.detect))
+        ports = replace(ports, world=world)
     ports = replace(ports, site=site_of(ports.site, settings, opened, console))
     access = Access((*settings["admins"], terminal_user()))
     return App(ports, ports.site.channels, access, time.monotonic), opened
@@ -151,6 +157,16 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
 
     alerts = ReplayedStore(replayed.alerts, fill)
     return replace(memory_stores(), alerts=alerts, outbox=replayed.outbox, persistent=False)
+
+
+def _kept_detect(opened: OpenedSource, detect: Detect) -> Detect:
+    """Return a detector of which the next process finds its detections: no forest is grown anew."""
+
+    def detected(reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        depends_on = (*opened.depends_on(reading.now), policy, known)
+        return kept("detection", depends_on, lambda: detect(reading, policy, known))
+
+    return detected
 
 
 def stores_in(store: SqlStore, shards: StoreShards | None = None) -> Stores:
