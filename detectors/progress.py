@@ -31,7 +31,7 @@ from detectors.numbers import (
 )
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
-from detectors.view import GAP, View
+from detectors.view import GAP, View, once_a_tick
 
 AGE = "run_checkpoint_age_seconds"
 STUCK = duration("progress.STUCK")
@@ -87,20 +87,18 @@ class Pace(NamedTuple):
     """Whether a run counts at all; else the nodes' executions tell."""
 
 
+@once_a_tick
 def pace_of_nodes(view: View) -> Pace:
     """Return the pace of the run of each node, else of its executions where these tell it.
 
     Of a run nothing is known where two may be meant.
     """
-    if "pace" not in view.memo:
-        unknown, none = np.full(view.n, np.nan), np.zeros(view.n, dtype=np.intp)
-        nobody = view.nobody
-        pace = Pace(unknown, unknown.copy(), none, np.zeros(view.n), nobody(), counted=nobody())
-        _read_runs(view, pace)
-        _read_executions(view, pace)
-        view.memo["pace"] = pace
-    remembered: Pace = view.memo["pace"]
-    return remembered
+    unknown, none = np.full(view.n, np.nan), np.zeros(view.n, dtype=np.intp)
+    nobody = view.nobody
+    pace = Pace(unknown, unknown.copy(), none, np.zeros(view.n), nobody(), counted=nobody())
+    _read_runs(view, pace)
+    _read_executions(view, pace)
+    return pace
 
 
 def _read_runs(view: View, pace: Pace) -> None:

@@ -202,21 +202,12 @@ class Readings:
         key = id(values), steps
         if key not in self._recent:
             # The values are kept too: until then no other array has their id.
-            self._recent[key] = (values, mean_of_rows(values[:, -steps:]))
+            self._recent[key] = (values, mean_where_read(values[:, -steps:], axis=1))
         return self._recent[key][1]
 
     def time_of(self, steps_ago: float) -> datetime:
         """Return the start of the step `steps_ago` steps before the end (1 = the last step)."""
         return self.now - steps_ago * self.window.step
-
-
-def mean_of_rows(part: Floats) -> Floats:
-    """Return the mean of each row's readings, (n, n_steps) -> (n,); nan where there is none."""
-    if part.shape[1] == 1:
-        return part[:, 0].astype(np.float32)
-    if part.shape[1] and not np.isnan(part).any():
-        return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
-    return mean_where_read(part, axis=1)
 
 
 LogStates = npt.NDArray[np.int8]

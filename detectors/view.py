@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from detectors.numbers import (
     duration,
     gaps_up_to,
     lasted,
+    mean_where_read,
     newest_of,
     number,
     seen_within,
@@ -38,7 +39,6 @@ from detectors.readings import (
     Readings,
     compiles_in_log,
     compiling,
-    mean_of_rows,
     states_in_log,
     waiting,
 )
@@ -65,6 +65,7 @@ LOOKBACK = duration("view.LOOKBACK")
 BEFORE = duration("view.BEFORE")
 
 
+T = TypeVar("T")
 State = Callable[["View"], Mask]
 """Derives where a state holds, (n, n_steps), of which a job's past may show other stretches."""
 
@@ -115,8 +116,8 @@ class View(Readings):
 
     past: JobPast | None = None
     """What the jobs' states lasted before, None where nothing is judged."""
-    memo: dict[str, Any] = field(default_factory=dict)
-    """What was derived of it elsewhere, by name."""
+    derived: dict[object, Any] = field(default_factory=dict)
+    """What functions have derived of it, see `once_a_tick`."""
 
     def over(self, part: Frame, usual: Usual = NOTHING) -> View:
         """Return a view of the nodes of another frame over all of it, without any alert."""
@@ -404,7 +405,7 @@ class View(Readings):
                     since_seen = round((self.now - incident.alert.seen) / self.window.step)
                     ago[np.isin(rows, members)] = since_seen
         share[~newest_of(n_steps, np.clip(ago, 1, n_steps))] = np.nan
-        lost[rows] = mean_of_rows(share)
+        lost[rows] = mean_where_read(share, axis=1)
         return lost
 
     def fellows(self, rows: Rows) -> Mask:
@@ -498,3 +499,16 @@ class View(Readings):
     def rows_in(self, labels: Labels) -> Rows:
         """Return the rows of the nodes in the scope of `labels`."""
         return np.flatnonzero(self.roster.scope == self.roster.place.get(scope_of(labels), -1))
+
+
+def once_a_tick(derive: Callable[[View], T]) -> Callable[[View], T]:
+    """Work a function of a view out once, however many rules of a tick ask."""
+
+    @wraps(derive)
+    def remembered(view: View) -> T:
+        if derive not in view.derived:
+            view.derived[derive] = derive(view)
+        value: T = view.derived[derive]
+        return value
+
+    return remembered

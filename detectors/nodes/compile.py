@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
 
 import numpy as np
 
@@ -330,13 +329,8 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     alike = tuple(start for start in ended if start.again)
     warm = newest.runs_before - len(ended)
 
-    # Starts between which their work is still watched count as one: the job hardly works between.
-    counted_starts = (*alike, newest)
-    apart = [x.window.start - y.window.end > SHOWN for y, x in pairwise(counted_starts)]
-    total = sum((start.window.length for start in counted_starts), timedelta(0))
-    long = total > again * (1 + sum(apart))
     known = bool(alike) or warm >= count("compiles.WARM")
-    return Cold(newest, alike, warm) if known and long else None
+    return Cold(newest, alike, warm) if known else None
 
 
 FAMILY = Family.COMPILE.rules

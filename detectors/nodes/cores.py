@@ -25,7 +25,7 @@ from detectors.numbers import (
 )
 from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
-from detectors.view import View
+from detectors.view import View, once_a_tick
 
 STEADY = number("cores.STEADY")
 MOSTLY = number("cores.MOSTLY")
@@ -101,6 +101,7 @@ class PartUse(NamedTuple):
     """The share of its usual work that is left."""
 
 
+@once_a_tick
 def part_use(view: View) -> PartUse:
     """Return for how long the busiest core has been as busy as ever, the mean a low share of it.
 
@@ -109,21 +110,17 @@ def part_use(view: View) -> PartUse:
     """
     none = np.zeros(view.n, dtype=np.intp)
     use = PartUse(none, none.copy(), np.full(view.n, np.nan, dtype=np.float32))
-    newest, always = slice(-3, None), slice(None)
-    training = view.usual.own & ~view.roster.inference
-    apart = _apart(view, always, newest) & training[:, None]
-    if not apart.any():  # most ticks end here: the following looks at every step
-        return use
-    slower = _slower(view, always, newest)
-    if not (apart & view.at_work[:, newest] & ~slower).any():
+    always, newest, last = slice(None), slice(-3, None), slice(-1, None)
+    training = (view.usual.own & ~view.roster.inference)[:, None]
+    low = _apart(view, always, newest) & training
+    if not low.any():  # most ticks end here: the following looks at every step
         return use
 
     # A streak goes on only where the last step is low, or says nothing.
-    silent = training & _says_nothing(view, always, slice(-1, None), slower[:, -1:])[:, 0]
-    rows = np.flatnonzero(apart[:, -1] | silent)
-    slower = _slower(view, rows, always)
-    low = view.at_work[rows] & _apart(view, rows, always) & ~slower
-    steps = trailing(low, _says_nothing(view, rows, always, slower))
+    silent = _says_nothing(view, always, last) & training
+    rows = np.flatnonzero(low[:, last] | silent)
+    low = _apart(view, rows, always)
+    steps = trailing(low, _says_nothing(view, rows, always))
     on = np.flatnonzero(steps)
     rows, low, steps = rows[on], low[on], steps[on]
     inside = low & newest_of(low.shape[1], steps)
@@ -145,14 +142,17 @@ def part_use(view: View) -> PartUse:
 def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
     """Return where the busiest core is as busy as ever and the mean of all low, a low share of it.
 
-    Shape (len(rows), steps). No usual mean is above the usual of the busiest: where it is, the two
-    are of different jobs.
+    Shape (len(rows), steps). Executions are as quick as ever. No usual mean is above the usual of
+    the busiest: where it is, the two are of different jobs.
     """
     level, highest = view.utilization[rows, steps], view.metric(HIGHEST)[rows, steps]
     below, usual = view.number("starved.below")[rows], view.usual_of(HIGHEST)[rows]
     middle = view.levels[1][rows]
     low = (level < (below * middle)[:, None]) & (highest >= (number("cores.BUSY") * usual)[:, None])
-    return np.asarray(low & (level < (below * np.minimum(middle / usual, 1))[:, None] * highest))
+    low &= level < (below * np.minimum(middle / usual, 1))[:, None] * highest
+    if low.any():
+        low &= view.at_work[rows, steps] & ~_slower(view, rows, steps)
+    return np.asarray(low)
 
 
 def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
@@ -161,13 +161,13 @@ def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
     return np.asarray(view.latency[rows, steps] > (1 + number("jobs.AS_QUICK")) * usual)
 
 
-def _says_nothing(view: View, rows: Rows | slice, steps: slice, slower: Mask) -> Mask:
+def _says_nothing(view: View, rows: Rows | slice, steps: slice) -> Mask:
     """Return where nothing is known of the work itself, (len(rows), steps).
 
     There is no reading, an evaluation, or slower executions.
     """
     unsure = view.gap[rows, steps] | view.evaluating[rows, steps]
-    return np.asarray(unsure | (slower & view.executing[rows, steps]))
+    return np.asarray(unsure | (_slower(view, rows, steps) & view.executing[rows, steps]))
 
 
 def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:

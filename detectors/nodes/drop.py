@@ -55,28 +55,25 @@ def find(view: View) -> RuleMatch:
     other memory in use or with much quicker executions (an evaluation only runs forward) is other
     work, unless the CPUs say more.
     """
-    middle, below = view.levels[1], view.number("starved.below")
+    over, below = view.number("starved.over"), view.number("starved.below")
     if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
-        limits = below, view.number("starved.deep"), view.number("starved.over")
-        newest = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
+        highest = np.maximum.reduce((below, view.number("starved.deep"), over))
         # A streak ends at the last step that was read, so nobody is in a drop now.
-        low = (view.unknown[:, -1:] | (newest < np.maximum.reduce(limits)[:, None])).any()
+        low = (view.unknown[:, -1] | (view.level[:, -1] < highest)).any()
         if not low and not (pace_of_nodes(view).slow_steps > 0).any():
             return no_match(view.n)
 
-    ratio = (view.utilization / middle[:, None]).astype(np.float32)
     training = ~view.roster.inference
-    soon, steps = _soon(view, ratio)
+    soon, steps = _soon(view)
     soon = narrowed(soon, lambda: training & ~(slower(view) & _quiet(view)))
 
     # A starving loader flutters: its mean tells as well as each step, held against a usual one. What
     # is as good as usual again is over, however low its mean still is.
-    over, newest_level = view.number("starved.over"), view.recent(ratio, view.window.steps(NOW))
-    goes_on, level = ~(newest_level >= over), ratio.copy()
-    trained = ratio[goes_on] / view.usual.unpaused[goes_on, None]
+    goes_on, level = ~working(view), view.level.copy()
+    trained = level[goes_on] / view.usual.unpaused[goes_on, None]
     trained = np.where(view.at_work[goes_on], trained, np.nan).astype(np.float32)
     smoothing = view.window.steps(duration("progress.SMOOTH"))
-    level[goes_on] = np.fmin(ratio[goes_on], rolling(trained, smoothing))
+    level[goes_on] = np.fmin(level[goes_on], rolling(trained, smoothing))
     shallow = np.where(goes_on, _seen(view, view.at_work & (level < below[:, None])), 0)
     needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
     late = shallow >= needed
@@ -85,11 +82,9 @@ def find(view: View) -> RuleMatch:
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
-    settled = (shallow >= view.window.steps(SETTLED)) & training
     again, onset = _again(view, goes_on & training)
     steps = np.where(again, np.maximum(steps, onset), steps)
     late |= again
-    late |= narrowed(settled, lambda: slower(view) & ~_as_evaluations(view, settled))
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
     # what goes on as fast as ever has lost nothing.
@@ -114,7 +109,7 @@ def find(view: View) -> RuleMatch:
 
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
-    kept = _still_dropped(view, ratio, pace) | (again & view.held_open(*FAMILY))
+    kept = _still_dropped(view, pace) | (again & view.held_open(*FAMILY))
     hit = (begins | kept) & ~still
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
@@ -128,9 +123,8 @@ def _wasted(view: View, hit: Mask, steps: Numbers, again: Mask) -> tuple[Numbers
     since = view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
 
-    over, lately = view.number("starved.over"), pace_of_nodes(view).lately
-    newest_level = view.recent(view.level, view.window.steps(NOW))
-    busy = hit & (lately < over) & (newest_level >= over)
+    lately = pace_of_nodes(view).lately
+    busy = hit & (lately < view.number("starved.over")) & working(view)
     wasted, since = (np.where(busy, 1 - lately, share) for share in (wasted, since))
     if again.any():  # of what comes and goes the mean tells
         lost = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
@@ -138,7 +132,7 @@ def _wasted(view: View, hit: Mask, steps: Numbers, again: Mask) -> tuple[Numbers
     return wasted, since
 
 
-def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
+def _soon(view: View) -> tuple[Mask, Numbers]:
     """Return which nodes fell deep for long enough, and the streak of any drop, each (n,).
 
     The streak dates the onset. A pause of some minutes over two steps looks as deep as a drop. A
@@ -147,13 +141,13 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     only in part, counts too where several nodes fall together.
     """
     limit, needed = view.number("starved.deep")[:, None], view.steps("starved.for")
-    below_deep = view.at_work & (ratio < limit)
+    below_deep = view.at_work & (view.level < limit)
     deep = _seen(view, below_deep)
-    lasted = _lasted(view, view.at_work & (ratio < view.number("starved.over")[:, None]))
+    lasted = _lasted(view, view.at_work & _low(view))
     if not deep.any():
         return np.zeros(view.n, dtype=bool), lasted.astype(np.float64)
     steps = np.maximum(_lasted(view, below_deep), lasted).astype(np.float64)
-    soon = (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
+    soon = (deep > 0) & (deep >= np.where(_fell_together(view, deep), needed - 1, needed))
     if not soon.any():  # as at most ticks, in a pause of a step
         return soon, steps
     soon &= _no_pause(view, deep)
@@ -163,19 +157,18 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     blind = np.isnan(view.usual_of(MEMORY))
     longer = needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
     highest = ratio_to(view.metric(HIGHEST), view.usual_of(HIGHEST)[:, None])
-    depth = np.where(np.isnan(highest), ratio / number("drop.DEEPER"), highest)
-    deeper = _seen(view, view.at_work & (ratio < limit) & (depth < limit))
+    depth = np.where(np.isnan(highest), view.level / number("drop.DEEPER"), highest)
+    deeper = _seen(view, below_deep & (depth < limit))
     # A peak within each step says nothing of a drop that no pause of a few minutes can be.
     signless = ((deeper >= longer) | (deep > view.window.steps(SETTLED))) & ~soon
     soon |= narrowed(signless, lambda: _longer_than_pauses(view, signless))
     return soon, steps
 
 
-def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
+def _fell_together(view: View, deep: Counts) -> Mask:
     """Return which nodes fell with others of their scope and had begun to a step before, (n,)."""
-    onset = np.clip(ratio.shape[1] - 1 - deep, 0, None)
-    before = ratio[np.arange(view.n), onset]
-    mask = np.zeros(view.n, dtype=bool)
+    onset = np.clip(view.window.n_steps - 1 - deep, 0, None)
+    before, mask = view.level[np.arange(view.n), onset], view.nobody()
     for _, rows in view.roster.by_scope(deep > 0):
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
         mask[same] = len(same) >= count("drop.COHERENT") and middle_of(before[same]) < PARTLY
@@ -299,17 +292,16 @@ def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     return np.asarray((lasts == 0) | (lasts > rare))
 
 
-def _still_dropped(view: View, ratio: Floats, pace: Pace) -> Mask:
+def _still_dropped(view: View, pace: Pace) -> Mask:
     """Return the nodes that keep an open drop going, (n,)."""
     if not view.opened(*FAMILY):
-        return np.zeros(view.n, dtype=bool)
-    recovered_above = view.number("starved.over")
+        return view.nobody()
 
     # An evaluation is a pause of the job, not its recovery, unless it takes too long.
     pause = trailing(view.evaluating)
     in_pause = (pause > 0) & (pause < view.steps("starved.shallow_for"))
-    slow = pace.lately < recovered_above
-    low_now = (view.recent(ratio, view.window.steps(NOW)) < recovered_above) | in_pause | slow
+    slow = pace.lately < view.number("starved.over")
+    low_now = falling(view) | in_pause | slow
 
     # Nodes of one job wait for each other, so those of the job belong to its drop.
     members = view.held_open(*FAMILY)
@@ -321,7 +313,7 @@ def _still_dropped(view: View, ratio: Floats, pace: Pace) -> Mask:
             members |= view.fellows(rows) & (view.age_seconds >= length.total_seconds())
 
     dropped = members & low_now & (view.usual.own | _saturated(view)) & view.roster.running
-    low = (ratio < recovered_above[:, None]) | (view.evaluating & in_pause[:, None])
+    low = _low(view) | (view.evaluating & in_pause[:, None])
     return narrowed(dropped, lambda: slow | view.mostly(low))
 
 

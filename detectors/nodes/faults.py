@@ -28,10 +28,9 @@ from detectors.numbers import (
 from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import MEMORY, SAME, full_work, medians_where
-from detectors.view import LATELY, LOOKBACK, LOST, View
+from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick
 
 STATUS = duration("faults.STATUS")
-RECURS = count("faults.RECURS")
 NEAR = number("faults.NEAR")
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 
@@ -44,22 +43,20 @@ def find_hardware(view: View) -> RuleMatch:
     under repair.
     """
     hit = _unmended(view)
-    metrics = [view.metric(name) for name in HARDWARE_METRICS]
-    rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
+    rows = np.flatnonzero(_events(view).any(axis=1))
     if not (len(rows) or hit.any()):
         return no_match(view.n)
-    uncorrected, broken, ecc, status = (metric[rows] for metric in metrics)
+    uncorrected, broken, ecc, status = (view.metric(name)[rows] for name in HARDWARE_METRICS)
     needed = view.steps("hardware_fault.within")[rows]
-    grave = (
-        (sums(uncorrected, needed) >= 1)
-        | (sums(broken, needed) >= count("faults.BROKEN"))
-        | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
-    )
-
     # Where ECC events recur, executions that fail are of the broken device too.
     errors = view.metric("neuron_execution_errors_count")[rows]
     events = sums(ecc, needed) + np.where(recurring(view)[rows], sums(errors, needed), 0.0)
-    hit[rows] |= grave | (events >= view.number("hardware_fault.ecc_events")[rows])
+    hit[rows] |= (
+        (sums(uncorrected, needed) >= 1)
+        | (sums(broken, needed) >= count("faults.BROKEN"))
+        | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
+        | (events >= view.number("hardware_fault.ecc_events")[rows])
+    )
     hit &= view.roster.running & view.limits.on("hardware_fault.on")
     return _with_job(view, RuleMatch(hit, np.ones(view.n))) if hit.any() else no_match(view.n)
 
@@ -92,10 +89,8 @@ def recurring(view: View) -> Mask:
 
     They need not be as many yet as make a fault.
     """
-    events = view.metric("neuron_hardware_ecc_events_count")
-    if not ((events > 0).sum(axis=1) >= RECURS).any():
-        return view.nobody()
-    return sums(events > 0, view.steps("hardware_fault.within")) >= RECURS
+    events = view.metric("neuron_hardware_ecc_events_count") > 0
+    return sums(events, view.steps("hardware_fault.within")) >= count("faults.RECURS")
 
 
 def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
@@ -282,19 +277,12 @@ def _minutes(view: View, rows: Rows, key: str) -> str:
     return f"{minutes:.0f} min"
 
 
+@once_a_tick
 def out_of_memory(view: View) -> Mask:
     """Return where a process ended as its device memory ran out, (n, n_steps) of the last hour.
 
     It climbed beyond the usual, and would have been full within the step in which it was freed.
-    Several rules of a tick ask.
     """
-    if "out_of_memory" not in view.memo:
-        view.memo["out_of_memory"] = _out_of_memory(view)
-    remembered: Mask = view.memo["out_of_memory"]
-    return remembered
-
-
-def _out_of_memory(view: View) -> Mask:
     newest = slice(-view.window.steps(LOOKBACK) - 2, None)
     usual, limit = view.usual_of(MEMORY)[:, None], view.number("memory_pressure.above")
     memory, full = view.memory[:, newest], (limit * view.roster.memory)[:, None]

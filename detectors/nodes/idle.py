@@ -14,12 +14,14 @@ from detectors.numbers import (
     lasted,
     mean_of,
     middle_of,
+    narrowed,
     newest_of,
     number,
     percent,
     share_before,
     since_last,
     size,
+    sustained,
 )
 from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
@@ -111,9 +113,7 @@ def find_unused(view: View) -> RuleMatch:
     touched = _touched(view)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     quarter = view.window.steps(LOOKBACK / _QUARTERS)
-    if touched.shape[1] >= _QUARTERS * quarter:
-        quarters = touched[:, -_QUARTERS * quarter :].reshape(view.n, _QUARTERS, quarter)
-        stays &= ~np.all(np.any(quarters, axis=2), axis=1)
+    stays &= sustained(~touched[:, -_QUARTERS * quarter :], quarter).any(axis=1)
 
     # Steps that a hang explains are not counted again.
     fresh = since_last(touched)
@@ -183,11 +183,9 @@ def find_hung(view: View) -> RuleMatch:
     or while the run says the same step again and again; or it stands high although no execution is
     finished and EFA is silent, or saturated.
     """
-    # Cores pinned where neither latency nor traffic of the work was ever read.
-    bare_nodes = np.isnan(view.usual_of(LATENCY)) & np.isnan(view.usual_of(SENT))
-    pinned = np.zeros_like(view.zero)
-    if bare_nodes.any():
-        pinned = _pinned_or_flat(view) & bare_nodes[:, None]
+    # Cores pinned where neither latency nor traffic of the work was ever read, as of many GPUs.
+    unread = np.isnan(view.usual_of(LATENCY)) & np.isnan(view.usual_of(SENT))
+    pinned = narrowed(view.executing & unread[:, None], lambda: _pinned_or_flat(view))
     signs = view.holding, _spinning(view), pinned
     (still, seen_still), (spinning, seen_spinning), (bare, seen_bare) = (
         view.streak(sign) for sign in signs
@@ -206,7 +204,7 @@ def find_hung(view: View) -> RuleMatch:
     begins &= still >= view.rare_after("hung.for", standing_still, begins)
 
     # Nodes stop together with others of their scope, or their run says the same step again.
-    together = np.zeros(view.n, dtype=bool)
+    together = view.nobody()
     stuck = scopes_by_progress(view, moves=False) if begins.any() else set()
     for scope, rows in view.roster.by_scope(begins):
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2

@@ -236,8 +236,6 @@ def _blocks(whole: Frame, costs: CostHistory, limits: Limits, past: Past) -> Ite
 REST = duration("odd.REST")
 SETTLED = duration("odd.SETTLED")
 STAY = number("odd.STAY")
-_LATENCY = METRICS.index("neuron_execution_latency_seconds")
-_SENT = METRICS.index("efa_tx_bytes_per_second")
 _RECEIVED = METRICS.index("efa_rx_bytes_per_second")
 _IN_WORDS = (percent, size, seconds, rate, rate, percent, percent, rate, rate)
 
@@ -327,9 +325,7 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     before = _levels(view, rows, 1)
     full &= before[:, 0] >= usual.full[rows]
     far = np.stack([newest, distances(before, scale)])
-    # Executions that are quicker than ever, and send as much more, cost nothing.
-    quicker = ((far[:, :, _LATENCY] <= -NOTABLE) & (far[:, :, _SENT] >= NOTABLE)).all(axis=0)
-    likely = np.flatnonzero(full & combined(far).all(axis=0) & ~quicker)
+    likely = np.flatnonzero(full & combined(far).all(axis=0))
 
     steps, nodes = slice(-2 * _half(view), None), rows[likely]
     levels = np.stack([_cut(view, i, nodes, steps) for i in range(len(METRICS))])

@@ -11,7 +11,7 @@ from bot.model.causes import Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.numbers import Rows, duration, lasted, since_last
+from detectors.numbers import Rows, lasted
 from detectors.progress import reporting_scopes
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match
@@ -36,22 +36,13 @@ def find_silent(view: View) -> RuleMatch:
     peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0
     old = view.age_seconds >= LOOKBACK.total_seconds()
     expected = reported | (roster.accelerated & peers & old)
-    patience = view.steps("no_data.for") * view.window.step.total_seconds()
-    settled = view.age_seconds >= patience + duration("silence.JOINING").total_seconds()
+    settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds()
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.limits.on("no_data.on")
 
     # All nodes at once while their run reports on: it is what collects the metrics.
     collected = np.isin(roster.scope, sorted(_without_collector(view)))
     hit &= ~collected | (steps >= view.window.steps(LOOKBACK))
-
-    # What all of a cluster did not send is no silence of the nodes that send nothing a little longer.
-    for scope in np.unique(roster.scope[hit & peers]):
-        rows = np.flatnonzero(roster.running & (roster.scope == scope))
-        nobody = view.unknown[rows].all(axis=0)
-        silent = hit[rows] & (steps[rows] < view.window.n_steps)
-        alone = since_last(~view.unknown[np.ix_(rows, ~nobody)])
-        hit[rows[silent]] &= (alone >= view.steps("no_data.for")[rows])[silent]
 
     # A cluster that is silent as a whole may be the part of the source that was not read.
     if view.reading.gaps:
