@@ -72,7 +72,11 @@ def series_of(instance):
 
 
 def test_only_what_a_place_lists_now_is_read_on():
-    poller, west, east = MetricPoller(Late(), 0, lambda: 0.0), Place("us-west-2"), Place("us-east-1")
+    poller, west, east = (
+        MetricPoller(Late(), 0, lambda: 0.0),
+        Place("us-west-2"),
+        Place("us-east-1"),
+    )
     poller.enter(west, [series_of("i"), series_of("gone")], NOON)
     poller.enter(east, [series_of("far")], NOON)
     poller.enter(west, [series_of("i")], NOON + 300)
