@@ -169,7 +169,9 @@ class Fees:
     def tally(self, window, by, where=(), most=None):
         fee = Money(net=Decimal(96))
         rows = (Spend({"resource": "cr-1"}, fee),)
-        return Tally(window, tuple(by), rows if NOV.start - timedelta(days=2) in window else (), fee)
+        return Tally(
+            window, tuple(by), rows if NOV.start - timedelta(days=2) in window else (), fee
+        )
 
 
 def test_a_block_that_began_before_the_month_costs_the_month_its_own_days():
