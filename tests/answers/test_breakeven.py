@@ -88,11 +88,12 @@ def test_compiling_anew_is_part_of_the_port():
     assert payback(port, Decimal("0.5"), 12).periods == 2
 
 
-def test_as_many_runs_as_pay_for_the_port():
+@pytest.mark.parametrize(("runs", "pays_after"), [(11, 10), (10, 10), (9, None)])
+def test_as_many_runs_as_pay_for_the_port(runs, pays_after):
     port = Porting(
-        Decimal(3), Decimal(200_000), Decimal(12_500), Decimal("0.4"), Decimal("0.4"), runs=11
+        Decimal(3), Decimal(200_000), Decimal(12_500), Decimal("0.4"), Decimal("0.4"), runs=runs
     )
-    assert payback(port, Decimal("0.4"), 12).periods == 10
+    assert payback(port, Decimal("0.4"), 12).periods == pays_after
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,9 @@ async def test_applying_holds_once_and_says_who(bot: App) -> None:
         ("idle.for", "30m", "10m"),
     ]
     assert [attempt.refused for attempt in bot.ports.stores.versions.attempts(9)] == ["", "", ""]
+    for scope, shown in (("", "5%"), (" tiny", "15%")):
+        card = await ask(bot, f"config show idle{scope}")
+        assert card.data["settings"]["idle.below"] == shown
 
 
 async def test_of_two_previews_the_second_is_refused_when_the_first_was_applied(bot: App) -> None:

@@ -61,13 +61,17 @@ async def test_a_form_submits_the_line_that_a_person_would_type(bot: App) -> Non
 
 
 async def test_change_opens_the_form_with_what_was_tried(bot: App) -> None:
-    card = await ask(bot, SET)
+    line = "config set idle.below=15% idle.for=10m odd.false_alerts_per_week=0.5 cluster=tiny"
+    card = await ask(bot, line)
     again = form(await ask(bot, buttons(card)["Change…"].line))
+    # Without `odd.for`, which holds everywhere or nowhere.
     assert {f.name: f.value for f in again.fields} == {
         "idle.on": "on",
         "idle.below": "15%",
         "idle.for": "10m",
         "idle.spared": "standby,interactive,debug",
+        "odd.on": "on",
+        "odd.false_alerts_per_week": "0.5",
     }
     assert again.line == "config set cluster=tiny"
 

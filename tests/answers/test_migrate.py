@@ -178,6 +178,7 @@ def test_a_cluster_that_does_not_work_is_refused(changes, words):
 
 def test_a_busy_cluster_is_not_refused():
     assert refusals(standing()) == ()
+    assert refusals(standing(states={NodeState.BUSY: 2, NodeState.IDLE: 2})) == ()
     assert refusals(standing(alerts=(told(Cause.SPEND_JUMP), told(Cause.IDLE, things=3)))) == ()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -24,6 +25,7 @@ from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.model.run import Compile, Ending
 from bot.model.window import Window
+from bot.policy.schema import default_policy
 from bot.ports import StateUpdate
 from tests.answers.advice_world import words
 from tests.answers.standing import NOW, price, told
@@ -74,6 +76,7 @@ def ask(
     states=NodeState.BUSY,
     alerts=(),
     compiled=(),
+    policy=None,
 ):
     fleet, store = fleet or Fleet(), MemoryStore()
     store.save(StateUpdate(alerts=alerts))
@@ -82,7 +85,12 @@ def ask(
         return Detection(states=dict.fromkeys(reading.inventory.instances, states))
 
     ports = ports_over(
-        fleet, store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: compiled
+        fleet,
+        store,
+        knowledge=load_knowledge(),
+        detect=detect,
+        compiles=lambda *_: compiled,
+        base=policy or default_policy(),
     )
     request = Request("migrate", User("terminal:me"), NOW, "terminal", MEMBER)
     return asyncio.run(migrate(ports, request, cluster, to, port_usd, "", None))
@@ -181,3 +189,10 @@ def test_it_refuses_with_a_reason_while_the_cluster_does_not_work(changes, expec
 def test_a_wrong_question_is_answered_with_the_nearest_right_one(arguments, expected):
     with pytest.raises(WrongInput, match=re.escape(expected)):
         ask(**arguments)
+
+
+@pytest.mark.parametrize(("cluster", "doubted"), [("llama", True), ("vision", False)])
+def test_how_full_chips_should_be_is_a_setting_of_the_cluster(cluster, doubted):
+    override = (Labels(cluster=cluster), "advice.least_utilization", 0.95)
+    policy = replace(default_policy(), overrides=(override,))
+    assert ("under 95 %" in words(ask(policy=policy))) is doubted

@@ -200,6 +200,12 @@ def billed(kind: str, usd: str, region: str, market: Market = Market.ON_DEMAND):
             [billed("b", "50", "us-east-2"), quote("b", "55", "us-east-1", basis=Basis.FALLBACK)],
             ("19", "50"),
         ),
+        # Of bills of two regions the one of more hours, though the other is cheaper.
+        (
+            [billed("a", "19", "us-east-1"), replace(billed("a", "9", "us-east-2"), hours=1.0)],
+            [billed("b", "50", "us-east-1"), replace(billed("b", "5", "us-east-2"), hours=1.0)],
+            ("19", "50"),
+        ),
         # A block of Mumbai is no offer to a fleet in Oregon.
         (
             [quote("a", "9", "ap-south-1", Market.CAPACITY_BLOCK)],

@@ -165,6 +165,8 @@ def test_a_name_with_another_number_is_another_name(word: str) -> None:
         ("31.2.", None),
         ("nov 18, 2026", "2026-11-18"),
         ("december", "2025-12"),
+        ("12/5", "2025-12-05"),
+        ("13/5", "2026-05-13"),
         ("two weeks ago", "2026-11-06"),
         ("in 2025", "2025-01..2025-12"),
         ("50k a month", None),
@@ -518,6 +520,7 @@ def test_a_learnt_line_decides_as_far_as_a_line_is_like_it() -> None:
     assert ranker.rank("who is on call") == plain.rank("who is on call")
     assert ranker.knows("gold")
     assert not plain.knows("zzyzx")
+    assert Ranker(counts, (Example("zzyzx", "idle"),)).rank("zzyzx")[0].command == "idle"
 
 
 @pytest.mark.parametrize(

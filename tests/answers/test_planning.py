@@ -22,6 +22,7 @@ from bot.costs.pricing import Pricing
 from bot.costs.tally import as_of
 from bot.grammar.access import Access
 from bot.grammar.registry import COMMANDS
+from bot.model.fleet import Market
 from bot.model.request import Request, User
 from bot.model.window import Window
 from bot.ports import Stores
@@ -126,6 +127,9 @@ def test_spot_lists_zones_with_median_p95_last_and_age_as_the_history_has_them(a
         assert zone["changed_at"] == mine[-1][0]
         assert zone["median_usd_per_hour"] == held_share(mine, ask.at, 0.5)
         assert zone["p95_usd_per_hour"] == held_share(mine, ask.at, 0.95)
+        quotes = ask.ports.world.prices.quotes(name, zone["region"], ask.at)
+        listed = {x.usd_per_hour for x in quotes if x.market is Market.ON_DEMAND}
+        assert zone["on_demand_usd_per_hour"] in listed, "never the account's own rate"
         assert zone["cap"]["share"] == 1.0, "a cap under every price is crossed all the time"
     assert "Do not set a maximum price: AWS advises against it" in words(card)
     assert "Estimated" in words(card)

@@ -16,7 +16,8 @@ from bot.errors import WrongInput
 from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection
-from bot.model.fleet import Market
+from bot.model.fleet import Market, Quota
+from bot.model.labels import Labels
 from bot.ports import NoFiles
 from bot.wiring.source import OpenedSource
 from tests.answers.advice_world import World
@@ -265,18 +266,42 @@ async def test_a_chat_reads_no_file(bot: App) -> None:
     assert refused(await ask(bot, f"preflight {Path('/etc/hostname')}"))
 
 
-async def length_of(world: World, tokens_of: str, hours: str = "") -> str:
-    """Return the finding on the length of sixteen nodes that do a billion tokens as a run does them."""
+async def check_of(name: str, world: World, line: str) -> str:
+    """Return what a check says of the sixteen nodes of a script in a world."""
     quiet = {"detect": lambda *_: Detection(), "compiles": lambda *_: ()}
     ports = ports_over(world, MemoryStore(), knowledge=load_knowledge(), **quiet)
     ports = replace(ports, site=replace(ports.site, files=Texts(SLURM)))
     bot = App(ports, (), Access(), lambda: 0.0)
-    line = f"preflight x.sh tokens=1 run={tokens_of} {hours}"
     card = await ask(bot, line, surface="terminal", at=NOON)
-    (length,) = [x["says"] for x in card.data.get("checks", ()) if x["name"] == "length"] or [
+    (found,) = [x["says"] for x in card.data.get("checks", ()) if x["name"] == name] or [
         refused(card)
     ]
-    return length
+    return found
+
+
+class Limited(World):
+    """A world with a small quota for on-demand nodes and a large one for spot."""
+
+    def read(self, now):
+        reading = super().read(now)
+        quotas = tuple(
+            Quota("a quota", "L-1", Labels(region="us-west-2"), ("trn",), market, vcpus, NOON)
+            for market, vcpus in ((Market.ON_DEMAND, 640), (Market.SPOT, 64_000))
+        )
+        types = load_knowledge().types()
+        return replace(reading, inventory=replace(reading.inventory, types=types, quotas=quotas))
+
+
+async def test_room_for_spot_is_none_for_nodes_on_demand() -> None:
+    world = Limited(("east", "trn1.32xlarge", "us-west-2", 1, 0.8, 40.0))
+    says = await check_of("quota", world, "preflight x.sh")
+    assert says == "16 more trn1.32xlarge would be refused: room for 4 in us-west-2"
+
+
+async def length_of(world: World, tokens_of: str, hours: str = "") -> str:
+    """Return the finding on the length of sixteen nodes that do a billion tokens as a run does them."""
+    line = f"preflight x.sh tokens=1 run={tokens_of} {hours}"
+    return await check_of("length", world, line)
 
 
 async def test_a_runs_speed_is_known_where_it_has_its_nodes_alone_and_asked_for() -> None:

@@ -10,6 +10,8 @@ from bot.cards.card import Table
 from bot.model.alert import Decision, DecisionKind, Silence
 from bot.model.labels import Labels
 from bot.model.notification import NotificationLogEntry, Reason
+from bot.ports import StateUpdate
+from tests.answers.configuring import ask, end
 from tests.builders import NOON, alert, anomaly
 
 HOUR = timedelta(hours=1)
@@ -45,6 +47,22 @@ def test_events_stand_in_the_order_in_which_they_happened():
     assert (story[3].words, story[3].by) == ("Acknowledged: looking", "dana")
     assert story[4].words.startswith("Snoozed until ")
     assert story[4].words.endswith(": migration")
+
+
+async def test_alerts_of_a_window_are_those_of_the_cluster_that_is_asked_about(bot):
+    at = end(bot)
+    alerts = [
+        alert(anomaly(cluster=cluster), name=cluster, opened=at - HOUR)
+        for cluster in ("tiny", "vision")
+    ]
+    bot.ports.stores.alerts.save(StateUpdate(alerts))
+    for line, names in (
+        ("alerts window=1d", ["tiny", "vision"]),
+        ("alerts tiny", ["tiny"]),
+        ("alerts tiny window=1d", ["tiny"]),
+    ):
+        listed = (await ask(bot, line)).data["alerts"]
+        assert sorted(row["id"] for row in listed) == names
 
 
 def test_the_card_lists_them_for_a_chat():

@@ -241,11 +241,12 @@ def test_storage_and_reservations_are_described(build, snapshot, at):
         "StartDate": created,
         "EndDate": at(900).isoformat(),
         "ReservationType": "capacity-block",
+        "OwnerId": "444455556666",
         "State": "active",
     }
     expired = {**block, "CapacityReservationId": "cr-2", "State": "expired"}
     build.api(
-        f"ec2/describe_capacity_reservations/us-west-2/{stamp(at(0))}.json",
+        f"ec2/describe_capacity_reservations/us-west-2/{stamp(at(0))}.111122223333.json",
         {"CapacityReservations": [block, expired]},
     )
     recording = build.open()
@@ -259,3 +260,5 @@ def test_storage_and_reservations_are_described(build, snapshot, at):
     assert [(x.labels.resource, x.available, x.market) for x in late.reservations] == [
         ("cr-1", 3, Market.CAPACITY_BLOCK)
     ]
+    # Another account may share its reservation, and says whose it is.
+    assert late.reservations[0].labels.account == "444455556666"

@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -119,6 +120,19 @@ def test_a_report_is_visible_the_lag_after_it_was_written(reports, at):
     recording = reports(lambda m: {"runtimes": [runtime([m])]}, minutes=range(5, 60, 5))
     assert "node" not in recording.read(at(5)).frames
     assert last(recording, at(10), RATIO) == pytest.approx(0.05 / 8)
+
+
+@pytest.mark.parametrize("zone", [None, UTC, timezone(timedelta(hours=5.5))])
+def test_a_time_in_words_is_read_in_its_zone_and_without_one_in_utc(build, reports, at, zone):
+    def stamped(minute):
+        time = at(minute).astimezone(zone) if zone else at(minute).replace(tzinfo=None)
+        runtimes = [runtime([minute] * 8)]
+        return json.dumps({**report(at(minute), runtimes), "timestamp": time.isoformat()})
+
+    build.write("neuron-monitor/i-1.jsonl.gz", [stamped(m) for m in range(1, 31)])
+    assert last(build.open(), at(30), RATIO) == last(
+        reports(lambda m: {"runtimes": [runtime([m] * 8)]}), at(30), RATIO
+    )
 
 
 def test_cloudwatch_wins_and_reports_fill(build, reports, at):

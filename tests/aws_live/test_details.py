@@ -4,9 +4,11 @@ from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
+import pytest
 
 from adapters.aws.live.poller import HELD, detail_spans
 from adapters.aws.live.record import record
+from bot.errors import Unavailable
 from tests.aws_live.conftest import open_tiny
 
 
@@ -57,6 +59,10 @@ def test_a_spent_budget_stops_it_first(world, tmp_path):
     live.drill(instances(live), now)
     assert dict(world.standin.called) == before
     assert detail_spans(tmp_path) == {}
+    # Nor is the listing of a node finished that was under way.
+    with pytest.raises(Unavailable, match="budget"):
+        live.lister.details(live.places()[0], instances(live)[0])
+    assert dict(world.standin.called) == before
 
 
 def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_let_go(

@@ -148,11 +148,14 @@ def test_points_that_may_not_be_read_are_no_nodes_that_are_read(world):
     assert "3 nodes, AWS cloudwatch:GetMetricData" in place.found
 
 
-def test_an_instance_that_ended_is_not_counted(world):
+def test_an_instance_that_ended_is_not_counted(world, tmp_path):
     next(world.ticks(2, 2))
     folder = world.standin.folder / "api/ec2/describe_instances/us-west-2"
-    live = world.live()
+    live = world.live(usage=tmp_path / "usage.json")
     list(live.describe(world.now))
+    # What was asked counts in the day's budget of the next process too.
+    again = world.live(usage=tmp_path / "usage.json").calls.meter.today()
+    assert again.calls["ec2:DescribeInstances"] == 1
     (place,) = live.places()
     assert folder.is_dir()
     assert len(live.resources.running(place)) == len(live.resources.instances(place)) == 3

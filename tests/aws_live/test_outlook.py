@@ -112,6 +112,11 @@ def test_a_recording_says_only_what_was_known_by_then(answers, outlook, tmp_path
     assert len(recorded.findings(NOON)) == 1
     assert recorded.forecast(NOON + timedelta(days=4)) is None
 
+    # What was answered after its end counts from its end on.
+    end = NOON - timedelta(hours=1)
+    answers.copy_to(tmp_path / "ended", end)
+    assert len(RecordedOutlook(tmp_path / "ended", SERVICES).findings(end)) == 1
+
 
 class NoSource:
     """A source that cannot be read."""

@@ -65,11 +65,28 @@ class Late:
         yield {"MetricDataResults": [{"Id": x["Id"], **part} for x in MetricDataQueries]}
 
 
+def series_of(instance):
+    dimensions = (("ClusterName", "c"), ("InstanceId", instance), ("NodeName", "n"))
+    names = tuple(name for name, _ in dimensions)
+    return MetricSeries("ContainerInsights", "node_neuroncore_utilization", names, dimensions)
+
+
+def test_only_what_a_place_lists_now_is_read_on():
+    poller, west, east = (
+        MetricPoller(Late(), 0, lambda: 0.0),
+        Place("us-west-2"),
+        Place("us-east-1"),
+    )
+    poller.enter(west, [series_of("i"), series_of("gone")], NOON)
+    poller.enter(east, [series_of("far")], NOON)
+    poller.enter(west, [series_of("i")], NOON + 300)
+    active = [poller.book.series[number] for number in sorted(poller.book.active)]
+    assert active == [series_of("i"), series_of("far")]
+
+
 def test_what_an_answer_held_back_is_not_read():
     poller, place = MetricPoller(Late(), 0, lambda: 0.0), Place("us-west-2")
-    dimensions = (("ClusterName", "c"), ("InstanceId", "i"), ("NodeName", "n"))
-    names = tuple(name for name, _ in dimensions)
-    series = MetricSeries("ContainerInsights", "node_neuroncore_utilization", names, dimensions)
+    series = series_of("i")
     assert poller.book.catalogue.targets_of(series)
     poller.enter(place, [series], NOON - 3600)
 

@@ -1,8 +1,10 @@
 """A day of the fleet by hour."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pytest
 
 from bot.answers.fleet.card import fleet_heat
 from bot.cards.card import ChartKind
@@ -40,6 +42,16 @@ def test_a_row_a_cluster_and_a_cell_an_hour():
     assert llama.values[-2:] == (90.0, 20.0)
     assert set(gpu.values) == {50.0}
     assert chart.summary == "Utilization in the last hour: llama 20 %, gpu 50 %."
+
+
+@pytest.mark.parametrize("nodes", [12, 13])
+def test_only_what_has_no_row_is_said_to_be_left_out(nodes):
+    one = frame(1).pick([0])
+    things = tuple(Labels(cluster="llama", instance=f"i-{n}") for n in range(nodes))
+    day = replace(one, things=things, values=np.repeat(one.values, nodes, axis=0))
+    chart = fleet_heat(day, [thing.instance for thing in things], "instance")
+    assert len(chart.series) == 12
+    assert ("the 12 least used nodes" in chart.title) is (nodes > 12)
 
 
 def test_nothing_read_is_no_chart():

@@ -12,7 +12,7 @@ import pytest
 from bot.answers.alerts.why import why_card
 from bot.cards.alert_words import headline, pattern_words
 from bot.cards.charts import alert_chart
-from bot.cards.words import growth, quantity
+from bot.cards.words import figures, growth, quantity
 from bot.model.alert import Pattern
 from bot.model.causes import Cause
 from bot.model.frame import Frame
@@ -49,6 +49,11 @@ def test_a_card_of_every_cause_has_units_and_nouns(cause, unit, kind):
                     labels=Labels(cluster="llama"))  # fmt: skip
     said = re.sub(r"np\.float\d+\([^)]*\)", "", drawn(found))
     assert not (wrong := BAD.search(said)), said[max(0, wrong.start() - 60) : wrong.end() + 60]
+
+
+def test_a_number_is_written_alike_with_either_sign():
+    for value in (16_320.4, 123.4, 3.14159, 0.000_412, 7.0, 0.0):
+        assert figures(-value).removeprefix("-") == figures(value)
 
 
 def test_the_usual_share_of_memory_is_no_band_of_bytes():

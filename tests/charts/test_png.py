@@ -1,6 +1,7 @@
 import io
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -62,6 +63,21 @@ def test_threads_draw_what_one_thread_draws():
     charts = [samples.line_chart(), samples.bar_chart()] * 3
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(draw, charts)) == [draw(chart) for chart in charts]
+
+
+def test_colours_are_named_in_the_order_of_the_stack():
+    chart = samples.bar_chart()
+    equal = replace(chart, series=tuple(replace(x, values=(1.0,) * 7) for x in chart.series))
+    seen = pixels(draw(equal))
+
+    def colours(x):
+        column = [tuple(pixel[:3]) for pixel in seen[:, x * SCALE]]
+        runs = [(colour, len(list(run))) for colour, run in groupby(column)]
+        return [colour for colour, length in runs if length > 15 and max(colour) - min(colour) > 60]
+
+    first_bar, names = 58 + (WIDTH - 58 - 150) // 14, WIDTH - 150 + 16
+    assert len(colours(first_bar)) == len(equal.series)
+    assert colours(names) == colours(first_bar)
 
 
 def test_the_incident_is_red_and_the_calm_is_not():

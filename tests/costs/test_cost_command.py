@@ -8,6 +8,7 @@ import pytest
 
 from adapters.billing.bill import open_billing
 from bot.answers.cost.card import cost
+from bot.answers.cost.title import DRILLS, other_groupings
 from bot.app import App
 from bot.cards.card import EVERY, Buttons, Chart, Facts, Table, Text, plain
 from bot.errors import Unavailable, WrongInput
@@ -15,6 +16,8 @@ from bot.grammar.access import Access
 from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from bot.model.spend import Filter, Money, Tally
+from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
 
@@ -346,3 +349,9 @@ async def test_a_title_says_how_many_days_of_its_time_the_bill_holds(ask):
     titles = [(await ask(f"cost {window} by team")).title for window in ("7d", "400d")]
     assert not re.search(r"\d+ of \d+ days", titles[0])
     assert re.search(r", \d+ of \d+ days", titles[1])
+
+
+def test_no_grouping_is_offered_that_the_answer_has_or_that_a_filter_holds_still():
+    tally = Tally(Window.parse("7d", NOW), ("cluster",), (), Money())
+    offered = other_groupings(tally, [Filter("service", ("AmazonEC2",))])
+    assert offered == [name for name in DRILLS if name not in ("cluster", "service")]

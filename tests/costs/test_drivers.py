@@ -20,7 +20,7 @@ from adapters.simulator.fleet import build_fleet
 from adapters.simulator.scenario import Kind, PlannedCluster, PlannedJob, Scenario
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.why import CostChange, change_card, change_of
-from bot.costs.drivers import Charged, DriverKind, drivers_of
+from bot.costs.drivers import DRIVEN_BY, Charged, DriverKind, drivers_of
 from bot.knowledge import load_knowledge
 from bot.model.spend import Filter, Money, Spend
 from bot.model.window import Window
@@ -273,6 +273,20 @@ def bills(draw: st.DrawFn) -> list[Spend]:
         hours = draw(st.sampled_from([0.0, 0.25, 1.0, 168.0, 100 / 3]))
         rows.append(Spend(key, Money(gross, discounts, credits, tax, net, amortised), hours=hours))
     return rows
+
+
+def test_all_that_an_account_costs_which_came_or_went_is_one_driver() -> None:
+    def rows(account: str) -> list[Spend]:
+        place = dict.fromkeys(DRIVEN_BY, "") | {"account": account, "region": "us-west-2"}
+        return [
+            Spend({**place, "service": service, "usage_type": usage}, money)
+            for service, usage in (("AmazonS3", "Bytes"), ("AmazonEC2", "USW2-BoxUsage:a"))
+            for money in [Money(gross=Decimal(50), net=Decimal(50), amortised=Decimal(50))]
+        ]
+
+    alone, both = rows("1"), rows("1") + rows("2")
+    for then, now, usd in ((alone, both, 100), (both, alone, -100)):
+        assert [(x.what, x.net) for x in drivers_of(then, now)] == [("account 2", usd)]
 
 
 @given(bills(), bills(), st.sampled_from([(), (Filter("team", ("x",)),)]))

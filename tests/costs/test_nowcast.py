@@ -164,11 +164,14 @@ def test_what_covers_nodes_ends_on_a_known_day():
 
 
 class Fees:
-    """A bill of the fee of one Capacity Block."""
+    """A bill of the fee of one Capacity Block, which was bought two days before November."""
 
     def tally(self, window, by, where=(), most=None):
         fee = Money(net=Decimal(96))
-        return Tally(window, tuple(by), (Spend({"resource": "cr-1"}, fee),), fee)
+        rows = (Spend({"resource": "cr-1"}, fee),)
+        return Tally(
+            window, tuple(by), rows if NOV.start - timedelta(days=2) in window else (), fee
+        )
 
 
 def test_a_block_that_began_before_the_month_costs_the_month_its_own_days():

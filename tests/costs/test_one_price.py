@@ -304,6 +304,7 @@ def test_runs_are_divided_by_those_that_go_on_at_the_time() -> None:
         usd = {run.name: run.cost.usd for run in costed_runs(ports, NOON)}
         by = {run.by for run in costed_runs(ports, NOON)}
         ports.world.billing.close()  # type: ignore[attr-defined]
+    assert list(usd.values()) == sorted(usd.values(), reverse=True), "the dearest first"
     three = WEEK.start + 72 * HOUR
     for name, span in (("first", Window(WEEK.start, three)), ("second", Window(three, WEEK.end))):
         assert abs(usd[name] - sum((node.cost(span) for node in nodes), Decimal(0))) < HALF_CENT

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bot.model.projection import moves_of, steps_of
+from bot.model.projection import Forecasts, moves_of, steps_of
 
 
 def test_a_level_that_changes_is_one_step_of_its_share():
@@ -50,3 +50,12 @@ def test_a_fleet_that_stepped_down_may_step_down_again():
     calm, fell = moves_of(np.zeros(0), 42, 20), moves_of(np.array([-0.3, -0.2, -0.3]), 42, 20)
     assert fell.sum(axis=1).mean() < calm.sum(axis=1).mean()
     assert np.quantile(fell.sum(axis=1), 0.05) < np.quantile(calm.sum(axis=1), 0.05) < 0
+
+
+def test_each_coming_day_adds_less_growth_than_the_one_before_and_the_first_adds_all_of_it():
+    week, growth = np.full((2, 1, 7), 100.0), np.array([[0.0], [10.0]])
+    coming = Forecasts(week, growth).days(20)[0]
+    added = np.diff(coming, prepend=100.0)
+    assert added[0] == pytest.approx(10.0)
+    assert (np.diff(added) < 0).all()
+    assert (added > 0).all()

@@ -89,6 +89,10 @@ def test_nights_and_weekends_are_suggested_at_their_price() -> None:
     assert found.low_usd == found.high_usd == found.usd_per_month
     assert "123 hours of each week (Fri 18:00 to Mon 09:00 UTC among them)" in found.todo
 
+    # A node at the limit itself does not work.
+    at_limit = np.where(used < 0.05, 0.05, used)
+    assert weigh.schedule("dev", frame(at_limit), 0.05, [PRICE] * 3) == found
+
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 30))
 @settings(max_examples=40, deadline=None)

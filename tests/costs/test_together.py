@@ -100,7 +100,7 @@ def test_a_run_is_never_charged_with_a_node_without_a_runtime() -> None:
 
 def test_nodes_are_a_runs_by_their_names_unless_all_are_called_so() -> None:
     steady = [np.full(STEPS, 0.9)] * 4
-    named = ask(vision(steady, ["vision-vit-0", "vision-vit-1", "vision-vit2-0", "x"]), "runs vit")
+    named = ask(vision(steady, ["vision-vit-0", "Vision-ViT-1", "vision-vit2-0", "x"]), "runs vit")
     assert (named.data["nodes"], named.data["counted_by"]) == (2, "their names")
     alike = ask(vision(steady, ["vit-0", "vit-1", "vit-2", "vit-3"]), "runs vit")
     assert (alike.data["nodes"], alike.data["counted_by"]) == (4, "the whole cluster")

@@ -240,8 +240,11 @@ def test_a_drop_of_a_job_in_two_zones_says_so():
         "a runs in several zones: us-west-2b (2) and us-west-2c (2)"
         in only(World(scattered).at(hours(31))).evidence
     )
+    apart = Fleet(4, cluster="qwen", job="b", zones=("us-west-2b", "us-west-2c"))
     alike = only(
-        World(Fleet(4, job="a", zones=("us-west-2b",)).starve(hours(30), hours(33))).at(hours(31))
+        World(Fleet(4, job="a", zones=("us-west-2b",)).starve(hours(30), hours(33)), apart).at(
+            hours(31)
+        )
     )
     assert not any("zones" in said for said in alike.evidence)
 

@@ -16,6 +16,7 @@ from detectors.forest import (
     Scale,
     distances,
     fit,
+    in_proportion,
     median_of,
     with_background,
 )
@@ -63,6 +64,14 @@ def test_nothing_to_score_is_nothing(rows):
 def test_what_was_not_read_is_not_strange():
     scale = Scale(np.full((1, 3), 5, np.float32), np.full((1, 3), 1, np.float32))
     assert distances(np.array([[np.nan, 5, 50]], np.float32), scale).tolist() == [[0, 0, FAR]]
+
+
+def test_traffic_that_goes_with_the_work_is_the_same_at_any_work():
+    levels = np.ones((len(METRICS), 2), np.float32)
+    levels[[i for i, name in enumerate(METRICS) if name.startswith("efa_")]] = 3e10, 1e10
+    levels[0] = 0.9, 0.3
+    in_proportion(levels)
+    assert levels[1:, 0] == pytest.approx(levels[1:, 1])
 
 
 def test_a_median_leaves_out_what_was_not_read():

@@ -116,6 +116,13 @@ def test_jobs_of_like_memory_are_apart_by_the_time_of_an_execution():
     assert fellows(view.usual, view.roster, np.array([0])).tolist() == [True, True, False, False]
 
 
+def test_jobs_that_work_alike_are_apart_by_their_tags():
+    view = World(Fleet(2, job="a"), Fleet(2, cluster="llama", job="b", seed=2)).view(hours(40))
+    assert fellows(view.usual, view.roster, np.array([0])).tolist() == [
+        job == view.roster.jobs[0] for job in view.roster.jobs
+    ]
+
+
 def test_what_the_job_before_was_slow_at_is_not_usual_for_this_one():
     """The next job's executions are quicker; as slow as those before for a quarter hour, they are slow."""
     fleet = Fleet(8, days=3).scale(

@@ -67,6 +67,9 @@ def test_no_traffic_at_full_utilization_is_odd():
     world = World(jobs().scale(hours(66), hours(68), efa=0.05))
     (alert,) = told(world, hours(62), hours(68))
     assert alert.opened - hours(66) <= timedelta(minutes=40)
+    # The nodes receive from each other what they send: it is said once.
+    assert "EFA sent" in alert.anomaly.why
+    assert "EFA received" not in alert.anomaly.why
 
 
 def test_a_rest_without_reserved_cores_hides_no_oddness_of_the_job_after_it():

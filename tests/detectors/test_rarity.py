@@ -9,6 +9,7 @@ from builder import START, Fleet, World, hours
 
 from bot.model.causes import Cause
 from bot.model.labels import Labels
+from bot.policy.schema import default_policy
 from detectors.jobs import return_level, stretches_of
 
 MINUTE = timedelta(minutes=1)
@@ -64,6 +65,17 @@ def test_a_wait_longer_than_the_job_ever_shows_is_a_hang():
     assert {a.cause for a in told} == {Cause.HUNG}
     assert told[0].opened <= hours(81.25)
     assert any("pauses in" in sentence for sentence in told[0].anomaly.evidence)
+
+
+def test_a_hang_that_was_told_is_no_pause_of_its_job():
+    fleet = rollouts_and_trainers(5, until=hours(80))
+    hang = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0}
+    fleet.set(hours(40), hours(45), **hang).set(hours(80), hours(96), **hang)
+    default = default_policy()
+    world = World(fleet, policy=replace(default, values={**default.values, "odd.on": False}))
+    world.run(hours(41.5), hours(46), 6 * fleet.step)
+    first, second = world.run(hours(81), hours(81.5), 6 * fleet.step)
+    assert [first.cause, second.cause] == [Cause.HUNG] * 2
 
 
 def test_the_return_level_is_passed_as_seldom_as_promised():

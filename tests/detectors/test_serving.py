@@ -33,6 +33,13 @@ def service(nodes=4, days=8, nights=range(8), quiet=QUIET):
     return fleet
 
 
+def test_a_service_that_holds_fewer_cores_is_as_busy_as_ever_at_its_hour():
+    fleet = service().set(hours(0), hours(192), neuroncore_reserved=24)
+    usual = World(fleet).view(hours(180)).levels
+    fewer = World(fleet.set(hours(179), hours(192), neuroncore_reserved=12)).view(hours(180)).levels
+    assert np.array_equal(usual, fewer)
+
+
 @pytest.mark.parametrize("quiet", [QUIET, UNLOADED, UNREAD], ids=["loaded", "unloaded", "not read"])
 def test_a_lull_of_every_night_is_not_told_from_the_third_on(quiet):
     assert World(service(quiet=quiet)).run(hours(48), hours(170), QUARTER) == []

@@ -112,14 +112,16 @@ def test_money_that_changes_its_line_is_none():
     )
 
 
-@pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
-def test_a_scale_up_that_is_used_is_none(busy, told):
+@pytest.mark.parametrize(
+    ("busy", "days_before", "told"), [(True, 6, False), (True, 1, False), (False, 6, True)]
+)
+def test_a_scale_up_that_is_used_is_none(busy, days_before, told):
     fleet = Fleet(8, days=10)
-    late = START + 6 * DAY
+    late = START + days_before * DAY
     fleet.stop(START, late, slice(4, 8))
     if not busy:
         fleet.stop(late, START + 10 * DAY, slice(4, 8))
-    now = START + 9 * DAY
+    now = late + 3 * DAY
     days = (now - FIRST) // DAY
     usd = np.where(np.arange(days) < days - 3, 2000.0, 4200.0)
     usd[-1] = np.nan
@@ -335,6 +337,13 @@ def test_many_small_growths_of_one_team_add_up():
     jump = only(judged_frames(spend=tagged(*lines, *calm)))
     assert (jump.cause, jump.scope) == (Cause.SPEND_JUMP, Labels(cluster="search-1"))
     assert jump.usd_per_hour == pytest.approx(Decimal(4), abs=Decimal("0.6"))
+
+
+def test_the_five_things_that_grew_most_are_the_evidence():
+    lines = [("search", f"Requests-Tier{i}", usual(27 + 20 * i, 10.0)) for i in range(7)]
+    jump = only(judged_frames(spend=tagged(*lines)))
+    named = [words.split()[0] for words in jump.evidence if "a day more" in words]
+    assert named == [f"Requests-Tier{i}" for i in (6, 5, 4, 3, 2)]
 
 
 def hourly(line, usd):

@@ -261,6 +261,10 @@ def test_a_node_without_neuron_pods_says_so():
     assert "no pod has reserved a core there" in idle.evidence
     assert idle.wasted_shares == (1.0, 1.0)
 
+    # Of a node whose pods are not read nobody knows what they reserved.
+    fleet.set(hours(30), hours(48), slice(1), neuroncore_reserved=np.nan)
+    assert not any("no pod" in words for words in only(World(fleet).at(hours(31))).evidence)
+
 
 def test_a_pod_that_sleeps_holds_its_cores_for_nothing():
     fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=32)

@@ -185,6 +185,19 @@ async def test_a_caller_who_does_not_finish_is_let_go(
     writer.close()
 
 
+async def test_a_caller_who_has_asked_once_may_ask_again_later(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_HEADER_S", 0.05)
+    url = URL(await served(Door("/page")))
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    for _ in range(2):
+        writer.write(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n/page")).startswith(b"HTTP/1.1 200")
+        await asyncio.sleep(0.1)
+    writer.close()
+
+
 async def test_connections_are_bounded_and_a_newcomer_takes_the_place_of_who_waits_longest(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

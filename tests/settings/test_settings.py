@@ -3,6 +3,7 @@ import dataclasses
 import json
 import logging
 import pickle
+import re
 import tomllib
 from datetime import timedelta
 from pathlib import Path
@@ -250,6 +251,12 @@ def test_no_secret_shows_in_any_way(caplog):
     ]
     assert not [text for text in shown if "hunter2" in text]
     assert found.facts()["database"] == "postgresql"
+
+
+def test_every_setting_that_is_called_a_secret_is_read_as_one():
+    called = [key for key in KEYS if re.search("token|secret|password", key.name)]
+    assert called
+    assert [key.name for key in called if not isinstance(key.read(key.default), Secret)] == []
 
 
 @pytest.mark.parametrize(

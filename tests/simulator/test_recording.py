@@ -172,6 +172,15 @@ def test_things_of_storage_and_reservations_are_in_the_inventory(causes: Path) -
     assert all(thing in described for thing in things)
 
 
+def test_spot_prices_come_newest_first_as_ec2_gives_them(causes: Path) -> None:
+    files = sorted(causes.glob("api/ec2/describe_spot_price_history/*/*.json"))
+    for file in files:
+        changes = json.loads(file.read_text())["SpotPriceHistory"]
+        times = [change["Timestamp"] for change in changes]
+        assert times == sorted(times, reverse=True) != sorted(times)
+    assert files
+
+
 def test_the_command_line_writes_a_recording_into_a_new_folder(tmp_path: Path) -> None:
     folder = str(tmp_path / "x")
     assert main(["simulate", folder, "--seed", "5", "--scenario", "tiny", "--days", "0.1"]) == 0

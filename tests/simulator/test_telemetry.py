@@ -1,10 +1,14 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
+from adapters.simulator import SCENARIOS
 from adapters.simulator.generate import Simulation, SimulationTiming, simulate
 from adapters.simulator.incidents import apply_incident
 from adapters.simulator.reports import follow
-from adapters.simulator.scenario import PlannedIncident, PlannedJob
+from adapters.simulator.scenario import Kind, PlannedIncident, PlannedJob
 from adapters.simulator.telemetry import Workers, gather, utilization
 from adapters.simulator.workload import generator, quiet
 from bot.model.causes import Cause
@@ -75,6 +79,18 @@ def test_compiles_and_checkpoints_and_evaluations_happen_in_calm() -> None:
     working = next(c for c in simulation.jobs if c.nodes[0].job.name == "llama-8b").signals
     assert ((working.utilization > 0.5) & (working.utilization < 0.6)).mean() > 0.02
     assert (working.write > 0).mean() > 0.02
+
+
+def test_a_service_has_its_weekend_on_the_west_coast() -> None:
+    friday = SimulationTiming(start=datetime(2026, 11, 20, tzinfo=UTC), days=4)
+    calm = SCENARIOS["calm"]
+    serving = tuple(x for x in calm.clusters if x.jobs[0].kind is Kind.INFERENCE)
+    (service,) = simulate(7, replace(calm, clusters=serving), friday).jobs
+    served = service.signals.utilization
+    # At noon of the west coast from Friday to Monday: 20:00 UTC.
+    noons = [float(served[:, hour * 60 : (hour + 1) * 60].mean()) for hour in (20, 44, 68, 92)]
+    assert noons[0] == pytest.approx(noons[3], rel=0.1)
+    assert max(noons[1:3]) < 0.75 * noons[0]
 
 
 def test_stopped_nodes_stop_reporting_and_replaced_ones_begin() -> None:

@@ -227,6 +227,8 @@ async def test_what_slack_answers_instead_of_an_installation_is_told_in_a_senten
     state = (await begun(browser))["state"]
     answer = await browser.get("/slack/oauth_redirect", params={"state": state, "code": code})
     assert (400 <= answer.status < 600, says in await answer.text()) == (True, True)
+    # What Slack granted for the whole organization is given back.
+    assert ("auth.revoke" in dict(slack.tokens)) is (code == "code-org")
 
 
 @pytest.mark.parametrize(

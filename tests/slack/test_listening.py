@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -304,6 +305,11 @@ async def test_a_file_that_one_person_asked_for_goes_to_their_own_messages(works
     assert given["channel_id"].startswith("D")
     assert "in your messages with this app" in json.dumps(slack.sent("response"))
 
+    # Their own messages know nothing of the thread in which they pressed.
+    await workspace.press("csv cost 7d", message={"ts": "6.6", "thread_ts": "5.5"})
+    given = slack.sent("files.completeUploadExternal")[-1]
+    assert (given["channel_id"][0], given.get("thread_ts")) == ("D", None)
+
 
 async def test_a_file_that_slack_does_not_take_says_so(workspace, slack, bot):
     bot.card = FILE
@@ -315,7 +321,8 @@ async def test_a_file_that_slack_does_not_take_says_so(workspace, slack, bot):
 async def test_what_was_pressed_into_a_kill_is_answered_alone_and_once(slack, bot, surface):
     """The process that took it ended between its acknowledgement and its answer."""
     store, claim = surface._ports.documents, Claim("U1", "dana", "C1", team="T1")
-    PRESSES.put(store, "t9", Press("cost 7d", NOW, "", claim))
+    pressed = NOW - timedelta(minutes=5)
+    PRESSES.put(store, "t9", Press("cost 7d", pressed, "", claim))
     for _ in range(2):
         looking = asyncio.create_task(surface._listener.answer_left())
         await asyncio.sleep(0.1)
@@ -323,6 +330,7 @@ async def test_what_was_pressed_into_a_kill_is_answered_alone_and_once(slack, bo
         await surface._listener.tasks.drain()
     (body,) = slack.sent("chat.postEphemeral")
     assert (body["channel"], body["user"]) == ("C1", "U1")
+    assert [request.at for request in bot.asked] == [pressed]
     assert PRESSES.keys(store, 9) == []
 
 

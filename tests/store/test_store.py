@@ -270,11 +270,13 @@ def test_a_shelf_gives_the_last_written_first(store):
 
 
 def test_a_dropped_document_is_gone(store):
-    store.put("web", "a", {})
+    for shelf in ("web", "teams"):
+        store.put(shelf, "a", {})
     store.drop("web", "a")
     store.drop("web", "never")
     assert store.get("web", "a") is None
     assert list(store.newest("web", 5)) == []
+    assert store.get("teams", "a") == {}
 
 
 def test_whom_an_alert_is_assigned_to_is_the_newest_decision_about_it(store):

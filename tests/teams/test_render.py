@@ -416,6 +416,13 @@ def test_the_worst_alert_of_500_nodes_fits_and_says_what_it_left_out() -> None:
     )
 
 
+def test_pictures_are_drawn_as_long_as_all_of_them_fit() -> None:
+    card = Card("Cost", blocks=(line_chart(),) * 4)
+    drawn = render(card, lambda _: b"p" * 20_000, budget=ANSWER_BYTES)
+    assert weigh(drawn) <= ANSWER_BYTES
+    assert json.dumps(drawn).count('"Image"') > 1
+
+
 def test_a_first_paragraph_without_end_is_shortened_not_dropped() -> None:
     long = text(*(Strong("😀" * 500) for _ in range(500)), Mention("teams:29:1", "x"))
     drawn = render(Card("T" * 5000, blocks=(long, text("second" * 9000))), budget=ALERT_BYTES)

@@ -88,6 +88,13 @@ def test_a_series_without_a_row_is_not_counted_as_scored(tmp_path, capsys):
     assert capsys.readouterr().out == "0 series scored; no row to score in in.csv\n"
 
 
+def test_help_names_the_verbs_of_a_shell_to_a_person_and_not_to_a_program(capsys):
+    assert main(["help"]) == 0
+    assert "In a shell also: " in capsys.readouterr().out
+    assert main(["help", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
 def test_help_says_which_ends_a_window_holds(capsys):
     assert main(["help", "cost"]) == 0
     assert "A..B includes all of day B" in " ".join(capsys.readouterr().out.split())

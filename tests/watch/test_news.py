@@ -297,3 +297,12 @@ def test_new_dollars_add_no_line_to_the_thread_and_wait_for_everything_else() ->
     state = State(notification_log=(log_entry_of(told(FIRST), "m1"),))
     decided = decide([seen], state, lambda _: Card("FIRING"), lambda *_: Card("line"))
     assert (decided.lines, decided.parcels[0].urgency[0]) == ([], 2)
+
+
+@pytest.mark.parametrize(("per_hour", "lines"), [("99", 0), ("100", 0), ("101", 1)])
+def test_dollars_that_only_add_up_are_no_line_of_the_thread(per_hour, lines) -> None:
+    dearer = replace(FIRST, waste=waste(per_hour, "120"))
+    worse = Notification("n1", "web:alerts", Reason.WORSE, LATER, (dearer,))
+    state = State(notification_log=(log_entry_of(told(FIRST), "m1"),))
+    decided = decide([worse], state, lambda _: Card("FIRING"), lambda *_: Card("line"))
+    assert len(decided.lines) == lines

@@ -34,6 +34,12 @@ async def test_no_story_is_told_outside_a_demonstration(open_console):
     assert (await client.post("/demo", headers=OWN)).status == 404
 
 
+def test_the_newest_chapter_is_the_last_that_was_seen():
+    seen = [Chapter("One", "It began."), Chapter("Two", "It grew."), Chapter("Three")]
+    assert replace(HEARD, chapters=tuple(seen)).newest == seen[1]
+    assert replace(HEARD, chapters=tuple(seen[2:])).newest is None
+
+
 async def test_a_chapter_has_its_words_when_it_was_seen_and_every_text_is_escaped(open_console):
     _, client = await open_console(story=Teller(HEARD))
     page = await (await client.get("/")).text()

@@ -298,13 +298,12 @@ class Gatherer:
             self.parts.append(known_points)
 
     def take(self, later: Gatherer) -> None:
-        """Add the points that were gathered after this, as if they had been gathered here."""
+        """Add the points of reports that were gathered beside this, none of which was ignored."""
         numbers = np.array(
             [self.numbers.setdefault(series, len(self.numbers)) for series in later.numbers],
             dtype=np.int64,
         )
         self.parts += [replace(part, series=numbers[part.series]) for part in later.parts]
-        self.ignored.update(later.ignored)
 
     def drop_astray(self) -> int:
         """Leave out the points of another age than the rest and return how many.

@@ -163,8 +163,7 @@ class Responder:
         file = next(card.each(Attachment), None)
         if file is not None:
             channel = "" if private and requester.among_people else requester.channel
-            thread = requester.thread if channel else ""
-            where = await self._sender.give(file, channel, thread, requester.user)
+            where = await self._sender.give(file, channel, requester.thread, requester.user)
             after = card.blocks.index(file) + 1
             words = (quiet(where),) if where else ()
             card = replace(card, blocks=(*card.blocks[:after], *words, *card.blocks[after:]))
