@@ -422,17 +422,18 @@ def grow(rows: Floats, sample: int, seed: int = 0) -> list[Any]:
 
     def tree(seed: int) -> Any:
         draws.seed(seed)
-        state = draws.randint(most)
+        splits.seed(draws.randint(most))
         draws.seed(seed)
         # It draws the features first: all of them.
         sample_without_replacement(rows.shape[1], rows.shape[1], random_state=draws)
         drawn = np.sort(sample_without_replacement(len(rows), sample, random_state=draws))
         grown = ExtraTreeRegressor(
-            max_features=1, splitter="random", max_depth=deepest, random_state=state
+            max_features=1, splitter="random", max_depth=deepest, random_state=splits
         )
         return grown.fit(rows[drawn], target[drawn], check_input=False).tree_
 
-    draws = np.random.RandomState()  # seeding one again costs a third of making another
+    # Seeding one again costs a third of making another.
+    draws, splits = np.random.RandomState(), np.random.RandomState()
     most, deepest = np.iinfo(np.int32).max, int(np.ceil(np.log2(max(sample, 2))))
     target = np.random.RandomState(seed).uniform(size=len(rows))
     with config_context(skip_parameter_validation=True):

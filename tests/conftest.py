@@ -11,10 +11,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from jinja2 import Environment
 from sqlalchemy import create_engine, text
 
 NUMBERS = itertools.count()
 SAMPLES = Path(__file__).with_name("samples.csv")
+SHARE_OF_EXAMPLES = 3
+"""`make test` tries one in so many of the examples that a test of properties names, at least two."""
 
 # A tenth of the processor's time went into looking for cycles among what stays: modules, cases,
 # parsed files. Young objects are looked at more rarely, and what was collected is not looked at.
@@ -39,11 +43,19 @@ def pytest_unconfigure():
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark as slow all but one in so many cases of the tests that take longest, or all of them.
 
-    Whatever would keep one worker long after the others begins first.
+    Without slow tests, a share of the examples of each property is tried. Whatever would keep one
+    worker long after the others begins first.
     """
+    if "not slow" in config.option.markexpr:
+        for test in {getattr(item, "function", None) for item in items}:
+            # Hypothesis takes `settings` as a decorator only, and only once a test.
+            if tried := getattr(test, "_hypothesis_internal_use_settings", None):
+                examples = max(2, tried.max_examples // SHARE_OF_EXAMPLES)
+                test._hypothesis_internal_use_settings = settings(tried, max_examples=examples)
+
     with SAMPLES.open() as file:
         one_in = {row["test"]: int(row["one_in"]) for row in csv.DictReader(file)}
     seen = Counter()
@@ -54,6 +66,24 @@ def pytest_collection_modifyitems(items):
                 item.add_marker("slow")
             seen[name] += 1
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def templates_are_compiled_once():
+    """Let the hundreds of consoles that tests make share the code of their templates."""
+    compiled, compile_anew = {}, Environment.compile
+
+    def compile_once(environment, source, name=None, filename=None, *more):
+        if filename is None:
+            return compile_anew(environment, source, name, filename, *more)
+        key = source, name, filename
+        if key not in compiled:
+            compiled[key] = compile_anew(environment, source, name, filename, *more)
+        return compiled[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Environment, "compile", compile_once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import tempfile
 from datetime import timedelta
+from functools import cache
+from pathlib import Path
 
 import duckdb
 import pyarrow
@@ -23,60 +26,75 @@ FORMS = [
 ]
 
 
+@cache
+def points_of(recording):
+    """Return a database whose table `m` holds the points of a recording."""
+    db = duckdb.connect()
+    db.execute(
+        f"CREATE TABLE m AS SELECT * FROM read_parquet('{recording}/metrics/**/*.parquet', union_by_name=true)"
+    )
+    return db
+
+
+@cache
+def body_of(recording, form, where):
+    """Return an object of a stream that holds some points of a recording."""
+    if form == "parquet":
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / "part.parquet"
+            points_of(recording).execute(
+                f"COPY (SELECT * FROM m WHERE {where}) TO '{part}' (FORMAT parquet)"
+            )
+            return part.read_bytes()
+
+    names = (
+        "account_id",
+        "region",
+        "namespace",
+        "metric_name",
+        "dimensions",
+        "timestamp",
+        "value",
+        "unit",
+    )
+    rows = points_of(recording).execute(
+        f'SELECT account_id, region, namespace, metric_name, to_json(dimensions), "timestamp", to_json(value), unit FROM m WHERE {where}'
+    )
+    lines = []
+    for row in rows.fetchall():
+        record = dict(zip(names, row, strict=True))
+        record["dimensions"] = {
+            k: v for k, v in json.loads(record["dimensions"]).items() if v is not None
+        }
+        record["value"] = json.loads(record["value"])
+        lines.append(json.dumps(record))
+    text = "".join(f"{line}\n" for line in lines).encode()
+    return gzip.compress(text) if form == "gzip" else text
+
+
 class Hose:
     """Write a recording's minutes as objects of a stream, as Firehose does, each four minutes after its time."""
 
     def __init__(self, world, tiny, form="json", layout="%Y/%m/%d/%H/"):
         self.world, self.form, self.layout = world, form, layout
-        self.standin = world.standin
-        self.db = duckdb.connect()
-        self.db.execute(
-            f"CREATE TABLE m AS SELECT * FROM read_parquet('{tiny}/metrics/**/*.parquet', union_by_name=true)"
-        )
+        self.standin, self.recording = world.standin, tiny
+        self.chosen = "TRUE"
+        """Which points the stream carries, in SQL."""
         self.written = world.extent.start
 
     def write(self, until):
         """Write what has happened up to `until` into one object."""
         low, high = (int(x.timestamp() * 1000) for x in (self.written, until))
-        where = f'"timestamp" >= {low} AND "timestamp" < {high}'
+        where = f'{self.chosen} AND "timestamp" >= {low} AND "timestamp" < {high}'
         key = f"streams/us-west-2/{self.written:{self.layout}}metrics-1-{self.written:%Y-%m-%d-%H-%M-%S}-abc"
-        self.standin.objects[key] = (self._body(where), until + timedelta(minutes=1))
+        body = body_of(self.recording, self.form, where)
+        self.standin.objects[key] = (body, until + timedelta(minutes=1))
         self.written = until
         return key
 
-    def _body(self, where):
-        if self.form == "parquet":
-            path = self.standin.scratch / "part.parquet"
-            self.db.execute(f"COPY (SELECT * FROM m WHERE {where}) TO '{path}' (FORMAT parquet)")
-            return path.read_bytes()
-        rows = self.db.execute(
-            f'SELECT account_id, region, namespace, metric_name, to_json(dimensions), "timestamp", to_json(value), unit FROM m WHERE {where}'
-        ).fetchall()
-        names = (
-            "account_id",
-            "region",
-            "namespace",
-            "metric_name",
-            "dimensions",
-            "timestamp",
-            "value",
-            "unit",
-        )
-        lines = []
-        for row in rows:
-            record = dict(zip(names, row, strict=True))
-            record["dimensions"] = {
-                k: v for k, v in json.loads(record["dimensions"]).items() if v is not None
-            }
-            record["value"] = json.loads(record["value"])
-            lines.append(json.dumps(record))
-        text = "".join(f"{line}\n" for line in lines).encode()
-        return gzip.compress(text) if self.form == "gzip" else text
-
 
 @pytest.fixture
-def hose(world, tiny, tmp_path, request):
-    world.standin.scratch = tmp_path
+def hose(world, tiny, request):
     return Hose(world, tiny, *getattr(request, "param", ()))
 
 
@@ -324,7 +342,7 @@ def test_a_dead_stream_at_the_start_is_not_polled_instead(world, tiny, hose):
 
 
 def test_what_the_stream_lacks_is_polled(world, tiny, hose):
-    hose.db.execute("DELETE FROM m WHERE namespace = 'AWS/FSx'")
+    hose.chosen = "namespace <> 'AWS/FSx'"
     live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
     *_, (now, reading) = watch(world, hose, live, 0.25, 0.75)
     assert differences(reading, recorded.read(now)) == []

@@ -32,22 +32,24 @@ def account():
     return drawn
 
 
-@pytest.fixture
-def told(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("invoice")
     drawn = account()
     found = lines(drawn)
     at = drawn.month + timedelta(days=14, hours=12)
-    source = f"recording:{write(drawn, found, at, tmp_path / 'recording')}"
-    settings = settings_of({"source": source})
-    ports = OpenedSource(source, settings).ports(memory_stores(), settings.policy)
-    reading = ports.world.source.read(at)
-    fleet = fleet_of(ports, reading)
-    return (
-        truth(drawn, found),
-        forecast_of(ports, at, reading),
-        invoice_of(ports.world.billing, at, (), fleet),
-    )
+    source = f"recording:{write(drawn, found, at, folder / 'recording')}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        settings = settings_of({"source": source})
+        ports = OpenedSource(source, settings).ports(memory_stores(), settings.policy)
+        reading = ports.world.source.read(at)
+        fleet = fleet_of(ports, reading)
+        return (
+            truth(drawn, found),
+            forecast_of(ports, at, reading),
+            invoice_of(ports.world.billing, at, (), fleet),
+        )
 
 
 def test_what_leaves_and_what_is_the_months(told):

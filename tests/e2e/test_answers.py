@@ -5,6 +5,7 @@ With TRNBOT_SHOTS=docs/pictures the pictures are taken again.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from tests.e2e.playground import playground
 from tests.e2e.product import product, recording
 from tests.e2e.slackserver import free_port, slack_server
-from tests.e2e.test_life import FAST, STARVED, STILL, newest, say, screen, teams_settings
-from tests.e2e.test_product import ask, reached, slack_settings, until
+from tests.e2e.test_life import STILL, newest, say, screen, teams_settings
+from tests.e2e.test_product import ask, slack_settings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 ANSWERS = (
@@ -28,16 +29,15 @@ ANSWERS = (
 
 
 async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(
-    tmp_path: Path, browser: Any
+    watched: Path, tmp_path: Path, browser: Any
 ) -> None:
-    port = free_port()
+    shutil.copytree(watched, tmp_path, dirs_exist_ok=True)
     with slack_server("socket", tmp_path) as server:
         settings = slack_settings(server, "socket") | {
-            "TRNBOT_SOURCE": f"recording:{recording('reference')}"
+            "TRNBOT_SOURCE": f"recording:{recording('reference')}",
+            "TRNBOT_ROUTE": "web:alerts",
         }
-        with product(tmp_path, port, settings | FAST) as bot:
-            await until(lambda: reached(bot, STARVED), "the starved hours")
-        with product(tmp_path, port, settings | STILL):
+        with product(tmp_path, free_port(), settings | STILL):
             async with screen(browser, server.url, "slack", 1300) as slack:
                 await slack.page.get_by_text("finops-alerts").first.click()
                 for line, words, name in ANSWERS:
@@ -50,15 +50,13 @@ async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(
 
 
 async def test_a_personal_chat_of_teams_begins_with_the_summary(
-    tmp_path: Path, browser: Any
+    watched: Path, tmp_path: Path, browser: Any
 ) -> None:
+    shutil.copytree(watched, tmp_path, dirs_exist_ok=True)
     port = free_port()
-    settings = teams_settings()
-    with product(tmp_path, port, settings | FAST) as bot:
-        await until(lambda: reached(bot, STARVED), "the starved hours")
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
         async with screen(browser, "about:blank", "teams", 1400) as teams:
-            with product(tmp_path, port, settings | STILL):
+            with product(tmp_path, port, teams_settings() | STILL):
                 await teams.page.goto(url)
                 await teams.sees("Hello, trnbot watches")
                 await teams.sees("month to date by service")

@@ -18,10 +18,11 @@ from bot.settings.settings import read_settings
 from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.source import OpenedSource
 from tests.builders import with_parts
-from tests.e2e.product import product, recording
-from tests.e2e.slackserver import FINANCE, SlackServer, free_port, slack_server
-from tests.e2e.test_life import FAST, SOON_MS, STARVED, STILL, Screen, newest, say, screen
-from tests.e2e.test_product import message, reached, slack_settings, until
+from tests.e2e.consoles import starved
+from tests.e2e.product import recording
+from tests.e2e.slackserver import FINANCE, SlackServer, slack_server
+from tests.e2e.test_life import SOON_MS, STARVED, Screen, newest, say, screen
+from tests.e2e.test_product import message, slack_settings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 USUAL = "30d"
@@ -129,12 +130,9 @@ async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path, browser: Any
 
 
 async def test_a_judgement_in_the_console_needs_no_choice_and_is_taken_back(
-    tmp_path: Path, browser: Any
+    watched: Path, browser: Any
 ) -> None:
-    settings = {"TRNBOT_SOURCE": f"recording:{recording('reference')}"}
-    with product(tmp_path, free_port(), settings | FAST) as bot:
-        await until(lambda: reached(bot, STARVED), "the starved hours")
-    with product(tmp_path, free_port(), settings | STILL) as bot:
+    with starved(watched) as bot:
         async with screen(browser, bot.url, "console") as console:
             await console.press("Not an anomaly…")
             asked = console.page.locator("dialog[open]")
