@@ -103,7 +103,9 @@ class Inbox:
         self.asked.append(("settle", self.store.load(now).ticked_at))
 
 
-async def test_before_a_tick_detectors_load_and_what_was_sent_is_taken_in_until_it_is_saved() -> None:
+async def test_before_a_tick_detectors_load_and_what_was_sent_is_taken_in_until_it_is_saved() -> (
+    None
+):
     store = MemoryStore()
     inbox = Inbox(store)
     bot = app(Script(anomaly()), Chat(), store)
