@@ -323,7 +323,7 @@ async def test_a_button_of_an_old_message_answers_one_sentence() -> None:
     card = await app(Script(), Chat()).answer(ask("ack a0000"))
     assert (
         card.data["error"]
-        == "No alert of the last 15 days is called 'a0000'; 'alerts' lists those that are open."
+        == "No alert of the last 15 days is called or about 'a0000'; 'alerts' lists those that are open."
     )
     assert replace(card).tone is Tone.ERROR
 
