@@ -454,7 +454,7 @@ def backtest(
         None, "a recording by its name; in a terminal a folder, recording:DIR or simulator:SEED"
     ),
     policy: str = arg(
-        "", "a policy as `config export` writes it: by its name; in a terminal a file", keyword=True
+        "", "a policy as 'config export' writes it: by its name; in a terminal a file", keyword=True
     ),
     channel: str = arg("default", "the audience whose notifications are counted", keyword=True),
 ) -> Card:
