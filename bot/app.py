@@ -58,7 +58,7 @@ class App:
         self._listed = tuple(address for address in access.admins if address not in channels)
         self._watch = Watch(ports, channels)
         self.health.shares = lambda: self._watch.shares
-        self._turn = asyncio.Lock()
+        self._turn, self._opening = asyncio.Lock(), False
         self._leaving = asyncio.Event()
         self._later: set[asyncio.Task[None]] = set()
         self._ticked_at: datetime | None = None
@@ -138,15 +138,19 @@ class App:
         """Read the world in a thread; None once the bot leaves, for nobody needs the end of it."""
 
         def receive_and_read() -> Reading:
+            # The first tick would load them in its turn, which people's presses wait for.
+            self.ports.world.load_detectors()
             self.ports.world.inbox.receive(now)
             return self._watch.read(now)
 
+        self._opening = self._ticked_at is None
         reading = asyncio.create_task(asyncio.to_thread(receive_and_read))
         leaving = asyncio.create_task(self._leaving.wait())
         try:
             await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
             return reading.result() if reading.done() else None
         finally:
+            self._opening = False
             reading.cancel()
             leaving.cancel()
 
@@ -303,12 +307,13 @@ class App:
     async def _notify_soon(self, now: datetime) -> None:
         """Notify of a person's decision.
 
-        Where a tick writes and sends, after it, and the answer does not wait for that.
+        Where a tick writes and sends, or the first one reads what nobody has read yet, the answer
+        does not wait for that.
         """
         task = asyncio.create_task(self.refresh(now))
         self._later.add(task)
         task.add_done_callback(self._done_later)
-        if self._turn.locked():
+        if self._turn.locked() or self._opening:
             return
         await asyncio.wait({task})
         # What ends the process is raised: the decision is kept, and so is what is owed for it.

@@ -345,6 +345,7 @@ class World:
     prepare: Callable[[], None] = lambda: (
         None
     )  # load what a replay needs beside metrics, while those are read; may block
+    load_detectors: Callable[[], None] = lambda: None  # once, before they are needed; may block
     workers: Workers = field(default_factory=NoWorkers)
     drill: Callable[[Sequence[str], datetime], None] = lambda *_: (
         None

@@ -134,7 +134,9 @@ async def _serve_until_signal(
     else:
         play = LiveServer(settings["interval"], wall_clock, store, again, lease_s)
     shown = Shown(play.clock, tempo.speed if extent else 0, story)
-    bot = running_bot(settings, Database(store, documents, shards), opened, shown)
+    # Seconds of imports, as the port says that the bot starts.
+    joined = Database(store, documents, shards)
+    bot = await asyncio.to_thread(running_bot, settings, joined, opened, shown)
     play.app, play.shards = bot.app, shards
 
     def ready(address: str) -> None:

@@ -192,6 +192,7 @@ class OpenedSource:
         self.recording = Once(self._open_recording)
         self.bill = Once(lambda: open_bill(settings, *self._place()))
         self.outlook = Once(lambda: open_outlook(settings, *self._place()))
+        self.load_detectors = Once(self._load_detectors)
         self.owners = OwnersFile(settings["owners_file"])
 
     def ports(self, stores: Stores, base: Policy) -> Ports:
@@ -214,6 +215,7 @@ class OpenedSource:
             replays=SourceReplays(settings, self),
             outlook=lazy(self.outlook),
             compiles=detector.compiles,
+            load_detectors=self.load_detectors,
         )
         if self.live:
             account = lazy(self.account)
@@ -238,16 +240,17 @@ class OpenedSource:
         )
         return Ports(world, stores, site)
 
+    def _load_detectors(self) -> None:
+        """Load the detectors, and the library of the forest where metrics take longer to read."""
+        from detectors.forest import load_library
+
+        if self.live or size_of(self._folder() / "metrics") > _MANY_BYTES:
+            load_library()
+
     def _prepare(self) -> None:
-        """Load the bill, and the library of the forest where metrics take longer to read.
-
-        Whoever asks the bill next is told what is wrong with it.
-        """
+        """Load the detectors and the bill; whoever asks the bill next is told what is wrong with it."""
         with suppress(TrnbotError):
-            if size_of(self._folder() / "metrics") > _MANY_BYTES:
-                from detectors.forest import load_library
-
-                load_library()
+            self.load_detectors()
             self.bill().problems()
 
     def parcel(self, span: ReplaySpan) -> Parcel:

@@ -204,7 +204,7 @@ async def test_what_is_typed_is_text_and_pings_nobody(text: str) -> None:
         ),
         (f"assign ID {'x' * 61}", "A person's name has 60 characters at most."),
         ("unassign ID", "The alert is assigned to nobody."),
-        ("assign nosuch bob", "No alert of the last 15 days is called 'nosuch'"),
+        ("assign nosuch bob", "No alert of the last 15 days is called or about 'nosuch'"),
     ],
 )
 async def test_a_person_who_is_nobody_is_refused_in_one_sentence(line: str, sentence: str) -> None:

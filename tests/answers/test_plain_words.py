@@ -333,7 +333,7 @@ async def test_why_of_a_cluster_without_an_alert_tells_how_it_stands(bot: App) -
     card = await ask(bot, "why is tiny slow")
     assert card.data["read_as"] == "why tiny"
     assert "the bot sees nothing that holds it back" in repr(card.blocks)
-    assert "No alert of the last 15 days is called 'nobody'" in refused(
+    assert "No alert of the last 15 days is called or about 'nobody'" in refused(
         await ask(bot, "why nobody")
     )
 

@@ -55,11 +55,12 @@ class Slow(Fleet):
     """A source that reads for as long as it is let."""
 
     def __init__(self) -> None:
-        self.reading, self.free = threading.Event(), threading.Event()
+        self.reading, self.free, self.read_once = (threading.Event() for _ in range(3))
 
     def read(self, now: datetime) -> Reading:
         self.reading.set()
-        self.free.wait(60)
+        self.free.wait(10)
+        self.read_once.set()
         return reading(now)
 
 
@@ -75,6 +76,20 @@ async def test_a_bot_that_leaves_waits_for_no_look_and_writes_nothing() -> None:
     assert store.load(NOON).ticked_at is None
 
 
+async def test_a_press_is_answered_while_the_first_tick_reads() -> None:
+    store, slow = MemoryStore(), Slow()
+    await app(Script(anomaly()), Chat(), store).tick(NOON)
+    bot = app(Script(anomaly()), Chat(), store, fleet=slow)
+    tick = asyncio.create_task(bot.tick(NOON + FIVE))
+    await asyncio.to_thread(slow.reading.wait, 60)
+    card = await bot.answer(ask(f"ack {store.load(NOON).alerts[0].id}"))
+    assert card.tone is Tone.GOOD
+    assert not slow.read_once.is_set()
+    slow.free.set()
+    await tick
+    await bot.settle()
+
+
 class Inbox:
     """Remembers in which order it was asked, and what the store held then."""
 
@@ -88,13 +103,19 @@ class Inbox:
         self.asked.append(("settle", self.store.load(now).ticked_at))
 
 
-async def test_what_was_sent_is_taken_in_before_a_tick_and_taken_away_once_it_is_saved() -> None:
+async def test_before_a_tick_detectors_load_and_what_was_sent_is_taken_in_until_it_is_saved() -> (
+    None
+):
     store = MemoryStore()
     inbox = Inbox(store)
     bot = app(Script(anomaly()), Chat(), store)
-    bot = App(with_parts(bot.ports, inbox=inbox), ("chat:ops",), Access(()), stopwatch=lambda: 0.0)
-    await bot.tick(NOON)
-    assert inbox.asked == [("receive", None), ("settle", NOON)]
+
+    def load() -> None:
+        inbox.asked.append(("load", store.load(NOON).ticked_at))
+
+    ports = with_parts(bot.ports, inbox=inbox, load_detectors=load)
+    await App(ports, ("chat:ops",), Access(()), stopwatch=lambda: 0.0).tick(NOON)
+    assert inbox.asked == [("load", None), ("receive", None), ("settle", NOON)]
 
 
 async def test_a_tick_that_crashes_takes_nothing_away() -> None:
@@ -302,7 +323,7 @@ async def test_a_button_of_an_old_message_answers_one_sentence() -> None:
     card = await app(Script(), Chat()).answer(ask("ack a0000"))
     assert (
         card.data["error"]
-        == "No alert of the last 15 days is called 'a0000'; 'alerts' lists those that are open."
+        == "No alert of the last 15 days is called or about 'a0000'; 'alerts' lists those that are open."
     )
     assert replace(card).tone is Tone.ERROR
 

@@ -16,6 +16,7 @@ import pytest
 from bot.answers.all import ANSWERS
 from bot.grammar.line import understand
 from bot.grammar.plain.ranker import load_counts
+from bot.grammar.plain.senses import load_glossary
 from bot.grammar.registry import COMMANDS
 from bot.model.causes import Cause
 from bot.policy.schema import SETTINGS
@@ -87,6 +88,13 @@ def test_every_command_is_documented(name: str) -> None:
 
 
 @in_one_run
+def test_no_sentence_of_help_shows_marks_of_a_page_as_they_are_typed() -> None:
+    told = [*(setting.meaning for setting in SETTINGS.values()), *load_glossary().values()]
+    for command in COMMANDS.values():
+        told += [command.summary, *(parameter.arg.meaning for parameter in command.parameters)]
+    assert [sentence for sentence in told if "`" in sentence] == []
+
+
 @pytest.mark.parametrize("key", sorted(SETTINGS))
 def test_every_threshold_is_documented(key: str) -> None:
     assert f"| `{key}` |" in read("docs/settings.md")

@@ -57,7 +57,7 @@ async def test_the_words_after_ack_in_a_thread_are_its_note() -> None:
 async def test_a_name_in_a_thread_means_what_it_names() -> None:
     bot, *_ = await firing()
     card = await bot.answer(in_thread("why nowhere"))
-    assert "No alert of the last 15 days is called 'nowhere'" in card.data["error"]
+    assert "No alert of the last 15 days is called or about 'nowhere'" in card.data["error"]
 
 
 @pytest.mark.parametrize(

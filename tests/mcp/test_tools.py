@@ -204,7 +204,7 @@ async def test_a_preview_about_an_alert_that_there_is_not_says_so_in_one_sentenc
         unknown = await programs.call_tool(tool, {"name": "a000000000"})
         unnamed = await programs.call_tool(tool, {})
     assert unknown.is_error
-    assert said(unknown).startswith("No alert of the last 15 days is called 'a000000000'")
+    assert said(unknown).startswith("No alert of the last 15 days is called or about 'a000000000'")
     assert "\n" not in said(unknown)
     assert unnamed.is_error
     assert said(unnamed).startswith("Which alert?")

@@ -252,7 +252,7 @@ def words(ports: Ports, request: Request) -> Card:
 def words_forget(
     ports: Ports,
     request: Request,
-    line: str = arg(None, "the line as `words` lists it, or all", rest=True),
+    line: str = arg(None, "the line as 'words' lists it, or all", rest=True),
 ) -> Card:
     """Drop lines that were learnt; lines are read without it within ten minutes."""
     from bot.grammar.plain.ask import LEARNT, MOST_LEARNT

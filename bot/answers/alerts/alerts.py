@@ -74,12 +74,13 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     # A cluster may have had several alerts: one that fires is meant before one that is over.
     matches = exact or sorted(concerned, key=lambda alert: not alert.firing)
     if not matches:
-        ids = [alert.id for alert in history if alert.firing]
+        labels = [alert.anomaly.labels for alert in history]
+        places = {place for x in labels for place in (x.cluster, x.job) if place}
         raise not_known(
-            f"No alert of the last 15 days is called '{name}'",
+            f"No alert of the last 15 days is called or about '{name}'",
             name,
-            ids,
-            most=8,
+            [*sorted(places), *(alert.id for alert in history if alert.firing)],
+            most=12,
             otherwise="'alerts' lists those that are open",
         )
 

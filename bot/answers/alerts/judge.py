@@ -96,7 +96,7 @@ def not_an_anomaly(
     ),
     sure: bool = arg(
         "no",
-        "do not ask back where it is longer than `alert.not_an_anomaly_for`, or the alert is"
+        "do not ask back where it is longer than alert.not_an_anomaly_for, or the alert is"
         " expensive",
         keyword=True,
     ),
@@ -137,7 +137,7 @@ def not_an_anomaly(
 
 @command(
     "not-an-anomaly undo",
-    "Take a judgment back: its alerts are sent again, and `feedback` no longer counts it.",
+    "Take a judgment back: its alerts are sent again, and 'feedback' no longer counts it.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("not-an-anomaly undo m1b2c3d4e",),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from bot.cards.alert_words import alert_data, lasted, muted_words, where
@@ -384,6 +385,23 @@ def _data(seen: Frontier, point: Point, budget: Budget) -> dict[str, Any]:
 _BACKTEST_MOST = 20
 
 
+_GRADE = tuple(
+    Column[Mapping[str, Any]](name, itemgetter(key), unit)
+    for name, key, unit in (
+        ("incidents that happened", "incidents", COUNT),
+        ("incidents found", "recall", SHARE),
+        ("alerts about an incident", "precision", SHARE),
+        ("right cause in the first alert", "cause_top1", SHARE),
+        ("right cause in any alert", "cause_any", SHARE),
+        ("median delay", "median_delay_minutes", Unit("{:.3g} min".format)),
+        ("false alerts", "false_alerts", COUNT),
+        ("false alerts a cluster a week", "false_alerts_per_cluster_week", Unit("{:.2g}".format)),
+        ("messages an incident", "messages_per_incident", Unit("{:.3g}".format)),
+        ("messages and edits an incident", "notices_per_incident", Unit("{:.3g}".format)),
+    )
+)
+
+
 def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None) -> Card:
     """List the alerts of a replay with its grade; `data` is the contract of the command line."""
     alerts = sorted(seen.alerts.values(), key=lambda alert: (alert.opened, alert.key))
@@ -399,13 +417,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
         Column("muted", muted_words),
     )
     # The lists of a grade are for programs; the card has its numbers.
-    marks = []
-    for key, mark in (grade or {}).items():
-        if isinstance(mark, float):
-            marks.append((key, f"{mark:.3g}"))
-        elif not isinstance(mark, list | dict):
-            marks.append((key, "–" if mark is None else str(mark)))
-
+    marks = tuple((column.name, column.cell(grade)) for column in _GRADE) if grade else ()
     keys = {alert.id: alert.key for alert in alerts}
 
     return Card(
@@ -414,7 +426,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
         Tone.INFO,
         compose(
             table.table(alerts, most=_BACKTEST_MOST) if alerts else quiet("No alerts."),
-            Facts(tuple((key.replace("_", " "), mark) for key, mark in marks)) if grade else None,
+            Facts(marks) if marks else None,
             quiet(f"{counted(seen.ticks, 'tick')}, {period(seen.window)}"),
         ),
         {
@@ -454,7 +466,7 @@ def backtest(
         None, "a recording by its name; in a terminal a folder, recording:DIR or simulator:SEED"
     ),
     policy: str = arg(
-        "", "a policy as `config export` writes it: by its name; in a terminal a file", keyword=True
+        "", "a policy as 'config export' writes it: by its name; in a terminal a file", keyword=True
     ),
     channel: str = arg("default", "the audience whose notifications are counted", keyword=True),
 ) -> Card:

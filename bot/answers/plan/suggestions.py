@@ -171,9 +171,23 @@ def suggestion_words(suggestion: Suggestion) -> Text:
 
 
 def _range(suggestion: Suggestion) -> str:
-    low, high = about(suggestion.low_usd), about(suggestion.high_usd)
     basis = "estimated" if suggestion.kind.saves else "at stake, estimated"
-    return f"{low} to {high}, {basis}" if low != high else basis
+    return ", ".join(filter(None, (_span([suggestion]), basis)))
+
+
+def _span(suggestions: Sequence[Suggestion]) -> str:
+    """Return how far their savings may lie from the expected ones, "" where there is no range."""
+    low, expected, high = (
+        about(sum(amounts, Decimal(0)))
+        for amounts in zip(
+            *((x.low_usd, x.usd_per_month, x.high_usd) for x in suggestions), strict=True
+        )
+    )
+    if low == high:
+        return ""
+    if expected == high:
+        return f"down to {low}"
+    return f"up to {high}" if expected == low else f"{low} to {high}"
 
 
 def _buttons(suggestion: Suggestion) -> Buttons:
@@ -207,11 +221,10 @@ def suggestions_card(seen: Suggestions) -> Card:
         listed.append(quiet(f"And {len(seen.open) - _LISTED} that save less."))
     title = "No suggestion"
     if seen.open:
-        low = sum((suggestion.low_usd for suggestion in saving), Decimal(0))
-        span = f"{about(low)} to {about(total)}" if about(low) != about(total) else about(total)
         title = counted(len(seen.open), "suggestion")
         if saving:
-            title += f": about {span} a month in all"
+            span = _span(saving)
+            title += f": about {about(total)} a month in all{f' ({span})' if span else ''}"
     return Card(
         title,
         Tone.INFO,

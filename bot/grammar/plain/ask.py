@@ -175,7 +175,7 @@ class PlainWords:
         line, effect = request.line, effect_of(request.line)
         if len(line) > _LONGEST or "\n" in line or effect is Effect.SHARES:
             return None
-        if any(mark in line for mark in ("=", " --")) and "==" not in line:
+        if any(mark in line for mark in ("=", " --", "<!", "&lt;!")) and "==" not in line:
             return None
         if (command := attempted(line)) and command.carries:
             return None  # it refuses another line, which is no slip of its own

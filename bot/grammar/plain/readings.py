@@ -147,6 +147,8 @@ def read_plain(
         for sense in content
         if set(sense.fills) == {"unknown"} and not ranker.knows(sense.text)
     ]
+    if attempted(line) and 0 < len(strange) == len(content) - 1:
+        return None  # a command and a word that nobody has said: its own sentence says what is near
     likely: dict[str, float] = {}
     # A line most of whose words nobody has said here is about something else, but where it is in
     # another language, of which fewer words are known.
