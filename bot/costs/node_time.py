@@ -197,11 +197,14 @@ class NodeTime:
                 self.base[block] = np.where(is_lost, CODE_OF[GoodputClass.LOST], self.base[block])
                 self.paused[block] = np.where(works & ~is_lost, paused[row, at], 0.0)
 
-            unknown = (self.jobs[in_cluster] == NO_JOB) & reported[alike].any(axis=0)
-            in_cluster, unknown = in_cluster[unknown.any(axis=1)], unknown[unknown.any(axis=1)]
-            levels = np.where(self.working[in_cluster], self.levels[in_cluster], np.nan)
-            shares = paused_shares(levels, self.nodes.steps(HOUR))
-            self.paused[in_cluster] = np.where(unknown, shares, self.paused[in_cluster])
+            # Node by node: copies of all levels of a large fleet would not fit beside them.
+            reports = reported[alike].any(axis=0)
+            for row in in_cluster.tolist():
+                unknown = reports & (self.jobs[row] == NO_JOB)
+                levels = np.where(self.working[row], self.levels[row], np.nan)[None]
+                if unknown.any():
+                    shares = paused_shares(levels, self.nodes.steps(HOUR))
+                    self.paused[row, unknown] = shares[0, unknown]
 
     def lose(self, alerts: Iterable[Alert]) -> None:
         """Give the hours that alerts say were lost to their causes' classes.
