@@ -3,7 +3,8 @@
 Run: python -m benchmarks.goodput --seeds 3-8 [--scenarios mixed] [--world DIR] [--folder DIR].
 
 Each recording is made, replayed once for its alerts, and asked for the goodput of seven whole days
-that the bill knows; a label counts by the part of its time that lies in them.
+that the bill knows; a label counts by the part of its time that lies in them. Checkpoints and
+evaluations have no label: theirs are the dollars of the minutes in which the simulation had them.
 
 With `--sums` nothing is replayed: of all days of each recording, each cluster, team, node and day,
 and the sum of all jobs, is held against what the bill says of it, to the cent.
@@ -18,10 +19,13 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from adapters.store.memory import MemoryStore
 from benchmarks.scenarios import seeds
@@ -109,6 +113,26 @@ def labelled(labels: Sequence[Mapping[str, Any]], window: Window) -> dict[Goodpu
     return dict(sums)
 
 
+def paused_usd(world: Path, scenario: str, seed: int, window: Window) -> Decimal:
+    """Return what the minutes of checkpoints and evaluations of a simulated fleet cost in a window.
+
+    Those within an incident too.
+    """
+    sys.path.insert(0, str(world))
+    fleet, _ = import_module("make_recording").simulate(seed, 10, scenario)
+    _, usd_per_hour = import_module("billing").charge(fleet)
+    pauses = [getattr(import_module("world"), name) for name in ("CKPT", "EVAL")]
+    begin = datetime.fromisoformat(str(fleet.start)).replace(tzinfo=UTC)
+    first, last = (int((x - begin) / timedelta(minutes=1)) for x in (window.start, window.end))
+    minutes, total = np.arange(first, last), 0.0
+    for cluster in fleet.clusters:
+        for group in cluster.groups:
+            block = np.ix_(group.nodes, minutes[np.isin(group.phase[first:last], pauses)])
+            costs = usd_per_hour[cluster.name][block[0], block[1] // 60] / 60
+            total += float((costs * cluster.a["alive"][block]).sum())
+    return Decimal(repr(total))
+
+
 def main() -> None:
     """Print USD of goodput and of the labels by class, and their ratio, for each recording."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.goodput")
@@ -130,6 +154,8 @@ def main() -> None:
                 answer = goodput_of_week(recording)
                 labels = json.loads((recording / "labels.json").read_text())
                 truth = labelled(labels, answer.window)
+                paused = paused_usd(arguments.world, scenario, seed, answer.window)
+                truth[GoodputClass.CHECKPOINT_EVALUATION] = paused
                 print(f"{scenario}-{seed}: {answer.total.usd:,.2f} USD of {answer.window}")
                 for kind in CLASSES:
                     told, true = answer.total.of(kind), truth.get(kind)

@@ -13,6 +13,7 @@ import numpy as np
 from bot.model.anomaly import AtRisk
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.run import nodes_of
 from detectors.jobs import stretches_of
 from detectors.numbers import (
     DAY,
@@ -295,11 +296,10 @@ def run_rows(view: View, labels: Labels) -> Rows:
 
 
 def _members(view: View, labels: Labels) -> Rows:
-    """Return the rows of a run's nodes: those of its claim, else those that no run claims."""
-    rows, claim = view.rows_in(labels), view.claims.get(labels.only(("cluster", "job")))
-    taken = [claim] if claim else view.claims.values()
-    among = view.roster.among(node for x in taken for node in x.nodes)[rows]
-    return rows[among if claim else ~among]
+    """Return the rows of a run's nodes."""
+    rows, (ids, claimed) = view.rows_in(labels), nodes_of(labels, view.claims)
+    among = view.roster.among(ids)[rows]
+    return rows[among if claimed else ~among]
 
 
 def worked_seconds(view: View, run: int, rows: Rows, age: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from bot.costs.training import reporting
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.frame import Doubles, Floats, Frame, Mask, runs_of
-from bot.model.run import Compile, Ending
+from bot.model.labels import Labels
+from bot.model.run import Claim, Compile, Ending, nodes_of
 from bot.model.window import HOUR, Window
 
 
@@ -84,7 +86,7 @@ _PFLOPS = 1e15
 _EDGE = timedelta(minutes=15)
 """How long before its onset, and after its newest sight, the fall of a fault is looked for."""
 _AROUND = timedelta(hours=3)
-"""How long before a fault and after it the usual work of its nodes is looked for."""
+"""How long before a fault or a pause and after it the usual work is looked for."""
 _NO_LOSS = 0.05
 """Share of its usual up to which a node loses nothing: levels move as much by themselves."""
 _CHECKPOINT = timedelta(minutes=10)
@@ -119,6 +121,8 @@ class NodeTime:
         self.base: Codes = np.full(self.seen.shape, CODE_OF[GoodputClass.PRODUCTIVE], dtype=np.int8)
         self.lost_to: Codes = self.base.copy()
         self.share: Floats = np.zeros(self.seen.shape, dtype=np.float32)
+        self.paused: Floats = self.share.copy()
+        """The share of each step of work in which its run made no step."""
         self.rows = {thing.instance: row for row, thing in enumerate(nodes.things)}
         self.jobs: Rows = np.full(self.seen.shape, NO_JOB, dtype=np.int32)
         """The row of the run that each step worked for."""
@@ -156,55 +160,51 @@ class NodeTime:
             # A compile beside work that goes on costs no step.
             self.base[row, part][self.seen[row, part] & ~self.working[row, part]] = CODE_OF[kind]
 
-    def run(self, runs: Frame, claimed: Mapping[int, Collection[str]]) -> None:
-        """Give steps to runs, and mark where a run's work stood though its nodes were busy, or was lost.
+    def run(self, runs: Frame, claims: Mapping[Labels, Claim]) -> None:
+        """Give steps to runs, and mark where a run's work paused amid it, or was lost.
 
-        `claimed` names a run's nodes by the run's row. A run without any has the nodes of its
-        cluster that nobody claims, while no other such run reports.
+        A run that no claim names has the nodes of its cluster that nobody claims, while no other
+        such run reports. A pause is seen by the run's count of steps; of busy nodes of which nobody
+        knows which run of their cluster they work for, by their levels.
         """
         self.job_names = tuple(thing.job for thing in runs.things)
-        reported = np.zeros((len(runs.things), self.nodes.n_steps), dtype=bool)
+        counts = runs.of("run_step_count").astype(np.float64)
+        paces = np.diff(counts, axis=1, prepend=np.nan)
+        paused = paused_shares(np.where(paces < 0, np.nan, paces), runs.steps(HOUR))
         # For each step of the nodes the step of the runs that it lies in, out of range too.
         offset, ratio = (self.nodes.start - runs.start) / runs.step, self.nodes.step / runs.step
         grid = np.floor(offset + (np.arange(self.nodes.n_steps) + 0.5) * ratio).astype(np.intp)
-        inside = (grid >= 0) & (grid < runs.n_steps)
+        reported = np.zeros((len(runs.things), self.nodes.n_steps), dtype=bool)
         for row in range(len(runs.things)):
             if span := reporting(runs, row):
                 reported[row] = (grid >= span.start) & (grid < span.stop)
 
-        # What somebody claims is never shared out by the second rule.
         clusters = np.array([thing.cluster for thing in self.nodes.things])
-        free = np.ones(len(clusters), dtype=bool)
-        rows_of = {
-            row: np.array([self.rows[name] for name in names if name in self.rows], dtype=np.intp)
-            for row, names in claimed.items()
-        }
-        for row, rows in rows_of.items():
-            free[rows] = False
-            self.jobs[np.ix_(rows, np.flatnonzero(reported[row]))] = row
         for cluster in {thing.cluster for thing in runs.things}:
-            alike = [
-                row
-                for row, thing in enumerate(runs.things)
-                if thing.cluster == cluster and not len(rows_of.get(row, ()))
-            ]
-            alone = reported[alike].sum(axis=0) == 1
-            rows = np.flatnonzero(free & (clusters == cluster))
-            for row in alike:
-                rows_of[row] = rows
-                self.jobs[np.ix_(rows, np.flatnonzero(alone & reported[row]))] = row
+            in_cluster = np.flatnonzero(clusters == cluster)
+            ids = [self.nodes.things[i].instance for i in in_cluster]
+            alike = [i for i, thing in enumerate(runs.things) if thing.cluster == cluster]
+            members = {row: nodes_of(runs.things[row], claims) for row in alike}
+            free = [row for row, (_, claimed) in members.items() if not claimed]
+            alone = reported[free].sum(axis=0) == 1
+            for row, (names, claimed) in members.items():
+                rows = in_cluster[np.array([(x in names) == claimed for x in ids], dtype=bool)]
+                steps = np.flatnonzero(reported[row] & (claimed | alone))
+                block, at = np.ix_(rows, steps), grid[steps]
+                self.jobs[block] = row
+                works = self.base[block] == CODE_OF[GoodputClass.PRODUCTIVE]
+                is_lost = works & _thrown_away(counts[row])[at]
+                self.base[block] = np.where(is_lost, CODE_OF[GoodputClass.LOST], self.base[block])
+                self.paused[block] = np.where(works & ~is_lost, paused[row, at], 0.0)
 
-        for row, rows in rows_of.items():
-            for kind, marked in zip(
-                (GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.LOST),
-                _stood_and_lost(runs.of("run_step_count")[row].astype(np.float64)),
-                strict=True,
-            ):
-                block = np.ix_(rows, np.flatnonzero(inside & marked.take(grid, mode="clip")))
-                theirs = (self.jobs[block] == row) & (
-                    self.base[block] == CODE_OF[GoodputClass.PRODUCTIVE]
-                )
-                self.base[block] = np.where(theirs, CODE_OF[kind], self.base[block])
+            # Node by node: copies of all levels of a large fleet would not fit beside them.
+            reports = reported[alike].any(axis=0)
+            for row in in_cluster.tolist():
+                unknown = reports & (self.jobs[row] == NO_JOB)
+                levels = np.where(self.working[row], self.levels[row], np.nan)[None]
+                if unknown.any():
+                    shares = paused_shares(levels, self.nodes.steps(HOUR))
+                    self.paused[row, unknown] = shares[0, unknown]
 
     def lose(self, alerts: Iterable[Alert]) -> None:
         """Give the hours that alerts say were lost to their causes' classes.
@@ -354,7 +354,13 @@ class NodeTime:
     def of_class(self, kind: GoodputClass, part: tuple[Any, slice]) -> Floats:
         """Return the share of each step of some nodes that is in a class, (n_nodes, n_steps)."""
         code, share = CODE_OF[kind], self.share[part]
-        shares = (self.base[part] == code) * (1 - share) + (self.lost_to[part] == code) * share
+        # A pause amid a fault is the fault's, up to what the fault took.
+        paused = np.maximum(self.paused[part] - share, 0)
+        shares = (self.base[part] == code) * (1 - share - paused) + (
+            self.lost_to[part] == code
+        ) * share
+        if kind is GoodputClass.CHECKPOINT_EVALUATION:
+            shares += paused
         return np.asarray(shares, dtype=np.float32)
 
     def work_hours(self, steps: slice, job: int = ANY_JOB) -> Doubles:
@@ -368,8 +374,8 @@ class NodeTime:
         known = (self.base[part] == CODE_OF[GoodputClass.PRODUCTIVE]) & (flops / peak >= 0)
         known &= (self.jobs[part] == job) | (job == ANY_JOB)
 
-        # What an alert took of a step did no work: all that was done is in the part it left.
-        productive = np.where(known, 1.0 - self.share[part], 0.0)
+        # All that was done is in the part of a step that alerts and pauses left.
+        productive = np.where(known, 1.0 - np.maximum(self.share[part], self.paused[part]), 0.0)
         busy = np.minimum(self.levels[part], productive)
         at_peak = np.minimum(flops / peak, busy)
         parts = (productive, busy, at_peak, flops / _PFLOPS)
@@ -425,16 +431,47 @@ def spread(levels: Doubles, seen: Mask, usual: float, steps: float) -> Floats:
     return lost.astype(np.float32)
 
 
-def _stood_and_lost(counts: Doubles) -> tuple[Mask, Mask]:
-    """Return where a run's count of steps stood still, and what it fell back behind, (n_steps,).
+def paused_shares(paces: Doubles, an_hour: int) -> Floats:
+    """Return the share of each step that a pause took, both of shape (n, n_steps).
+
+    `paces` say how much was done in each, nan where nobody knows. The usual is the median of the
+    hours around. A pace scatters evenly about it: what lies further below than the usual hour
+    rises above is a pause.
+    """
+    if not paces.size:
+        return np.zeros(paces.shape, dtype=np.float32)
+    n, n_steps = paces.shape
+    room = ((0, 0), (0, -n_steps % an_hour))
+    hours = np.pad(np.where(paces > 0, paces, np.nan), room, constant_values=np.nan)
+    hours = hours.reshape(n, -1, an_hour)
+
+    # An hour may be all pause: of those around it the middle one is usual.
+    reach = _AROUND // HOUR
+    by_hour = np.stack((_middle(hours), np.fmax.reduce(hours, axis=2)))
+    by_hour = np.pad(by_hour, ((0, 0), (0, 0), (reach, reach)), constant_values=np.nan)
+    around = _middle(sliding_window_view(by_hour, 2 * reach + 1, axis=2))
+    usual, highest = np.repeat(around, an_hour, axis=2)[:, :, :n_steps]
+
+    share = np.where(paces < 2 * usual - highest, 1 - paces / usual, 0.0)
+    return np.where(paces == 0, 1.0, share).astype(np.float32)
+
+
+def _middle(values: Doubles) -> Doubles:
+    """Return the median along the last axis, the lower of two; nan of none."""
+    last = np.maximum(1, np.isfinite(values).sum(axis=-1, keepdims=True)) - 1
+    middle = np.take_along_axis(np.sort(values, axis=-1), last // 2, axis=-1)
+    return np.asarray(middle[..., 0])
+
+
+def _thrown_away(counts: Doubles) -> Mask:
+    """Return what a run's count of steps fell back behind, (n_steps,).
 
     A count that falls back throws away what was done since it last passed there.
     """
-    stood, lost = np.zeros(counts.size, dtype=bool), np.zeros(counts.size, dtype=bool)
+    lost = np.zeros(counts.size, dtype=bool)
     reported = np.flatnonzero(~np.isnan(counts))
     known = counts[reported]
-    stood[reported[1:]] = np.diff(known) == 0
     for fall in np.flatnonzero(np.diff(known) < 0):
         kept = np.flatnonzero(known[: fall + 1] <= known[fall + 1])
         lost[reported[(kept[-1] + 1 if kept.size else 0) : fall + 1]] = True
-    return stood, lost
+    return lost

@@ -84,6 +84,16 @@ def claims_of(runs: Iterable[Labels], nodes: Iterable[Instance]) -> Mapping[Labe
     return claims
 
 
+def nodes_of(run: Labels, claims: Mapping[Labels, Claim]) -> tuple[frozenset[str], bool]:
+    """Return ids of nodes, and whether they are a run's, or all others of its cluster are.
+
+    A run has the nodes of its claim, else those that no run claims.
+    """
+    if claim := claims.get(run.only(("cluster", "job"))):
+        return claim.nodes, True
+    return frozenset().union(*(x.nodes for x in claims.values())), False
+
+
 @lru_cache(maxsize=64)
 def _jobs_by_name(jobs: frozenset[str], names: frozenset[str]) -> Mapping[str, str]:
     """Return the job of each name of a node: the longest that stands in it as whole words.

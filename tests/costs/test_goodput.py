@@ -22,7 +22,7 @@ from bot.model.frame import Frame, runs_of
 from bot.model.labels import Labels
 from bot.model.notification import StateUpdate
 from bot.model.request import Request, User
-from bot.model.run import Compile, Ending, Run
+from bot.model.run import Claim, Compile, Ending, Run, Sign
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
 from tests.answers.advice_world import World
@@ -33,6 +33,8 @@ START = NOON.replace(hour=0)
 METRICS = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
 HOUR = Window(START, START + 12 * FIVE)
 NODE = Labels(cluster="llama", instance="i-llama000", instance_type="trn1.32xlarge")
+LLAMA_8B = Labels(cluster="llama", job="llama-8b")
+LLAMA = {LLAMA_8B: Claim(Sign.LABEL, frozenset({"i-llama000"}))}
 
 
 def frame(levels, held=None):
@@ -48,8 +50,14 @@ def time_of(levels, held=None):
     return NodeTime(frame(levels, held), np.array([0.05]))
 
 
+def shares(time, kind):
+    return time.of_class(kind, (0, slice(None))).astype(float).round(2).tolist()
+
+
 def classes(time):
-    return [CLASSES[code].value for code in time.base[0]]
+    """Each step's class that holds most of it."""
+    of_class = np.array([shares(time, kind) for kind in CLASSES])
+    return [CLASSES[code].value for code in of_class.argmax(axis=0)]
 
 
 def paid(amortised="24.00", *, hours=1.0, **key):
@@ -143,7 +151,7 @@ def runs(steps):
 
 def test_a_restart_throws_away_what_was_done_since_its_checkpoint():
     time = time_of([0.9] * 6)
-    time.run(runs([100, 200, 300, 400, 200, 300]), {0: ["i-llama000"]})
+    time.run(runs([100, 200, 300, 400, 200, 300]), LLAMA)
     lost = ["productive", "productive", "lost", "lost", "productive", "productive"]
     assert classes(time) == lost
 
@@ -152,6 +160,55 @@ def test_busy_nodes_whose_run_makes_no_step_evaluate():
     time = time_of([0.9] * 4)
     time.run(runs([100, 100, 200, 300]), {})
     assert classes(time) == ["productive", "checkpoint_evaluation", "productive", "productive"]
+
+
+def counted(paces):
+    """The counts of a run that makes so many steps in each step of time."""
+    return runs(np.cumsum([1000, *paces[1:]]))
+
+
+def test_a_checkpoint_within_a_step_takes_the_part_in_which_the_run_made_none():
+    time = time_of([0.9, 0.9, 0.2, 0.9] * 9)
+    time.run(counted([100, 100, 20, 100] * 9), LLAMA)
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION) == [0.0, 0.0, 0.8, 0.0] * 9
+    assert shares(time, GoodputClass.PRODUCTIVE) == [1.0, 1.0, 0.2, 1.0] * 9
+
+
+def test_a_pace_that_scatters_evenly_about_its_usual_is_no_pause():
+    time = time_of([0.9] * 48)
+    time.run(counted([100, 85, 100, 115] * 12), LLAMA)
+    assert not any(shares(time, GoodputClass.CHECKPOINT_EVALUATION))
+
+
+def test_a_job_that_goes_on_slower_from_an_hour_on_does_not_pause():
+    time = time_of([0.9] * 96)
+    time.run(counted([100] * 48 + [60] * 48), LLAMA)
+    assert not any(shares(time, GoodputClass.CHECKPOINT_EVALUATION))
+
+
+def test_a_pause_amid_a_fault_is_the_faults_up_to_what_it_took():
+    time = time_of([0.9] * 24)
+    time.run(counted([100] * 12 + [20] + [100] * 11), LLAMA)
+    time.share[0, 12], time.lost_to[0, 12] = 0.5, CLASSES.index(GoodputClass.STARVED)
+    kinds = (GoodputClass.STARVED, GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.PRODUCTIVE)
+    assert [shares(time, kind)[12] for kind in kinds] == pytest.approx([0.5, 0.3, 0.2])
+
+
+@pytest.mark.parametrize(("reporting", "paused"), [(2, 0.5), (0, 0.0)])
+def test_of_whose_run_nobody_knows_the_levels_tell_a_pause_where_runs_report(reporting, paused):
+    time = time_of([0.8] * 12 + [0.4] + [0.8] * 11)
+    things = tuple(replace(LLAMA_8B, job=f"job-{n}") for n in range(2))
+    steps = np.full((2, 24, 1), np.nan, np.float32)
+    steps[:reporting] = np.arange(24)[:, None]
+    time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[12] == paused
+    assert sum(shares(time, GoodputClass.CHECKPOINT_EVALUATION)) == paused
+
+
+def test_what_paused_did_no_operations():
+    time = working([0.8] * 24, [760.0] * 24)
+    time.run(counted([100] * 12 + [50] + [100] * 11), LLAMA)
+    assert time.work_hours(slice(12, 13))[0, 0] == pytest.approx(0.5 / 12)
 
 
 def test_every_dollar_of_a_row_is_kept_and_what_was_not_read_is_not_seen():
@@ -173,7 +230,7 @@ def test_of_a_day_only_the_part_that_is_asked_for_counts():
 
 def test_a_day_is_split_by_job_where_asked():
     time = time_of([0.9] * 12)
-    time.run(runs([1, 2, 3, 4, 5, 6] + [np.nan] * 6), {0: ["i-llama000"]})
+    time.run(runs([1, 2, 3, 4, 5, 6] + [np.nan] * 6), LLAMA)
     found = goodput_of([paid()], Split(time, HOUR, by_job=True), ["job"])
     assert {row.key["job"]: row.usd for row in found} == {
         "llama-8b": Decimal("12.000000"),
@@ -233,12 +290,11 @@ def test_work_is_split_by_how_near_to_the_peak_it_came():
 
 def test_the_operations_of_a_day_are_those_of_the_job_that_did_them():
     time = working([0.8] * 12, [760.0] * 6 + [1520.0] * 6)
-    thing = Labels(cluster="llama", job="llama-8b")
     steps = np.array([[1, 2, 3, 4, 5, 6] + [np.nan] * 6, [np.nan] * 6 + [1, 2, 3, 4, 5, 6]])
-    both = (thing, replace(thing, job="vision"))
+    both = (LLAMA_8B, replace(LLAMA_8B, job="vision"))
     values = steps.astype(np.float32)[:, :, None]
-    nodes = {row: ["i-llama000"] for row in (0, 1)}
-    time.run(Frame("run", both, START, FIVE, ("run_step_count",), values), nodes)
+    claims = dict.fromkeys(both, LLAMA[LLAMA_8B])
+    time.run(Frame("run", both, START, FIVE, ("run_step_count",), values), claims)
     found = goodput_of([paid()], Split(time, HOUR, by_job=True), ["job"])
     of_job = {row.key["job"]: row.work for row in found}
     assert {job: work.of_peak for job, work in of_job.items()} == {"llama-8b": 0.25, "vision": 0.5}
@@ -397,8 +453,8 @@ class Elsewhere:
 @pytest.mark.parametrize("by_job", [False, True])
 def test_days_split_elsewhere_are_those_split_here_though_prices_changed_within_them(by_job):
     time = time_of(([0.9] * 12 + [0.0] * 12) * 24, ([1] * 12 + [0] * 12) * 24)
-    run = Frame("run", (Labels(job="pre"),), START, FIVE, ("running",), np.ones((1, 576, 1)))
-    time.run(run, {0: ["i-llama000"]})
+    run = Frame("run", (LLAMA_8B,), START, FIVE, ("running",), np.ones((1, 576, 1)))
+    time.run(run, LLAMA)
     billed = Window(START + 6 * FIVE, START + 500 * FIVE)
     rows = [
         *(hour_of(n, f"{n}.333333", usage_type="SpotUsage:x" if n % 2 else "x") for n in range(24)),

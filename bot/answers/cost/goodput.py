@@ -516,9 +516,7 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     time = NodeTime(nodes, np.array(limits, dtype=np.float64), np.array(peaks, dtype=np.float64))
     time.compile(ports.world.compiles(reading, ports.policy, nodes.start))
     if runs := reading.frame("run"):
-        claims = claims_of(runs.things, reading.inventory.instances.values())
-        places = [thing.only(("cluster", "job")) for thing in runs.things]
-        time.run(runs, {row: claims[x].nodes for row, x in enumerate(places) if x in claims})
+        time.run(runs, claims_of(runs.things, reading.inventory.instances.values()))
     time.lose(ports.stores.alerts.history(window, Labels()))
 
     return time

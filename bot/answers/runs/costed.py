@@ -28,9 +28,10 @@ from bot.errors import WrongInput, not_known
 from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Instance, InstanceType, Market
 from bot.model.frame import Doubles, Frame, Mask
+from bot.model.labels import Labels
 from bot.model.price import Price
 from bot.model.reading import Reading
-from bot.model.run import Claim, Run, Sign, claims_of
+from bot.model.run import Claim, Run, Sign, claims_of, nodes_of
 from bot.model.window import Window
 from bot.ports import Documents, Ports
 from bot.watch.tick import Watch
@@ -212,7 +213,7 @@ class _Cluster:
     """The row of each run's frame, by its name."""
     spans: dict[str, slice | None] = field(default_factory=dict)
     """The steps in which each of them reported."""
-    claims: dict[str, Claim] = field(default_factory=dict)
+    claims: dict[Labels, Claim] = field(default_factory=dict)
     """The nodes that a label, a tag or a name gives to a run."""
 
     @classmethod
@@ -227,7 +228,7 @@ class _Cluster:
                 cluster.rows[thing.job], cluster.spans[thing.job] = row, reporting(frame, row)
         nodes = reading.inventory.instances.values()
         for place, claim in claims_of(frame.things, nodes).items():
-            clusters[place.cluster].claims[place.job] = claim
+            clusters[place.cluster].claims[place] = claim
 
         return clusters
 
@@ -244,22 +245,25 @@ def _nodes(
     seen = _seen(reading, frame, span) if span else None
     idle = {x.instance for x in seen.pick(without_runtime(seen)).things} if seen else set()
     cluster = [x for x in whole.nodes if x.id not in idle]
-    claim = whole.claims.get(name)
-    if claim and (nodes := [x for x in cluster if x.id in claim.nodes]):
-        return nodes, claim.sign, np.ones(frame.n_steps)
+    # A claim to nodes that never worked meanwhile, as to a head node, is none.
+    working, place = {x.id for x in cluster}, run.labels.only(("cluster", "job"))
+    claims = {x: claim for x, claim in whole.claims.items() if not working.isdisjoint(claim.nodes)}
+    ids, claimed = nodes_of(place, claims)
+    nodes = [x for x in cluster if (x.id in ids) == claimed]
+    if claimed:
+        return nodes, claims[place].sign, np.ones(frame.n_steps)
 
     # What no label and no tag gives to a run is shared by all that have no node of their own.
     counts = np.zeros(frame.n_steps)
-    taken = frozenset[str]().union(*(x.nodes for x in whole.claims.values()))
+    by_name = {x.job for x in claims}
     for sharer, reported in whole.spans.items():
         # A run that is over shares nothing.
-        if (sharer == name or sharer not in whole.claims) and reported:
+        if sharer not in by_name and reported:
             counts[reported] += 1
 
     among = np.maximum(counts, 1)
     most = int(among[span].max()) if span else 1
     by = f"1/{most} of the cluster, as no tag says whose nodes are whose"
-    nodes = [x for x in cluster if x.id not in taken]
     if most == 1:
         by = "the whole cluster"
         free = {x.id for x in nodes}
