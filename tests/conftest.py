@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from jinja2 import Environment
 from sqlalchemy import create_engine, text
 
 NUMBERS = itertools.count()
@@ -66,24 +65,6 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker("slow")
             seen[name] += 1
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def templates_are_compiled_once():
-    """Let the hundreds of consoles that tests make share the code of their templates."""
-    compiled, compile_anew = {}, Environment.compile
-
-    def compile_once(environment, source, name=None, filename=None, *more):
-        if filename is None:
-            return compile_anew(environment, source, name, filename, *more)
-        key = source, name, filename
-        if key not in compiled:
-            compiled[key] = compile_anew(environment, source, name, filename, *more)
-        return compiled[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Environment, "compile", compile_once)
-        yield
 
 
 @pytest.fixture(scope="session")
