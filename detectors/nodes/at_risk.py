@@ -106,8 +106,8 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         if up < worked - STUCK.total_seconds():
             lost = f"the {lasted(timedelta(seconds=up))} since it began again"
         explanation = Explanation(
-            why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one"
-            f" every {usual}; a failure now would lose {lost}.",
+            why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one at"
+            f" least every {usual}; a failure now would lose {lost}.",
             value=age,
             unit="seconds",
             usual=(0.0, interval),

@@ -121,7 +121,7 @@ def test_a_run_that_stopped_saving_is_at_risk():
         Labels(cluster="llama", job="llama-70b"),
         4,
     )
-    assert "usually one every" in risk.why
+    assert "usually one at least every" in risk.why
 
 
 def test_a_run_that_stands_still_has_nothing_new_to_lose():
