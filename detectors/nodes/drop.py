@@ -198,7 +198,12 @@ def lacking(view: View) -> Mask:
     it: hours of phases always have the same mean, those of a drop that comes and goes do not. More
     than usual makes up for nothing, and a start or an evaluation is no drop.
     """
-    return np.asarray(_mean_work(view, view.levels[1]) < view.number("starved.below")[:, None])
+    return _lacking(view, "starved.below")
+
+
+def _lacking(view: View, key: str) -> Mask:
+    """Return where the mean work is under the share that a setting names, (n, n_steps)."""
+    return np.asarray(_mean_work(view, view.levels[1]) < view.number(key)[:, None])
 
 
 def _mean_work(view: View, usual: Floats) -> Floats:
@@ -214,30 +219,32 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
 
     That is rare for the job of those asked for, or goes on in an open drop.
     """
-    again, onset = _coming_back(view, asked, times=2)
+    again, onset = _coming_back(view, asked, "starved.below", times=2)
     if again.any():
         # A young history has shown too few hours to know which mean of one is rare.
         young = view.now - view.whole.start < duration("usual.YOUNG")
         needed = view.rare_after(f"starved.{'shallow_for' if young else 'for'}", lacking, again)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
-    goes_on, longer = _coming_back(view, held)
+    goes_on, longer = _coming_back(view, held, "starved.over")
     return again | goes_on, np.maximum(onset, longer)
 
 
-def _coming_back(view: View, asked: Mask, times: int = 1) -> tuple[Mask, Counts]:
+def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mask, Counts]:
     """Return which nodes are in a drop that comes and goes, and since how many steps, each (n,).
 
-    Their mean work lacks, and came back some `times`, once for as long as now.
+    Their mean work is under the share that a setting names, and came back some `times`, once for as
+    long as now.
     """
     again, onset = view.nobody(), np.zeros(view.n, dtype=np.intp)
-    rows = np.flatnonzero(narrowed(asked, lambda: lacking(view)[:, -1]))
+    lacks = _lacking(view, key) if asked.any() else view.zero
+    rows = np.flatnonzero(asked & lacks[:, -1])
     if not len(rows):
         return again, onset
-    below = view.number("starved.below")[rows]
+    below = view.number(key)[rows]
 
     # It began where the work that lacks since then is the most.
-    lacks, n_steps = trailing(lacking(view)[rows], view.unknown[rows]), view.window.n_steps
+    lacks, n_steps = trailing(lacks[rows], view.unknown[rows]), view.window.n_steps
     looked_at = newest_of(n_steps, lacks + view.steps("starved.shallow_for")[rows])
     work = np.where(view.at_work[rows], np.fmin(view.level[rows], 1), 1)
     excess = np.where(looked_at, below[:, None] - work, -1)
