@@ -422,6 +422,14 @@ def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
     assert lost == pytest.approx(8 * 4 * 0.397, rel=0.1)
 
 
+def test_a_drop_that_comes_and_goes_goes_on_until_its_hours_are_as_good_as_usual():
+    """Its hours lack a third of the work, later a fifth: too little to begin by, enough to go on."""
+    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(53), (0.06, 0.06, 0.5, 1, 1, 1))
+    fleet = in_turns(fleet, hours(53), hours(56), (0.6, 0.6, 0.6, 0.75, 1, 1, 1))
+    (alert,) = World(fleet).run(hours(49), hours(56))
+    assert alert.firing
+
+
 def test_a_job_whose_hours_always_lack_as_much_is_not_told():
     shares = (0.06, 0.06, 0.5, 1, 1, 1)
     fleet = Fleet(8, days=2.5)
