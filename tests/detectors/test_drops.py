@@ -402,17 +402,23 @@ def in_turns(fleet, start, end, shares, metrics=("neuroncore_utilization", "efa"
     return fleet
 
 
-def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
-    """Ten of every thirty minutes stand nearly still: each is but a pause, an hour of them is rare."""
-    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(54), (0.06, 0.06, 0.5, 1, 1, 1))
+def lost_node_hours(world, start, end):
+    """Return the node-hours that one drop lost from one time to another, as its ticks count them."""
     lost, seen = 0.0, None
-    world = World(fleet)
-    for now, detection in world.ticks(hours(49), hours(56)):
+    for now, detection in world.ticks(start, end):
         for drop in detection.anomalies:
             lost += sum(drop.shares_since) * (
                 (now - (seen or drop.window.start)) / timedelta(hours=1)
             )
             seen = now
+    return lost
+
+
+def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
+    """Ten of every thirty minutes stand nearly still: each is but a pause, an hour of them is rare."""
+    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(54), (0.06, 0.06, 0.5, 1, 1, 1))
+    world = World(fleet)
+    lost = lost_node_hours(world, hours(49), hours(56))
     (alert,) = world.known
     assert (alert.cause, len(alert.anomaly.things)) == (Cause.STARVED, 8)
     assert alert.opened - hours(50) <= timedelta(minutes=75)
@@ -443,12 +449,16 @@ def test_two_pauses_of_an_hour_are_no_drop_that_comes_and_goes():
     assert World(fleet).run(hours(49), hours(52)) == []
 
 
-def test_a_slow_decay_is_told_though_no_step_of_it_fell():
+def test_a_slow_decay_is_told_from_its_beginning_though_no_step_of_it_fell():
     fleet, steps = Fleet(8), round(timedelta(hours=10) / STEP)
     in_turns(fleet, hours(30), hours(40), np.linspace(1, 0.5, steps))
-    (alert,) = World(fleet).run(hours(29), hours(39.5))
+    world = World(fleet)
+    lost = lost_node_hours(world, hours(29), hours(39.5))
+    (alert,) = world.known
     assert alert.cause is Cause.STARVED
     assert alert.opened <= hours(37)
+    assert hours(30) <= alert.anomaly.window.start <= hours(31)
+    assert lost == pytest.approx(8 * 9.5 * 0.475 / 2, rel=0.1)
 
 
 def test_a_sudden_drop_with_high_peaks_is_told_once_no_pause_is_as_long():
