@@ -167,10 +167,11 @@ def _date(view: View, fallen: Mask, steps: Numbers, since: Numbers) -> None:
     steps[rows[longer]], since[rows[longer]] = ago[longer], lost[longer]
 
 
-def _longest_ago(work: Floats, usual: Numbers, looked_at: Mask) -> Counts:
+def _longest_ago(work: Floats, usual: Floats | Numbers, looked_at: Mask) -> Counts:
     """Return since how many steps the work that lacks under a level of it, (n,), is the most."""
     excess = np.where(looked_at, usual[:, None] - work, -1)
-    return work.shape[1] - np.cumsum(excess[:, ::-1], axis=1)[:, ::-1].argmax(axis=1)
+    lost = np.cumsum(excess[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(work.shape[1] - lost.argmax(axis=1))
 
 
 def _soon(view: View) -> tuple[Mask, Numbers]:
@@ -285,8 +286,8 @@ def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mas
     below = view.number(key)[rows]
 
     # It began where the work that lacks since then is the most.
-    lacks, n_steps = trailing(lacks[rows], view.unknown[rows]), view.window.n_steps
-    looked_at = newest_of(n_steps, lacks + view.steps("starved.shallow_for")[rows])
+    since, n_steps = trailing(lacks[rows], view.unknown[rows]), view.window.n_steps
+    looked_at = newest_of(n_steps, since + view.steps("starved.shallow_for")[rows])
     work = np.where(view.at_work[rows], np.fmin(view.level[rows], 1), 1)
     ago = _longest_ago(work, below, looked_at)
     onset[rows] = np.where(looked_at.all(axis=1), n_steps, ago)
