@@ -37,8 +37,18 @@ from detectors.numbers import (
 )
 from detectors.progress import SLOWER, Pace, falls_short, pace_of_nodes, rolling
 from detectors.rule import Rule, RuleMatch, no_match
-from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, median, medians_where
-from detectors.view import BEFORE, View
+from detectors.usual import (
+    ALIKE,
+    HIGHEST,
+    LATENCY,
+    MEMORY,
+    SENT,
+    forget,
+    median,
+    medians_where,
+    strange_spans,
+)
+from detectors.view import BEFORE, LOST, View
 
 NOW = duration("drop.NOW")
 PARTLY = number("drop.PARTLY")
@@ -114,6 +124,7 @@ def find(view: View) -> RuleMatch:
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted, since = _wasted(view, hit, steps, again)
+    _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
 
@@ -130,6 +141,37 @@ def _wasted(view: View, hit: Mask, steps: Numbers, again: Mask) -> tuple[Numbers
         lost = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
         wasted, since = (np.where(again, lost, share) for share in (wasted, since))
     return wasted, since
+
+
+def _date(view: View, fallen: Mask, steps: Numbers, since: Numbers) -> None:
+    """Write in place since how many steps the drops are there that fill the window, and their loss.
+
+    They began where the work lost since then is the most, after the last stop or alert of a day.
+    """
+    rows = np.flatnonzero(fallen & (steps >= view.window.n_steps))
+    if not len(rows):
+        return
+    day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
+    work = np.where(day.at_work, np.fmin(day.level, 1), np.float32(1))
+    known = np.ones_like(work)
+    forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
+    ended = day.standing | (day.restarting & ~day.evaluating) | np.isnan(known)
+    looked_at = newest_of(day.window.n_steps, since_last(ended))
+
+    # One that crept was at the usual as long before it lost something as it took to lose twice that.
+    unpaused = day.usual.unpaused
+    some, twice = (_longest_ago(work, (1 - n * LOST) * unpaused, looked_at) for n in (1, 2))
+    ago = np.maximum(1, np.minimum(2 * some - twice, looked_at.sum(axis=1)))
+    longer = ago > steps[rows]
+    lost = unpaused - np.mean(work, axis=1, where=newest_of(day.window.n_steps, ago))
+    steps[rows[longer]], since[rows[longer]] = ago[longer], lost[longer]
+
+
+def _longest_ago(work: Floats, usual: Floats | Numbers, looked_at: Mask) -> Counts:
+    """Return since how many steps the work that lacks under a level of it, (n,), is the most."""
+    excess = np.where(looked_at, usual[:, None] - work, -1)
+    lost = np.cumsum(excess[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(work.shape[1] - lost.argmax(axis=1))
 
 
 def _soon(view: View) -> tuple[Mask, Numbers]:
@@ -198,7 +240,12 @@ def lacking(view: View) -> Mask:
     it: hours of phases always have the same mean, those of a drop that comes and goes do not. More
     than usual makes up for nothing, and a start or an evaluation is no drop.
     """
-    return np.asarray(_mean_work(view, view.levels[1]) < view.number("starved.below")[:, None])
+    return _lacking(view, "starved.below")
+
+
+def _lacking(view: View, key: str) -> Mask:
+    """Return where the mean work is under the share that a setting names, (n, n_steps)."""
+    return np.asarray(_mean_work(view, view.levels[1]) < view.number(key)[:, None])
 
 
 def _mean_work(view: View, usual: Floats) -> Floats:
@@ -214,39 +261,40 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
 
     That is rare for the job of those asked for, or goes on in an open drop.
     """
-    again, onset = _coming_back(view, asked, times=2)
+    again, onset = _coming_back(view, asked, "starved.below", times=2)
     if again.any():
         # A young history has shown too few hours to know which mean of one is rare.
         young = view.now - view.whole.start < duration("usual.YOUNG")
         needed = view.rare_after(f"starved.{'shallow_for' if young else 'for'}", lacking, again)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
-    goes_on, longer = _coming_back(view, held)
+    goes_on, longer = _coming_back(view, held, "starved.over")
     return again | goes_on, np.maximum(onset, longer)
 
 
-def _coming_back(view: View, asked: Mask, times: int = 1) -> tuple[Mask, Counts]:
+def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mask, Counts]:
     """Return which nodes are in a drop that comes and goes, and since how many steps, each (n,).
 
-    Their mean work lacks, and came back some `times`, once for as long as now.
+    Their mean work is under the share that a setting names, and came back some `times`, once for as
+    long as now.
     """
     again, onset = view.nobody(), np.zeros(view.n, dtype=np.intp)
-    rows = np.flatnonzero(narrowed(asked, lambda: lacking(view)[:, -1]))
+    lacks = _lacking(view, key) if asked.any() else view.zero
+    rows = np.flatnonzero(asked & lacks[:, -1])
     if not len(rows):
         return again, onset
-    below = view.number("starved.below")[rows]
+    below = view.number(key)[rows]
 
     # It began where the work that lacks since then is the most.
-    lacks, n_steps = trailing(lacking(view)[rows], view.unknown[rows]), view.window.n_steps
-    looked_at = newest_of(n_steps, lacks + view.steps("starved.shallow_for")[rows])
+    since, n_steps = trailing(lacks[rows], view.unknown[rows]), view.window.n_steps
+    looked_at = newest_of(n_steps, since + view.steps("starved.shallow_for")[rows])
     work = np.where(view.at_work[rows], np.fmin(view.level[rows], 1), 1)
-    excess = np.where(looked_at, below[:, None] - work, -1)
-    longest_ago = np.cumsum(excess[:, ::-1], axis=1)[:, ::-1].argmax(axis=1)
-    onset[rows] = np.where(looked_at.all(axis=1), n_steps, n_steps - longest_ago)
+    ago = _longest_ago(work, below, looked_at)
+    onset[rows] = np.where(looked_at.all(axis=1), n_steps, ago)
 
     low = _low(view)[rows] & view.at_work[rows]
     row, begin, end = runs_of(~low)
-    between = (begin > longest_ago[row]) & (end < n_steps)
+    between = (begin > n_steps - ago[row]) & (end < n_steps)
     longest = np.zeros(len(rows), dtype=np.intp)
     np.maximum.at(longest, row[between], (end - begin)[between])
     often = np.bincount(row[between], minlength=len(rows)) >= times

@@ -289,10 +289,10 @@ def out_of_memory(view: View) -> Mask:
     earlier, before = memory[:, :-2], memory[:, 1:-1]
     lived = (earlier >= number("view.KEPT") * usual) & (before > (1 + SAME) * usual)
     fills = lived & (np.fmax(before, 2 * before - earlier) >= full) & ~(usual >= full)
-    # An evaluation frees less: the process is gone for part of this step and of the next.
+    # An evaluation frees less of it: the process is gone for part of this step and of the next.
     after = memory[:, 2:].copy()
     after[:, :-1] = np.fmin(after[:, :-1], memory[:, 3:])
-    return np.asarray(fills & (memory[:, 2:] < before) & (after < 0.5 * usual))
+    return np.asarray(fills & (memory[:, 2:] < before) & (after < 0.5 * before))
 
 
 def runs_out(view: View) -> Mask:

@@ -6,8 +6,10 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.money import counted
+from detectors.jobs import roles_of
 from detectors.nodes import cores
 from detectors.numbers import (
+    Counts,
     Mask,
     Rows,
     count,
@@ -208,6 +210,7 @@ def find_hung(view: View) -> RuleMatch:
     stuck = scopes_by_progress(view, moves=False) if begins.any() else set()
     for scope, rows in view.roster.by_scope(begins):
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2
+        alike &= ~_rested_alone(view, rows, still)
         together[rows] = scope in stuck or alike.sum() >= 2
     needed = view.steps("hung.for")
     begins = (begins & together) | (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
@@ -220,6 +223,22 @@ def find_hung(view: View) -> RuleMatch:
     hit = (view.eligible & begins) | (view.roster.running & stays)
     hit &= ~view.roster.inference & view.limits.on("hung.on")
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
+
+
+def _rested_alone(view: View, rows: Rows, still: Counts) -> Mask:
+    """Return which nodes at `rows` rested lately while half of their peers were in no pause.
+
+    Nodes that wait for each other rest together. Notebooks, or jobs on a node each, do not.
+    """
+    roles = roles_of(view.roster, view.usual_of(MEMORY))[rows]
+    peers = (roles[:, None] == roles) & ~np.eye(len(rows), dtype=bool)
+    # The hour before is looked at however long they have stood still.
+    work = worked_of(view.whole.last(view.window.n_steps * view.window.step + LOOKBACK))[rows]
+    rests = work <= view.number("idle.below")[rows, None]
+    rests &= ~newest_of(work.shape[1], still[rows])
+    at_work = peers.astype(np.intp) @ (work >= number("view.PAUSED") * view.levels[1][rows, None])
+    alone = rests & (at_work > 0) & (2 * at_work >= peers.sum(axis=1)[:, None])
+    return np.asarray(alone.any(axis=1))
 
 
 def standing_still(view: View) -> Mask:

@@ -405,17 +405,23 @@ def in_turns(fleet, start, end, shares, metrics=("neuroncore_utilization", "efa"
     return fleet
 
 
-def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
-    """Ten of every thirty minutes stand nearly still: each is but a pause, an hour of them is rare."""
-    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(54), (0.06, 0.06, 0.5, 1, 1, 1))
+def lost_node_hours(world, start, end):
+    """Return the node-hours that one drop lost from one time to another, as its ticks count them."""
     lost, seen = 0.0, None
-    world = World(fleet)
-    for now, detection in world.ticks(hours(49), hours(56)):
+    for now, detection in world.ticks(start, end):
         for drop in detection.anomalies:
             lost += sum(drop.shares_since) * (
                 (now - (seen or drop.window.start)) / timedelta(hours=1)
             )
             seen = now
+    return lost
+
+
+def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
+    """Ten of every thirty minutes stand nearly still: each is but a pause, an hour of them is rare."""
+    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(54), (0.06, 0.06, 0.5, 1, 1, 1))
+    world = World(fleet)
+    lost = lost_node_hours(world, hours(49), hours(56))
     (alert,) = world.known
     assert (alert.cause, len(alert.anomaly.things)) == (Cause.STARVED, 8)
     assert alert.opened - hours(50) <= timedelta(minutes=75)
@@ -423,6 +429,14 @@ def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
     assert hours(54) <= alert.closed <= hours(54.5)
     assert "on average" in alert.anomaly.why
     assert lost == pytest.approx(8 * 4 * 0.397, rel=0.1)
+
+
+def test_a_drop_that_comes_and_goes_goes_on_until_its_hours_are_as_good_as_usual():
+    """Its hours lack a third of the work, later a fifth: too little to begin by, enough to go on."""
+    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(53), (0.06, 0.06, 0.5, 1, 1, 1))
+    fleet = in_turns(fleet, hours(53), hours(56), (0.6, 0.6, 0.6, 0.75, 1, 1, 1))
+    (alert,) = World(fleet).run(hours(49), hours(56))
+    assert alert.firing
 
 
 def test_a_job_whose_hours_always_lack_as_much_is_not_told():
@@ -438,12 +452,16 @@ def test_two_pauses_of_an_hour_are_no_drop_that_comes_and_goes():
     assert World(fleet).run(hours(49), hours(52)) == []
 
 
-def test_a_slow_decay_is_told_though_no_step_of_it_fell():
+def test_a_slow_decay_is_told_from_its_beginning_though_no_step_of_it_fell():
     fleet, steps = Fleet(8), round(timedelta(hours=10) / STEP)
     in_turns(fleet, hours(30), hours(40), np.linspace(1, 0.5, steps))
-    (alert,) = World(fleet).run(hours(29), hours(39.5))
+    world = World(fleet)
+    lost = lost_node_hours(world, hours(29), hours(39.5))
+    (alert,) = world.known
     assert alert.cause is Cause.STARVED
     assert alert.opened <= hours(37)
+    assert hours(30) <= alert.anomaly.window.start <= hours(31)
+    assert lost == pytest.approx(8 * 9.5 * 0.475 / 2, rel=0.1)
 
 
 def test_a_sudden_drop_with_high_peaks_is_told_once_no_pause_is_as_long():

@@ -215,6 +215,19 @@ def test_a_process_that_ends_whenever_its_memory_runs_out_is_told_once_as_memory
     assert alert.anomaly.wasted_shares == pytest.approx([0.2] * 4, abs=0.05)
 
 
+def test_what_a_process_freed_is_measured_by_what_it_held():
+    """It climbs to 1.7 times the usual; the next one holds half of that by the end of the step."""
+    fleet, steps = Fleet(4), (0.58, 0.79, 0.61, 0.32)
+    for name in ("neuroncore_memory_used_bytes", "neuron_runtime_memory_used_bytes"):
+        fleet.metrics[name] *= 0.57 / 0.78
+    for step in range(24):
+        at, held = hours(30) + step * STEP, steps[step % 4] * HBM
+        fleet.set(at, at + STEP, neuroncore_memory=held, neuron_runtime_memory=held)
+    (alert,) = World(fleet).run(hours(29), hours(32))
+    assert alert.cause is Cause.MEMORY_PRESSURE
+    assert alert.opened <= hours(31)
+
+
 @pytest.mark.parametrize("fleet", [climbing(0.79), climbing(0.85)], ids=["flat", "far from full"])
 def test_a_process_that_ends_with_memory_to_spare_is_told_by_its_errors(fleet):
     assert {x.cause for x in World(fleet).run(hours(29), hours(32))} == {Cause.EXECUTION_ERRORS}

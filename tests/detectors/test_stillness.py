@@ -101,6 +101,17 @@ def test_a_job_that_stops_amid_its_work_is_hung(level):
     assert (hung.cause, len(hung.things), hung.wasted_shares[0]) == (Cause.HUNG, 4, 1.0)
 
 
+def test_notebooks_that_are_left_at_once_wait_for_nobody_and_are_no_hang():
+    """Each runs its cells when it likes: nodes of one job would have rested together."""
+    fleet = Fleet(4).set(hours(0), hours(40), efa=np.nan)
+    rests = np.random.default_rng(5).random((4, 360)) < 0.25
+    for name in ("neuroncore_utilization_ratio", "neuron_execution_latency_seconds"):
+        fleet.metrics[name][:, :360][rests] = 0 if "ratio" in name else np.nan
+    fleet.set(hours(30), hours(40), **HELD)
+    (alert,) = World(fleet).run(hours(29), hours(33))
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.ALLOCATED_UNUSED, 4)
+
+
 def test_no_reading_is_no_zero():
     world = World(Fleet(4).silence(hours(30), hours(40), slice(1, 2)))
     assert world.at(hours(30.2)).anomalies == ()
