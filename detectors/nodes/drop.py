@@ -94,7 +94,7 @@ def find(view: View) -> RuleMatch:
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
     again, onset = _again(view, goes_on & training)
-    held_back, lost = _held_back(view)
+    held_back, lost = _held_back(view, training & ~late)
     if again.any():
         mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
         lost = np.where(again, mean, lost)
@@ -282,18 +282,16 @@ def strained(view: View) -> Mask:
     return np.asarray((view.cpu >= _half_resting(view)[:, None]) & view.at_work)
 
 
-def _held_back(view: View) -> tuple[Counts, Numbers]:
-    """Return since how many steps nodes work less while their hosts are busy, for longer than ever.
+def _held_back(view: View, asked: Mask) -> tuple[Counts, Numbers]:
+    """Return since when nodes asked for work less while hosts are busy for longer than ever.
 
-    Also the share of their work that they lose; each (n,), 0 and nan where they do not. Phases hide
-    a loss from every step: the mean of all is held against that of the day before.
+    That is in steps, 0 where they do not, with the share of their work that they lose, else nan;
+    each (n,). Phases hide a loss from every step: its mean is held against the day before.
     """
     steps, lost = _lasted(view, strained(view)), np.full(view.n, np.nan)
-    asked = (steps >= view.steps("starved.shallow_for")) & ~view.roster.inference
-    asked &= narrowed(
-        asked, lambda: steps >= view.rare_after("starved.shallow_for", strained, asked)
-    )
-    rows = np.flatnonzero(asked)
+    asked = asked & (steps >= view.steps("starved.shallow_for"))
+    rare = narrowed(asked, lambda: steps >= view.rare_after("starved.shallow_for", strained, asked))
+    rows = np.flatnonzero(rare)
     begun = [min(view.untroubled_until[row], view.time_of(float(steps[row]))) for row in rows]
     for time in set(begun):
         nodes = rows[[start == time for start in begun]]
