@@ -76,7 +76,7 @@ def current(
     job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job.
     A job that began again on some of its cores holds their share of its memory.
     """
-    began, memory, latency, working = _newest_jobs(whole, roster, floor, dropped)
+    began, memory, latency, work, highest = _newest_jobs(whole, roster, floor, dropped)
     has_memory = ~np.isnan(memory) & ~roster.inference
 
     def alike(source: Usual) -> Mask:
@@ -90,9 +90,12 @@ def current(
         return replace(usual, own=~changed)
 
     # Each core at work does and holds as much as ever: fewer of them are no other job.
-    share = working * usual.medians.get(HIGHEST, np.full_like(memory, np.nan)) / usual.middle
+    unknown = np.full_like(memory, np.nan)
     partly = has_memory & usual.own & (off(usual.medians.get(LATENCY), latency) <= AS_QUICK)
-    partly &= (share < 1 - LIKE) & (off(usual.medians.get(MEMORY), memory / share) <= LIKE)
+    partly &= highest >= number("cores.BUSY") * usual.medians.get(HIGHEST, unknown)
+    without = 1 - work / usual.middle
+    freed = 1 - memory / usual.medians.get(MEMORY, unknown)
+    partly &= (without > LIKE) & (off(without, freed) <= AS_QUICK)
     changed &= ~partly
     merged = replace(
         usual,
@@ -102,6 +105,7 @@ def current(
         unpaused=usual.unpaused.copy(),
         medians={name: values.copy() for name, values in usual.medians.items()},
         own=~changed,
+        in_part=partly,
     )
     merged.medians[MEMORY][partly] = memory[partly]
     _take_from_peers(merged, usual, memory, latency, roster)
@@ -130,11 +134,11 @@ def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
 
 def _newest_jobs(
     whole: Frame, roster: Roster, floor: Numbers, dropped: Mask
-) -> tuple[Mask, Floats, Floats, Floats]:
-    """Return which nodes began a job of late, with its memory and latency.
+) -> tuple[Mask, Floats, Floats, Floats, Floats]:
+    """Return which nodes began a job of late, with its memory, latency, work and busiest core's.
 
-    And its work as a share of its busiest core's. These are of its first hours, of the newest of a
-    node that `dropped` and goes on, nan for the other nodes; each (n,).
+    These are of its first hours, of the newest of a node that `dropped` and goes on, nan for the
+    other nodes; each (n,).
     """
     part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
@@ -157,11 +161,9 @@ def _newest_jobs(
     since = working & (np.arange(n_steps) >= ended[:, None])
     first_hours = since & (since.cumsum(axis=1) <= first)
 
-    levels = np.full((3, len(work)), np.nan, dtype=np.float32)
-    highest = np.where(part.of(HIGHEST)[rows] > 0, part.of(HIGHEST)[rows], np.nan)
-    shares = (work[rows] / highest).astype(np.float32)
-    for level, values in zip(levels, (memory[rows], latency[rows], shares), strict=True):
-        level[rows] = medians_where(values, first_hours)
+    levels = np.full((4, len(work)), np.nan, dtype=np.float32)
+    for level, values in zip(levels, (memory, latency, work, part.of(HIGHEST)), strict=True):
+        level[rows] = medians_where(values[rows], first_hours)
     return began, *levels
 
 

@@ -111,6 +111,8 @@ class Usual:
 
     The time that a job's checkpoints take is no loss, and hours of another level make up for none.
     """
+    in_part: Mask
+    """Whether its job began again with less memory and as much less work: on some cores, (n,)."""
 
     @staticmethod
     def joined(parts: Sequence[Usual]) -> Usual:
@@ -135,6 +137,7 @@ class Usual:
             self.hourly_middle[..., rows],
             self.own[rows],
             self.unpaused[rows],
+            self.in_part[rows],
         )
 
     def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
@@ -170,8 +173,9 @@ def around(levels: Floats, now: datetime) -> Floats:
 
 
 _NO_LEVELS = np.zeros(0, dtype=np.float32)
+_NO_NODES = _NO_LEVELS > 0
 NOTHING = Usual(
-    _NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0, _NO_LEVELS
+    _NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_NODES, _NO_LEVELS, _NO_NODES
 )
 """Knows no node: for looks that ask about the present and not about the usual."""
 
@@ -302,7 +306,8 @@ def _learn(
     total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
     reached = total / np.maximum(readable.sum(axis=1), 1)
     unpaused = np.where(enough & ~inference, reached / middle, 1).astype(np.float32)
-    return Usual(middle, low, high, medians, hourly_low, hourly_middle, sure, unpaused)
+    in_part = np.zeros_like(sure)
+    return Usual(middle, low, high, medians, hourly_low, hourly_middle, sure, unpaused, in_part)
 
 
 def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:

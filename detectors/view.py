@@ -9,6 +9,7 @@ from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bot.model.alert import Alert
 from bot.model.causes import About
@@ -349,6 +350,15 @@ class View(Readings):
         return np.asarray((self.usual.unpaused[rows] * (1 - level.T / self.worked_before[rows])).T)
 
     @cached_property
+    def untroubled_until(self) -> npt.NDArray[np.object_]:
+        """Return until when no open alert is about each node, a time, (n,)."""
+        end = np.full(self.n, self.now, dtype=object)
+        for alert in self.open.values():
+            if alert.anomaly.kind == About.NODES.value:
+                end[self.roster.rows_of(alert.anomaly.things)] = alert.anomaly.window.start
+        return end
+
+    @cached_property
     def worked_before(self) -> Floats:
         """Return the utilization of each node in its usual work of late, (n,).
 
@@ -356,12 +366,7 @@ class View(Readings):
         right before is what it would do now.
         """
         usual, training = self.levels[1], ~self.roster.inference
-        end = np.full(self.n, self.now, dtype=object)
-        for alert in self.open.values():
-            if alert.anomaly.kind == About.NODES.value:
-                end[self.roster.rows_of(alert.anomaly.things)] = alert.anomaly.window.start
-
-        before = usual.copy()
+        end, before = self.untroubled_until, usual.copy()
         for time in set(end[training]):
             nodes = np.flatnonzero(training & (end == time))
             work = worked_of(self.whole.until(time).last(BEFORE).pick(nodes))

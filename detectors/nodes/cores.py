@@ -29,6 +29,7 @@ from detectors.view import View, once_a_tick
 
 STEADY = number("cores.STEADY")
 MOSTLY = number("cores.MOSTLY")
+_RULE = Cause.ALLOCATED_UNUSED.value
 SUGGESTIONS = (
     "Start a worker on every core (`torchrun --nproc_per_node`, `NEURON_RT_NUM_CORES`), or ask for"
     " fewer cores.",
@@ -105,8 +106,8 @@ class PartUse(NamedTuple):
 def part_use(view: View) -> PartUse:
     """Return for how long the busiest core has been as busy as ever, the mean a low share of it.
 
-    That share is steady, and executions are as quick as ever. Steps of slower executions are of an
-    evaluation, at least in part: they say nothing.
+    That share is steady, or memory says as much, and executions are as quick as ever. Steps of
+    slower executions are of an evaluation, at least in part: they say nothing.
     """
     none = np.zeros(view.n, dtype=np.intp)
     use = PartUse(none, none.copy(), np.full(view.n, np.nan, dtype=np.float32))
@@ -131,6 +132,7 @@ def part_use(view: View) -> PartUse:
     n_near, n_inside = near.sum(axis=1), inside.sum(axis=1)
     near_in_scope, inside_in_scope = (np.bincount(scope, n)[scope] for n in (n_near, n_inside))
     steady = (n_near >= MOSTLY * n_inside) & (near_in_scope >= MOSTLY * inside_in_scope)
+    steady |= view.usual.in_part[rows]
 
     rows, inside = rows[steady], inside[steady]
     use.steps[rows], use.seen[rows] = steps[steady], inside.sum(axis=1)
@@ -181,7 +183,7 @@ def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
     scope = view.roster.scope
     begins = view.eligible & (use.seen >= view.steps("allocated_unused.for"))
     begins &= ~np.isin(scope, scope[view.held_open(Cause.HARDWARE_FAULT.value)])
-    stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
+    stays = view.roster.running & view.held_open(_RULE) & (use.steps > 0)
     part = (begins | stays) & view.limits.on("allocated_unused.on")
     steps = np.where(part, use.steps, unused.steps).astype(np.float64)
     wasted = np.where(part, view.usual.unpaused * (1 - use.share), np.ones(view.n))
@@ -206,7 +208,7 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if kind and kind.cores:
         working = f"{max(1, round(share * kind.cores))} of {counted(kind.cores, 'core')}"
 
-    steps = int(match.steps[rows].max())
+    steps, length = int(match.steps[rows].max()), view.lasting(match.steps, rows, _RULE)
     level, busiest = (
         float(np.nanmedian(values[rows, -steps:]))
         for values in (view.utilization, view.metric(HIGHEST))
@@ -215,7 +217,7 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     executing = percent(float(np.nanmedian(shares)))
     return Explanation(
         why=f"Only {working} work on {counted(len(rows), 'node')}"
-        f" for {lasted(steps * view.window.step)}: {view.gauge(rows)} {percent(level)},"
+        f" for {lasted(length)}: {view.gauge(rows)} {percent(level)},"
         f" usually {span(float(low), float(high))}, the busiest core {percent(busiest)}.",
         value=float(np.median(shares) * middle),
         unit="ratio",

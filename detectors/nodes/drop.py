@@ -25,6 +25,7 @@ from detectors.numbers import (
     Numbers,
     count,
     duration,
+    mean_where_read,
     middle_of,
     narrowed,
     newest_of,
@@ -46,7 +47,9 @@ from detectors.usual import (
     forget,
     median,
     medians_where,
+    off,
     strange_spans,
+    worked_of,
 )
 from detectors.view import BEFORE, LOST, View
 
@@ -93,7 +96,13 @@ def find(view: View) -> RuleMatch:
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
     again, onset = _again(view, goes_on & training)
-    steps = np.where(again, np.maximum(steps, onset), steps)
+    held_back, lost = _held_back(view, training & ~late)
+    rate = lost
+    if again.any():  # of what comes and goes the mean tells
+        mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
+        rate = np.where(again, mean, lost)
+    again |= held_back > 0
+    steps = np.where(again, np.maximum(steps, np.maximum(onset, held_back)), steps)
     late |= again
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
@@ -123,12 +132,13 @@ def find(view: View) -> RuleMatch:
     hit = (begins | kept) & ~still
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    wasted, since = _wasted(view, hit, steps, again)
+    wasted, since = _wasted(view, hit, steps)
+    wasted, since = (np.where(np.isnan(x), y, x) for x, y in ((rate, wasted), (lost, since)))
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
 
-def _wasted(view: View, hit: Mask, steps: Numbers, again: Mask) -> tuple[Numbers, Numbers]:
+def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
     """Return the share of its usual work that each node of `hit` loses, now and since last seen."""
     wasted = _lost(view, hit, steps)
     since = view.lost_since(hit, steps, *FAMILY)
@@ -137,9 +147,6 @@ def _wasted(view: View, hit: Mask, steps: Numbers, again: Mask) -> tuple[Numbers
     lately = pace_of_nodes(view).lately
     busy = hit & (lately < view.number("starved.over")) & working(view)
     wasted, since = (np.where(busy, 1 - lately, share) for share in (wasted, since))
-    if again.any():  # of what comes and goes the mean tells
-        lost = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
-        wasted, since = (np.where(again, lost, share) for share in (wasted, since))
     return wasted, since
 
 
@@ -306,6 +313,37 @@ def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mas
     still = np.mean(work, axis=1, where=since_back) < below
     again[rows] = often & still & (since_last(low) <= longest)
     return again, onset
+
+
+def strained(view: View) -> Mask:
+    """Return where a node trains while half as much of its host rests as usual, (n, n_steps)."""
+    return np.asarray((view.cpu >= _half_resting(view)[:, None]) & view.at_work)
+
+
+def _held_back(view: View, asked: Mask) -> tuple[Counts, Numbers]:
+    """Return since when nodes asked for work less while hosts are busy for longer than ever.
+
+    That is in steps, 0 where they do not, with the share of their work that they lose, else nan;
+    each (n,). Phases hide a loss from every step: its mean is held against the day before.
+    """
+    steps, lost = _lasted(view, strained(view)), np.full(view.n, np.nan)
+    asked = asked & (steps >= view.steps("starved.shallow_for"))
+    rare = narrowed(asked, lambda: steps >= view.rare_after("starved.shallow_for", strained, asked))
+    rows = np.flatnonzero(rare)
+    begun = [min(view.untroubled_until[row], view.time_of(float(steps[row]))) for row in rows]
+    for time in set(begun):
+        nodes = rows[[start == time for start in begun]]
+        day = view.whole.until(time).last(DAY).pick(nodes)
+        same = ~(off(day.of(MEMORY), view.usual_of(MEMORY)[nodes, None]) > ALIKE)
+        since = view.at_work[nodes] & newest_of(view.window.n_steps, steps[nodes])
+        before, now = (
+            mean_where_read(np.where(chosen, work, np.nan), axis=1)
+            for chosen, work in ((same, worked_of(day)), (since, view.utilization[nodes]))
+        )
+        lost[nodes] = 1 - now / before
+
+    less = lost > LOST
+    return np.where(less, steps, 0), np.where(less, lost, np.nan)
 
 
 def _as_evaluations(view: View, asked: Mask) -> Mask:

@@ -473,3 +473,33 @@ def test_a_sudden_drop_with_high_peaks_is_told_once_no_pause_is_as_long():
     (alert,) = World(fleet).run(hours(29), hours(32))
     assert alert.cause is Cause.STARVED
     assert alert.opened - hours(30) <= timedelta(minutes=40)
+
+
+def phased(busy_host, share=0.75):
+    """Let work go through the phases of rollouts, and lose a share of it from the fiftieth hour on."""
+    fleet = in_turns(Fleet(6, days=2.5), hours(0), hours(60), (0.42, 0.4, 0.95, 0.55))
+    fleet.scale(hours(50), hours(56), neuroncore_utilization=share, efa=share)
+    return fleet.set(hours(50), hours(56), host_cpu=busy_host)
+
+
+def test_a_loader_that_holds_up_phases_is_told_by_their_mean():
+    """No step is below those of every day, and the hour lacks a quarter: only its host is never as busy."""
+    lost, seen, world = 0.0, None, World(phased(0.88))
+    for now, detection in world.ticks(hours(49), hours(57.5)):
+        for drop in detection.anomalies:
+            lost += sum(drop.shares_since) * (
+                (now - (seen or drop.window.start)) / timedelta(hours=1)
+            )
+            seen = now
+    (alert,) = world.known
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.STARVED, 6)
+    assert alert.opened - hours(50) <= timedelta(minutes=75)
+    assert hours(56) <= alert.closed <= hours(56.5)
+    assert lost == pytest.approx(6 * 6 * 0.25, rel=0.1)
+
+
+@pytest.mark.parametrize(("busy_host", "share"), [(0.12, 0.75), (0.88, 1.0)])
+def test_phases_that_lose_without_a_sign_or_have_one_and_lose_nothing_are_not_told(
+    busy_host, share
+):
+    assert World(phased(busy_host, share)).run(hours(49), hours(54)) == []

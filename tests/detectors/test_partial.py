@@ -80,3 +80,36 @@ def test_a_job_whose_memory_grows_leaves_no_core_unused():
         made.metrics[name][0, span] *= np.linspace(0.6, 1.2, span.stop - span.start)
     told = World(made).run(hours(29), hours(37))
     assert Cause.ALLOCATED_UNUSED not in [alert.cause for alert in told]
+
+
+def test_a_restart_on_half_of_the_cores_is_told_by_its_memory():
+    made, rng = fleet(), np.random.default_rng(3)
+    end = hours(36)
+    made.stop(hours(30) - timedelta(minutes=10), hours(30)).scale(hours(30), end, efa=0.5)
+    for name, share in (
+        ("neuroncore_utilization_ratio", 0.52),
+        ("neuroncore_memory_used_bytes", 0.5),
+        ("neuron_runtime_memory_used_bytes", 0.5),
+    ):
+        made.metrics[name][made.cut(hours(30), end)] *= share
+    # The highest of fewer readings moves: it tells half of the cores, but not steadily.
+    at = made.cut(hours(30), end)
+    made.metrics[HIGHEST][at] *= rng.uniform(0.95, 1.15, made.metrics[HIGHEST][at].shape)
+    (alert,) = World(made).run(hours(29), hours(35))
+    assert (alert.cause, alert.closed) == (Cause.ALLOCATED_UNUSED, None)
+    assert alert.opened - hours(30) <= timedelta(minutes=35)
+    assert "Only 17 of 32 cores work on 8 nodes for 5 h" in alert.anomaly.why
+    assert alert.anomaly.wasted_shares[0] == pytest.approx(0.48, abs=0.03)
+
+
+def test_a_job_of_half_the_memory_on_all_cores_leaves_none_unused():
+    made, end = fleet(), hours(36)
+    made.stop(hours(30) - timedelta(minutes=10), hours(30)).scale(hours(30), end, efa=0.5)
+    for name in (
+        HIGHEST,
+        "neuroncore_utilization_ratio",
+        "neuroncore_memory_used_bytes",
+        "neuron_runtime_memory_used_bytes",
+    ):
+        made.metrics[name][made.cut(hours(30), end)] *= 0.5
+    assert World(made).run(hours(29), hours(35)) == []
