@@ -398,7 +398,9 @@ def demand_of_nodes(view: View) -> Demand:
         looked_at = int(short_for(view)[rows].max())
         levels = mean_where_read(view.utilization[rows, -looked_at - smoothing :], axis=0)
         levels = rolling(levels, smoothing)[-looked_at:]
-        lowest = _lowest_demand(view, service, rows)
+        lowest = _usual_demand(view, np.array([service]))[:, :, 0]
+        if _open_about(view, service):  # the other kind of day tells whether it goes on
+            lowest = np.where(np.isnan(lowest), lowest[::-1], lowest)
         usual[rows] = at_hour(lowest, view.now)
         share[rows] = levels[-1] / usual[rows]
         below = float(view.number("starved.below")[rows].min())
@@ -413,19 +415,6 @@ def demand_of_nodes(view: View) -> Demand:
 def at_hour(levels: Floats, time: datetime) -> float:
     """Return the lowest level about an hour of such a day, of levels by kind and hour, (2, 24)."""
     return float(around(levels[int(time.weekday() >= 5)], time))
-
-
-def _lowest_demand(view: View, service: int, rows: Rows) -> Floats:
-    """Return the least that the servers at `rows` usually do by kind of day and hour, (2, 24).
-
-    That is what their service had on all days but one, and less where they had less outside alerts.
-    Of a kind of day that is not known the other one tells whether an open alert goes on.
-    """
-    levels = _usual_demand(view, np.array([service]))[:, :, 0]
-    levels = np.fmin(levels, mean_where_read(view.usual.hourly_low[..., rows], axis=-1))
-    if _open_about(view, service):
-        levels = np.where(np.isnan(levels), levels[::-1], levels)
-    return np.asarray(levels, dtype=np.float32)
 
 
 def _open_about(view: View, service: int) -> Alert | None:
@@ -455,7 +444,7 @@ def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) ->
 def _usual_demand(view: View, services: Rows) -> Floats:
     """Return the second lowest daily level of each service by kind of day and hour.
 
-    Shape (2, 24, n_services). One day is no habit. All that was seen before today counts, alerts or
+    Shape (2, 24, n_services). Of two days it is the lowest. One day is no habit. All that was seen before today counts, alerts or
     not: a lull that comes back every day is one. While one goes on, its own days do not count.
     """
     learnt = view.past.demand if view.past else {}
@@ -480,8 +469,9 @@ def _second_lowest(view: View, service: int, until: datetime) -> Floats:
     daily, weekend = daily_levels(mean_where_read(utilization_of(part), axis=0)[None, :], part)
     for kind in (0, 1):
         ranked = np.sort(daily[:, weekend == bool(kind), 0], axis=1)  # nan last
-        if ranked.shape[1] >= _ENOUGH:
-            lowest[kind] = ranked[:, _ENOUGH - 1]
+        seen = (~np.isnan(ranked)).sum(axis=1)
+        hours = np.flatnonzero(seen >= _ENOUGH)
+        lowest[kind, hours] = ranked[hours, np.minimum(seen[hours] - _ENOUGH, _ENOUGH - 1)]
     return lowest
 
 

@@ -164,12 +164,12 @@ def _with_few_requests(view: View, unused: RuleMatch) -> RuleMatch:
         return unused
 
     # A server that is new lacks nothing from before its launch.
-    steps = np.minimum(short_for(view), np.ceil(view.age_seconds / view.window.step.total_seconds()))
-    lost = np.clip(1 - view.recent(view.utilization) / demand.usual, 0, 1)
-    wasted = np.ones(view.n) if unused.wasted is None else unused.wasted
-    return RuleMatch(
-        unused.hit | few, np.where(few, steps, unused.steps), np.where(few, lost, wasted)
-    )
+    age = view.age_seconds / view.window.step.total_seconds()
+    steps = np.where(few, np.minimum(short_for(view), age), unused.steps)
+    share = view.recent(view.utilization) / demand.usual
+    lost = np.clip(1 - np.where(np.isnan(share), demand.share, share), 0, 1)
+    wasted = np.where(few, lost, 1 if unused.wasted is None else unused.wasted)
+    return RuleMatch(unused.hit | few, steps, wasted)
 
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -223,8 +223,9 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 def _explain_few_requests(view: View, rows: Rows) -> Explanation:
     """Explain how much less is asked of the servers at `rows` than usual."""
     demand = demand_of_nodes(view)
-    level, cpu = middle_of(view.recent(view.utilization)[rows]), middle_of(view.recent(view.cpu)[rows])
     usual, share = middle_of(demand.usual[rows]), middle_of(demand.share[rows])
+    level = middle_of(view.recent(view.utilization)[rows])
+    cpu = middle_of(view.recent(view.cpu)[rows])
     return Explanation(
         why=f"{counted(len(rows), 'server')} run although requests fell to about {percent(share)}"
         f" of the usual: {view.gauge(rows)} {percent(level)}, usually {percent(usual)} at this hour.",

@@ -279,7 +279,8 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     if len(combining):
         scores[combining] = np.minimum(*(known.score(half, combining) for half in far))
     hit = narrowed(scores > 0, lambda: scores > _limits(view, known.model))
-    hit &= view.held_open(Cause.ODD.value) | ~narrowed(hit, lambda: _returned(view, known.usual, hit))
+    new = hit & ~view.held_open(Cause.ODD.value)
+    hit &= ~narrowed(new, lambda: _returned(view, known.usual, new))
 
     # Nodes of an open alert that cannot be judged now (a pause, an evaluation) have not recovered,
     # unless their job has stopped or its hours before are no longer known.
