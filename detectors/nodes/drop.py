@@ -81,11 +81,8 @@ def find(view: View) -> RuleMatch:
 
     # A starving loader flutters: its mean tells as well as each step, held against a usual one. What
     # is as good as usual again is over, however low its mean still is.
-    goes_on, level = ~working(view), view.level.copy()
-    trained = level[goes_on] / view.usual.unpaused[goes_on, None]
-    trained = np.where(view.at_work[goes_on], trained, np.nan).astype(np.float32)
-    smoothing = view.window.steps(duration("progress.SMOOTH"))
-    level[goes_on] = np.fmin(level[goes_on], rolling(trained, smoothing))
+    goes_on = ~working(view)
+    level = _smoothed(view, goes_on)
     shallow = np.where(goes_on, _seen(view, view.at_work & (level < below[:, None])), 0)
     late = shallow >= view.steps("starved.shallow_for")
     late = narrowed(late, lambda: training | loader_busy(view))
@@ -134,6 +131,16 @@ def find(view: View) -> RuleMatch:
     wasted, since = (np.where(np.isnan(x), y, x) for x, y in ((rate, wasted), (lost, since)))
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+
+
+def _smoothed(view: View, asked: Mask) -> Floats:
+    """Return the levels, (n, n_steps), of those asked for as low as the mean around each step."""
+    level = view.level.copy()
+    trained = level[asked] / view.usual.unpaused[asked, None]
+    trained = np.where(view.at_work[asked], trained, np.nan).astype(np.float32)
+    smoothing = view.window.steps(duration("progress.SMOOTH"))
+    level[asked] = np.fmin(level[asked], rolling(trained, smoothing))
+    return level
 
 
 def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
