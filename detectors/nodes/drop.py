@@ -156,7 +156,7 @@ def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _date(view: View, fallen: Mask, steps: Numbers, since: Numbers) -> None:
-    """Write in place since how many steps the drops are there that fill the window, and their loss.
+    """Date in place the drops that are as old as the window, and set what they lost since then.
 
     They began where the work lost since then is the most, after the last stop or alert of a day.
     """
