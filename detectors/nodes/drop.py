@@ -332,8 +332,8 @@ def _held_back(view: View, asked: Mask) -> tuple[Counts, Numbers]:
     each (n,). Phases hide a loss from every step: its mean is held against the day before.
     """
     steps, lost = _lasted(view, strained(view)), np.full(view.n, np.nan)
-    asked = asked & (steps >= view.steps("starved.shallow_for"))
-    rare = narrowed(asked, lambda: steps >= view.rare_after("starved.shallow_for", strained, asked))
+    long = asked & (steps >= view.steps("starved.shallow_for"))
+    rare = narrowed(long, lambda: steps >= view.rare_after("starved.shallow_for", strained, long))
     rows = np.flatnonzero(rare)
     begun = [min(view.untroubled_until[row], view.time_of(float(steps[row]))) for row in rows]
     for time in set(begun):
@@ -341,11 +341,11 @@ def _held_back(view: View, asked: Mask) -> tuple[Counts, Numbers]:
         day = view.whole.until(time).last(DAY).pick(nodes)
         same = ~(off(day.of(MEMORY), view.usual_of(MEMORY)[nodes, None]) > ALIKE)
         since = view.at_work[nodes] & newest_of(view.window.n_steps, steps[nodes])
-        before, now = (
+        before, newest = (
             mean_where_read(np.where(chosen, work, np.nan), axis=1)
             for chosen, work in ((same, worked_of(day)), (since, view.utilization[nodes]))
         )
-        lost[nodes] = 1 - now / before
+        lost[nodes] = 1 - newest / before
 
     less = lost > LOST
     return np.where(less, steps, 0), np.where(less, lost, np.nan)
