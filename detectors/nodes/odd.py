@@ -58,7 +58,7 @@ from detectors.numbers import (
     size,
     sustained,
 )
-from detectors.roster import Limits
+from detectors.roster import Limits, build_roster
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import (
     RESERVED,
@@ -279,6 +279,8 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     if len(combining):
         scores[combining] = np.minimum(*(known.score(half, combining) for half in far))
     hit = narrowed(scores > 0, lambda: scores > _limits(view, known.model))
+    new = hit & ~view.held_open(Cause.ODD.value)
+    hit &= ~narrowed(new, lambda: _returned(view, known.usual, new))
 
     # Nodes of an open alert that cannot be judged now (a pause, an evaluation) have not recovered,
     # unless their job has stopped or its hours before are no longer known.
@@ -335,6 +337,20 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     likely = likely[(odd | below).all(axis=1)]
     likely = likely[~usual.showed(newest_levels[likely], rows[likely], view.now - SETTLED)]
     return rows[full], rows[likely], far[:, likely]
+
+
+def _returned(view: View, usual: JobUsual, asked: Mask) -> Mask:
+    """Return which nodes asked for are in a state that their days before have shown, (n,).
+
+    Hours of a trouble that crept in are taken as usual until it is told: its end is no oddness.
+    """
+    returned, rows = view.nobody(), np.flatnonzero(asked)
+    part = view.whole.until(view.now - SETTLED).pick(rows)
+    roster = build_roster(part.things, view.reading.inventory)
+    samples = samples_of(part, roster, strange_spans(view.alerts, view.now))
+    before = JobUsual(part.end, usual.scale.at(rows), usual.full[rows], samples)
+    returned[rows] = before.showed(_levels(view, rows, 0), np.arange(len(rows)), part.end)
+    return returned
 
 
 def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanation:

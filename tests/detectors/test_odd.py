@@ -121,6 +121,15 @@ def test_what_the_job_showed_before_is_not_odd():
     assert told(World(fleet), hours(64), hours(68)) == []
 
 
+@pytest.mark.parametrize("days_before", [True, False])
+def test_a_return_to_what_the_days_before_showed_is_not_odd(days_before):
+    """The hours before were of a trouble, which was told too late not to be taken as usual."""
+    fleet = jobs(every=96).scale(hours(66), hours(68), **EVALUATION)
+    if days_before:
+        fleet.scale(hours(0), hours(52), **EVALUATION)
+    assert len(told(World(fleet), hours(64), hours(68))) == (0 if days_before else 1)
+
+
 def test_of_many_rows_the_forest_learns_every_nth_of_all_blocks(monkeypatch):
     world, learnt = World(jobs()), []
 
@@ -270,7 +279,7 @@ def test_a_return_to_a_state_before_the_newest_job_is_not_odd():
 def test_the_sentence_of_an_oddness_never_says_that_a_change_is_as_before(sent):
     """Where the work doubles too, traffic that stays is no change; less of it is said as it was sent."""
     half = {"neuroncore_utilization": 0.5, "neuroncore_memory": 0.5, "neuron_runtime_memory": 0.5}
-    fleet = jobs(every=96).stop(hours(48), hours(48.5)).scale(hours(48.5), hours(66), **half)
+    fleet = jobs(every=96).scale(hours(0), hours(66), **half)
     fleet.scale(hours(66), hours(70), efa=sent)
     (alert,) = told(World(fleet), hours(62), hours(70))
     assert faults_of(alert.anomaly) == []
