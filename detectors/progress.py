@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bot.model.alert import Alert
 from bot.model.anomaly import AtRisk
+from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.jobs import stretches_of
@@ -367,18 +369,59 @@ def by_habit(view: View, asked: Mask, needed: Numbers) -> Mask:
     return rests
 
 
-def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mask:
-    """Return which servers asked for are of a service that lacks its usual demand, (n,).
+class Demand(NamedTuple):
+    """Hold how much the services of the nodes are asked, each (n,)."""
 
-    It has less than a `share` of the demand at this hour.
+    usual: Floats
+    """Utilization of a server of the service at this hour, nan where it is not known."""
+    share: Floats
+    """The share of it that the service has lately, nan where it is not known."""
+    steps: Counts
+    """For how many steps it has been under `starved.below`, as far as `short_for` looks."""
+
+
+def short_for(view: View) -> Counts:
+    """Return for how many steps a service must lack demand, (n,): its hours come and go."""
+    return np.asarray(2 * view.steps("starved.shallow_for"), dtype=np.intp)
+
+
+@once_a_tick
+def demand_of_nodes(view: View) -> Demand:
+    """Return the demand of the service of each server against its usual one.
+
+    A request may go to any server, so the mean of all tells, those that are new too.
     """
-    rows = np.flatnonzero(asked & view.roster.inference)
-    short = view.nobody()
-    if len(rows):
-        services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
-        usual = around(_usual_demand(view, services)[int(view.now.weekday() >= 5)], view.now)
-        short[rows] = _service_level(view, rows, needed) < share[rows] * usual[of_service]
-    return short
+    usual, share = np.full((2, view.n), np.nan, dtype=np.float32)
+    demand = Demand(usual, share, np.zeros(view.n, dtype=np.intp))
+    smoothing = view.window.steps(duration("progress.SMOOTH"))
+    for service, rows in view.roster.by_scope(view.eligible & view.roster.inference):
+        looked_at = int(short_for(view)[rows].max())
+        levels = mean_where_read(view.utilization[rows, -looked_at - smoothing :], axis=0)
+        levels = rolling(levels, smoothing)[-looked_at:]
+        lowest = _usual_demand(view, np.array([service]))[:, :, 0]
+        if _open_about(view, service):  # the other kind of day tells whether it goes on
+            lowest = np.where(np.isnan(lowest), lowest[::-1], lowest)
+        usual[rows] = at_hour(lowest, view.now)
+        share[rows] = levels[-1] / usual[rows]
+        below = float(view.number("starved.below")[rows].min())
+        if not share[rows[0]] < below:
+            continue
+        times = [view.time_of(ago) for ago in range(len(levels) - 1, -1, -1)]
+        short = levels < below * np.array([at_hour(lowest, time) for time in times])
+        demand.steps[rows] = trailing(short[None, :])
+    return demand
+
+
+def at_hour(levels: Floats, time: datetime) -> float:
+    """Return the lowest level about an hour of such a day, of levels by kind and hour, (2, 24)."""
+    return float(around(levels[int(time.weekday() >= 5)], time))
+
+
+def _open_about(view: View, service: int) -> Alert | None:
+    """Return the open alert about most servers of a service that lacks demand, if there is one."""
+    alert = view.alert((Cause.ALLOCATED_UNUSED.value,), view.roster.scopes[service])
+    most = alert and 2 * len(alert.anomaly.things) >= view.roster.sizes[service]
+    return alert if most else None
 
 
 def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) -> Floats:
@@ -401,25 +444,34 @@ def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) ->
 def _usual_demand(view: View, services: Rows) -> Floats:
     """Return the second lowest daily level of each service by kind of day and hour.
 
-    Shape (2, 24, n_services). One day is no habit. All that was seen before today counts, alerts or
-    not: a lull that comes back every day is one.
+    Shape (2, 24, n_services). Of two days it is the lowest. One day is no habit. All that was seen before today counts, alerts or
+    not: a lull that comes back every day is one. While one goes on, its own days do not count.
     """
-    midnight = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
-    days = view.policy.number("alert.usual_days")
-    lowest = np.full((2, 24, len(services)), np.nan, dtype=np.float32)
-    inference, scope = view.roster.inference, view.roster.scope
-    parts = [
-        history(view.whole.pick(np.flatnonzero(inference & (scope == service))), midnight, days)
-        for service in services
-    ]
-    if not parts[0].n_steps:
+    learnt = view.past.demand if view.past else {}
+    lowest = []
+    for service in services.tolist():
+        alert = _open_about(view, service)
+        day = min(view.now, alert.anomaly.window.start) if alert else view.now
+        midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+        if (service, midnight) not in learnt:
+            learnt[service, midnight] = _second_lowest(view, service, midnight)
+        lowest.append(learnt[service, midnight])
+    return np.stack(lowest, axis=-1)
+
+
+def _second_lowest(view: View, service: int, until: datetime) -> Floats:
+    """Return the second lowest daily level of a service by kind of day and hour, (2, 24)."""
+    lowest = np.full((2, 24), np.nan, dtype=np.float32)
+    rows = np.flatnonzero(view.roster.inference & (view.roster.scope == service))
+    part = history(view.whole.pick(rows), until, view.policy.number("alert.usual_days"))
+    if not part.n_steps:
         return lowest
-    levels = np.stack([mean_where_read(utilization_of(part), axis=0) for part in parts])
-    daily, weekend = daily_levels(levels, parts[0])
+    daily, weekend = daily_levels(mean_where_read(utilization_of(part), axis=0)[None, :], part)
     for kind in (0, 1):
-        ranked = np.sort(daily[:, weekend == bool(kind)], axis=1)  # nan last
-        if ranked.shape[1] >= _ENOUGH:
-            lowest[kind] = ranked[:, _ENOUGH - 1]
+        ranked = np.sort(daily[:, weekend == bool(kind), 0], axis=1)  # nan last
+        seen = (~np.isnan(ranked)).sum(axis=1)
+        hours = np.flatnonzero(seen >= _ENOUGH)
+        lowest[kind, hours] = ranked[hours, np.minimum(seen[hours] - _ENOUGH, _ENOUGH - 1)]
     return lowest
 
 

@@ -80,6 +80,8 @@ class JobPast:
 
     past: Past
     roles: dict[tuple[State, int, bytes], Stretches] = field(default_factory=dict)
+    demand: dict[tuple[int, datetime], Floats] = field(default_factory=dict)
+    """What a service is usually asked by kind of day and hour, up to a midnight, (2, 24)."""
 
     def stretches(self, view: View, state: State, asked: Mask) -> Stretches:
         """Return the stretches of a state in the scopes of the nodes asked for."""

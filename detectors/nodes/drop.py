@@ -35,7 +35,7 @@ from detectors.numbers import (
     since_last,
     trailing,
 )
-from detectors.progress import SLOWER, Pace, falls_short, pace_of_nodes, rolling
+from detectors.progress import SLOWER, Pace, pace_of_nodes, rolling
 from detectors.rule import Rule, RuleMatch, no_match
 from detectors.usual import ALIKE, HIGHEST, LATENCY, MEMORY, SENT, median, medians_where
 from detectors.view import BEFORE, View
@@ -49,9 +49,8 @@ RESTART = duration("drop.RESTART")
 def find(view: View) -> RuleMatch:
     """Return the nodes whose utilization, still executing, fell under their usual.
 
-    A deep drop matches soon, a shallow one later. Training is judged against the node's own median,
-    inference against its own lowest level at this hour of such a day, and only where its whole
-    service has fewer requests than usual. A drop that follows a start rather than work, comes with
+    A deep drop matches soon, a shallow one later. Training is judged against the node's own median.
+    A server of which less is asked starves only where its host is saturated. A drop that follows a start rather than work, comes with
     other memory in use or with much quicker executions (an evaluation only runs forward) is other
     work, unless the CPUs say more.
     """
@@ -75,9 +74,8 @@ def find(view: View) -> RuleMatch:
     smoothing = view.window.steps(duration("progress.SMOOTH"))
     level[goes_on] = np.fmin(level[goes_on], rolling(trained, smoothing))
     shallow = np.where(goes_on, _seen(view, view.at_work & (level < below[:, None])), 0)
-    needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
-    late = shallow >= needed
-    late &= training | falls_short(view, late, needed, below)
+    late = shallow >= view.steps("starved.shallow_for")
+    late = narrowed(late, lambda: training | loader_busy(view))
     fluttering = view.at_work & (level < over[:, None])
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
@@ -383,7 +381,7 @@ def _quiet(view: View) -> Mask:
     return np.asarray(((sent < DIVERTED * work) & view.executing[:, newest]).any(axis=1))
 
 
-def _loader_busy(view: View) -> Mask:
+def loader_busy(view: View) -> Mask:
     """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
     usual = view.usual_of("host_cpu_utilization_ratio")
@@ -396,7 +394,7 @@ def _saturated(view: View) -> Mask:
     That is evidence of a drop even in a job whose usual is not known yet.
     """
     share = view.recent(view.efa, view.window.steps(NOW)) / view.roster.nic
-    return np.asarray(_loader_busy(view) | (share >= view.number("network_bound.above")))
+    return np.asarray(loader_busy(view) | (share >= view.number("network_bound.above")))
 
 
 def falling(view: View) -> Mask:
@@ -461,8 +459,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     # Slow out of a start, past its ramp, with a sign that it is more than one.
     resumed = (steps >= view.steps("starved.for") + restart) & _no_pause(view, length)
     resumed &= ~view.roster.inference
-    explained = late & (_loader_busy(view) | view.roster.inference)
-    return np.asarray((same_memory & (fell | resumed)) | explained)
+    return np.asarray((same_memory & (fell | resumed)) | (late & loader_busy(view)))
 
 
 def _crept(view: View, asked: Mask) -> Mask:

@@ -7,6 +7,7 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from detectors.nodes import cores
+from detectors.nodes.drop import loader_busy
 from detectors.numbers import (
     Mask,
     Rows,
@@ -23,7 +24,14 @@ from detectors.numbers import (
     size,
     sustained,
 )
-from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
+from detectors.progress import (
+    by_habit,
+    demand_of_nodes,
+    may_be_told,
+    scopes_by_progress,
+    short_for,
+    work_at_risk,
+)
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, worked_of
 from detectors.view import GAP, LOOKBACK, View
@@ -31,6 +39,10 @@ from detectors.view import GAP, LOOKBACK, View
 LOOK_FIRST = (
     "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a"
     " compile looks the same."
+)
+FEW_REQUESTS_SUGGESTIONS = (
+    "Scale the service in: lower its least number of replicas, or release nodes.",
+    "If requests should be coming, look at the load balancer, DNS and the clients.",
 )
 _STILL_COMPILING = count("idle.STILL_COMPILING")
 PINNED = number("idle.PINNED")
@@ -100,7 +112,12 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 
 def find_unused(view: View) -> RuleMatch:
-    """Return nodes that a runtime or a pod holds and that execute nothing, or use only some cores.
+    """Return nodes that are held for nothing, or of which only a part is used or asked for."""
+    return _with_few_requests(view, cores.with_part_use(view, _find_held(view)))
+
+
+def _find_held(view: View) -> RuleMatch:
+    """Return nodes that a runtime or a pod holds and that execute nothing.
 
     A notebook that is used now and then is left out; an alert about one is over when it is used
     every quarter of an hour. A server matches only at an hour when its service always has requests
@@ -109,7 +126,7 @@ def find_unused(view: View) -> RuleMatch:
     """
     steps, _ = view.streak(view.holding | view.asleep)
     if not steps.any():
-        return cores.with_part_use(view, no_match(view.n))
+        return no_match(view.n)
     touched = _touched(view)
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & (steps > 0)
     quarter = view.window.steps(LOOKBACK / _QUARTERS)
@@ -129,12 +146,39 @@ def find_unused(view: View) -> RuleMatch:
     begins = view.eligible & (np.minimum(np.maximum(loaded_seen, bare), fresh) >= needed)
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
-    return cores.with_part_use(view, RuleMatch(hit, steps.astype(np.float64), np.ones(view.n)))
+    return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
+
+
+def _with_few_requests(view: View, unused: RuleMatch) -> RuleMatch:
+    """Add the servers of a service of which far less is asked than usual.
+
+    Where their hosts are saturated, requests wait for them: that is a drop.
+    """
+    demand = demand_of_nodes(view)
+    begins = view.eligible & (demand.steps >= short_for(view)) & ~view.spared
+    stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & view.roster.running
+    few = begins | (stays & (demand.share < view.number("starved.over")))
+    few = narrowed(few, lambda: ~((view.recent(view.held, 1) == 0) | loader_busy(view)))
+    few &= ~unused.hit & view.limits.on("allocated_unused.on")
+    if not few.any():
+        return unused
+
+    # A server that is new lacks nothing from before its launch.
+    age = view.age_seconds / view.window.step.total_seconds()
+    steps = np.where(few, np.minimum(short_for(view), age), unused.steps)
+    share = view.recent(view.utilization) / demand.usual
+    lost = np.clip(1 - np.where(np.isnan(share), demand.share, share), 0, 1)
+    wasted = np.where(few, lost, 1 if unused.wasted is None else unused.wasted)
+    return RuleMatch(unused.hit | few, steps, wasted)
 
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain which runtime or pod holds the cores for nothing, and since when."""
-    if match.wasted is not None and (match.wasted[rows] < 1).all():
+    in_part = np.zeros(len(rows), dtype=bool) if match.wasted is None else match.wasted[rows] < 1
+    servers = rows[view.roster.inference[rows]]
+    if (in_part & view.roster.inference[rows]).any():
+        return _explain_few_requests(view, servers)
+    if in_part.all():
         return cores.explain_part(view, match, rows)
     begun = view.since(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
     if alert := view.alert_of((Cause.ALLOCATED_UNUSED.value,), rows):
@@ -173,6 +217,27 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         unit="ratio",
         evidence=(holding, f"executions in {percent(share)} of it" if share else "no executions"),
         **belief("held" if loaded else "reserved"),
+    )
+
+
+def _explain_few_requests(view: View, rows: Rows) -> Explanation:
+    """Explain how much less is asked of the servers at `rows` than usual."""
+    demand = demand_of_nodes(view)
+    usual, share = middle_of(demand.usual[rows]), middle_of(demand.share[rows])
+    level = middle_of(view.recent(view.utilization)[rows])
+    cpu = middle_of(view.recent(view.cpu)[rows])
+    return Explanation(
+        why=f"{counted(len(rows), 'server')} run although requests fell to about {percent(share)}"
+        f" of the usual: {view.gauge(rows)} {percent(level)}, usually {percent(usual)} at this hour.",
+        value=level,
+        unit="ratio",
+        usual=(usual, usual),
+        **belief("requests_few", float(np.clip(1 - share, 0.3, 1))),
+        evidence=(
+            f"the service does {percent(share)} of its usual work at this hour",
+            f"host CPU {percent(cpu) if np.isfinite(cpu) else 'not read'}",
+        ),
+        suggestions=FEW_REQUESTS_SUGGESTIONS,
     )
 
 

@@ -176,7 +176,7 @@ def test_inference_follows_its_own_hours():
     assert World(fleet).run(hours(72), hours(110), timedelta(minutes=15)) == []
     fleet.scale(hours(104), hours(108), neuroncore_utilization=0.3)
     (alert,) = World(fleet).run(hours(103), hours(108), timedelta(minutes=5))
-    assert alert.cause is Cause.STARVED
+    assert alert.cause is Cause.ALLOCATED_UNUSED
 
 
 def test_a_cause_is_named_by_most_of_a_drop_s_life():

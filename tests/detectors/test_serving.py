@@ -64,6 +64,41 @@ def test_a_node_to_which_no_request_comes_is_judged_with_its_service():
     assert alert.opened == hours(24 * 4 + 12)
 
 
+def deserted(nodes=4):
+    """Return nodes of which little is asked from 22:00 of a Wednesday on, and next to nothing at night."""
+    fleet = service(nodes, nights=())
+    fleet.scale(hours(24 * 2 + 22), hours(24 * 8), neuroncore_utilization=0.2)
+    for night in (3, 4):
+        fleet.scale(hours(24 * night + 2), hours(24 * night + 6), neuroncore_utilization=0.3)
+    return fleet
+
+
+def test_servers_whose_requests_left_are_one_alert_by_day_and_night_however_new_they_are():
+    fleet = deserted().silence(hours(0), hours(24 * 2 + 20), slice(2, 4))
+    fleet.launched = dict.fromkeys((2, 3), hours(24 * 2 + 20))
+    (alert,) = World(fleet).run(hours(24 * 2 + 21), hours(24 * 4 + 23), QUARTER)
+    anomaly = alert.anomaly
+    assert (alert.cause, alert.closed, len(anomaly.things)) == (Cause.ALLOCATED_UNUSED, None, 4)
+    assert alert.opened - hours(24 * 2 + 22) <= timedelta(hours=2, minutes=15)
+    assert anomaly.wasted_shares == pytest.approx([0.8] * 4, abs=0.03)
+    assert anomaly.why == (
+        "4 servers run although requests fell to about 20 % of the usual: NeuronCore utilization"
+        " 9 %, usually 45 % at this hour."
+    )
+
+
+def test_an_alert_about_few_requests_ends_when_they_come_back():
+    fleet = deserted().scale(hours(24 * 3 + 9), hours(24 * 8), neuroncore_utilization=5)
+    (alert,) = World(fleet).run(hours(24 * 2 + 21), hours(24 * 3 + 12), QUARTER)
+    assert timedelta() <= alert.closed - hours(24 * 3 + 9) <= timedelta(hours=1)
+
+
+def test_servers_whose_hosts_are_saturated_starve():
+    fleet = deserted().set(hours(24 * 2 + 22), hours(24 * 8), host_cpu=0.97)
+    (alert,) = World(fleet).run(hours(24 * 2 + 21), hours(24 * 3 + 1), QUARTER)
+    assert alert.cause is Cause.STARVED
+
+
 @pytest.mark.parametrize(("others", "told"), [(1.25, 0), (0.5, 1)])
 def test_fewer_requests_to_one_node_are_no_drop_while_its_service_has_as_many(others, told):
     fleet = service(nodes=3, nights=())
@@ -71,5 +106,5 @@ def test_fewer_requests_to_one_node_are_no_drop_while_its_service_has_as_many(ot
     fleet.scale(noon, noon + timedelta(hours=8), slice(0, 1), neuroncore_utilization=0.5)
     fleet.scale(noon, noon + timedelta(hours=8), slice(1, 3), neuroncore_utilization=others)
     assert [a.cause for a in World(fleet).run(noon, noon + timedelta(hours=7), QUARTER)] == [
-        Cause.STARVED
+        Cause.ALLOCATED_UNUSED
     ] * told
