@@ -92,10 +92,10 @@ def find(view: View) -> RuleMatch:
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
     again, onset = _again(view, goes_on & training)
     held_back, lost = _held_back(view, training & ~late)
-    rate = lost
-    if again.any():  # of what comes and goes the mean tells
+    blinking = again & ~late
+    if blinking.any():  # its low steps look like pauses, so the mean tells
         mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
-        rate = np.where(again, mean, lost)
+        lost = np.where(blinking, mean, lost)
     again |= held_back > 0
     steps = np.where(again, np.maximum(steps, np.maximum(onset, held_back)), steps)
     late |= again
@@ -127,8 +127,7 @@ def find(view: View) -> RuleMatch:
     hit = (begins | kept) & ~still
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    wasted, since = _wasted(view, hit, steps)
-    wasted, since = (np.where(np.isnan(x), y, x) for x, y in ((rate, wasted), (lost, since)))
+    wasted, since = (np.where(np.isnan(lost), x, lost) for x in _wasted(view, hit, steps))
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
