@@ -19,10 +19,10 @@ from bot.grammar.access import Access
 from bot.model.alert import Decision, DecisionKind, Pattern, Silence
 from bot.model.labels import Labels
 from bot.model.notification import Coverage, Known, NotificationLogEntry, Reason
-from bot.model.window import Window
+from bot.model.window import Window, parse_duration
 from bot.ports import StateUpdate
 from bot.watch.feedback import RuleScore, Saving
-from tests.answers.configuring import ask, buttons, end, refused
+from tests.answers.configuring import ask, buttons, end, form, refused
 from tests.builders import NOON, alert, anomaly, ports_over, waste
 from tests.house import fakes
 
@@ -75,6 +75,12 @@ async def test_alerts_of_a_window_are_those_of_the_cluster_that_is_asked_about(b
     ):
         listed = (await ask(bot, line)).data["alerts"]
         assert sorted(row["id"] for row in listed) == names
+
+
+def test_what_costs_nothing_is_sent_without_dollars():
+    one, _ = told()
+    sent = NotificationLogEntry("n1", "c", Reason.FIRST, NOON, (one.id,), 1, Decimal(0), "")
+    assert events(one, [], [], [sent])[-1].words == "Sent to c"
 
 
 def test_the_card_lists_them_for_a_chat():
@@ -132,6 +138,7 @@ RANKED = {
     "free": of("free"),
     "muted": of("muted", usd="200", muted_by="silence:s1"),
     "over": of("over", usd="500", closed=NOON),
+    "over-muted": of("over-muted", usd="400", muted_by="silence:s1", closed=NOON),
 }
 """Alerts as a list shows them, the first first."""
 
@@ -145,8 +152,18 @@ def test_alerts_stand_firing_unmuted_and_dearest_first_and_only_those_that_speak
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     columns = [column.name for column in table.columns]
     rows = [dict(zip(columns, row, strict=True)) for row in table.rows]
-    assert [row["$/h"] for row in rows] == ["$90.00", "$10.00", "–", "$200", "–"]
-    assert (rows[-1]["so far"], rows[-1]["state"]) == ("$50.00", "over")
+    assert [row["$/h"] for row in rows] == ["$90.00", "$10.00", "–", "$200", "–", "–"]
+    assert [row["so far"] for row in rows] == [
+        "$50.00",
+        "$50.00",
+        "–",
+        "$50.00",
+        "$50.00",
+        "$50.00",
+    ]
+    states = [row["state"] for row in rows]
+    assert states == ["open"] * 3 + [states[3]] + ["over"] * 2
+    assert states[3] not in ("open", "over")
     assert table.lines == tuple(f"alert {name}" for name in RANKED)
     assert [button.line for button in buttons(card).values()] == list(table.lines[:4])
 
@@ -172,6 +189,7 @@ def test_a_list_of_a_fleet_that_is_not_seen_says_so_and_of_a_window_says_which()
     now, then = (alerts_card([], NOON, window, blind) for window in (None, week))
     assert (now.tone, then.tone) == (Tone.WARNING, Tone.WARNING)
     assert ("·" in now.title, "·" in then.title) == (False, True)
+    assert then.title.partition(" · ")[0] != now.title
     assert "The readings are late." in str(alerts_card([RANKED["dear"]], NOON, None, blind).blocks)
     assert "The readings are late." not in str(
         alerts_card([RANKED["dear"]], NOON, week, blind).blocks
@@ -222,6 +240,14 @@ async def test_in_a_thread_its_dearest_alert_is_meant_and_in_another_channel_non
     assert (kept.doing, kept.note) == (DecisionKind.ACKNOWLEDGE, "looking at it")
     # A chat with one person has no address.
     assert (await typed(bot, "why", thread="m1", channel="")).data["id"] == "large"
+    assert (await typed(bot, "alert apart", thread="m1")).data["id"] == "apart"
+    await typed(bot, "not-an-anomaly 2h", thread="m1")
+    await typed(bot, "snooze 1h", thread="m1")
+    judged, napping = sorted(
+        bot.ports.stores.alerts.load(NOON).silences, key=lambda x: x.pattern is None
+    )
+    assert (judged.pattern.scope, judged.ends) == (Labels(cluster="b"), NOON + 2 * HOUR)
+    assert (napping.selector, napping.alert) == (Labels(cluster="b"), "large")
     for elsewhere in ({"thread": "m2"}, {"thread": "m1", "channel": "chat:fin"}, {"thread": ""}):
         assert "Which alert?" in refused(await typed(bot, "alert", **elsewhere)), elsewhere
 
@@ -322,6 +348,19 @@ def test_silences_stand_by_how_many_alerts_they_keep_quiet_and_then_by_their_end
     assert [button.line for button in drops] == [f"silences drop {name}" for name in names[:4]]
     assert [bool(button.confirm) for button in drops] == [True, True, False, False]
     assert "2 firing alerts" in drops[0].confirm
+    assert silences_card(()).tone is Tone.GOOD
+
+    named = [
+        (silence("s1", 1, alert="gone", reason="moving"), None, []),
+        (silence("s2", 2, alert="dear"), RANKED["dear"], []),
+        (replace(silence("s3", 3), selector=Labels(cluster="lab")), None, []),
+        (silence("m4", 4, pattern=Pattern("idle", Labels(cluster="x", region="y"))), None, []),
+    ]
+    (table,) = (block for block in silences_card(named).blocks if isinstance(block, Table))
+    subjects, ways = zip(*(row[:2] for row in table.rows), strict=True)
+    assert [subjects[0], subjects[3]] == ["gone", "idle · x y"]
+    assert ("dear" in subjects[1], "lab" in subjects[2]) == (True, True)
+    assert ways[:2] == ("snoozed: moving", "snoozed")
 
 
 async def test_a_judgment_taken_back_is_withdrawn_of_its_alert_alone():
@@ -340,6 +379,68 @@ async def test_a_judgment_taken_back_is_withdrawn_of_its_alert_alone():
     assert len(bot.ports.stores.alerts.load(later).silences) == 2
     data = (await typed(bot, "feedback 1d", at=NOON + 2 * HOUR)).data
     assert (data["useful"], data["wrong"]) == (0, 1)
+
+    # A decision of another kind is no judgment, and what is useful is muted no longer.
+    await typed(bot, "ack two", at=later)
+    assert (await typed(bot, "feedback 1d", at=NOON + 2 * HOUR)).data["wrong"] == 1
+    assert len((await typed(bot, "useful two", later)).title) > len(
+        (await typed(bot, "useful one", later)).title
+    )
+    assert [x.id for x in bot.ports.stores.alerts.load(later).silences] == [
+        buttons(snoozed)["Undo"].line.split()[-1]
+    ]
+
+
+async def test_a_judgment_of_the_instant_at_which_the_alert_opened_is_taken_back_too():
+    bot = over(one=of("a"))
+    card = await typed(bot, "not-an-anomaly one 1d")
+    undone = await typed(bot, buttons(card)["Undo"].line, at=NOON + HOUR)
+    assert undone.data == {"alert": "one"}
+
+
+async def test_only_what_fires_counts_as_alike_as_muted_and_as_open():
+    alike = {name: of("a", usd="2") for name in ("one", "two")}
+    bot = over(
+        **alike,
+        ended=of("a", usd="2", closed=NOON),
+        dearer=of("a", usd="9", muted_by="silence:x"),
+        elsewhere=of("b", usd="2"),
+    )
+    asked = await typed(bot, "not-an-anomaly one")
+    assert asked.data["alike"] == 2
+    (field,) = form(asked).fields
+    lengths = [parse_duration(value) for value, _ in field.options]
+    assert lengths == sorted(lengths)
+    assert field.value in dict(field.options)
+    listed = (await typed(bot, "alerts")).data["alerts"]
+    assert sorted(row["id"] for row in listed) == ["dearer", "elsewhere", "one", "two"]
+
+    await typed(bot, "not-an-anomaly one 1d")
+    await typed(bot, "snooze elsewhere 1h reason=moving")
+    rows = (await typed(bot, "silences")).data["silences"]
+    assert [sorted(row["quiet"]) for row in rows] == [["one", "two"], ["elsewhere"]]
+    # Which alert might be meant: one that speaks.
+    quiet = over(muted=of("a", muted_by="silence:x"), loud=of("b"))
+    assert "for example loud" in refused(await typed(quiet, "alert"))
+    assert "for example" not in refused(await typed(over(), "alert"))
+
+
+async def test_an_alert_about_spend_is_drawn_from_the_bill_and_no_other_is():
+    class Billed(fakes.Fleet):
+        asked = 0
+
+        def deltas(self, now, days):
+            self.asked += 1
+            return super().deltas(now, days)
+
+    counts = []
+    for kind in ("spend", "node"):
+        fleet, store = Billed(), MemoryStore()
+        found = replace(anomaly(), kind=kind)
+        store.save(StateUpdate([alert(found)]))
+        await typed(App(ports_over(fleet, store), (), Access(), lambda: 0.0), "alert a1")
+        counts.append(fleet.asked)
+    assert counts == [1, 0]
 
 
 def test_feedback_offers_a_line_for_each_rule_that_has_a_suggestion_four_at_most():
@@ -366,6 +467,10 @@ def test_savings_are_added_up_and_the_committed_part_is_said_only_where_there_is
         8,
     ]
     assert "committed" not in str(card.blocks)
+    assert "more alert" not in str(savings_card(some * 6, window, Coverage()).blocks)
+    assert "and 2 more alerts" in str(savings_card(some * 7, window, Coverage()).blocks)
+    none = savings_card((), window, Coverage(Known.PARTLY, "Late."))
+    assert (none.tone, "Late." in str(none.blocks)) == (Tone.INFO, True)
     part = replace(some[0], committed_usd_per_hour=Decimal(3))
     assert "$3.00 an hour of it is committed" in str(
         savings_card([part], window, Coverage()).blocks
@@ -407,3 +512,20 @@ def test_why_says_the_usual_the_rivals_and_when_a_reading_is_of_the_past():
     judged = ((), RuleScore("starved", 2, 1))
     assert "2 of 3 alerts of the rule" in str(why_card(open_, (), None, NOON, judged).blocks)
     assert "Judged useful" not in words[0]
+    assert "('Other causes', 'none')" in words[0]
+
+    marked = {
+        mark: str(why_card(replace(open_, muted_by=mark), (), None, NOON, judged).blocks)
+        for mark in ("", "inhibit:k", "silence:s1", "policy:p")
+    }
+    assert ["Muted" in x for x in marked.values()] == [False, True, True, True]
+    assert len({x.partition("Muted")[2][:20] for x in marked.values()}) == 4
+    nap = ((silence("s1", 1, alert="a1", reason="moving house"),), None)
+    told = [
+        "moving house" in str(why_card(replace(open_, muted_by=mark), (), None, NOON, nap).blocks)
+        for mark in ("silence:s1", "silence:s2", "policy:p", "")
+    ]
+    assert told == [True, False, False, False]
+    much = replace(open_.anomaly, evidence=tuple(f"fact {n}." for n in range(9)))
+    shown = str(why_card(replace(open_, anomaly=much), (), None, NOON).blocks)
+    assert ("fact 7." in shown, "fact 8." in shown) == (True, False)
