@@ -360,6 +360,7 @@ def test_silences_stand_by_how_many_alerts_they_keep_quiet_and_then_by_their_end
     subjects, ways = zip(*(row[:2] for row in table.rows), strict=True)
     assert [subjects[0], subjects[3]] == ["gone", "idle · x y"]
     assert ("dear" in subjects[1], "lab" in subjects[2]) == (True, True)
+    assert subjects[1] != "dear", "its cause and place, where they are known"
     assert ways[:2] == ("snoozed: moving", "snoozed")
 
 
@@ -420,7 +421,7 @@ async def test_only_what_fires_counts_as_alike_as_muted_and_as_open():
     rows = (await typed(bot, "silences")).data["silences"]
     assert [sorted(row["quiet"]) for row in rows] == [["one", "two"], ["elsewhere"]]
     # Which alert might be meant: one that speaks.
-    quiet = over(muted=of("a", muted_by="silence:x"), loud=of("b"))
+    quiet = over(a_muted=of("a", muted_by="silence:x"), loud=of("b"))
     assert "for example loud" in refused(await typed(quiet, "alert"))
     assert "for example" not in refused(await typed(over(), "alert"))
 
