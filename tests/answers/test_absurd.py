@@ -8,6 +8,7 @@ import pytest
 
 from bot.answers.all import ANSWERS
 from bot.app import App
+from bot.cards.card import Tone
 from bot.errors import WrongInput
 from bot.grammar.registry import commands_by_name
 from bot.settings.settings import read_settings
@@ -116,3 +117,22 @@ def test_a_time_of_another_age_is_refused_in_words() -> None:
         answer_line(
             read_options(["fleet", "--source", "recording:x", "--at", "0001-01-01T00:00:00Z"])
         )
+
+
+@pytest.mark.parametrize(
+    ("line", "within", "beyond"),
+    [
+        ("quota trn1.32xlarge nodes={}", (0, 100_000), (-1, 100_001)),
+        ("capacity trn1.32xlarge nodes={}", (1, 100_000), (0, 100_001)),
+        ("capacity trn1.32xlarge days={}", (1, 3_650), (0, 3_651)),
+        ("capacity trn1.32xlarge used={}", (1, 100), ("0.9", "100.1")),
+        ("spot trn1.32xlarge nodes={}", (1, 100_000), (0, 100_001)),
+        ("spot trn1.32xlarge hours={}", ("0.1", 10**9), (0, 10**9 + 1)),
+        ("spot trn1.32xlarge cap={}", ("0.1", 10**9 - 1), (0, 10**9)),
+    ],
+)
+async def test_the_ends_of_an_amount_are_within(
+    bot: App, line: str, within: tuple[object, ...], beyond: tuple[object, ...]
+) -> None:
+    tones = [(await ask(bot, line.format(amount))).tone for amount in (*within, *beyond)]
+    assert [tone is Tone.ERROR for tone in tones] == [False, False, True, True]

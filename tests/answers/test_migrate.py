@@ -192,3 +192,44 @@ def test_a_busy_cluster_is_not_refused():
 )
 def test_what_speaks_against_is_said(changes, words):
     assert words in " ".join(doubts(standing(**changes), 0.6))
+
+
+def test_an_alert_of_half_of_the_nodes_forbids_a_move_and_one_of_fewer_is_a_doubt():
+    for things, forbids in ((32, True), (31, False)):
+        now = standing(alerts=(told(Cause.IDLE, things=things),))
+        assert (bool(refusals(now)), bool(doubts(now, 0.6))) == (forbids, not forbids), things
+    # What an alert says of the nodes is not said again by their states.
+    still = {"states": {NodeState.IDLE: 64}}
+    assert len(refusals(standing(**still))) == 1
+    assert len(refusals(standing(alerts=(told(Cause.IDLE),), **still))) == 1
+    assert doubts(standing(utilization=0.6), 0.6) == doubts(standing(), 0.6) == ()
+
+
+def test_the_ways_to_buy_stand_cheapest_first_and_to_stay_is_another_way_of_here():
+    here, away = "us-east-2", "us-west-2"
+    quotes = [
+        price("21.50"),
+        price("15.00", market=Market.SPOT),
+        price("9.00", market=Market.CAPACITY_BLOCK, region=away),
+        price("40.00", TRN2.name, Market.SPOT, region=away),
+        price("60.00", TRN2.name),
+    ]
+    for some in (quotes, quotes[::-1]):
+        found = migration(some)
+        assert [x.middle for x in found.options] == sorted(x.middle for x in found.options)
+        stays = [(x.price.market, x.price.region) for x in found.options if x.stays]
+        assert stays == [(Market.SPOT, here)]
+
+    def cautions(*some, **changes):
+        return " ".join(migration(some, **changes).cautions)
+
+    assert "no known price in us-east-2, only in us-west-2" in cautions(*quotes[:4])
+    assert "no known price in" not in cautions(*quotes)
+    assert "No price of trn2.48xlarge is known" in cautions(*quotes[:3])
+    for market, committed in (
+        (Market.SAVINGS_PLAN, True),
+        (Market.RESERVED, True),
+        (Market.ON_DEMAND, False),
+    ):
+        said = cautions(*quotes, price=price("21.50", market=market))
+        assert ("Today's hours are committed" in said) is committed

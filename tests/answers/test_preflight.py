@@ -5,24 +5,35 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.plan.preflight import read_launch
+from bot.answers.plan.preflight import (
+    Ask,
+    Launch,
+    PreflightCheck,
+    Priced,
+    preflight_card,
+    read_launch,
+)
 from bot.app import App
+from bot.cards.card import Table, Tone
 from bot.errors import WrongInput
 from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection
-from bot.model.fleet import Market, Quota
+from bot.model.fleet import Market, Quota, Refusal
 from bot.model.labels import Labels
+from bot.model.price import Basis
 from bot.ports import NoFiles
 from bot.wiring.source import OpenedSource
-from tests.answers.advice_world import World
-from tests.answers.configuring import app, ask, refused
-from tests.builders import NOON, ports_over
+from tests.answers.advice_world import World, quote
+from tests.answers.configuring import app, ask, buttons, refused
+from tests.builders import NOON, ports_over, price
 
 PYTORCH_JOB = """
 apiVersion: kubeflow.org/v1
@@ -266,13 +277,18 @@ async def test_a_chat_reads_no_file(bot: App) -> None:
     assert refused(await ask(bot, f"preflight {Path('/etc/hostname')}"))
 
 
-async def check_of(name: str, world: World, line: str) -> str:
-    """Return what a check says of the sixteen nodes of a script in a world."""
+async def card_of(world: World, line: str, source: str = SLURM):
+    """Return the answer about a script of sixteen nodes in a world."""
     quiet = {"detect": lambda *_: Detection(), "compiles": lambda *_: ()}
     ports = ports_over(world, MemoryStore(), knowledge=load_knowledge(), **quiet)
-    ports = replace(ports, site=replace(ports.site, files=Texts(SLURM)))
+    ports = replace(ports, site=replace(ports.site, files=Texts(source)))
     bot = App(ports, (), Access(), lambda: 0.0)
-    card = await ask(bot, line, surface="terminal", at=NOON)
+    return await ask(bot, line, surface="terminal", at=NOON)
+
+
+async def check_of(name: str, world: World, line: str) -> str:
+    """Return what a check says of the sixteen nodes of a script in a world."""
+    card = await card_of(world, line)
     (found,) = [x["says"] for x in card.data.get("checks", ()) if x["name"] == name] or [
         refused(card)
     ]
@@ -316,3 +332,196 @@ async def test_a_runs_speed_is_known_where_it_has_its_nodes_alone_and_asked_for(
     for shared in ("b", "c"):
         assert f"The speed of a node of {shared} is not known" in await length_of(world, shared)
     assert await length_of(world, "a", "hours=2") == "2.0 hours as typed"
+
+
+@pytest.mark.parametrize(
+    ("written", "nodes", "kind"),
+    [
+        ("#SBATCH --nodes=4-8 --constraint=trn1.2xlarge", 8, "trn1.2xlarge"),
+        ("#SBATCH -N1 -p trn2.48xlarge", 1, "trn2.48xlarge"),
+        ("#SBATCH -N100000", 100_000, ""),
+        ("#SBATCH --exclusive -N 3", 3, ""),
+        ("#SBATCH --job-name=x", 1, ""),
+        ("#SBATCH -N 0", None, ""),
+        ("#SBATCH -N 100001", None, ""),
+        ("#SBATCH --nodes=many", None, ""),
+    ],
+)
+def test_a_slurm_script_may_take_as_many_nodes_as_its_range_allows(written, nodes, kind):
+    if nodes is None:
+        with pytest.raises(WrongInput, match="is not a number of nodes"):
+            read_launch(written)
+    else:
+        assert read_launch(written).asks == (Ask(kind, nodes),)
+
+
+def changed(kind: str, before: dict | None, after: dict | None) -> dict:
+    return {"type": kind, "change": {"before": before, "after": after}}
+
+
+def group(n: int, **more: str) -> dict:
+    return {"instance_types": ["trn1.32xlarge"], "scaling_config": [{"desired_size": n}], **more}
+
+
+@pytest.mark.parametrize(
+    ("change", "added"),
+    [
+        (changed("aws_eks_node_group", group(4), group(4)), None),
+        (changed("aws_eks_node_group", group(5), group(4)), None),
+        (changed("aws_eks_node_group", group(4), group(5)), (1, Market.ON_DEMAND)),
+        (
+            changed("aws_eks_node_group", group(4), group(4, capacity_type="SPOT")),
+            (4, Market.SPOT),
+        ),
+        (
+            changed("aws_spot_instance_request", None, {"instance_type": "trn1.32xlarge"}),
+            (1, Market.SPOT),
+        ),
+        (
+            changed(
+                "aws_ec2_capacity_reservation",
+                None,
+                {"instance_type": "trn1.32xlarge", "instance_count": 3},
+            ),
+            (3, Market.ON_DEMAND),
+        ),
+        (changed("aws_s3_bucket", None, {"instance_type": "trn1.32xlarge"}), None),
+    ],
+)
+def test_a_plan_adds_the_growth_of_each_type_by_the_market_it_is_bought_in(change, added):
+    source = json.dumps({"resource_changes": [change, 7]})
+    if added is None:
+        with pytest.raises(WrongInput, match="asks for no accelerated node"):
+            read_launch(source)
+    else:
+        n, market = added
+        assert read_launch(source).asks == (Ask("trn1.32xlarge", n, market=market),)
+
+
+def pod(resources: str, rest: str = "") -> str:
+    return f"kind: Job\nspec: {{template: {{spec: {{containers: [{{resources: {resources}}}]{rest}}}}}}}"
+
+
+def test_a_selector_goes_before_an_affinity_and_requests_stand_where_there_are_no_limits():
+    def affinity(operator: str) -> str:
+        key = "node.kubernetes.io/instance-type"
+        return f", affinity: {{x: [{{key: {key}, operator: {operator}, values: [trn2.48xlarge]}}]}}"
+
+    selector = ", nodeSelector: {node.kubernetes.io/instance-type: trn1.32xlarge}"
+    limits, requests = (f"{{{x}: {{aws.amazon.com/neuron: 2}}}}" for x in ("limits", "requests"))
+    asked = [
+        read_launch(pod(*parts)).asks
+        for parts in (
+            (limits, selector + affinity("In")),
+            (requests, affinity("In")),
+            (limits, affinity("NotIn")),
+            ("{}", selector),
+        )
+    ]
+    assert asked == [
+        (Ask("trn1.32xlarge", 1, 2),),
+        (Ask("trn2.48xlarge", 1, 2),),
+        (Ask("", 1, 2),),
+        (Ask("trn1.32xlarge", 1),),
+    ]
+    # The longest of several deadlines is the limit, and other documents name nothing.
+    two = "\n---\n".join(
+        pod(limits).replace("spec:", f"metadata: {{name: {x}}}\nspec:", 1)
+        + f"\nactiveDeadlineSeconds: {n}"
+        for x, n in (("a", 60), ("b", 90), ("c", 30))
+    )
+    launch = read_launch(two + "\n---\nkind: Service\nactiveDeadlineSeconds: 900\n")
+    assert (launch.of, launch.limit) == ("Job a and Job b and Job c", timedelta(seconds=90))
+
+
+def test_nodes_are_counted_by_devices_or_by_cores(types):
+    kind = types["trn1.32xlarge"]
+    assert (kind.chips, kind.cores) == (16, 32)
+    counts = {(0, 0): 5, (16, 0): 5, (8, 0): 3, (5, 0): 2, (1, 0): 1, (0, 32): 5, (0, 17): 5}
+    for (devices, cores), n in counts.items():
+        assert Ask(kind.name, 5, devices, cores).nodes(kind) == n, (devices, cores)
+    with pytest.raises(WrongInput, match="33 NeuronCores"):
+        Ask(kind.name, 1, 0, 33).nodes(kind)
+
+
+def test_the_card_adds_up_what_is_known_of_every_part_and_shows_what_fails_first():
+    listed = price("20.00")
+    dear, small = (
+        Priced(Ask(name, n), n, replace(listed, instance_type=name), Decimal(3))
+        for name, n in (("trn2.48xlarge", 2), ("trn1.32xlarge", 1))
+    )
+    checks = [PreflightCheck(f"c{n}", n % 2 == 0, "") for n in range(4)]
+
+    def drawn(*parts, checks=checks):
+        card = preflight_card(Launch("x", ()), parts, checks, ())
+        return card, [block for block in card.blocks if isinstance(block, Table)]
+
+    card, (parts, held) = drawn(dear, small)
+    assert [card.data[x] for x in ("nodes", "usd_per_hour", "usd", "hours")] == [3, 60, 180, 3]
+    assert [row[0] for row in held.rows] == ["c1", "c3", "c0", "c2"]
+    assert [button.line for button in buttons(card).values()] == [
+        f"{name} trn1.32xlarge" for name in ("quota", "capacity", "spot")
+    ]
+    assert (card.tone, drawn(small, checks=checks[::2])[0].tone) == (Tone.WARNING, Tone.GOOD)
+    assert (bool(parts.total), bool(drawn(small)[1][0].total)) == (True, False)
+    # A total without a part of it would look like a price.
+    unpriced = replace(small, price=None)
+    for some in permutations((dear, unpriced)):
+        assert drawn(*some)[0].data["usd_per_hour"] is None
+        assert "price not known" in drawn(*some)[0].title
+    endless = drawn(replace(dear, hours=None))[0]
+    assert (endless.data["usd_per_hour"], endless.data["usd"]) == (40, None)
+
+
+async def test_only_a_cheaper_way_to_buy_the_same_nodes_is_offered_and_spot_is_no_promise() -> None:
+    world = World(("east", "trn1.32xlarge", "us-west-2", 1, 0.8, 40.0))
+    kind, west = "trn1.32xlarge", "us-west-2"
+
+    async def offered(**usd: str) -> list[bool]:
+        world.quoted = [quote(kind, "20.00", west)] + [
+            quote(kind, value, west, Market(name.replace("_", "-")), Basis.LISTED)
+            for name, value in usd.items()
+        ]
+        shown = str((await card_of(world, "preflight x.sh hours=1")).blocks)
+        return [words in shown for words in ("50 % less", "25 % less", "not guaranteed")]
+
+    assert await offered(spot="10.00", capacity_block="15.00") == [True, False, True]
+    assert await offered(spot="30.00", capacity_block="15.00") == [False, True, False]
+    assert await offered(spot="20.00", capacity_block="20.00") == [False, False, False]
+
+
+async def test_a_refusal_of_the_type_fails_a_check_and_one_that_nobody_asked_about_is_none() -> (
+    None
+):
+    world = World(("east", "trn1.32xlarge", "us-west-2", 1, 0.8, 40.0))
+
+    async def capacity(refusals) -> list[bool]:
+        world.reading = replace(world.reading, refusals=refusals)
+        data = (await card_of(world, "preflight x.sh hours=1")).data
+        return [x["ok"] for x in data["checks"] if x["name"] == "capacity"]
+
+    labels = Labels(region="us-west-2", zone="us-west-2a", instance_type="trn1.32xlarge")
+    refused_once = Refusal("r", NOON - timedelta(hours=1), labels, False)
+    other = replace(refused_once, labels=replace(labels, instance_type="trn2.48xlarge"))
+    assert [await capacity(x) for x in ((refused_once,), (other,), (), None)] == [
+        [False],
+        [True],
+        [True],
+        [],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("hours=36.5", "36.5 hours as typed"),
+        ("hours=36.6", "it needs 36.6 hours, and its own limit ends it after 36.5"),
+        ("", "ended after 36.5 hours by its limit"),
+        ("hours=100001", "hours is 0 to 100,000"),
+        ("tokens=1", "tokens and run go together"),
+        ("run=a", "tokens and run go together"),
+    ],
+)
+async def test_the_length_is_what_was_typed_else_the_limit(line: str, says: str) -> None:
+    world = World(("east", "trn1.32xlarge", "us-west-2", 1, 0.8, 40.0))
+    assert says in await check_of("length", world, f"preflight x.sh {line}")

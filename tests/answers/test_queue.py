@@ -18,6 +18,7 @@ from adapters.simulator.scenario import PlannedCluster, PlannedJob, Scenario
 from adapters.store.memory import MemoryStore
 from bot.answers.fleet.queue import PENDING, queue_card, queues_of
 from bot.app import App
+from bot.cards.card import Table, Tone
 from bot.grammar.access import Access
 from bot.model.fleet import Refusal, scarcities
 from bot.model.frame import Frame
@@ -26,7 +27,7 @@ from bot.model.reading import Reading
 from bot.model.window import Window
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
-from tests.answers.configuring import app, ask, end, refused
+from tests.answers.configuring import app, ask, buttons, end, refused
 from tests.builders import NOON, with_parts
 
 FIVE, HOUR = timedelta(minutes=5), timedelta(hours=1)
@@ -179,3 +180,29 @@ async def test_what_is_not_read_is_said(bot: App) -> None:
     assert "pod_status_pending" in str(card)
     assert card.data["refused"] is None
     assert "No cluster is called 'nosuch'" in refused(await ask(bot, "queue cluster=nosuch"))
+
+
+def test_the_card_adds_up_all_clusters_warns_of_who_waits_now_and_opens_the_type_refused_most():
+    waited, waits = [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]
+    past, now, both = (
+        queue_card(queues_of(frame(*some), DAY), None, DAY)
+        for some in ((waited,), (waits,), (waited, waits))
+    )
+    assert [card.tone for card in (past, now, both)] == [Tone.INFO, Tone.WARNING, Tone.WARNING]
+    assert [card.data["waited_seconds"] for card in (past, now, both)] == [600, 600, 1200]
+    assert [row["cluster"] for row in both.data["clusters"]] == ["a", "b"]
+    assert [row["pending_pods"] for row in both.data["clusters"]] == [0, 1]
+    assert [queue.cluster for queue in queues_of(frame(waits, [1.0] * 4), DAY)] == ["b", "a"]
+
+    places = scarcities([launch(n, NOON, f"us-west-2{zone}") for n, zone in enumerate("abb")])
+    for refused_by, tables in ((None, 1), ((), 1), (places, 2)):
+        card = queue_card(queues_of(frame(waited), DAY), refused_by, DAY)
+        assert len([block for block in card.blocks if isinstance(block, Table)]) == tables
+        assert ("Refused launches are not read" in str(card.blocks)) is (refused_by is None)
+        assert bool(buttons(card)) is bool(refused_by)
+    assert card.title.startswith("Pods waited 10 min; 3 launches refused in ")
+    assert [row["zone"] for row in card.data["refused"]] == ["us-west-2b", "us-west-2a"]
+    assert buttons(card)["Ways to capacity"].line == "capacity trn2.48xlarge"
+    # The longest that was read is told, whoever waited.
+    unread = queue_card(queues_of(frame(waited, [NAN, NAN, NAN, 0.0]), DAY), None, DAY)
+    assert "Read for 20 min." in str(unread.blocks)

@@ -9,7 +9,18 @@ from decimal import Decimal
 import pytest
 
 from bot.answers.fleet.carbon import Carbon, Factors, carbon_card
-from bot.answers.plan.sizing import fits, serving_sizes, smaller, training_gib
+from bot.answers.plan.fit import ClusterUse
+from bot.answers.plan.sizing import (
+    HEADROOM,
+    Leaner,
+    busiest,
+    fewer_nodes,
+    fits,
+    right_size_card,
+    serving_sizes,
+    smaller,
+    training_gib,
+)
 from bot.answers.plan.tco import Work, total
 from bot.costs.pricing import listed_price
 from bot.knowledge import load_knowledge
@@ -104,3 +115,51 @@ def test_a_footprint_is_the_formula_and_unknown_stays_unknown():
     nowhere = Factors.stated(claims).of(TYPES["p5.48xlarge"], "eu-nowhere-1", 1)
     assert nowhere.kwh == pytest.approx(8 * 700 * 1.14 / 1000)
     assert nowhere.kg is None
+
+
+def use(**more) -> ClusterUse:
+    found = ClusterUse("c", TRN1, 10, "us-west-2", price("20"), 0.36, 0.0, 100.0, True, False)
+    return replace(found, **more)
+
+
+def test_a_size_is_filled_to_the_headroom_and_no_further():
+    one = TYPES["trn1.2xlarge"]
+    most = one.accelerator_memory_gib * HEADROOM
+    busy = one.bf16_tflops * HEADROOM / TRN1.bf16_tflops
+    for peak, used, holds in (
+        (most, 0.01, True),
+        (most + 0.1, 0.01, False),
+        (1.0, busy - 1e-9, True),
+        (1.0, busy + 1e-6, False),
+    ):
+        assert bool(smaller(TRN1, peak, used, TYPES.values())) is holds, (peak, used)
+    sizes = smaller(TRN2, 1.0, 0.0, TYPES.values())
+    assert [x.chips for x in sizes] == sorted(x.chips for x in sizes)
+
+
+def test_fewer_nodes_hold_the_larger_of_work_and_memory_with_headroom():
+    assert fewer_nodes(use()) == 4, "3.6 nodes of work, filled to nine tenths"
+    assert fewer_nodes(use(utilization=0.361)) == 5
+    assert fewer_nodes(use(peak_gib=TRN1.accelerator_memory_gib * 0.72)) == 8
+    assert fewer_nodes(use(utilization=0.0, peak_gib=0.0)) == 1
+    assert [fewer_nodes(use(utilization=x)) for x in (0.81, 0.811, 1.0, None)] == [
+        9,
+        None,
+        None,
+        None,
+    ]
+    assert (busiest(use(spread=0.1)), busiest(use(spread=0.9)), busiest(use(spread=None))) == (
+        pytest.approx(0.56),
+        1.0,
+        0.36,
+    )
+
+
+def test_that_jobs_must_be_packed_is_said_of_fewer_nodes_alone():
+    fewer, small = Leaner(TRN1, 4, price("20")), Leaner(TYPES["trn1.2xlarge"], 10, price("1.34"))
+    said = [
+        "can be packed" in str(right_size_card([(use(), x) for x in some]).blocks)
+        for some in ((fewer,), (small,), (small, fewer), (None,))
+    ]
+    assert said == [True, False, True, False]
+    assert right_size_card([(use(), None)]).title == "No cluster fits on less"

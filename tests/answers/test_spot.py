@@ -7,9 +7,12 @@ from decimal import Decimal
 
 import pytest
 
+from bot.answers.plan.spot import SpotAnswer, spot_card
+from bot.cards.card import Table
 from bot.costs.spot import SpotJob, lost_share, offer, quantile, ranked, zones
+from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
-from bot.model.price import Basis, Interruption, Price
+from bot.model.price import Basis, Interruption, PlacementScore, Price
 from bot.model.window import Window
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -118,3 +121,118 @@ def test_a_zone_whose_reclaims_nobody_states_stands_last():
     assert ranked(offers)[0].zone is known
     assert offers[1].lost_share is None
     assert offers[1].off is None
+
+
+def answered(*changes, bands=(), listed=None, cap=None, scores=(), **job):
+    """Return the answer over some changes of price."""
+    asked = SpotJob(**job)
+    route = load_knowledge().claims().transfer("inter-region")
+    offers = ranked(
+        [offer(zone, asked, bands, scores, listed, Decimal("0.02")) for zone in zones(changes, DAY)]
+    )
+    return SpotAnswer(
+        "trn1.32xlarge", DAY, asked, offers, tuple(bands), tuple(scores), route, cap, NOW
+    )
+
+
+EAST, WEST = change(20, "10.00"), change(20, "5.00", "us-west-2a")
+
+
+@pytest.mark.parametrize(
+    ("home", "bands", "moves"),
+    [
+        ("us-east-2", ("us-east-2", "us-west-2"), True),
+        ("us-west-2", ("us-east-2", "us-west-2"), False),
+        ("", ("us-east-2", "us-west-2"), False),
+        ("eu-north-1", ("us-east-2", "us-west-2"), False),
+        # The cheap home stands last, as nobody states its interruptions.
+        ("us-west-2", ("us-east-2",), False),
+    ],
+)
+def test_a_move_is_quoted_from_home_and_only_where_it_saves(home, bands, moves):
+    job = {"home": home, "data_gb": Decimal(100)}
+    answer = answered(EAST, WEST, bands=[band("<5%", region) for region in bands], **job)
+    assert bool(answer.move) is moves
+    assert ("Advice only." in str(spot_card(answer).blocks)) is moves
+    if moves:
+        assert answer.move.startswith("From us-east-2c to us-west-2a: ")
+        saved = answer.offers[1].expected - answer.offers[0].expected
+        assert f"${saved:,.0f} saved" in answer.move
+
+
+def test_the_caps_that_are_tried_are_those_of_the_best_zone_its_list_price_and_yours():
+    bare = answered(EAST, WEST)
+    assert bare.caps == {"p95": Decimal("5.00")}
+    assert [zone["cap"] for zone in spot_card(bare).data["zones"]] == [None, None]
+    full = answered(EAST, WEST, listed=on_demand("21.50"), cap=Decimal(7))
+    assert full.caps == {
+        "p95": Decimal("5.00"),
+        "half of on-demand": Decimal("10.75"),
+        "on-demand": Decimal("21.50"),
+        "yours": Decimal(7),
+    }
+    card = spot_card(full)
+    assert [zone["cap"]["times"] for zone in card.data["zones"]] == [0, 1]
+    *_, tried = (block for block in card.blocks if isinstance(block, Table))
+    assert [row[0] for row in tried.rows] == list(full.caps)
+    assert ("use the on-demand price, $21.50" in str(card), "on-demand price," in str(bare)) == (
+        True,
+        False,
+    )
+
+
+def test_what_nobody_states_of_interruptions_and_moving_is_not_said():
+    words = [
+        str(spot_card(answered(EAST, **some)).blocks)
+        for some in (
+            {},
+            {"bands": [band("<5%")]},
+            {"bands": [band(">20%")], "home": "us-west-2", "data_gb": Decimal(1000)},
+        )
+    ]
+    assert ["interruptions not counted" in x for x in words] == [True, False, False]
+    assert ["at least" in x for x in words] == [False, False, True]
+    assert ["$20.00 to move the data" in x for x in words] == [False, False, True]
+    assert ["Moving: " in x for x in words] == [False, False, True]
+    assert ["No Spot Advisor band is known here" in x for x in words] == [True, False, False]
+
+
+def test_bands_alone_stand_with_the_rarest_first_and_then_the_larger_discount():
+    said = [
+        Interruption("trn1.32xlarge", region, rate, saving, NOW - timedelta(days=days))
+        for region, rate, saving, days in (
+            ("a", "never heard of", 0.9, 0),
+            ("b", ">20%", 0.9, 9),
+            ("c", "<5%", 0.5, 9),
+            ("d", "<5%", 0.7, 9),
+            ("e", "10-15%", 0.9, 9),
+        )
+    ]
+    card = spot_card(answered(bands=said))
+    (table,) = (block for block in card.blocks if isinstance(block, Table))
+    assert [row[0] for row in table.rows] == ["d", "c", "e", "b", "a"]
+    assert "Spot Advisor of Nov 20, 2026" in str(card.blocks), "the newest of them"
+    assert card.title.endswith("5 regions, no prices")
+
+
+def test_of_several_scores_of_a_region_the_best_counts_and_the_newest_dates_them():
+    scores = [
+        PlacementScore(("trn1.32xlarge",), region, zone, score, NOW - timedelta(hours=age))
+        for region, zone, score, age in (
+            ("us-east-2", "z1", 3, 5),
+            ("us-east-2", "z2", 8, 2),
+            ("us-west-2", "z3", 9, 9),
+        )
+    ]
+    card = spot_card(answered(EAST, change(20, "11", "eu-north-1a"), scores=scores))
+    assert [zone["score"] for zone in card.data["zones"]] == [8, None]
+    assert "placement scores of Nov 19, 22:00" in str(card.blocks)
+    assert "placement scores" not in str(spot_card(answered(EAST)).blocks)
+
+
+def test_a_change_at_the_end_of_the_window_is_not_of_it_and_one_at_its_start_is():
+    (found,) = zones([change(10, "2"), change(5, "3"), change(0, "9")], DAY)
+    assert (found.last.usd_per_hour, found.changes) == (Decimal(3), 2)
+    # A price that another replaces at once never stood.
+    (found,) = zones([change(20, "7"), change(12, "2"), change(5, "3")], DAY)
+    assert (found.highest, found.changes) == (Decimal(3), 1)

@@ -14,11 +14,24 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.answers.about.digest import post_due
 from bot.answers.plan.candidates import _alerted, _room, _volumes
-from bot.answers.plan.suggestions import VERDICTS, Suggestions, SuggestionVerdict, Verdict
+from bot.answers.plan.suggestions import (
+    _SHORTLISTS,
+    VERDICTS,
+    WEEKLY,
+    Shortlist,
+    Suggestions,
+    SuggestionVerdict,
+    Verdict,
+    shortlist_blocks,
+    shortlisted,
+    suggestions_card,
+    weekly_card,
+    weigh_daily,
+)
 from bot.app import App
-from bot.cards.card import Card
+from bot.cards.card import Card, Table
 from bot.costs.pricing import Pricing
-from bot.costs.suggestions import Suggestion
+from bot.costs.suggestions import Suggestion, SuggestionKind
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.fleet import Inventory, Reservation, Volume
@@ -27,11 +40,13 @@ from bot.model.notification import State
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.route import Routes
+from bot.model.window import Window
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ANYONE, app, ask, buttons, end, refused
-from tests.builders import NOON, alert, anomaly, instance, with_parts
+from tests.builders import NOON, alert, anomaly, instance, ports_over, with_parts
 from tests.e2e.product import recording
+from tests.house import fakes
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +209,93 @@ async def test_a_channel_gets_the_dearest_three_once_a_week_and_nothing_where_no
     assert "no longer" not in refused(
         await ask(declined, "unsubscribe suggestions", at=later, surface="chat")
     )
+
+
+def weighed(name: str, usd: str, low: str = "", high: str = "", **more: Any) -> Suggestion:
+    made = Suggestion(
+        SuggestionKind.STORAGE,
+        name,
+        f"delete {name}",
+        Decimal(usd),
+        Decimal(low or usd),
+        Decimal(high or usd),
+        Window(NOON - timedelta(days=7), NOON),
+        "nobody wants it",
+        "storage",
+    )
+    return replace(made, **more)
+
+
+def verdict(usd: str = "10", kind: Verdict = Verdict.DONE) -> SuggestionVerdict:
+    return SuggestionVerdict(kind, "delete it", Decimal(usd), NOON, "u", "dana")
+
+
+def test_the_title_adds_up_what_saves_and_eight_are_listed() -> None:
+    some = [weighed(f"v{n}", "10", "5", "20") for n in range(9)]
+    stake = weighed("q", "99", kind=SuggestionKind.QUOTA)
+    assert not stake.kind.saves
+    card = suggestions_card(Suggestions([stake, *some], {}))
+    assert card.data["usd_per_month"] == 90
+    assert card.title.startswith("10 suggestions: about $90")
+    assert "And 2 that save less." in str(card.blocks)
+    assert "that save less" not in str(suggestions_card(Suggestions(some[:8], {})).blocks)
+    assert suggestions_card(Suggestions([stake], {})).title == "1 suggestion"
+    assert suggestions_card(Suggestions((), {})).title == "No suggestion"
+    # Only those that are open count, and what one promised less what is left of it was saved.
+    card = suggestions_card(Suggestions(some[:2], {some[0].id: verdict("12")}))
+    assert (card.data["usd_per_month"], card.data["decided"][0]["saved_usd_per_month"]) == (10, 2)
+    tables = [
+        any(isinstance(block, Table) for block in suggestions_card(x).blocks)
+        for x in (Suggestions(some, {}), Suggestions((), {some[0].id: verdict()}))
+    ]
+    assert tables == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        ("10", "10", "about $10.00 a month in all"),
+        ("5", "10", "(down to $5.00)"),
+        ("10", "20", "(up to $20.00)"),
+        ("5", "20", "($5.00 to $20.00)"),
+    ],
+)
+def test_how_far_a_saving_may_lie_is_said_on_the_side_on_which_it_may(
+    low: str, high: str, words: str
+) -> None:
+    title = suggestions_card(Suggestions([weighed("v", "10", low, high)], {})).title
+    assert title.endswith(words), title
+
+
+def test_a_line_is_offered_to_do_it_where_the_bot_can_and_three_go_out_unasked() -> None:
+    some = [weighed(f"v{n}", "10") for n in range(4)]
+    assert "Do it…" not in buttons(suggestions_card(Suggestions(some, {})))
+    acted = suggestions_card(Suggestions([replace(some[0], act="act delete v0")], {}))
+    assert buttons(acted)["Do it…"].line == "act delete v0"
+    weekly = weekly_card(Suggestions(some, {some[0].id: verdict()}))
+    assert weekly
+    assert [row["subject"] for row in weekly.data["suggestions"]] == ["v1", "v2", "v3"]
+    assert len((weekly_card(Suggestions(some, {})) or weekly).data["suggestions"]) == WEEKLY
+    assert weekly_card(Suggestions(some[:1], {some[0].id: verdict()})) is None
+    assert shortlist_blocks(()) == []
+    assert len(shortlist_blocks(some[:2])) == 3
+
+
+def test_what_was_weighed_is_shown_for_two_days_and_weighed_anew_after_one() -> None:
+    found = tuple(weighed(f"v{n}", str(20 - n)) for n in range(5))
+    ports = ports_over(fakes.Fleet(), MemoryStore())
+    documents, day = ports.stores.documents, timedelta(days=1)
+    assert shortlisted(ports, NOON) == []
+
+    _SHORTLISTS.put(documents, "newest", Shortlist(NOON, found))
+    weigh_daily(ports, NOON + day - timedelta(seconds=1))
+    ages = (timedelta(), 2 * day, 2 * day + timedelta(seconds=1), -timedelta(seconds=1))
+    listed = [[x.subject for x in shortlisted(ports, NOON + age)] for age in ages]
+    assert listed == [["v0", "v1", "v2"], ["v0", "v1", "v2"], [], []]
+    VERDICTS.put(documents, found[1].id, verdict())
+    assert [x.subject for x in shortlisted(ports, NOON)] == ["v0", "v2", "v3"]
+
+    # A day later all is weighed anew, and this fleet has nothing to suggest.
+    weigh_daily(ports, NOON + day)
+    kept = _SHORTLISTS.get(documents, "newest")
+    assert kept == Shortlist(NOON + day, ())

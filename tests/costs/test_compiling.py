@@ -228,3 +228,39 @@ def test_without_a_log_only_an_alert_knows_that_a_cache_is_cold():
 def test_a_compile_that_was_cut_off_left_nothing_to_be_found():
     cut = starts_of((["i-1"], "7+aa"), (["i-1"], "7+aa"), endings=(Ending.CUT, Ending.USED))
     assert cut[0] == [CacheMiss.FIRST, CacheMiss.FIRST]
+
+
+def test_four_compiles_that_go_on_and_four_that_were_cut_off_are_told_and_the_others_counted():
+    def told(going, cut):
+        made = [
+            compile_(f"i-{n}", cluster=f"c{n}", ending=Ending.GOING if n < going else Ending.CUT)
+            for n in range(going + cut)
+        ]
+        notes = [CompileNote(x, HOUR, 4) for x in batches(made, twenty)]
+        lines = words(compile_blocks(notes, NOON))
+        return lines.count("was cut off"), "more compile" in lines, "2 more compiles" in lines
+
+    assert told(4, 4) == (4, False, False)
+    assert told(5, 4) == (4, True, False)
+    assert told(4, 5) == (4, True, False)
+    assert told(5, 5) == (4, True, True)
+    assert told(5, 0) == (0, True, False)
+
+
+def test_a_part_of_a_bill_for_compiling_is_said_where_there_is_one():
+    bill = bill_of([compile_()], Window(NOON - timedelta(days=1), NOON + timedelta(days=1)), twenty)
+    parts = ("cut off before", "would have been saved", "without a known price")
+    given = [
+        {},
+        {"cut_usd": Decimal(1)},
+        {"spared_usd": Decimal(1)},
+        {"unpriced": 1},
+    ]
+    bare = replace(bill, cut_usd=Decimal(0), spared_usd=Decimal(0), unpriced=0)
+    found = [plain(compile_text(replace(bare, **some)).spans) for some in given]
+    assert [[part in x for part in parts] for x in found] == [
+        [False, False, False],
+        [True, False, False],
+        [False, True, False],
+        [False, False, True],
+    ]

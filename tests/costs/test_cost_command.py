@@ -2,22 +2,53 @@
 
 import csv
 import re
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import permutations
 
 import pytest
 
 from adapters.billing.bill import open_billing
-from bot.answers.cost.card import cost
-from bot.answers.cost.title import DRILLS, other_groupings
+from bot.answers.cost.card import CostAnswer, cost, cost_card, cost_data
+from bot.answers.cost.title import (
+    DRILLS,
+    cost_charts,
+    cost_title,
+    drill_buttons,
+    hint_texts,
+    meaning_texts,
+    money_facts,
+    month_end_words,
+    newest_uses,
+    nothing_text,
+    other_groupings,
+    part_line,
+    span_of,
+    split_texts,
+    unread,
+)
 from bot.app import App
 from bot.cards.card import EVERY, Buttons, Chart, Facts, Table, Text, plain
+from bot.costs.nowcast import Nowcast
+from bot.costs.owners import OwnerHint
+from bot.costs.tally import Change
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.access import Access
 from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
-from bot.model.spend import Filter, Money, Tally
-from bot.model.window import Window
+from bot.model.spend import (
+    Commitment,
+    CommitmentPlan,
+    Derived,
+    Filter,
+    Folded,
+    Money,
+    Spend,
+    Tally,
+)
+from bot.model.window import Window, month_of
 from tests.belonging import MEMBER
 from tests.builders import ports_over
 
@@ -235,6 +266,29 @@ async def test_this_month_is_forecast(ask):
     assert "About $692 by month end ($667 to $722 in 9 of 10 months, from 37 settled days)" in lead
 
 
+async def test_only_what_is_asked_of_this_month_so_far_is_forecast(ask):
+    for window, forecast in (
+        ("2026-11", True),
+        ("2026-11-01..2026-11-19", False),
+        ("2026-11-02..2026-11-30", False),
+        ("2026-10", False),
+    ):
+        lead = plain(only(await ask(f"cost {window} by team"), Text)[0].spans)
+        assert ("by month end" in lead) is forecast, window
+
+
+async def test_a_bar_is_an_hour_of_two_days_a_day_of_two_months_or_a_month(ask):
+    for words, step in (
+        ("2026-11-18..2026-11-19 by team", "hour"),
+        ("2026-11-17..2026-11-19 by team", "day"),
+        ("2026-11-17..2026-11-19 by hour", "hour"),
+        ("2026-09-19..2026-11-19 by team", "day"),
+        ("2026-09-18..2026-11-19 by team", "month"),
+    ):
+        (chart,) = only(await ask(f"cost {words}"), Chart)
+        assert chart.title == f"Amortised cost by {step}", words
+
+
 async def test_an_empty_answer_says_so(ask):
     card = await ask("cost 2020-01 by team")
     assert card.data["rows"] == []
@@ -355,3 +409,301 @@ def test_no_grouping_is_offered_that_the_answer_has_or_that_a_filter_holds_still
     tally = Tally(Window.parse("7d", NOW), ("cluster",), (), Money())
     offered = other_groupings(tally, [Filter("service", ("AmazonEC2",))])
     assert offered == [name for name in DRILLS if name not in ("cluster", "service")]
+
+
+WEEK = Window(datetime(2026, 11, 13, tzinfo=UTC), datetime(2026, 11, 20, tzinfo=UTC))
+
+
+def spend(usd, net=None, *, estimated=False, derived=None, **key):
+    """Return a row of so many dollars amortised, and as many net where nothing else is said."""
+    amount = Decimal(usd)
+    money = Money(gross=amount, net=amount if net is None else Decimal(net), amortised=amount)
+    return Spend(key, money, estimated, derived)
+
+
+def tallied(*rows, by=None, window=WEEK, **more):
+    total = sum((row.money for row in rows), Money())
+    by = tuple(rows[0].key) if by is None else by
+    return Tally(window, by, rows, total, **more)
+
+
+def amounts(card):
+    return {row[0]: row[1:] for row in only(card, Table)[0].rows}
+
+
+def test_rows_stand_dearest_first_and_those_of_time_newest_first_whatever_their_order():
+    rows = [
+        spend("5", team="a", day="2026-11-14"),
+        spend("9", team="b", day="2026-11-13"),
+        spend("7", team="c", day="2026-11-14"),
+        spend("1", team="", day="2026-11-15"),
+    ]
+    for some in permutations(rows):
+        tally = tallied(*some)
+        table = only(cost_card(CostAnswer(tally)), Table)[0]
+        assert [row[0] for row in table.rows] == ["(no team)", "c", "a", "b"]
+        days = [row["key"]["day"] for row in cost_data(tally)["rows"]]
+        assert days == sorted(days), "scripts read time forwards"
+        plain_rows = [replace(row, key={"team": row.key["team"]}) for row in some]
+        table = only(cost_card(CostAnswer(tallied(*plain_rows))), Table)[0]
+        assert [row[0] for row in table.rows] == ["b", "c", "a", "(no team)"]
+        assert [row[3] for row in table.rows] == ["41 %", "32 %", "23 %", "5 %"]
+
+
+def test_ten_rows_stand_and_of_more_than_eleven_the_others_are_combined():
+    def drawn(n, **more):
+        rows = [spend(str(100 - i), team=f"t{i:02}") for i in range(n)]
+        return only(cost_card(CostAnswer(tallied(*rows, **more))), Table)[0]
+
+    assert [len(drawn(n).rows) for n in (10, 11, 12)] == [10, 11, 11]
+    assert drawn(11).rest == ""
+    assert drawn(12).rest == "2 smaller rows are combined into one."
+    assert drawn(12).rows[-1][:2] == ("2 more", "$179")
+    assert (len(drawn(12).every), len(drawn(11).every)) == (12, 0)
+    beyond = drawn(12, folded=Folded(3, Money(net=Decimal(5), amortised=Decimal(5)), False, True))
+    assert beyond.rows[-1][:2] == ("5 more", "$184")
+
+
+def test_an_estimate_is_marked_where_other_rows_are_final():
+    final, young = spend("5", team="a"), spend("4", team="b", estimated=True)
+    marks = [
+        [row[1] for row in only(cost_card(CostAnswer(tallied(*rows))), Table)[0].rows]
+        for rows in ((final, young), (young,), (final,))
+    ]
+    assert marks == [["$5.00", "~$4.00"], ["$4.00"], ["$5.00"]]
+
+
+def test_a_part_opens_by_what_is_still_free_and_a_time_by_what_was_asked():
+    tally = tallied(spend("1", team="a", day="2026-11-14"))
+    assert part_line(tally, (), {"team": "a"}) == "cost 2026-11-13..2026-11-19 by service team=a"
+    assert part_line(tally, (), {"day": "2026-11-14"}) == "cost 2026-11-14 by team"
+    both = part_line(tally, [Filter("service", ("s",))], {"team": "a", "day": "2026-11-14"})
+    assert both == "cost 2026-11-14 by instance_type service=s team=a"
+    held = [Filter(name, ("x",)) for name in DRILLS if name != "team"]
+    assert part_line(tally, held, {"team": "a"}) == ""
+    assert part_line(tally, (), {"team": 'a"b'}) == part_line(tally, (), {"team": "a,b"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("at", "start", "hours"),
+    [
+        ("2026-11", datetime(2026, 11, 1, tzinfo=UTC), 720),
+        ("2026-11-14", datetime(2026, 11, 14, tzinfo=UTC), 24),
+        ("2026-11-14T05:00", datetime(2026, 11, 14, 5, tzinfo=UTC), 1),
+    ],
+)
+def test_a_key_of_time_names_an_hour_a_day_or_a_month(at, start, hours):
+    assert span_of(at) == Window(start, start + timedelta(hours=hours))
+
+
+def test_the_first_button_opens_the_largest_part_that_has_a_name():
+    rows = [spend("9", team=""), spend("5", team="a"), spend("4", team="b")]
+    tally = tallied(*rows)
+    found = drill_buttons(tally, (), rows)
+    assert [button.text for button in found] == ["Only a", "By service"]
+    assert [x.text for x in drill_buttons(tally, (), rows[:1])] == [
+        "By service",
+        "By instance type",
+    ]
+    assert len(drill_buttons(replace(tally, by=()), (), rows)) == 2
+
+
+def test_a_chart_gives_the_five_largest_a_colour_and_the_others_share_one():
+    days = ("2026-11-13", "2026-11-14", "2026-11-19")
+    rows = [spend(str(n), day=at, team=f"t{n}") for n in range(1, 8) for at in days[:2]]
+    rows.append(spend("2", day=days[2], team=""))
+    billed = datetime(2026, 11, 19, 12, tzinfo=UTC)
+    for some in (rows, rows[::-1]):
+        (chart,) = cost_charts(tallied(*some, billed_through=billed))
+        assert [x.name for x in chart.series] == ["t7", "t6", "t5", "t4", "t3", "others"]
+        assert chart.series[0].values == (7.0, 7.0, 0.0)
+        assert chart.series[-1].values == (3.0, 3.0, 2.0)
+        assert chart.categories == ("Nov 13", "Nov 14", "Nov 19")
+        assert chart.partial == (2,), "the bill ends within the day"
+        assert chart.summary == "$28.00 a day.", "which is not compared with full ones"
+    assert [line.split()[1] for line in chart.lines] == list(days)
+    (whole,) = cost_charts(tallied(*rows, billed_through=WEEK.end))
+    assert (whole.partial, whole.summary) == (
+        (),
+        "Between $2.00 and $28.00 a day, highest: Nov 13.",
+    )
+    # A window that begins within a day holds a part of it.
+    late = Window(WEEK.start + timedelta(hours=1), WEEK.end)
+    assert cost_charts(tallied(*rows, window=late))[0].partial == (0,)
+    assert cost_charts(None) == cost_charts(tallied(by=("day",))) == []
+    # Of equal sums the names decide, and one group alone needs no others.
+    twins = [spend("1", day=days[0], team=name) for name in ("b", "a")]
+    assert [x.name for x in cost_charts(tallied(*twins))[0].series] == ["a", "b"]
+    assert cost_charts(tallied(spend("3", day=days[0])))[0].series[0].name == "amortised"
+
+
+def test_a_title_says_amortised_where_it_differs_by_more_than_a_hundredth():
+    def title(net, amortised="100", **more):
+        return cost_title(tallied(spend(amortised, net, team="a"), **more), ())
+
+    assert [("amortised" in title(net)) for net in ("98.99", "99", "100", "101", "101.02")] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert title("0", "0").startswith("$0.00 net")
+    # The end of the bill is told where it lies within the window and an hour at least before its end.
+    cut = {
+        hours: "billed to" in title("100", billed_through=WEEK.end - timedelta(hours=hours))
+        for hours in (0, 1, 2, 7 * 24 - 1, 7 * 24, 200)
+    }
+    assert cut == {0: False, 1: False, 2: True, 7 * 24 - 1: True, 7 * 24: False, 200: False}
+    conditions = (Filter("team", ("",)), Filter("tag:job", ("",), negated=True))
+    assert cost_title(tallied(by=("team",)), conditions).endswith("without team · with job")
+
+
+def test_discounts_and_tax_are_named_where_there_are_any():
+    def names(**money):
+        return [name for name, _ in money_facts(Tally(WEEK, (), (), Money(**money)))]
+
+    assert names() == ["Gross", "Credits", "Net"]
+    every = names(discounts=Decimal(-1), tax=Decimal(2))
+    assert every == ["Gross", "Discounts", "Credits", "Tax", "Net"]
+
+
+@pytest.mark.parametrize(("hours", "unbilled"), [(-1, True), (0, True), (1, False)])
+def test_an_empty_time_is_unbilled_from_the_end_of_the_bill_on(hours, unbilled):
+    tally = tallied(by=(), billed_through=WEEK.start + timedelta(hours=hours))
+    assert ("billed yet" in str(nothing_text(tally))) is unbilled
+    assert "billed yet" not in str(nothing_text(tallied(by=())))
+
+
+def test_estimates_begin_at_the_first_estimated_time():
+    rows = [
+        spend("1", day=f"2026-11-{n}", estimated=n in (17, 18), team="a") for n in (19, 18, 17, 14)
+    ]
+    (said,) = meaning_texts(tallied(*rows), tallied(*rows), ())
+    assert "Estimated from Nov 17 on" in plain(said.spans)
+    hourly = tallied(spend("1", hour="2026-11-17T05:00", estimated=True))
+    assert "Estimated from Nov 17, 05:00 on" in plain(meaning_texts(hourly, hourly, ())[0].spans)
+    assert meaning_texts(tallied(rows[0]), tallied(rows[0]), ()) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "words"),
+    [
+        ("112", "100", "up 12 % from"),
+        ("88", "100", "down 12 % from"),
+        ("100.4", "100", "unchanged from"),
+        ("100.6", "100", "up 1 % from"),
+        ("99.6", "100", "unchanged from"),
+        ("5", "0", "nothing was spent in"),
+    ],
+)
+def test_a_change_is_up_down_or_none(now, then, words):
+    before = Window(WEEK.start - timedelta(days=7), WEEK.start)
+    tally = tallied(spend("5", team="a"))
+    whole = Change(WEEK, before, Decimal(now), Decimal(then))
+    part = replace(whole, part=Window(WEEK.start, WEEK.end - timedelta(days=1)))
+    lead, partly = (
+        plain(only(cost_card(CostAnswer(tally, change=x)), Text)[0].spans) for x in (whole, part)
+    )
+    assert words in lead
+    assert ("by settled figures" in lead, "by settled figures" in partly) == (False, True)
+    assert "the 7 days before" in partly
+    month = replace(tally, window=month_of(WEEK.start))
+    card = cost_card(CostAnswer(month, change=part))
+    assert "the month before" in plain(only(card, Text)[0].spans)
+
+
+def test_what_has_no_owner_is_named_less_what_no_tag_can_name():
+    def notes(by, nameless, unused="0"):
+        tally = tallied(spend("9", **dict.fromkeys(by, "a")))
+        answer = CostAnswer(tally, nameless=nameless, unused=Decimal(unused))
+        return "\n".join(plain(block.spans) for block in only(cost_card(answer), Text))
+
+    nine = Decimal(9)
+    assert "$9.00 (amortised) has no team: tag the resources" in notes(("team",), {"team": nine})
+    assert "$6.00 (amortised) has no team" in notes(("team",), {"team": nine}, "3")
+    assert "has no team" not in notes(("team",), {"team": nine}, "9")
+    assert "has no service" not in notes(("service",), {"service": nine})
+    assert "has no job: tag" in notes(("tag:job",), {"tag:job": nine})
+    for name in ("namespace", "pod"):
+        assert f"has no {name}: turn on split" in notes((name,), {name: nine})
+    assert ["nothing used" in notes(("team",), {}, x) for x in ("0", "1")] == [False, True]
+
+
+def test_of_each_kind_of_commitment_the_newest_day_that_had_one_is_told():
+    def use(plan, day_, committed):
+        return Commitment(plan, date(2026, 11, day_), Decimal(committed), Decimal(1), None)
+
+    plans = CommitmentPlan
+    uses = [
+        use(plans.RESERVATIONS, 3, 5),
+        use(plans.SAVINGS_PLANS, 2, 5),
+        use(plans.SAVINGS_PLANS, 4, 5),
+        use(plans.SAVINGS_PLANS, 5, 0),
+    ]
+    for some in permutations(uses):
+        assert newest_uses(some) == [uses[2], uses[0]]
+
+
+def test_hints_name_those_that_have_an_owner_and_a_cost_and_count_their_things():
+    hints = [
+        OwnerHint("ada", "her tag", Decimal(5), ("i-1", "i-2", "i-3")),
+        OwnerHint("bob", "a tag", Decimal(4), ()),
+        OwnerHint("", "", Decimal(9), ("i-4",)),
+        OwnerHint("eve", "a tag", Decimal(0), ("i-5",)),
+    ]
+    tally = tallied(spend("9", team=""))
+    (said,) = hint_texts(hints, tally)
+    words = plain(said.spans)
+    assert "$5.00 ada (her tag: i-1 and 2 more); $4.00 bob (a tag: no resource named)" in words
+    assert "eve" not in words
+    assert hint_texts(hints[2:], tally) == []
+
+
+def test_what_was_split_and_derived_is_said_only_where_it_was():
+    derived = Derived(Decimal(5), Decimal(2), Decimal(0), (("ads", "labels"), ("ml", "names")))
+    rows = [spend("9", team="ads", derived=derived), spend("1", team="x")]
+
+    def said(tally):
+        return " ".join(plain(block.spans) for block in split_texts(tally))
+
+    split = tallied(*rows, split=WEEK)
+    assert "$2.00 is for cores that pods held and did not use." in said(split)
+    assert "no pod held" not in said(split)
+    assert "from the labels or the names of pods" in said(split)
+    assert "split by the NeuronCores" not in said(tallied(*rows))
+    assert "(derived)" not in said(replace(split, by=("cluster",)))
+    table = only(cost_card(CostAnswer(split)), Table)[0]
+    assert [row[0] for row in table.rows] == ["ads (derived)", "x"]
+    assert [row[-1] for row in table.rows] == ["$2.00", ""]
+    other = only(cost_card(CostAnswer(tallied(rows[1]))), Table)[0]
+    assert "unused" not in str(other.columns)
+
+
+@pytest.mark.parametrize(("n", "more"), [(0, None), (2, ""), (3, "And 1 more"), (4, "And 2 more")])
+def test_two_problems_of_the_export_are_told_and_the_others_counted(n, more):
+    blocks = unread([f"Problem {i}." for i in range(n)])
+    assert len(blocks) == (more is not None)
+    if blocks:
+        words = plain(blocks[0].spans)
+        assert "Problem 1." in words
+        assert "Problem 2." not in words
+        assert ("And" in words, more in words) == (bool(more), True)
+
+
+def test_a_forecast_names_what_it_rests_on():
+    known = Nowcast(month_of(NOW), NOW, *[Decimal(5)] * 4, 14)
+    full = replace(
+        known,
+        high=Decimal(6),
+        held=0.99,
+        fees=Decimal(3),
+        running_since=date(2026, 11, 18),
+        lapses={date(2026, 11, 28): Decimal(2), date(2026, 11, 25): Decimal(1)},
+    )
+    assert month_end_words(known) == "about $5.00 by month end (from 14 settled days)."
+    words = month_end_words(full)
+    assert "in 9 of 10 months" in words, "that all do nobody can promise"
+    assert "in 8 of 10 months" in month_end_words(replace(full, held=0.86))
+    assert words.index("Nov 25") < words.index("Nov 28")
+    assert ("fees counted once" in words, "since Nov 18" in words) == (True, True)

@@ -19,10 +19,10 @@ from adapters.simulator.charges import Charge, charges
 from adapters.simulator.fleet import build_fleet
 from adapters.simulator.scenario import Kind, PlannedCluster, PlannedJob, Scenario
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.why import CostChange, change_card, change_of
-from bot.costs.drivers import DRIVEN_BY, Charged, DriverKind, drivers_of
+from bot.answers.cost.why import CostChange, _detail, change_card, change_of, moved_words, reason
+from bot.costs.drivers import DRIVEN_BY, Charged, Driver, DriverKind, drivers_of
 from bot.knowledge import load_knowledge
-from bot.model.spend import Filter, Money, Spend
+from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import Window
 from tests.builders import ports_over
 
@@ -308,3 +308,91 @@ def test_the_drivers_of_any_two_bills_sum_to_their_difference(
     # Told the other way about, each is as much less.
     back = drivers_of(now, then, {Charged("AmazonS3", "Bytes")}, where)
     assert abs(sum(x.net for x in back) + sum(x.net for x in drivers)) < Decimal("1e-15")
+
+
+def driver(kind: DriverKind, net: str = "5", **more: object) -> Driver:
+    return Driver(kind, "trn1", Decimal(net), Decimal(net), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "costs", "up", "down"),
+    [
+        (DriverKind.HOURS, None, "more hours of trn1", "fewer hours of trn1"),
+        (DriverKind.USAGE, None, "more trn1", "less trn1"),
+        (DriverKind.PREPAID, None, "more paid ahead for trn1", "less paid ahead for trn1"),
+        (DriverKind.CREDITS, (1, 2), "fewer credits", "more credits"),
+        (DriverKind.CREDITS, (1, 0), "credits ended", "credits ended"),
+        (DriverKind.CREDITS, (0, 1), "credits began", "credits began"),
+        (DriverKind.DISCOUNTS, (1, 0), "discounts ended", "discounts ended"),
+        (DriverKind.DISCOUNTS, (0, 1), "discounts began", "discounts began"),
+        (DriverKind.DISCOUNTS, (1, 2), "trn1", "trn1"),
+        (DriverKind.TAX, (1, 2), "tax", "tax"),
+        (DriverKind.TAX, (0, 2), *["tax charged in only one of the two windows"] * 2),
+        (DriverKind.TAX, (2, 0), *["tax charged in only one of the two windows"] * 2),
+        (DriverKind.PRICE, None, "trn1", "trn1"),
+        (DriverKind.COMMITMENT, None, "trn1", "trn1"),
+    ],
+)
+def test_a_reason_says_whether_it_grew_began_or_ended(
+    kind: DriverKind, costs: tuple[int, int] | None, up: str, down: str
+) -> None:
+    sides = costs and tuple(map(Decimal, costs))
+    assert [reason(driver(kind, net, costs=sides)) for net in ("5", "-5")] == [up, down]
+    # What moved amortised cost alone is told by that.
+    assert reason(Driver(kind, "trn1", Decimal(0), Decimal(5), costs=sides)) == up  # type: ignore[arg-type]
+
+
+def test_a_detail_is_of_what_is_known_of_a_driver() -> None:
+    kinds, two = DriverKind, (Decimal(1), Decimal(2))
+    hours = (24.0, 48.0)
+    details = [
+        _detail(driver(kinds.COMMITMENT, covered=(0.5, 0.25), hours=hours)),
+        _detail(driver(kinds.TAX, shares=(Decimal("0.1"), Decimal("0.2")), costs=two)),
+        _detail(driver(kinds.DISCOUNTS, shares=(Decimal("0.1"), Decimal("0.2")), costs=two)),
+        _detail(driver(kinds.TAX, shares=(Decimal(0), Decimal("0.2")), costs=two)),
+        _detail(driver(kinds.PRICE, rates=two, hours=hours)),
+        _detail(driver(kinds.PURCHASE, rates=two, hours=hours)),
+        _detail(driver(kinds.HOURS, rates=two, hours=hours)),
+        _detail(driver(kinds.PRICE, hours=hours)),
+        _detail(driver(kinds.MOVED, hours=hours, costs=two)),
+        _detail(driver(kinds.MOVED, hours=hours)),
+        _detail(driver(kinds.NEW)),
+    ]
+    assert details == [
+        "50 % to 25 % of its hours under a commitment",
+        "10.0 % to 20.0 % of gross less discounts",
+        "10.0 % to 20.0 % of gross",
+        "$1.00 to $2.00",
+        "$1.0000 to $2.0000 an hour",
+        "$1.0000 to $2.0000 an hour",
+        "24 to 48 node-hours",
+        "24 to 48 node-hours",
+        "48 node-hours; $1.00 to $2.00",
+        "24 to 48 node-hours",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        ("100", "150", "Up $50.00 (50 %): new: trn1"),
+        ("100", "50", "Down $50.00 (50 %): new: trn1"),
+        ("0", "50", "Up $50.00: new: trn1"),
+        ("50", "50", "Unchanged: new: trn1"),
+        ("50", "50.004", "Unchanged: new: trn1"),
+    ],
+)
+def test_a_move_is_up_down_or_none_and_named_by_its_first_driver(
+    before: str, now: str, words: str
+) -> None:
+    span = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 8, tzinfo=UTC))
+    sides = [
+        Tally(span, (), (), Money(gross=Decimal(x), net=Decimal(x), amortised=Decimal(x)))
+        for x in (before, now)
+    ]
+    change = CostChange(
+        span, *sides, (driver(DriverKind.NEW), driver(DriverKind.FEE)), (), True, ()
+    )
+    assert moved_words(change) == words
+    assert moved_words(replace(change, drivers=())) == words.partition(":")[0]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
+from itertools import permutations
 
 import numpy as np
 import pytest
 
-from bot.answers.fleet.faults import by_node, dossier_card, faults_card, faults_of, rates_of
+from bot.answers.fleet.faults import (
+    Fault,
+    FaultRate,
+    by_node,
+    dossier_card,
+    faults_card,
+    faults_of,
+    rates_of,
+)
+from bot.cards.card import Tone
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause
@@ -125,3 +136,56 @@ def test_a_dossier_has_the_times_the_evidence_and_the_dollars():
     written = str(dossier_card(node, (), DAY))
     for words in (NAMES[1], "trn1.32xlarge", "us-west-2a", "9 ECC events; device 3.", "57.00"):
         assert words in written or words in dossier_card(node, (), DAY).title
+
+
+def test_faults_are_told_the_oldest_first_whatever_their_order_and_may_have_cost_nothing_yet():
+    time = time_of(broken=[0])
+    early, late = fault(name="early"), fault(50, 60, name="late")
+    for some in permutations((early, replace(late, waste=None))):
+        found = faults_of(some, time_of(broken=[0]), lambda _: HOUR_USD)
+        assert [x.alert.id for x in found] == ["early", "late"]
+        assert (found[1].hours, found[1].usd) == (0, 0)
+    # A node that is not read any more has broken as well.
+    gone = replace(early, anomaly=replace(early.anomaly, things=("i-gone", *NAMES)))
+    (only,) = faults_of([gone], time, lambda _: None)
+    assert (only.nodes, only.restart_usd) == ((NAMES[0],), 0)
+    assert only.restart_hours > 0
+
+
+def broke(usd: str, hours: float, *names: str) -> Fault:
+    return Fault(fault(), names, hours, Decimal(usd), 0.0, Decimal(0))
+
+
+def test_nodes_stand_by_what_they_cost_then_by_hours_then_by_name():
+    found = [
+        broke("9", 1, "dear"),
+        broke("5", 3, "long"),
+        broke("4", 2, "b", "a"),
+        broke("3", 2, "b", "a"),
+    ]
+    for some in list(permutations(found))[::5]:
+        nodes = by_node(some, time_of())
+        assert [node.id for node in nodes] == ["dear", "long", "a", "b"]
+    assert [node.usd for node in nodes] == [9, 5, Decimal("3.50"), Decimal("3.50")]
+    assert [node.hours for node in nodes] == [1, 3, 2, 2]
+    assert [node.returned for node in nodes] == [0, 0, 1, 1]
+
+
+def test_the_card_names_those_that_broke_again_and_what_never_broke_stands_last():
+    nodes = by_node(
+        [broke("9", 1, "once"), broke("4", 2, "twice"), broke("3", 2, "twice")], time_of()
+    )
+    card = faults_card([x for node in nodes for x in node.faults], nodes, (), DAY)
+    assert "Broke again after a repair: twice (2 times)." in str(card.blocks)
+    assert "Broke again" not in str(faults_card(nodes[0].faults, nodes[:1], (), DAY).blocks)
+    calm = faults_card((), (), (FaultRate("t", "z", 12.0, 0), FaultRate("t", "y", 6.0, 0)), DAY)
+    assert calm.tone is Tone.GOOD
+    assert "in 18 node-hours" in str(calm.blocks)
+
+    time = time_of()
+    rates = rates_of(by_node([broke("1", 1, NAMES[2])], time), time, DAY)
+    assert [(x.zone, x.between) for x in rates] == [
+        ("us-west-2b", timedelta(hours=6)),
+        ("us-west-2a", None),
+    ]
+    assert rates_of((), time, Window(DAY.start - FIVE, DAY.start)) == []

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.month_end import invoice_of, jump_words, open_jumps
+from bot.answers.cost.month_end import (
+    Invoice,
+    Prepaid,
+    invoice_facts,
+    invoice_of,
+    jump_words,
+    open_jumps,
+)
 from bot.costs.nowcast import fleet_of, forecast_of
 from bot.model.causes import Cause
 from bot.model.notification import StateUpdate
@@ -101,3 +108,18 @@ def test_only_alerts_of_spending_that_fire_are_jumps():
     jump = alert(anomaly(cause=Cause.SPEND_JUMP), name="jump", waste=waste())
     store.save(StateUpdate(alerts=[jump, alert(name="idle", waste=waste())]))
     assert open_jumps(ports_over(None, store), NOON) == 1000 - 50
+
+
+def test_the_facts_of_an_invoice_are_its_fees_by_day_and_what_is_not_zero():
+    fees = tuple(Prepaid(NOON.date() + timedelta(days=n), Decimal(5), "fee") for n in (0, 2))
+    full = Invoice(Decimal(9), Decimal(-3), Decimal(2), fees)
+    assert full.net == 8
+    names = [name for name, _ in invoice_facts(full, "USD")]
+    assert names == ["Prepaid on Nov 20", "Prepaid on Nov 22", "Credits by month end", "Tax"]
+    assert invoice_facts(Invoice(Decimal(9), Decimal(0), Decimal(0)), "USD") == []
+
+
+def test_a_jump_that_ends_just_within_the_range_is_covered():
+    room = NOWCAST.high - NOWCAST.forecast
+    assert jump_words(room, NOWCAST).endswith("the range covers it.")
+    assert jump_words(room + 1, NOWCAST).endswith("beyond the range.")

@@ -13,8 +13,8 @@ import pytest
 
 from adapters.billing.bill import BillOptions, open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.level import CostLevel, level_card, level_of
-from bot.cards.card import Card, plain
+from bot.answers.cost.level import CostLevel, Part, level_card, level_of
+from bot.cards.card import Buttons, Card, plain
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.causes import Cause
@@ -22,7 +22,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import StateUpdate
 from bot.model.reading import Reading
-from bot.model.spend import Filter
+from bot.model.spend import Filter, Money, Tally
 from tests.billing.conftest import write_csv
 from tests.builders import alert, anomaly, ports_over, waste
 from tests.costs.test_one_change import ASKED, COST, NOW, WEEK, cluster_of, is_credit, week
@@ -110,3 +110,73 @@ def test_a_bill_alone_is_answered(tmp_path: Path) -> None:
     found = level(tmp_path, LLAMA, source=Nothing(), store=Unwatched())
     assert (found.alerts, found.used) == (None, None)
     assert "Which alerts are open is not known" in words(level_card(found))
+
+
+def made(*where: Filter, **parts: Any) -> CostLevel:
+    """Return a level of $700 in a week, of which $600 were two nodes of 120 hours."""
+    node = Part("trn1", Decimal(600), Decimal("85.71"), Decimal(6) / 7, 120.0, 2.0)
+    tally = Tally(ASKED, (), (), Money(amortised=Decimal(700)))
+    given = {"parts": [node], "everything": Decimal(1400), "alerts": [], "used": 0.5, "runs": []}
+    made = CostLevel(tally, filters=where, **(given | parts))
+    return replace(made, tally=replace(tally, window=replace(ASKED, end=ASKED.start + WEEK)))
+
+
+def test_a_level_divides_by_days_hours_and_use_where_there_are_any() -> None:
+    found = made()
+    assert (found.per_day, found.rate, found.share) == (100, 5, Decimal("0.5"))
+    assert found.usd_per_used_hour == 10
+    assert made(everything=Decimal(0)).share is None
+    assert [made(used=x).usd_per_used_hour is None for x in (None, 0.009, 0.01)] == [
+        True,
+        True,
+        False,
+    ]
+    other = Part("S3", Decimal(100), Decimal(14), Decimal(1) / 7)
+    assert made(parts=[*found.parts, other]).rate == 5, "what has no hours has no part in it"
+    assert (made(parts=[other]).rate, other.rate) == (None, None)
+    assert [replace(other, nodes=x).words for x in (0.9, 1.0)] == ["S3", "1 x S3"]
+
+
+def test_a_level_says_whose_it_is_and_what_is_open_the_dearest_first_five_at_most() -> None:
+    kept, without = Filter("team", ("ads",)), Filter("team", ("",), negated=True)
+    said = [words(level_card(made(*where))) for where in ((), (kept,), (without,))]
+    assert [x.partition(";")[0] for x in said] == [
+        "$100 a day is spent",
+        "ads costs $100 a day",
+        "all but no team costs $100 a day",
+    ]
+    assert ["of all that was spent" in x for x in said] == [False, True, True]
+    assert ["Its nodes" in x for x in said] == [False, True, True]
+
+    alerts = [alert(anomaly(cluster=f"c{n}"), name=f"a{n}", waste=waste(str(n))) for n in range(9)]
+    told = {n: words(level_card(made(alerts=alerts[:n]))).count("Open: ") for n in range(9)}
+    most = max(told.values())
+    assert all(told[n] == min(n, most) for n in told)
+    assert [
+        f"and {n - most} more open" in words(level_card(made(alerts=alerts[:n])))
+        for n in (most, most + 1)
+    ] == [False, True]
+    assert "no price is known" in words(level_card(made(alerts=[alert()])))
+    assert [
+        any(b.text == "Alerts" for x in card.blocks if isinstance(x, Buttons) for b in x.buttons)
+        for card in (level_card(made()), level_card(made(alerts=alerts[:1])))
+    ] == [False, True]
+
+
+def test_alerts_of_the_filter_that_speak_stand_dearest_first(tmp_path: Path) -> None:
+    store = MemoryStore()
+    found = [
+        alert(anomaly(cluster=cluster), name=name, waste=waste(usd), muted_by=muted, seen=AT)
+        for name, cluster, usd, muted in (
+            ("small", "llama", "1", ""),
+            ("large", "llama", "9", ""),
+            ("muted", "llama", "99", "silence:s"),
+            ("vision", "vision", "50", ""),
+        )
+    ]
+    store.save(StateUpdate(alerts=found))
+    listed = [x.id for x in level(tmp_path, LLAMA, store=store).alerts or ()]
+    assert listed == ["large", "small"]
+    parts = level(tmp_path, store=store).parts
+    assert [x.amortised for x in parts] == sorted((x.amortised for x in parts), reverse=True)
+    assert all(x.amortised for x in parts)

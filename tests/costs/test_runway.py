@@ -7,6 +7,7 @@ import pytest
 
 from bot.answers.cost.commitments import Runway, runway_card
 from bot.answers.cost.month_end import Invoice
+from bot.cards.card import Tone
 from tests.cards.leads import NOWCAST
 
 TODAY = date(2026, 11, 20)
@@ -50,3 +51,15 @@ def test_credits_that_pay_for_all_leave_the_cash_alone() -> None:
 )
 def test_what_lasts_for_ever_and_what_is_gone_today(cash: str, words: str) -> None:
     assert words in runway_card(runway(cash), TODAY).title
+
+
+def test_under_three_months_is_short_and_what_waste_costs_is_said_only_where_there_is_any() -> None:
+    def card(months: str, waste: str = "0"):
+        return runway_card(runway(str(NOWCAST.forecast * Decimal(months)), waste=waste), TODAY)
+
+    assert [card(x).tone for x in ("2.99", "3")] == [Tone.WARNING, Tone.INFO]
+    assert ["more than 120" in card(x).title for x in ("120", "120.1")] == [False, True]
+    assert ["alerts waste" in str(card("5", x).blocks) for x in ("0", "1")] == [False, True]
+    # What all of a month's cost would be saved by cannot be divided by.
+    everything = str(NOWCAST.forecast / 730 + 1)
+    assert "alerts waste" not in str(card("5", everything).blocks)

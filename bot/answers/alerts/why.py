@@ -257,7 +257,7 @@ def timeline_card(alert: Alert, happened: Sequence[Event], now: datetime) -> Car
         f"Timeline: {headline(alert, now)}",
         Tone.INFO,
         (
-            _EVENTS.table(happened) if happened else text("Nothing is known about it."),
+            _EVENTS.table(happened),
             Buttons((Button("Alert", f"alert {alert.id}"), Button("Why", f"why {alert.id}"))),
         ),
         {"id": alert.id, "events": _EVENTS.data(happened)},

@@ -59,7 +59,8 @@ class SpotAnswer:
         """Quote a move from home by what it saves, less moving the data; "" where none pays."""
         best, job = self.offers[0], self.job
         stay = next((offer for offer in self.offers if offer.zone.region == job.home), None)
-        if stay is None or best.zone.region == job.home:
+        # A zone whose interruptions nobody states stands last, however cheap it is.
+        if stay is None or best.zone.region == job.home or stay.expected <= best.expected:
             return ""
         less = usd(stay.expected - (best.expected - best.transfer))
         saved = (
