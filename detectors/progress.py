@@ -444,8 +444,9 @@ def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) ->
 def _usual_demand(view: View, services: Rows) -> Floats:
     """Return the second lowest daily level of each service by kind of day and hour.
 
-    Shape (2, 24, n_services). Of two days it is the lowest. One day is no habit. All that was seen before today counts, alerts or
-    not: a lull that comes back every day is one. While one goes on, its own days do not count.
+    Shape (2, 24, n_services). Of two days it is the lowest. One day is no habit. All that was seen
+    before today counts, alerts or not: a lull that comes back every day is one. While one goes on,
+    its own days do not count.
     """
     learnt = view.past.demand if view.past else {}
     lowest = []

@@ -63,9 +63,9 @@ def find(view: View) -> RuleMatch:
     """Return the nodes whose utilization, still executing, fell under their usual.
 
     A deep drop matches soon, a shallow one later. Training is judged against the node's own median.
-    A server of which less is asked starves only where its host is saturated. A drop that follows a start rather than work, comes with
-    other memory in use or with much quicker executions (an evaluation only runs forward) is other
-    work, unless the CPUs say more.
+    A server of which less is asked starves only where its host is saturated. A drop that follows a
+    start rather than work, comes with other memory in use or with much quicker executions (an
+    evaluation only runs forward) is other work, unless the CPUs say more.
     """
     over, below = view.number("starved.over"), view.number("starved.below")
     if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
