@@ -68,6 +68,12 @@ def test_the_price_of_an_hour(sentence: str, quotes: list[Price], market: Market
     assert found.usd_per_hour == Decimal(usd), sentence
 
 
+def test_a_quote_of_no_region_counts_before_that_of_another() -> None:
+    other, anywhere = (replace(price("20"), region=region) for region in ("us-east-1", ""))
+    assert choose([other, anywhere], Market.ON_DEMAND, "us-west-2") == anywhere
+    assert choose([other, anywhere], Market.ON_DEMAND) == other
+
+
 def test_nobody_knows() -> None:
     assert choose([], Market.ON_DEMAND) is None
 
@@ -82,6 +88,10 @@ def test_storage_costs_its_kind_and_size() -> None:
         "us-east-1",
     )
     assert storage_price("ebs:st1", 7300, "us-west-2", listed) is None
+    here = replace(listed[0], region="us-west-2")
+    both = storage_price("ebs:gp3", 7300, "us-west-2", [*listed, here])
+    assert both
+    assert both.region == "us-west-2"
 
 
 def test_a_blended_rate_is_named_after_most_of_its_hours() -> None:
