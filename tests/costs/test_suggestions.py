@@ -219,10 +219,17 @@ def test_nodes_that_grew_in_one_week_alone_go_on_as_they_are() -> None:
 
 def test_where_and_when_a_type_was_had_is_counted_by_place() -> None:
     """Nodes at the limit itself stand idle; of hours alike the first of the day is named."""
+
     def at(day: int, hour: int) -> datetime:
         return MONDAY + timedelta(days=day, hours=hour)
 
-    refused = [(at(0, 3), "b"), (at(1, 3), "b"), (at(2, 9), "b"), (at(3, 21), "c"), (at(4, 21), "c")]
+    refused = [
+        (at(0, 3), "b"),
+        (at(1, 3), "b"),
+        (at(2, 9), "b"),
+        (at(3, 21), "c"),
+        (at(4, 21), "c"),
+    ]
     refusals = [
         Refusal(f"{i}", when, Labels(zone=zone, instance_type="trn1.32xlarge"))
         for i, (when, zone) in enumerate(refused)

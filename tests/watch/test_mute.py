@@ -219,9 +219,7 @@ def test_idle_nodes_that_ended_as_the_bill_began_to_grow_still_explain_it() -> N
     assert marks == [idle.effect_mark, ""]
 
 
-def volume(
-    name: str, usd: str = "0.44", cluster: str = "llama", account: str = "1"
-) -> object:
+def volume(name: str, usd: str = "0.44", cluster: str = "llama", account: str = "1") -> object:
     scope = Labels(resource=name)
     found = anomaly(
         Cause.ORPHANED_STORAGE,
