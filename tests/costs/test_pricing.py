@@ -273,7 +273,7 @@ def test_a_clusters_rate_is_that_of_hours_bought_alike() -> None:
 def test_of_lists_the_newest_counts_then_the_cheapest_and_of_no_other_region_where_it_is() -> None:
     old, new, cheap = (
         replace(price(usd), asof=date(2026, 11, day))
-        for usd, day in (("5", 1), ("21", 19), ("20", 19))  # fmt: skip
+        for usd, day in (("5", 1), ("21", 19), ("20", 19))
     )
     for quotes in ([old, new, cheap], [cheap, new, old]):
         assert listed_price(quotes, Market.ON_DEMAND, "us-west-2") == cheap
@@ -285,7 +285,10 @@ def test_of_lists_the_newest_counts_then_the_cheapest_and_of_no_other_region_whe
 
 
 def test_the_region_of_most_hours_is_shared_first() -> None:
-    own = [replace(price("30", basis=BILLED, region=x), hours=hours) for x, hours in (("a", 1.0), ("b", 9.0))]  # fmt: skip
+    own = [
+        replace(price("30", basis=BILLED, region=x), hours=hours)
+        for x, hours in (("a", 1.0), ("b", 9.0))
+    ]
     offers = Offers(Pricing(ports_over(Account(), None)))
     offers.quotes = lambda _: [*own, price("1", region="c")]
     assert offers.shared_region(("x", "y"), Market.ON_DEMAND) == "b"

@@ -16,6 +16,7 @@ from bot.costs.tally import (
     settled_until,
     share,
     top,
+    unknown_value,
     untagged,
     until,
 )
@@ -182,3 +183,51 @@ def test_buckets_are_those_of_the_cluster_that_is_asked_about(cluster, names):
     found = buckets_of(Buckets(), day(20), cluster)
     assert [bucket.name for bucket in found.buckets] == names
     assert {(bucket.kept, bucket.requests) for bucket in found.buckets} == {(3, 3)}
+
+
+def test_the_dearest_bucket_stands_first_those_alike_by_name_and_one_of_nothing_nowhere():
+    costs = {"b": 1, "a": 1, "dear": 2, "gone": 0}
+
+    class Lines:
+        def tally(self, window, by, where=()):
+            rows = tuple(
+                Spend({"resource": name, "line": KEPT}, Money(amortised=Decimal(usd)))
+                for name, usd in costs.items()
+            )
+            return Tally(window, tuple(by), rows, Money(), billed_through=day(20))
+
+    found = buckets_of(Lines(), day(20))
+    assert [bucket.name for bucket in found.buckets] == ["dear", "a", "b"]
+
+
+def test_the_first_value_that_no_charge_has_is_named_beside_those_there_are():
+    teams = ("nlp", "speech", "")
+
+    def ask(window, by, where):
+        rows = tuple(
+            Spend({"team": team}, Money())
+            for team in teams
+            if all(team in condition.values for condition in where)
+        )
+        return Tally(window, tuple(by), rows, Money())
+
+    shown, empty = (
+        Tally(Window(day(1), day(2)), ("team",), rows, Money())
+        for rows in ((Spend({"team": "nlp"}, Money()),), ())
+    )
+
+    def value(tally, *values, negated=False):
+        found = unknown_value(ask, ask, tally, [Filter("team", values, negated)])
+        return found and (found.value, found.known)
+
+    known = ["nlp", "speech"]
+    assert value(shown, "anything") is None, "the answer shows it"
+    assert value(shown, "nope", negated=True) == ("nope", known)
+    assert value(shown, "nlp", "nope") == ("nope", known)
+    assert value(empty, "zz", "aa") == ("aa", known)
+    assert value(empty, "nlp", "") is None
+
+
+def test_a_share_is_of_something():
+    shares = [share(Decimal(1), Decimal(x)) for x in (4, 0, -4)]
+    assert shares == [Decimal("0.25"), None, None]

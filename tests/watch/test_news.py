@@ -11,7 +11,7 @@ from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason, State
 from bot.policy.schema import default_policy
-from bot.watch.deliver import decide
+from bot.watch.deliver import Decided, decide
 from bot.watch.notify import (
     Incident,
     decided_entry,
@@ -424,6 +424,37 @@ def test_new_dollars_add_no_line_to_the_thread_and_wait_for_everything_else() ->
     state = State(notification_log=(log_entry_of(told(FIRST), "m1"),))
     decided = decide([seen], state, lambda _: Card("FIRING"), lambda *_: Card("line"))
     assert (decided.lines, decided.parcels[0].urgency[0]) == ([], 2)
+
+
+def test_new_messages_go_before_edits_critical_before_others_and_dear_before_cheap() -> None:
+    def decided(*alerts: Alert, reason: Reason = Reason.FIRST, sent: str | None = None) -> Decided:
+        entry = () if sent is None else (log_entry_of(told(FIRST), sent),)
+        seen = Notification("n1", "web:alerts", reason, NOON, alerts)
+        draw = Card("FIRING")
+        return decide([seen], State(notification_log=entry), lambda _: draw, lambda *_: draw)
+
+    dear = replace(FIRST, waste=waste("200"))
+    ended = alert(anomaly(Cause.ODD), name="a2", waste=waste("900"), closed=NOON)
+    edited = decided(CRITICAL, reason=Reason.MORE, sent="m1")
+    order = [decided(CRITICAL), decided(dear), decided(FIRST, ended), edited]
+    urgencies = [x.parcels[0].urgency for x in order]
+    assert urgencies == sorted(urgencies)
+    assert len({*urgencies}) == 4
+    assert urgencies[2] == decided(FIRST).parcels[0].urgency, "an end costs nothing now"
+    assert decided(FIRST, reason=Reason.MORE, sent="").parcels[0].urgency[0] == 0
+    new_keys = [x.keys() for x in (order[0], edited)]
+    assert ["n1" in keys for keys in new_keys] == [True, False]
+
+
+def test_a_thread_hears_what_its_message_was_not_about_and_what_began_again() -> None:
+    def lines(now: Alert, *, over: bool = False) -> int:
+        entry = replace(log_entry_of(told(FIRST), "m1"), over=over)
+        more = Notification("n1", "web:alerts", Reason.MORE, LATER, (now,))
+        state = State(notification_log=(entry,))
+        return len(decide([more], state, lambda _: Card("A"), lambda *_: Card("line")).lines)
+
+    other = replace(FIRST, id="a9")
+    assert [lines(FIRST), lines(FIRST, over=True), lines(other)] == [0, 1, 1]
 
 
 @pytest.mark.parametrize(("per_hour", "lines"), [("99", 0), ("100", 0), ("101", 1)])
