@@ -9,7 +9,7 @@ import pytest
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import Coverage, Known, State
-from bot.model.reading import Gap, Reading, coverage_of
+from bot.model.reading import Gap, Reading, bill_coverage, coverage_of
 from tests.builders import NOON, reading
 
 HOUR = timedelta(hours=1)
@@ -76,6 +76,24 @@ def test_a_node_that_was_just_launched_owes_no_metrics_yet():
     instances = {**read.inventory.instances, name: young}
     read = replace(read, inventory=replace(read.inventory, instances=instances))
     assert coverage_of(read) == Coverage()
+
+
+def test_an_hour_is_given_to_a_node_and_three_days_to_a_bill():
+    read, second = silenced(1), timedelta(seconds=1)
+    name, node = next(iter(read.inventory.instances.items()))
+
+    def seen(**parts):
+        instances = {**read.inventory.instances, name: replace(node, **parts)}
+        return coverage_of(replace(read, inventory=replace(read.inventory, instances=instances)))
+
+    assert seen(launched_at=NOON - HOUR) == Coverage()
+    assert seen(launched_at=NOON - HOUR - second).known is Known.PARTLY
+    assert seen(state="stopped") == Coverage()
+
+    through = NOON - timedelta(days=3)
+    assert bill_coverage(through, NOON) == Coverage()
+    assert bill_coverage(through - second, NOON).known is Known.PARTLY
+    assert bill_coverage(through - second, NOON, NOON - second) == Coverage()
 
 
 @pytest.mark.parametrize(
