@@ -6,11 +6,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import WrongInput
+from bot.model.frame import Frame, FramePart
+from bot.model.labels import Labels
 from bot.model.window import (
     DAY,
     WEEK,
@@ -72,6 +75,23 @@ def test_a_window_may_be_empty_and_lies_within_another_as_far_as_they_meet() -> 
     assert later.within(whole) == Window(day + DAY, day + DAY)
     assert (day in empty, day in whole, day + DAY in whole) == (False, True, False)
     assert [f"{x}" for x in (whole, later)] == ["2026-11-23", "2026-11-24..2026-11-29"]
+
+
+def test_a_frame_is_cut_to_whole_steps_and_to_no_more_than_it_has() -> None:
+    start, step = datetime(2026, 11, 23, tzinfo=UTC), timedelta(minutes=5)
+    values = np.arange(8, dtype=np.float32).reshape(2, 4, 1)
+    things = (Labels(instance="a"), Labels(instance="b"))
+    frame = Frame("node", things, start, step, ("x",), values)
+    for whole in (frame, FramePart(frame, [1])):
+        lasts = [whole.last(timedelta(minutes=n)) for n in (0, 5, 6, 60)]
+        assert [(x.n_steps, x.end) for x in lasts] == [(n, whole.end) for n in (1, 1, 2, 4)]
+        untils = [whole.until(start + timedelta(minutes=n)).n_steps for n in (-5, 4, 5, 90)]
+        assert untils == [0, 0, 1, 4]
+        since = [whole.since(start + timedelta(minutes=n)).n_steps for n in (-5, 0, 1, 5, 90)]
+        assert since == [4, 4, 3, 3, 0]
+    part = FramePart(frame, [1])
+    assert part.values.tolist() == [[[4], [5], [6], [7]]]
+    assert part.of("x").tolist() == [[4, 5, 6, 7]]
 
 
 def test_a_length_before_its_beginning_is_none() -> None:

@@ -93,6 +93,25 @@ def test_the_least_and_the_quiet_hours_are_those_of_the_place() -> None:
     ]
 
 
+def test_the_most_particular_override_counts_and_of_two_alike_the_later() -> None:
+    key = "alert.least_usd_per_hour"
+    narrow, wide, later = (
+        (Labels(**place), key, Decimal(usd))
+        for place, usd in (
+            ({"cluster": "llama", "team": "nlp"}, 3),
+            ({"cluster": "llama"}, 1),
+            ({"team": "nlp"}, 2),
+        )
+    )
+    policy = replace(POLICY, overrides=(narrow, wide, later))
+    assert policy.at(Labels(cluster="llama", team="nlp", instance="i-1")).usd(key) == 3
+    assert (
+        replace(POLICY, overrides=(wide, later)).at(Labels(cluster="llama", team="nlp")).usd(key)
+        == 2
+    )
+    assert policy.at(Labels(cluster="llama", instance="i-1")) is policy.at(Labels(cluster="llama"))
+
+
 def test_what_goes_on_explains_before_what_has_just_ended() -> None:
     ended = alert(anomaly(Cause.HARDWARE_FAULT), name="a2", closed=NOON)
     lost = alert(anomaly(Cause.NO_DATA), name="a3")
