@@ -22,7 +22,9 @@ class Policy:
 
     values: Mapping[str, Value]
     overrides: tuple[tuple[Labels, str, Value], ...] = ()
-    _cache: dict[Labels, Policy] = field(default_factory=dict, compare=False, repr=False)
+    _cache: dict[Labels, Policy] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def at(self, labels: Labels) -> Policy:
         """Return the policy of the place in `labels`.

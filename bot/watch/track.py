@@ -19,7 +19,7 @@ from bot.model.anomaly import Anomaly, BilledExcess, Detection, NodeState
 from bot.model.causes import Cause
 from bot.model.codec import by_key
 from bot.model.fleet import Inventory
-from bot.model.money import CENT, MILLIONTH, cents, summed
+from bot.model.money import MILLIONTH, cents, summed
 from bot.model.policy import Policy
 from bot.model.price import Basis, Price
 from bot.model.reading import Reading
@@ -483,4 +483,4 @@ def escalated(alert: Alert, policy: Policy) -> Alert:
         return alert
     limit = policy.at(alert.anomaly.labels).usd("alert.critical_usd_per_hour")
     least = limit * _CALM if alert.costly else limit
-    return replace(alert, costly=alert.waste.per_hour >= max(least, CENT))
+    return replace(alert, costly=alert.waste.per_hour >= least)

@@ -10,9 +10,9 @@ import pytest
 
 from bot.costs.training import Sample, compare, equal_loss
 from bot.costs.verdict import Verdict, like_for_like, measured_speed
-from bot.model.claims import ClaimKind
+from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Market
-from bot.model.price import Basis
+from bot.model.price import Basis, Price
 from tests.answers.advice_world import STEPS, World, ask, quote, words
 from tests.builders import NOON
 
@@ -178,6 +178,30 @@ def test_a_loss_that_took_less_than_an_hour_is_not_measured() -> None:
     a, b = (Sample(name, (), (), losses=losses) for name, losses in (("a", fast), ("b", slow)))
     assert equal_loss(a, b) is None
     assert compare(a, b).equal_loss is None
+
+
+def test_a_verdict_names_a_side_that_is_cheaper_at_every_speed_and_not_as_dear() -> None:
+    def speed(factor: float) -> SpeedUp:
+        return SpeedUp("a", "b", factor, ClaimKind.MEASURED, "", source="", asof=TODAY)
+
+    listed, own = quote("a", "10", "us-west-2"), billed("b", "10", "us-west-2")
+    for factors, cheaper in (((1.0, 2.0), None), ((1.1, 2.0), "b"), ((0.5, 1.0), None), ((0.5, 0.9), "a")):  # fmt: skip
+        found = Verdict("a", "b", tuple(map(speed, factors)), (listed, own))
+        assert (found.cheaper, found.proven) == (cheaper, False)
+    assert Verdict("a", "b", (speed(1.0),), (own, own)).proven
+
+
+def test_of_pairs_bought_alike_the_one_of_most_hours_counts_then_the_cheapest() -> None:
+    def pair(hours: float, usd: str, region: str) -> list[Price]:
+        return [replace(billed(x, usd, region), hours=hours) for x in "ab"]
+
+    many, few = pair(9.0, "30", "us-west-2"), pair(1.0, "20", "us-east-1")
+    for first, second in ((many, few), (few, many)):
+        quotes = [[x[n] for x in (first, second)] for n in (0, 1)]
+        assert like_for_like(*quotes, ()) == tuple(many)
+    cheap, dear = pair(9.0, "20", "us-west-2"), pair(9.0, "30", "us-east-1")
+    quotes = [[x[n] for x in (dear, cheap)] for n in (0, 1)]
+    assert like_for_like(*quotes, ()) == tuple(cheap)
 
 
 def billed(kind: str, usd: str, region: str, market: Market = Market.ON_DEMAND):

@@ -74,7 +74,9 @@ def test_a_cap_is_crossed_each_time_the_price_rises_above_it():
     )
     crossed = found.over(Decimal("4"))
     assert (crossed.times, crossed.share) == (2, pytest.approx(3 / 10))
-    assert found.over(Decimal("6")).times == 0
+    highest = found.over(Decimal("6"))
+    assert (highest.times, highest.share) == (0, 0)
+    assert found.changes == 6, "the change at the first instant of the window is one of it"
 
 
 def test_zones_without_a_price_in_the_window_are_left_out():
@@ -111,6 +113,20 @@ def test_the_ranking_holds_lost_work_and_moving_the_data():
     assert away.expected == (100_000 * (1 + Decimal(str(lost))) + 200).quantize(Decimal("0.01"))
     assert ranked([away, here])[0] is here, "the cheaper hour costs more once re-runs are counted"
     assert away.off == 1 - Decimal("10.0000") / Decimal("21.50")
+
+
+def test_zones_that_cost_the_same_stand_by_name_and_have_the_best_score_of_their_region():
+    places = zones([change(20, "10", "us-east-2b"), change(20, "10", "us-east-2a")], DAY)
+    scores = [PlacementScore(("trn1.32xlarge",), "us-east-2", f"use2-az{n}", n, NOW) for n in (3, 9, 1)]  # fmt: skip
+    elsewhere = PlacementScore(("trn1.32xlarge",), "us-west-2", "usw2-az1", 10, NOW)
+    job = SpotJob(data_gb=Decimal(10_000))
+    offers = [
+        offer(x, job, [band("<5%")], [*scores, elsewhere], None, Decimal("0.02"))
+        for x in reversed(places)
+    ]
+    assert [x.zone.zone for x in ranked(offers)] == ["us-east-2a", "us-east-2b"]
+    assert {x.score and x.score.score for x in offers} == {9}
+    assert {x.transfer for x in offers} == {0}, "its data may lie anywhere"
 
 
 def test_a_zone_whose_reclaims_nobody_states_stands_last():

@@ -15,7 +15,7 @@ from adapters.billing.bill import BillOptions, open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.card import cost
 from bot.cards.card import Table, Text, plain
-from bot.costs.allocation import Allocation, owned_rows
+from bot.costs.allocation import Allocation, Occupancy, changed, owned_rows, split_rows
 from bot.errors import Unavailable
 from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
@@ -24,7 +24,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.model.request import Request, User
-from bot.model.spend import Derived, Filter, Money, Spend
+from bot.model.spend import Derived, Filter, Money, Spend, Tally
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
@@ -141,6 +141,40 @@ def split_anew(ports, tally, where):
 
 def amounts(tally):
     return {"/".join(row.key.values()): row.money.net for row in tally.rows}
+
+
+def test_changes_stand_with_the_dearest_first_and_an_estimate_makes_its_row_one():
+    def row(name, usd, *, estimated=False):
+        return Spend({"pod": name}, Money(Decimal(usd), net=Decimal(usd)), estimated)
+
+    whole = Tally(DAY, ("pod",), (row("a", 1), row("gone", 2)), Money())
+    found = changed(whole, [row("a", 1, estimated=True), row("b", 5), row("gone", -2)], ())
+    rows = [(x.key["pod"], x.money.net, x.estimated) for x in found.rows]
+    assert rows == [("b", 5, False), ("a", 2, True)]
+
+
+def test_of_a_cluster_its_pods_alone_share_the_hours_that_were_read():
+    """In the second hour nobody knows who held what: that hour stays with its node."""
+    held = np.zeros((2, HOURS))
+    held[:, 0] = 4
+    pods = (pod("a"), pod("v", cluster="vision"))
+    known = Occupancy(DAY.start, DAY, pods, held, held, {}, {})
+    assert known.of("llama").pods == pods[:1]
+    rows = [
+        Spend(
+            {"cluster": "llama", "hour": f"{DAY.start + timedelta(hours=hour):%Y-%m-%dT%H:%M:%SZ}"}
+            | dict.fromkeys(("pod", "namespace", "team"), ""),
+            Money(Decimal(usd), net=Decimal(usd), amortised=Decimal(usd)),
+            estimated=hour == 0,
+        )
+        for hour, usd in ((0, 10), (1, 7))
+    ]
+    changes = {x.key["pod"]: x for x in split_rows(rows, (), "hour", known) if x.money.net > 0}
+    assert {name: x.money.net for name, x in changes.items()} == {"a": 10}
+
+    held[:, 1] = 4
+    later = {x.key["pod"]: x for x in split_rows(rows, (), "hour", known) if x.money.net > 0}
+    assert (later["a"].money.net, later["a"].estimated) == (17, True)
 
 
 def test_pods_and_the_idle_share_are_the_node(ports):

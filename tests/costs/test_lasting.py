@@ -44,6 +44,10 @@ def test_what_is_still_open_was_no_shorter() -> None:
     past = [lasting(9, over=True)]
     still = Lengths.of([*past, lasting(200)]).left(lasting(7), MONTH)
     assert still.mean > Lengths.of(past).left(lasting(7), MONTH).mean
+    whole = Lengths.of([*past, lasting(200)]).left(lasting(7), Decimal(10**9))
+    assert float(whole.mean) == pytest.approx((USUAL + 7 + 2 + 193) / 2)
+    as_long = Lengths.of([lasting(7, over=True), lasting(7)])
+    assert as_long.left(lasting(7), MONTH) == Lengths().left(lasting(7), MONTH)
 
 
 def test_a_month_that_ends_caps_it() -> None:

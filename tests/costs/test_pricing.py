@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from bot.costs.pricing import Pricing, choose, storage_price
+from bot.costs.pricing import (
+    Offers,
+    Pricing,
+    billed_rate,
+    choose,
+    listed_price,
+    storage_price,
+)
 from bot.model.fleet import Inventory, Market, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.price import AccountRates, Basis, Price, StoragePrice
@@ -68,6 +75,12 @@ def test_the_price_of_an_hour(sentence: str, quotes: list[Price], market: Market
     assert found.usd_per_hour == Decimal(usd), sentence
 
 
+def test_a_quote_of_no_region_counts_before_that_of_another() -> None:
+    other, anywhere = (replace(price("20"), region=region) for region in ("us-east-1", ""))
+    assert choose([other, anywhere], Market.ON_DEMAND, "us-west-2") == anywhere
+    assert choose([other, anywhere], Market.ON_DEMAND) == other
+
+
 def test_nobody_knows() -> None:
     assert choose([], Market.ON_DEMAND) is None
 
@@ -82,6 +95,10 @@ def test_storage_costs_its_kind_and_size() -> None:
         "us-east-1",
     )
     assert storage_price("ebs:st1", 7300, "us-west-2", listed) is None
+    here = replace(listed[0], region="us-west-2")
+    both = storage_price("ebs:gp3", 7300, "us-west-2", [*listed, here])
+    assert both
+    assert both.region == "us-west-2"
 
 
 def test_a_blended_rate_is_named_after_most_of_its_hours() -> None:
@@ -242,6 +259,54 @@ def test_one_node_has_one_price_and_it_is_what_the_bill_says(
     found = Pricing(ports_over(Bill(), None)).at(NOON)(name, nodes)
     assert found is not None
     assert found.usd_per_hour == Decimal(usd), sentence
+
+
+def test_a_clusters_rate_is_that_of_hours_bought_alike() -> None:
+    node = inventory(("i-9",)).instances["i-9"]
+    rates = AccountRates(by_cluster={"llama": (SPOT, PLANNED)})
+    for market, usd in ((Market.ON_DEMAND, "12.60"), (Market.SPOT, "3.00")):
+        found = billed_rate(rates, replace(node, market=market))
+        assert found
+        assert found.usd_per_hour == Decimal(usd)
+
+
+def test_of_lists_the_newest_counts_then_the_cheapest_and_of_no_other_region_where_it_is() -> None:
+    old, new, cheap = (
+        replace(price(usd), asof=date(2026, 11, day))
+        for usd, day in (("5", 1), ("21", 19), ("20", 19))
+    )
+    for quotes in ([old, new, cheap], [cheap, new, old]):
+        assert listed_price(quotes, Market.ON_DEMAND, "us-west-2") == cheap
+    offers = Offers(Pricing(ports_over(Account(), None)))
+    there = replace(price("9"), region="us-east-1")
+    offers.quotes = lambda _: [old, there]
+    assert offers.here("trn1.32xlarge", Market.ON_DEMAND, "us-east-1") == there
+    assert offers.here("trn1.32xlarge", Market.ON_DEMAND, "eu-west-1") is None
+
+
+def test_the_region_of_most_hours_is_shared_first() -> None:
+    own = [
+        replace(price("30", basis=BILLED, region=x), hours=hours)
+        for x, hours in (("a", 1.0), ("b", 9.0))
+    ]
+    offers = Offers(Pricing(ports_over(Account(), None)))
+    offers.quotes = lambda _: [*own, price("1", region="c")]
+    assert offers.shared_region(("x", "y"), Market.ON_DEMAND) == "b"
+
+
+def test_one_type_has_a_price_for_each_region() -> None:
+    class Regions(Account):
+        def rates(self, now: datetime) -> AccountRates:
+            return AccountRates()
+
+        def quotes(self, instance_type: str, region: str, *_: Any) -> Sequence[Price]:
+            return [price({"us-west-2": "20", "us-east-1": "30"}[region], region=region)]
+
+    node = inventory(("i-1",)).instances["i-1"]
+    east = replace(node, labels=replace(node.labels, instance="i-2", region="us-east-1"))
+    pricing = Pricing(ports_over(Regions(), None)).at(NOON)
+    found = [pricing.instance(x) for x in (node, east)]
+    assert [x and x.usd_per_hour for x in found] == [20, 30]
 
 
 def test_a_cluster_is_priced_by_the_mean_of_its_nodes() -> None:

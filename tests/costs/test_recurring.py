@@ -10,9 +10,9 @@ from bot.costs.recurring import Due, Run, fees_again, monthly_run
 FIRST, MONTH, END = date(2026, 9, 1), date(2026, 11, 1), date(2026, 12, 1)
 
 
-def run(until, *spans):
+def run(until, *spans, first=FIRST):
     """Return what is told of a line of $100 a day in [start, stop) days from September 1 on."""
-    days = [FIRST + timedelta(days=n) for n in range((until - FIRST).days)]
+    days = [first + timedelta(days=n) for n in range((until - first).days)]
     inside = [any(start <= n < stop for start, stop in spans) for n in range(len(days))]
     return monthly_run([Decimal(100 * whether) for whether in inside], days, END)
 
@@ -39,6 +39,44 @@ def test_a_run_of_the_month_ends_when_it_has_cost_what_the_last_one_did():
 )
 def test_what_is_no_monthly_run(spans):
     assert run(date(2026, 11, 8), *spans) is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "until", "spans", "coming", "whole"),
+    [
+        ("a day without a charge ends no run", date(2026, 11, 8), [(17, 18), (19, 20), (47, 50)], 300, 300),
+        ("four days of ten are rare", date(2026, 11, 10), [(0, 14), (30, 44)], 1400, 1400),
+        ("the first may come in the second month", date(2026, 11, 1), [(37, 39)], 200, 200),
+        ("one that cost more than the last is over", date(2026, 11, 21), [(17, 19), (47, 49), (78, 81)], 0, 200),
+        ("one of the 30th is due on the last day", date(2026, 11, 8), [(29, 31), (59, 61)], 100, 200),
+        ("one is waited for ten days", date(2026, 11, 15), [(3, 5), (33, 35)], 200, 200),
+        ("a late one has less of the month left", date(2026, 11, 26), [(18, 28), (48, 58)], 500, 1000),
+    ],
+)  # fmt: skip
+def test_what_a_monthly_run_still_costs(sentence, until, spans, coming, whole):
+    assert run(until, *spans) == Run(Decimal(coming), Decimal(whole)), sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "until", "spans"),
+    [
+        ("two days without a charge end a run", date(2026, 11, 8), [(17, 18), (20, 21), (47, 50)]),
+        ("more than four days of ten are not rare", date(2026, 11, 9), [(0, 14), (30, 44)]),
+        ("there was time for one before", date(2026, 11, 1), [(38, 40)]),
+        ("one alone that still runs", date(2026, 10, 3), [(30, 32)]),
+        ("one is waited for no longer", date(2026, 11, 16), [(3, 5), (33, 35)]),
+    ],
+)
+def test_the_edges_of_a_monthly_run(sentence, until, spans):
+    assert run(until, *spans) is None, sentence
+
+
+def test_a_month_that_ends_today_is_a_whole_one():
+    assert run(date(2026, 11, 1), (3, 6), (33, 36), first=date(2026, 9, 15))
+
+
+def test_a_fee_of_the_first_day_of_the_bill_is_expected_when_it_came_once():
+    assert due({date(2026, 10, 13): 700}, first=date(2026, 10, 13)) == [Due(share=Decimal("0.35"))]
 
 
 def due(lumps, first=FIRST):

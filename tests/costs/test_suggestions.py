@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -174,6 +175,72 @@ def test_a_commitment_that_a_third_less_use_would_spoil_is_not_suggested() -> No
     assert capacity.commitment(offered([8.0] * 200, dear)) is None
     paid_upfront = CommitmentOffer(**{**vars(OFFER), "payment": Payment.ALL})
     assert capacity.commitment(offered([8.0] * 200, paid_upfront)) is None
+
+
+def test_an_offer_pays_up_to_the_price_on_demand_and_the_cheapest_stands_first() -> None:
+    dear, cheap = (replace(OFFER, plan=plan, usd_per_hour=Decimal(usd)) for plan, usd in (("a", 15), ("b", 14)))  # fmt: skip
+    known = offered([8.0] * 48, dear, cheap)
+    assert [x.offer for x in known.weighed] == [cheap, dear]
+    even, over = (
+        capacity.Weighed(replace(OFFER, usd_per_hour=PRICE + cents), 1, known.on_demand, None)
+        for cents in (Decimal(0), Decimal("0.01"))
+    )
+    assert (even.breakeven_hours, over.breakeven_hours) == (OFFER.hours, None)
+
+
+def test_a_commitment_is_for_a_year_and_saves_though_a_third_of_its_use_goes() -> None:
+    three = replace(OFFER, years=3, usd_per_hour=Decimal(1))
+    assert capacity.commitment(offered([8.0] * 200, three)) is None
+    # At two thirds of the price on demand, a third less use leaves nothing.
+    known = offered([8.0] * 200, replace(OFFER, usd_per_hour=Decimal(14)))
+    assert known.on_demand
+    at_21 = replace(known, on_demand=replace(known.on_demand, usd_per_hour=Decimal(21)))
+    assert capacity.commitment(at_21) is None
+
+
+@pytest.mark.parametrize(
+    ("days", "usd", "told"), [(-1, 5, 0), (0, 5, 1), (30, 5, 1), (31, 5, 0), (9, 0, 0)]
+)
+def test_a_commitment_is_renewed_in_its_last_thirty_days(days: int, usd: int, told: int) -> None:
+    ends = MONDAY.date() + timedelta(days=days)
+    assert len([*capacity.renewals([(ends, Decimal(usd))], MONDAY)]) == told
+
+
+def test_nodes_that_grew_in_one_week_alone_go_on_as_they_are() -> None:
+    demand = capacity.Demand("q", "trn1.32xlarge", "us-west-2", 5, 0, (1, 1, 2))
+    assert demand.coming == (0, 0, 0)
+    grows = replace(demand, counts=(1, 2, 4))
+    assert grows.coming == (4, 6, 8)
+    found = capacity.quota(grows, Decimal(1), MONDAY)
+    assert found
+    assert (found.low_usd, found.usd_per_month, found.high_usd) == (0, 730, 2190)
+    assert capacity.quota(replace(grows, free=6), Decimal(1), MONDAY) is None
+
+
+def test_where_and_when_a_type_was_had_is_counted_by_place() -> None:
+    """Nodes at the limit itself stand idle; of hours alike the first of the day is named."""
+
+    def at(day: int, hour: int) -> datetime:
+        return MONDAY + timedelta(days=day, hours=hour)
+
+    refused = [
+        (at(0, 3), "b"),
+        (at(1, 3), "b"),
+        (at(2, 9), "b"),
+        (at(3, 21), "c"),
+        (at(4, 21), "c"),
+    ]
+    refusals = [
+        Refusal(f"{i}", when, Labels(zone=zone, instance_type="trn1.32xlarge"))
+        for i, (when, zone) in enumerate(refused)
+    ]
+    launches = [("a", at(1, 14)), ("a", at(2, 6)), *(("b", at(n, 23)) for n in range(3))]
+    nodes = frame(np.full((1, 7 * 24), 0.25))
+    found = capacity.elsewhere(refusals, launches, nodes, 0.25, [PRICE])
+    assert found
+    assert found.subject == "trn1.32xlarge/b"
+    assert " a first" in found.todo
+    assert ("06:00 UTC" in found.todo, "03:00 UTC" in found.todo) == (True, True)
 
 
 WEEK = Window(MONDAY, MONDAY + timedelta(days=7))

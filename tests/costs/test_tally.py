@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -9,12 +10,17 @@ from bot.costs.tally import (
     Change,
     buckets_of,
     comparable,
+    days_held,
+    page_filters,
+    row_ratios,
     settled_until,
     share,
     top,
+    unknown_value,
     untagged,
+    until,
 )
-from bot.model.spend import Money, Spend, Tally
+from bot.model.spend import Filter, Folded, Money, Spend, Tally
 from bot.model.window import Window, month_of
 
 NOV = datetime(2026, 11, 1, tzinfo=UTC)
@@ -59,6 +65,54 @@ def test_before_a_whole_month_stands_the_month_before_whatever_their_lengths():
 @pytest.mark.parametrize("billed", [None, day(9), day(10, 23)])
 def test_less_than_a_settled_day_is_not_compared(billed):
     assert comparable(Window(day(8), day(15)), billed) is None
+
+
+def test_what_has_just_come_to_rest_is_compared_to_its_end():
+    for billed, end in ((day(17, 6), day(15, 6)), (day(17, 5), day(15))):
+        part, _ = comparable(Window(day(8, 6), day(15, 6)), billed)
+        assert part == Window(day(8, 6), end)
+
+
+def of_days(*numbers, folded=None, window=None):
+    rows = tuple(
+        Spend({"day": f"{day(n):%Y-%m-%d}", "team": "nlp"}, Money(net=Decimal(n))) for n in numbers
+    )
+    return Tally(window or Window(day(1), day(9)), ("day", "team"), rows, Money(), folded=folded)
+
+
+def test_the_first_days_of_a_tally_are_those_before_their_end():
+    found = until(of_days(1, 2, 3), Window(day(1), day(3)), ("team",))
+    assert [(row.key, row.money.net) for row in found.rows] == [({"team": "nlp"}, 3)]
+    folded = of_days(1, folded=Folded(1, Money(), has_estimated=False, has_final=True))
+    assert until(folded, Window(day(1), day(3)), ("team",)) is None
+    for part in (Window(day(2), day(3)), Window(day(1), day(3, 1))):
+        assert until(of_days(1), part, ("team",)) is None
+
+
+def test_days_are_held_as_far_as_the_bill_reaches():
+    days = of_days(1, 2)
+    for through, held in ((day(1), (0, 0)), (day(3), (2, 2)), (None, (0, 0)), (day(30), (2, 8))):
+        assert days_held(replace(days, billed_through=through)) == held
+
+
+def test_a_page_is_asked_for_by_its_dimension_of_most_values():
+    rows = [Spend({"team": "nlp", "region": x}, Money()) for x in ("a", "b", "a")]
+    beyond = Folded(1, Money(), has_estimated=False, has_final=True)
+    page = Tally(Window(day(1), day(2)), ("team", "region"), tuple(rows), Money(), folded=beyond)
+    assert page_filters(page) == [Filter("region", ("a", "b"))]
+    assert page_filters(replace(page, folded=None)) == []
+
+
+def test_a_row_grows_from_what_it_cost_and_from_nothing_by_no_share():
+    def tally(*usd):
+        rows = (
+            Spend({"team": name}, Money(amortised=Decimal(x)))
+            for name, x in zip("abc", usd, strict=True)
+        )
+        return Tally(Window(day(1), day(2)), ("team",), tuple(rows), Money())
+
+    now = tally(12, 1, 1)
+    assert list(row_ratios(now, tally(10, 0, -1), now.rows)) == [Decimal("0.2"), None, None]
 
 
 def test_settled_until_is_a_midnight_two_days_back():
@@ -129,3 +183,51 @@ def test_buckets_are_those_of_the_cluster_that_is_asked_about(cluster, names):
     found = buckets_of(Buckets(), day(20), cluster)
     assert [bucket.name for bucket in found.buckets] == names
     assert {(bucket.kept, bucket.requests) for bucket in found.buckets} == {(3, 3)}
+
+
+def test_the_dearest_bucket_stands_first_those_alike_by_name_and_one_of_nothing_nowhere():
+    costs = {"b": 1, "a": 1, "dear": 2, "gone": 0}
+
+    class Lines:
+        def tally(self, window, by, where=()):
+            rows = tuple(
+                Spend({"resource": name, "line": KEPT}, Money(amortised=Decimal(usd)))
+                for name, usd in costs.items()
+            )
+            return Tally(window, tuple(by), rows, Money(), billed_through=day(20))
+
+    found = buckets_of(Lines(), day(20))
+    assert [bucket.name for bucket in found.buckets] == ["dear", "a", "b"]
+
+
+def test_the_first_value_that_no_charge_has_is_named_beside_those_there_are():
+    teams = ("nlp", "speech", "")
+
+    def ask(window, by, where):
+        rows = tuple(
+            Spend({"team": team}, Money())
+            for team in teams
+            if all(team in condition.values for condition in where)
+        )
+        return Tally(window, tuple(by), rows, Money())
+
+    shown, empty = (
+        Tally(Window(day(1), day(2)), ("team",), rows, Money())
+        for rows in ((Spend({"team": "nlp"}, Money()),), ())
+    )
+
+    def value(tally, *values, negated=False):
+        found = unknown_value(ask, ask, tally, [Filter("team", values, negated)])
+        return found and (found.value, found.known)
+
+    known = ["nlp", "speech"]
+    assert value(shown, "anything") is None, "the answer shows it"
+    assert value(shown, "nope", negated=True) == ("nope", known)
+    assert value(shown, "nlp", "nope") == ("nope", known)
+    assert value(empty, "zz", "aa") == ("aa", known)
+    assert value(empty, "nlp", "") is None
+
+
+def test_a_share_is_of_something():
+    shares = [share(Decimal(1), Decimal(x)) for x in (4, 0, -4)]
+    assert shares == [Decimal("0.25"), None, None]

@@ -6,10 +6,11 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from bot.model.fleet import Volume
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import Coverage, Known, State
-from bot.model.reading import Gap, Reading, coverage_of
+from bot.model.reading import Gap, Reading, bill_coverage, coverage_of, detached_since
 from tests.builders import NOON, reading
 
 HOUR = timedelta(hours=1)
@@ -76,6 +77,45 @@ def test_a_node_that_was_just_launched_owes_no_metrics_yet():
     instances = {**read.inventory.instances, name: young}
     read = replace(read, inventory=replace(read.inventory, instances=instances))
     assert coverage_of(read) == Coverage()
+
+
+def test_of_many_troubles_the_first_two_are_named_and_the_others_counted():
+    troubles = tuple(Gap(f"{name} is denied.") for name in "abcd")
+    because = coverage_of(replace(reading(), gaps=troubles)).because
+    named = [f"{name} is denied" in because for name in "abcd"]
+    assert (named, "2 more gaps" in because) == ([True, True, False, False], True)
+
+
+def test_a_volume_is_detached_since_its_last_metric_and_one_never_measured_since_it_was_seen_so():
+    day = timedelta(days=1)
+    volume = Volume(Labels(resource="vol-1"), 500, "gp3", "available", NOON - 9 * day)
+    values = np.full((1, 4, 1), np.nan, np.float32)
+    values[0, :2] = 1.0
+    frame = Frame("volume", (volume.labels,), NOON - 4 * HOUR, HOUR, ("ebs_read_bytes",), values)
+    assert detached_since(volume, frame) == NOON - 2 * HOUR
+    assert detached_since(replace(volume, attached_to="i-1"), frame) is None
+    assert detached_since(replace(volume, state="in-use"), frame) is None
+    seen = replace(volume, detached_at=NOON - 10 * day)
+    assert detached_since(seen, None) == NOON - 9 * day
+    assert detached_since(replace(seen, detached_at=NOON - day), None) == NOON - day
+
+
+def test_an_hour_is_given_to_a_node_and_three_days_to_a_bill():
+    read, second = silenced(1), timedelta(seconds=1)
+    name, node = next(iter(read.inventory.instances.items()))
+
+    def seen(**parts):
+        instances = {**read.inventory.instances, name: replace(node, **parts)}
+        return coverage_of(replace(read, inventory=replace(read.inventory, instances=instances)))
+
+    assert seen(launched_at=NOON - HOUR) == Coverage()
+    assert seen(launched_at=NOON - HOUR - second).known is Known.PARTLY
+    assert seen(state="stopped") == Coverage()
+
+    through = NOON - timedelta(days=3)
+    assert bill_coverage(through, NOON) == Coverage()
+    assert bill_coverage(through - second, NOON).known is Known.PARTLY
+    assert bill_coverage(through - second, NOON, NOON - second) == Coverage()
 
 
 @pytest.mark.parametrize(

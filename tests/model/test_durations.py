@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import WrongInput
+from bot.model.frame import Frame, FramePart
+from bot.model.labels import Labels
 from bot.model.window import (
+    DAY,
+    WEEK,
     Days,
+    Window,
     age_text,
     duration_text,
     parse_duration,
+    read_moment,
+    read_weekly,
     rounded_duration,
     write_duration,
 )
@@ -42,6 +50,48 @@ ROOT = Path(__file__).parents[2]
 def test_how_long_something_lasts(minutes: int, days: Days, words: str) -> None:
     assert duration_text(timedelta(minutes=minutes), days) == words
     assert duration_text(timedelta(minutes=minutes, seconds=59), days) == words
+
+
+def test_a_length_is_in_its_larger_unit_from_one_of_it_on() -> None:
+    ages = {n: age_text(n) for n in (59, 60, 3599, 3600, 86_399, 86_400)}
+    assert list(ages.values()) == ["59 s", "1 min", "59 min", "1 h", "23 h", "1 d"]
+    assert [rounded_duration(timedelta(hours=n)) for n in (24, 25)] == ["24 hours", "1 day"]
+    assert write_duration(timedelta(0)) == "0m"
+
+
+def test_the_newest_moment_of_a_week_is_now_or_up_to_a_week_ago() -> None:
+    monday = datetime(2026, 11, 23, 9, tzinfo=UTC)
+    weekly, second = read_weekly("mon 09:00"), timedelta(seconds=1)
+    for now, moment in ((monday, monday), (monday - second, monday - WEEK), (monday + second, monday)):  # fmt: skip
+        assert weekly.latest(now) == moment
+    assert read_moment("mon 09:00", monday) == monday + WEEK
+    assert read_moment("mon 09:00", monday - second) == monday
+
+
+def test_a_window_may_be_empty_and_lies_within_another_as_far_as_they_meet() -> None:
+    day = datetime(2026, 11, 23, tzinfo=UTC)
+    empty, whole, later = Window(day, day), Window(day, day + DAY), Window(day + DAY, day + WEEK)
+    assert whole.within(later) == Window(day + DAY, day + DAY)
+    assert later.within(whole) == Window(day + DAY, day + DAY)
+    assert (day in empty, day in whole, day + DAY in whole) == (False, True, False)
+    assert [f"{x}" for x in (whole, later)] == ["2026-11-23", "2026-11-24..2026-11-29"]
+
+
+def test_a_frame_is_cut_to_whole_steps_and_to_no_more_than_it_has() -> None:
+    start, step = datetime(2026, 11, 23, tzinfo=UTC), timedelta(minutes=5)
+    values = np.arange(8, dtype=np.float32).reshape(2, 4, 1)
+    things = (Labels(instance="a"), Labels(instance="b"))
+    frame = Frame("node", things, start, step, ("x",), values)
+    for whole in (frame, FramePart(frame, [1])):
+        lasts = [whole.last(timedelta(minutes=n)) for n in (0, 5, 6, 60)]
+        assert [(x.n_steps, x.end) for x in lasts] == [(n, whole.end) for n in (1, 1, 2, 4)]
+        untils = [whole.until(start + timedelta(minutes=n)).n_steps for n in (-5, 4, 5, 90)]
+        assert untils == [0, 0, 1, 4]
+        since = [whole.since(start + timedelta(minutes=n)).n_steps for n in (-5, 0, 1, 5, 90)]
+        assert since == [4, 4, 3, 3, 0]
+    part = FramePart(frame, [1])
+    assert part.values.tolist() == [[[4], [5], [6], [7]]]
+    assert part.of("x").tolist() == [[4, 5, 6, 7]]
 
 
 def test_a_length_before_its_beginning_is_none() -> None:

@@ -61,6 +61,8 @@ FIVE_ALERTS = [idle(f"a{n}", usd, so_far=10 * usd) for n, usd in enumerate(FIVE_
         ("no more than 1 alert per day, and catch at least 75.5%", Budget(7, 0.755)),
         ("90 percent of the waste", Budget(0, 0.9)),
         ("3 alerts a day", Budget(21)),
+        ("100% of the waste", Budget(0, 1.0)),
+        ("1 message a week", Budget(1)),
         ("8 alerts a month", Budget(1)),  # a promise counts whole messages
     ],
 )
@@ -95,6 +97,64 @@ def test_each_floor_sends_what_wastes_more_at_its_peak():
         (5, 3870),
     ]
     assert all(a.usd_per_hour > b.usd_per_hour for a, b in itertools.pairwise(points))
+
+
+def test_a_floor_sends_what_is_worth_it_exactly_and_floors_are_tried_from_the_highest():
+    found = seen(*FIVE_ALERTS)
+    assert found.floors == sorted(found.floors, reverse=True)
+    sent = [found.at(Decimal(x)).messages for x in ("20", "20.01")]
+    assert sent == [3, 2]
+    assert seen().caught(seen().at(Decimal(0))) == 1
+
+
+def test_what_was_muted_otherwise_is_tried_on_no_floor():
+    snoozed = replace(FIVE_ALERTS[0], muted_by="silence:s1")
+    assert [x.id for x in seen(snoozed, *FIVE_ALERTS[1:]).raised] == ["a1", "a2", "a3", "a4"]
+
+
+def test_a_share_that_is_caught_exactly_is_kept_and_one_out_of_reach_takes_all():
+    found = seen(*FIVE_ALERTS)
+    share = found.caught(found.points[2])
+    assert found.chosen(Budget(least_caught=share)).messages == 2
+    assert found.chosen(Budget(least_caught=1.1)).messages == 5
+    budget = Budget(least_caught=share)
+    assert [found.kept(point, budget) for point in found.points[1:3]] == [False, True]
+
+
+def test_a_promise_is_kept_by_its_messages_and_by_how_sure_they_are():
+    found = seen(*FIVE_ALERTS)
+    assert found.held(1) >= 0.8
+    one, two = (found.points[n] for n in (2, 3))
+    assert (found.per_week(one), found.per_week(two)) == (1, 1.5)
+    assert [found.kept(point, Budget(1)) for point in (one, two)] == [True, False]
+    silent = [replace(idle(f"s{n}", 1), waste=None, peak=None) for n in range(4)]
+    unsure = seen(*silent, *FIVE_ALERTS)
+    assert unsure.held(2) < 0.8
+    assert not unsure.kept(unsure.points[0], Budget(2))
+
+
+def test_messages_are_counted_in_their_order_and_those_that_touch_share_one():
+    first = idle("a", 5, cluster="llama")
+    touching, apart = (
+        idle("b", 5, opened=NOON + HOUR + timedelta(seconds=n), cluster="llama") for n in (0, 1)
+    )
+    assert [messages_of([x, first]) for x in (touching, apart)] == [1, 2]
+    bridge = idle("c", 5, opened=NOON + HOUR / 2, cluster="llama", hours=2)
+    assert messages_of([apart, first, bridge]) == 1
+
+
+def test_small_things_count_together_where_they_are_at_one_time():
+    found = anomaly(Cause.ORPHANED_STORAGE, cluster="llama", at=NOON, things=("vol-1",))
+    first = alert(found, name="v1", opened=NOON, closed=NOON + HOUR, waste=waste(per_hour="3"))
+    beside = replace(first, id="v2", opened=NOON + HOUR, closed=NOON + 2 * HOUR)
+    later = replace(beside, id="v3", opened=NOON + DAY, closed=NOON + DAY + HOUR)
+    assert worth_of([first, beside, later]) == {"v1": 6, "v2": 6, "v3": 3}
+
+
+def test_a_floor_goes_by_the_dearest_hour_that_ever_was():
+    found = idle("a", 5)
+    dearer = replace(found.peak, most_usd_per_hour=Decimal(9))
+    assert worth_of([replace(found, peak=dearer)]) == {"a": 9}
 
 
 def test_what_carries_no_dollars_no_floor_holds_back():
@@ -202,6 +262,31 @@ def test_past_the_promise_goes_what_is_far_dearer_than_all_that_was():
     assert held([*sent, firing("b", 20)], sent)["b"] == ""
     both = [*sent, firing("b", 20, notified=NOON)]
     assert held([*both, firing("c", 900)], both)["c"] == HELD, "once in a week"
+
+
+def test_a_week_learns_from_two_weeks_before_it_and_not_from_what_was_muted_otherwise():
+    now = NOON + HOUR
+    waiting = firing("b", 5)
+
+    def marked(opened, **more):
+        dear = [idle(f"d{n}", 500, opened=opened, cluster=f"c{n}") for n in range(9)]
+        return held([waiting], [replace(x, **more) for x in dear], now=now)["b"]
+
+    assert marked(now - 2 * WEEK, muted_by=FLOORED) == HELD
+    assert marked(now - 2 * WEEK - timedelta(seconds=1), muted_by=FLOORED) == ""
+    assert marked(now - DAY, muted_by="silence:s1") == ""
+
+
+def test_a_replay_hears_of_an_alert_within_the_hour_and_once_it_has_begun():
+    alerts = [
+        idle("a", 9, opened=NOON + HOUR),
+        idle("b", 9, opened=NOON + timedelta(minutes=10), hours=0.5),
+        replace(idle("c", 9, opened=NOON + 3 * HOUR), closed=NOON + 3 * HOUR),
+    ]
+    sent = {x.id: x.notified_at - NOON for x in followed(alerts, TWO_WEEKS, 9)}
+    assert sent == {"a": HOUR, "b": HOUR, "c": 3 * HOUR}
+    over = replace(alerts[2], opened=NOON - HOUR, closed=NOON - HOUR)
+    assert followed([over], TWO_WEEKS, 9) == []
 
 
 def test_an_alert_is_no_measure_of_itself():

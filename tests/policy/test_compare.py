@@ -8,7 +8,7 @@ from bot.model.window import Window
 from bot.watch.preview import compare, digest, side_of, summary
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
-HOUR = timedelta(hours=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def seen(*alerts, unheard=()):
@@ -36,6 +36,31 @@ def test_an_alert_of_another_time_or_place_is_another():
     )
     assert [a.id for a in found.appear] == ["a3"]
     assert [a.id for a in found.disappear] == ["a1", "a2"]
+
+
+def test_alerts_of_one_key_that_touch_are_one_whichever_of_several_it_is():
+    """One lasts from ten minutes before its opening to an hour after it."""
+    first, length = idle("a1", NOON + 3 * HOUR), HOUR + 2 * FIVE
+    for other in (first.opened - length, first.opened + length):
+        for beside in ((), (idle("a3", NOON - DAY),)):
+            found = compare(seen(first), seen(*beside, idle("a2", other)))
+            assert [a.id for a in found.disappear] == []
+        apart = other + (other - first.opened) / length.total_seconds()
+        found = compare(seen(first), seen(idle("a2", apart)))
+        assert [a.id for a in found.disappear] == ["a1"]
+
+
+def test_one_that_goes_on_lasts_to_the_end_of_what_was_seen():
+    fires = replace(idle("a1"), closed=None)
+    late = replace(fires, anomaly=replace(fires.anomaly, window=Window(NOON, NOON + HOUR)))
+    follows = idle("a2", NOON + HOUR + 2 * FIVE)
+    assert compare(seen(late), seen(follows)).disappear == ()
+    assert compare(seen(fires), seen(follows)).disappear == (fires,)
+
+
+def test_a_side_stands_by_time():
+    late, early = idle("a1", NOON + FIVE, cluster="a"), idle("a2", cluster="b")
+    assert [x.id for x in side_of(seen(late, early)).notified] == ["a2", "a1"]
 
 
 def test_both_sides_are_counted():

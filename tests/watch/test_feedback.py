@@ -10,7 +10,7 @@ from bot.model.alert import Decision, DecisionKind, Silence
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.policy.schema import SETTINGS, default_policy
-from bot.watch.feedback import pattern_of, scores
+from bot.watch.feedback import pattern_of, patterns, scores
 from bot.watch.mute import mute
 from bot.watch.preview import held_since
 from tests.builders import NOON, alert, anomaly, waste
@@ -77,6 +77,76 @@ def test_a_preview_holds_a_judgement_from_its_beginning_and_a_snooze_from_its_ow
     assert held_since(pattern(), start).starts == start
     snooze = Silence("s1", Labels(), NOON, NOON + DAY, "chat:U1", alert="a1")
     assert held_since(snooze, start) is snooze
+
+
+def test_a_level_is_one_of_its_unit_with_both_ends_and_money_has_none():
+    seen = pattern_of(judged())
+    for value, unit, marked in (
+        (seen.low, "ratio", "silence:m1"),
+        (seen.high, "ratio", "silence:m1"),
+        (seen.low, "count", ""),
+    ):
+        assert muted(judged(anomaly(value=value, unit=unit))) == marked
+    assert (pattern_of(judged(anomaly(value=0.02))).low) == pytest.approx(-0.03)
+    assert (pattern_of(judged(anomaly(value=0.02, unit="count"))).low) == pytest.approx(0.01)
+    grown = judged(anomaly(Cause.SPEND_JUMP, kind="spend", unit="usd"))
+    assert (pattern_of(grown).low, pattern_of(grown).high) == (None, None)
+
+
+@pytest.mark.parametrize(("cause", "marked"), [(Cause.HUNG, "silence:m1"), (Cause.IDLE, "")])
+def test_the_job_is_no_place_where_a_cause_befalls_jobs(cause, marked):
+    first, later = (
+        judged(anomaly(cause, scope=Labels(cluster="llama", job=job))) for job in ("a", "b")
+    )
+    assert muted(later, silence=pattern(first)) == marked
+
+
+def test_the_patterns_that_hold_are_those_of_their_time_that_nobody_dropped():
+    kept = pattern()
+    snooze, dropped = replace(kept, pattern=None), replace(kept, ended_at=NOON)
+    other = pattern(judged(anomaly(Cause.IDLE)))
+    seconds = (-1, 0, 30 * 86400 - 1, 30 * 86400)
+    held = [
+        patterns([snooze, dropped, other, kept], judged(), NOON + timedelta(seconds=n))
+        for n in seconds
+    ]
+    assert held == [[], [kept], [kept], []]
+
+
+def test_rules_stand_with_the_worst_first_and_what_was_taken_back_counts_nowhere():
+    wrong, useful = DecisionKind.NOT_AN_ANOMALY, DecisionKind.USEFUL
+    judgements = [
+        decided(doing, judged(anomaly(cause), id=f"a{i}"))
+        for i, (cause, doing) in enumerate(
+            [
+                (Cause.STARVED, useful),
+                (Cause.NO_DATA, wrong),
+                (Cause.HUNG, wrong),
+                (Cause.ODD, wrong),
+                (Cause.ODD, wrong),
+                (Cause.IDLE, DecisionKind.UNJUDGED),
+            ]
+        )
+    ]
+    found = [(x.rule, x.useful, x.wrong) for x in scores(judgements, default_policy().values)]
+    assert found == [("odd", 0, 2), ("hung", 0, 1), ("no_data", 0, 1), ("starved", 1, 0)]
+
+
+def test_a_line_to_try_names_one_cluster_and_doubles_up_to_the_most():
+    def line(cause, clusters, **values):
+        wrong = [
+            decided(DecisionKind.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=x), id=f"a{i}"))
+            for i, x in enumerate(clusters)
+        ]
+        return scores(wrong, default_policy().values | values)[0].suggestion
+
+    assert line(Cause.IDLE, ("", "", "")) == "config set idle.for 1h"
+    assert not SETTINGS["odd.for"].scoped
+    assert line(Cause.ODD, ("lab",) * 3).split(" ")[4:] == []
+    most = SETTINGS["checkpoint_at_risk.factor"].high
+    factor = {"checkpoint_at_risk.factor": most * 0.75}
+    assert line(Cause.CHECKPOINT_AT_RISK, "abc", **factor).endswith(f" {most:g}")
+    assert line(Cause.SPEND_JUMP, "abc", **{"spend_jump.above": 0.5}).endswith(" 75%")
 
 
 def decided(doing, about, n=0):

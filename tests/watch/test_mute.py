@@ -9,6 +9,7 @@ import pytest
 from bot.model.alert import Peak, Silence
 from bot.model.causes import Cause
 from bot.model.labels import Labels
+from bot.model.window import Window
 from bot.policy.schema import default_policy
 from bot.watch.mute import mute
 from tests.builders import NOON, alert, anomaly, nodes, waste
@@ -76,6 +77,63 @@ def test_waste_under_the_least_is_muted_by_the_policy_and_says_so() -> None:
     assert found.muted_by == "policy:alert.least_usd_per_hour"
 
 
+def test_the_least_and_the_quiet_hours_are_those_of_the_place() -> None:
+    least = (Labels(cluster="llama"), "alert.least_usd_per_hour", Decimal(100))
+    quiet = (Labels(cluster="vision"), "alert.quiet_hours", "11:00-13:00")
+    found = [
+        alert(anomaly(cluster=cluster), waste=waste(usd))
+        for cluster, usd in (("llama", "99.99"), ("llama", "100"), ("vision", "2"), ("lab", "1"))
+    ]
+    muted = mute(found, [], replace(POLICY, overrides=(least, quiet)), NOON)
+    assert [a.muted_by for a in muted] == [
+        "policy:alert.least_usd_per_hour",
+        "",
+        "policy:alert.quiet_hours",
+        "",
+    ]
+
+
+def test_the_most_particular_override_counts_and_of_two_alike_the_later() -> None:
+    key = "alert.least_usd_per_hour"
+    narrow, wide, later = (
+        (Labels(**place), key, Decimal(usd))
+        for place, usd in (
+            ({"cluster": "llama", "team": "nlp"}, 3),
+            ({"cluster": "llama"}, 1),
+            ({"team": "nlp"}, 2),
+        )
+    )
+    policy = replace(POLICY, overrides=(narrow, wide, later))
+    assert policy.at(Labels(cluster="llama", team="nlp", instance="i-1")).usd(key) == 3
+    assert (
+        replace(POLICY, overrides=(wide, later)).at(Labels(cluster="llama", team="nlp")).usd(key)
+        == 2
+    )
+    assert policy.at(Labels(cluster="llama", instance="i-1")) is policy.at(Labels(cluster="llama"))
+
+
+def test_what_goes_on_explains_before_what_has_just_ended() -> None:
+    ended = alert(anomaly(Cause.HARDWARE_FAULT), name="a2", closed=NOON)
+    lost = alert(anomaly(Cause.NO_DATA), name="a3")
+    assert mute([ended, lost, alert()], [], POLICY, NOON)[2].muted_by == lost.effect_mark
+
+
+def test_where_one_of_both_names_no_things_the_scope_tells_what_is_explained() -> None:
+    whole = alert(anomaly(Cause.HARDWARE_FAULT, things=()), name="whole")
+    parts = [
+        alert(anomaly(), name="a1"),
+        alert(anomaly(things=(), wasted_shares=()), name="a2"),
+        alert(anomaly(cluster="vision"), name="a3"),
+    ]
+    marked = [whole.effect_mark, whole.effect_mark, ""]
+    assert [a.muted_by for a in mute([whole, *parts], [], POLICY, NOON)] == ["", *marked]
+    named = alert(anomaly(Cause.HARDWARE_FAULT), name="named")
+    other = alert(anomaly(cluster="vision", things=(), wasted_shares=()), name="a4")
+    assert mute([named, other], [], POLICY, NOON)[1].muted_by == ""
+    nowhere = replace(whole, anomaly=replace(whole.anomaly, scope=Labels()))
+    assert {a.muted_by for a in mute([nowhere, *parts], [], POLICY, NOON)} == {""}
+
+
 def test_what_puts_a_run_at_risk_is_told_however_little_it_wastes() -> None:
     (found,) = mute([alert(anomaly(Cause.EXECUTION_ERRORS), waste=waste("0.00"))], [], POLICY, NOON)
     assert found.muted_by == ""
@@ -92,7 +150,7 @@ def test_an_end_is_never_muted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "marked"), [(5, "inhibit:hardware_fault/cluster=llama"), (20, "")]
+    ("minutes", "marked"), [(14, "inhibit:hardware_fault/cluster=llama"), (15, "")]
 )
 def test_what_just_ended_still_explains_its_effects(minutes: int, marked: str) -> None:
     fault = alert(anomaly(Cause.HARDWARE_FAULT), id="a2", closed=NOON - timedelta(minutes=minutes))
@@ -142,23 +200,64 @@ def test_nodes_that_do_nothing_explain_what_was_bought_for_them(
     assert found[spend.cause] == ("inhibit:" + nodes.key if marked else "")  # type: ignore[attr-defined]
 
 
-def volume(name: str, usd: str = "0.44", cluster: str = "llama") -> object:
+@pytest.mark.parametrize("name", ["region", "account", "cluster", "team"])
+def test_idle_nodes_elsewhere_are_not_what_was_bought(name: str) -> None:
+    place = dict.fromkeys(("region", "account", "cluster", "team"), "here")
+    bill = bought(**place)
+    marks = []
+    for where in (place, place | {name: ""}, place | {name: "elsewhere"}):
+        labels = anomaly().labels.merge(Labels(**where))
+        labels = replace(labels, **{name: where[name]})  # type: ignore[arg-type]
+        idle = alert(anomaly(Cause.IDLE, labels=labels), waste=waste("43"))
+        marks.append(mute([bill, idle], [], POLICY, NOON)[0].muted_by == idle.effect_mark)  # type: ignore[list-item]
+    assert marks == [True, True, False]
+
+
+def test_the_dearest_idle_nodes_explain_what_was_bought() -> None:
+    for usd in (("40", "30"), ("30", "40")):
+        idle = [
+            alert(anomaly(Cause.IDLE, cluster=cluster), name=cluster, waste=waste(each))
+            for cluster, each in zip("ab", usd, strict=True)
+        ]
+        dearest = max(idle, key=lambda a: a.usd_per_hour)
+        assert mute([bought(), *idle], [], POLICY, NOON)[0].muted_by == dearest.effect_mark  # type: ignore[list-item]
+
+
+def test_a_bill_that_grew_by_nothing_is_explained_by_no_idle_nodes() -> None:
+    marked = mute([bought(usd="0"), alert(waste=waste())], [], POLICY, NOON)[0].muted_by  # type: ignore[list-item]
+    assert marked == "policy:alert.least_usd_per_hour"
+
+
+def test_idle_nodes_that_ended_as_the_bill_began_to_grow_still_explain_it() -> None:
+    bill = bought()
+    grown_at = bill.anomaly.window.start  # type: ignore[attr-defined]
+    marks = []
+    for closed in (grown_at, grown_at - timedelta(microseconds=1)):
+        idle = alert(anomaly(Cause.IDLE), waste=waste("43"), closed=closed)
+        marks.append(mute([bill, idle], [], POLICY, NOON)[0].muted_by)  # type: ignore[list-item]
+    assert marks == [idle.effect_mark, ""]
+
+
+def volume(name: str, usd: str = "0.44", cluster: str = "llama", account: str = "1") -> object:
     scope = Labels(resource=name)
     found = anomaly(
         Cause.ORPHANED_STORAGE,
         things=(name,),
         kind="volume",
         scope=scope,
-        labels=Labels(cluster=cluster, resource=name),
+        labels=Labels(cluster=cluster, resource=name, account=account),
     )
     return alert(found, name=name, waste=waste(usd))
 
 
 @pytest.mark.parametrize(("n", "marked"), [(2, "policy:alert.least_usd_per_hour"), (3, "")])
 def test_small_volumes_of_a_cluster_count_together(n: int, marked: str) -> None:
-    alerts = [volume(f"vol-{i}") for i in range(n)] + [volume("vol-x", cluster="vision")]
+    alerts = [volume(f"vol-{i}") for i in range(n)] + [
+        volume("vol-x", cluster="vision"),
+        volume("vol-y", account="2"),
+    ]
     found = mute(alerts, [], POLICY, NOON)  # type: ignore[arg-type]
-    assert [a.muted_by for a in found] == [marked] * n + ["policy:alert.least_usd_per_hour"]
+    assert [a.muted_by for a in found] == [marked] * n + ["policy:alert.least_usd_per_hour"] * 2
 
 
 def test_small_volumes_that_are_gone_count_no_more() -> None:
@@ -194,7 +293,20 @@ def wide(cause: Cause = Cause.NETWORK_BOUND, **more: object) -> object:
             anomaly(Cause.NO_DATA, n=4),
             True,
         ),
+        ("half of its nodes are a symptom", wide(), anomaly(Cause.HUNG, n=8), True),
         ("most of its nodes are more than a symptom", wide(), anomaly(Cause.HUNG, n=9), False),
+        (
+            "nodes of which half are its own",
+            wide(),
+            anomaly(Cause.NO_DATA, things=(*nodes(2), *nodes(2, "vision"))),
+            True,
+        ),
+        (
+            "nodes of which fewer are its own",
+            wide(),
+            anomaly(Cause.NO_DATA, things=(*nodes(1), *nodes(3, "vision"))),
+            False,
+        ),
         ("other nodes", wide(), anomaly(Cause.EXECUTION_ERRORS, n=4, cluster="vision"), False),
         (
             "what began an hour before it",
@@ -225,6 +337,24 @@ def test_a_wide_incident_mutes_its_symptoms(
     assert found["a1"] == (f"inhibit:{whole.key}" if marked else ""), sentence  # type: ignore[attr-defined]
 
 
+def test_a_wide_incident_came_first_or_a_quarter_of_an_hour_after() -> None:
+    """It is seen to begin ten minutes before noon; checkpoints were late once one was due."""
+    hour, quarter, second = timedelta(hours=1), timedelta(minutes=15), timedelta(seconds=1)
+    late = anomaly(Cause.CHECKPOINT_AT_RISK, n=16, unit="seconds", usual=(600.0, 3600.0))
+    whole, lost = wide(), anomaly(Cause.NO_DATA, n=4)
+    for found, ago, opened, marked in (
+        (lost, hour, NOON, True),
+        (lost, hour, NOON - second, False),
+        (lost, quarter, NOON - quarter, True),
+        (lost, quarter + second, NOON - quarter, False),
+        (late, quarter + hour, NOON - quarter, True),
+        (late, quarter + hour + second, NOON - quarter, False),
+    ):
+        window = Window(found.window.start - ago, NOON)
+        part = alert(replace(found, window=window), opened=opened)
+        assert bool(mute([whole, part], [], POLICY, NOON)[1].muted_by) is marked, (ago, opened)  # type: ignore[list-item]
+
+
 def test_of_two_that_may_explain_each_other_the_wider_one_speaks() -> None:
     """A hang that few nodes are left of, and the silence of those: the hang had all of them."""
     few = anomaly(Cause.HUNG, n=4, wide=True)
@@ -237,11 +367,21 @@ def test_of_two_that_may_explain_each_other_the_wider_one_speaks() -> None:
     assert found == {"wide": "", "a1": f"inhibit:{hung.key}"}
 
 
-@pytest.mark.parametrize(("minutes", "marked"), [(40, True), (50, False)])
+@pytest.mark.parametrize(("minutes", "marked"), [(44, True), (45, False)])
 def test_events_that_are_counted_over_a_span_stay_explained_for_it(
     minutes: int, marked: bool
 ) -> None:
     over = wide(closed=NOON - timedelta(minutes=minutes), seen=NOON)
+    symptom = alert(anomaly(Cause.EXECUTION_ERRORS, n=4))
+    assert bool(mute([symptom], [], POLICY, NOON, [over])[0].muted_by) is marked  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(("after", "marked"), [(0, True), (1, False)])
+def test_events_that_began_after_the_last_sight_of_a_source_are_none_of_its_span(
+    after: int, marked: bool
+) -> None:
+    seen = NOON - timedelta(minutes=10 + after)
+    over = wide(closed=NOON - timedelta(minutes=20), seen=seen, opened=seen)
     symptom = alert(anomaly(Cause.EXECUTION_ERRORS, n=4))
     assert bool(mute([symptom], [], POLICY, NOON, [over])[0].muted_by) is marked  # type: ignore[list-item]
 

@@ -8,10 +8,19 @@ import pytest
 from bot.cards.card import Card
 from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.causes import Cause, Severity
+from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason, State
 from bot.policy.schema import default_policy
-from bot.watch.deliver import decide
-from bot.watch.notify import Incident, decided_entry, group, log_entry_of, notification_of
+from bot.watch.deliver import Decided, decide
+from bot.watch.notify import (
+    Incident,
+    decided_entry,
+    group,
+    group_key,
+    log_entry_of,
+    notification_of,
+    sendable,
+)
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 POLICY = default_policy()
@@ -172,7 +181,7 @@ def test_an_alert_stays_with_the_message_that_told_of_it() -> None:
     assert (incident.id, [a.id for a in incident.alerts]) == ("n1", ["a1", "a2"])
 
 
-@pytest.mark.parametrize(("usd", "messages"), [("40", 1), ("900", 2)])
+@pytest.mark.parametrize(("usd", "messages"), [("40", 1), ("100", 1), ("900", 2)])
 def test_what_costs_more_than_a_message_about_the_bill_says_has_one_of_its_own(
     usd: str, messages: int
 ) -> None:
@@ -184,6 +193,99 @@ def test_what_costs_more_than_a_message_about_the_bill_says_has_one_of_its_own(
     again = [replace(log_entry_of(told(large), "m2"), id=incidents[-1].id, alerts=("a2",))]
     if messages == 2:
         assert len(group([small, large], [said, *again], "web:alerts")) == 2
+
+
+def test_two_that_the_bill_shows_at_once_share_a_message_though_the_second_is_dearer() -> None:
+    both = [alert(anomaly(Cause.SPEND_JUMP), name=usd, waste=waste(usd)) for usd in ("40", "900")]
+    (incident,) = group(both, [], "web:alerts")
+    assert incident.alerts == tuple(both)
+
+
+def test_a_message_holds_the_alerts_of_its_channel_and_unsent_only_those_for_it() -> None:
+    sent, unsent = (log_entry_of(told(FIRST), message) for message in ("m1", ""))
+    (elsewhere,) = group([FIRST], [sent], "web:other")
+    assert (elsewhere.id == "n1", elsewhere.entry) == (False, None)
+    assert group([FIRST], [unsent], "web:alerts", set()) == []
+    assert [x.id for x in group([FIRST], [sent], "web:alerts", set())] == ["n1"]
+
+
+def test_what_comes_after_the_end_joins_no_message_that_still_shows_it_firing() -> None:
+    """The end is not shown yet: neither a new opening nor an effect belongs to what is over."""
+    over, entry = replace(FIRST, closed=LATER), log_entry_of(told(FIRST), "m1")
+    second = alert(anomaly(n=2), name="a9", opened=LATER)
+    first, new = group([over, second], [entry], "web:alerts")
+    assert (first.id, first.alerts, new.alerts) == ("n1", (over,), (second,))
+    (alone,) = group([over, explained()], [entry], "web:alerts")
+    assert alone.alerts == (over,)
+
+
+def test_what_is_planned_for_nodes_or_befalls_another_job_is_an_incident_of_its_own() -> None:
+    def key(cause: Cause, **scope: str) -> str:
+        return group_key(alert(anomaly(cause, scope=Labels(**scope))))
+
+    place = {"cluster": "llama"}
+    assert key(Cause.HUNG, job="a", **place) != key(Cause.HUNG, job="b", **place)
+    assert key(Cause.IDLE, job="a", **place) == key(Cause.IDLE, job="b", **place)
+    assert key(Cause.IDLE, resource="a", **place) != key(Cause.IDLE, resource="b", **place)
+    assert key(Cause.IDLE, resource="a") == key(Cause.IDLE, resource="b")
+
+
+def test_growth_is_told_past_its_share_and_doubling_from_it() -> None:
+    def reason(before: Alert, now: Alert) -> Reason | None:
+        incident = Incident("n1", "web:alerts", (now,), log_entry_of(told(before), "m1"))
+        found = notification_of(incident, POLICY, NOON + FIVE)
+        return found.reason if found else None
+
+    ten = replace(FIRST, anomaly=anomaly(n=10))
+    things = {n: reason(ten, replace(ten, anomaly=anomaly(n=n))) for n in (13, 12, 8, 7)}
+    assert things == {13: Reason.MORE, 12: None, 8: None, 7: Reason.FEWER}
+    rates = {usd: reason(FIRST, replace(FIRST, waste=waste(usd))) for usd in ("150", "150.01")}
+    assert rates == {"150": None, "150.01": Reason.WORSE}
+    dear = replace(FIRST, waste=waste("100", "200"))
+    so_far = {x: reason(dear, replace(FIRST, waste=waste("100", x))) for x in ("399", "400")}
+    assert so_far == {"399": None, "400": Reason.WORSE}
+    nothing = replace(FIRST, anomaly=anomaly(things=(), wasted_shares=()))
+    assert log_entry_of(told(nothing), "m1").things == 1
+
+
+def test_dollars_alone_edit_no_message_that_was_never_sent() -> None:
+    unsent = log_entry_of(told(FIRST), "")
+    dearer = replace(FIRST, waste=waste("100", "51"))
+    found = notification_of(Incident("n1", "web:alerts", (dearer,), unsent), POLICY, LATER)
+    assert found
+    assert (found.reason, found.owed) == (Reason.FIRST, True)
+
+
+def test_an_assignment_is_a_decision_that_is_shown() -> None:
+    doing = DecisionKind.ASSIGN
+    dana, kim = (Decision(x, "a1", doing, "web:local", x, NOON) for x in ("d1", "d2"))
+    said = log_entry_of(told(replace(FIRST, assignment=dana)), "m1")
+    found = [
+        notification_of(
+            Incident("n1", "web:alerts", (replace(FIRST, assignment=x),), said), POLICY, NOON
+        )
+        for x in (dana, kim)
+    ]
+    assert [x and x.reason for x in found] == [None, Reason.DECIDED]
+
+
+def test_an_end_that_could_not_be_told_before_is_worth_a_message_for_a_day() -> None:
+    over = replace(FIRST, closed=NOON)
+    silent = replace(FIRST, muted_by="silence:s1")
+    assert sendable([over], NOON + timedelta(hours=23))
+    assert not sendable([over], NOON + timedelta(days=1))
+    assert sendable([over, FIRST], NOON + timedelta(days=2))
+    assert not sendable([over, silent], NOON)
+
+
+def test_an_incident_that_ended_untold_is_a_first_when_it_speaks_again() -> None:
+    entry = replace(log_entry_of(told(FIRST), ""), over=True)
+    reasons = []
+    for pending in (False, True):
+        incident = Incident("n1", "web:alerts", (FIRST,), replace(entry, pending=pending))
+        found = notification_of(incident, POLICY, LATER)
+        reasons.append(found and found.reason)
+    assert reasons == [Reason.FIRST, Reason.MORE]
 
 
 def test_after_the_end_the_next_opening_is_a_new_incident() -> None:
@@ -243,6 +345,31 @@ def test_a_symptom_told_first_has_the_drop_of_its_cluster_join_before_it_is_wide
     assert sorted(a.id for incident in incidents for a in incident.alerts) == ["a1", "a2"]
 
 
+@pytest.mark.parametrize(("later", "messages"), [(timedelta(0), 1), (timedelta(seconds=1), 2)])
+def test_an_effect_was_told_no_sooner_than_its_cause_is_seen_to_begin(
+    later: timedelta, messages: int
+) -> None:
+    effect = explained(opened=FIRST.anomaly.window.start - later)
+    assert len(group([effect, FIRST], [log_entry_of(told(effect), "m1")], "web:alerts")) == messages
+
+
+def test_what_is_over_has_no_cause_join_its_message() -> None:
+    effect = explained(opened=NOON)
+    over = replace(effect, closed=NOON + FIVE)
+    beside = alert(anomaly(Cause.ODD, cluster="vision"), name="a4")
+    entry = log_entry_of(told(effect, beside), "m1")
+    names = [x.id for x in group([over, beside, FIRST], [entry], "web:alerts") if FIRST in x.alerts]
+    assert names != ["n1"]
+
+
+def test_a_second_opening_begins_a_message_beside_that_of_the_first() -> None:
+    """Its effects were told with the first, which has ended."""
+    over = replace(FIRST, id="a0", closed=NOON)
+    entry = log_entry_of(told(over, explained(opened=NOON)), "m1")
+    incidents = group([over, explained(opened=NOON), FIRST], [entry], "web:alerts")
+    assert [[a.id for a in x.alerts] for x in incidents] == [["a0", "a2"], ["a1"]]
+
+
 def test_what_explains_an_alert_of_yesterday_is_news_of_its_own() -> None:
     old = explained(opened=NOON - timedelta(days=1))
     incidents = group([old, FIRST], [log_entry_of(told(old), "m1")], "web:alerts")
@@ -297,6 +424,37 @@ def test_new_dollars_add_no_line_to_the_thread_and_wait_for_everything_else() ->
     state = State(notification_log=(log_entry_of(told(FIRST), "m1"),))
     decided = decide([seen], state, lambda _: Card("FIRING"), lambda *_: Card("line"))
     assert (decided.lines, decided.parcels[0].urgency[0]) == ([], 2)
+
+
+def test_new_messages_go_before_edits_critical_before_others_and_dear_before_cheap() -> None:
+    def decided(*alerts: Alert, reason: Reason = Reason.FIRST, sent: str | None = None) -> Decided:
+        entry = () if sent is None else (log_entry_of(told(FIRST), sent),)
+        seen = Notification("n1", "web:alerts", reason, NOON, alerts)
+        draw = Card("FIRING")
+        return decide([seen], State(notification_log=entry), lambda _: draw, lambda *_: draw)
+
+    dear = replace(FIRST, waste=waste("200"))
+    ended = alert(anomaly(Cause.ODD), name="a2", waste=waste("900"), closed=NOON)
+    edited = decided(CRITICAL, reason=Reason.MORE, sent="m1")
+    order = [decided(CRITICAL), decided(dear), decided(FIRST, ended), edited]
+    urgencies = [x.parcels[0].urgency for x in order]
+    assert urgencies == sorted(urgencies)
+    assert len({*urgencies}) == 4
+    assert urgencies[2] == decided(FIRST).parcels[0].urgency, "an end costs nothing now"
+    assert decided(FIRST, reason=Reason.MORE, sent="").parcels[0].urgency[0] == 0
+    new_keys = [x.keys() for x in (order[0], edited)]
+    assert ["n1" in keys for keys in new_keys] == [True, False]
+
+
+def test_a_thread_hears_what_its_message_was_not_about_and_what_began_again() -> None:
+    def lines(now: Alert, *, over: bool = False) -> int:
+        entry = replace(log_entry_of(told(FIRST), "m1"), over=over)
+        more = Notification("n1", "web:alerts", Reason.MORE, LATER, (now,))
+        state = State(notification_log=(entry,))
+        return len(decide([more], state, lambda _: Card("A"), lambda *_: Card("line")).lines)
+
+    other = replace(FIRST, id="a9")
+    assert [lines(FIRST), lines(FIRST, over=True), lines(other)] == [0, 1, 1]
 
 
 @pytest.mark.parametrize(("per_hour", "lines"), [("99", 0), ("100", 0), ("101", 1)])

@@ -113,6 +113,19 @@ def test_most_of_the_things_decide() -> None:
     assert with_owner(alert(), mixed, MAPPING).owner == "Lee"
 
 
+def test_most_things_decide_then_the_alphabet_and_a_rule_for_nobody_takes_no_part() -> None:
+    rules = [OwnerRule(name, (("team", (name or "none",)),)) for name in ("", "a", "b")]
+    known = OwnerMap(tuple(rules))
+
+    def owner(*teams: str) -> str:
+        return known.owner({"team": team} for team in teams)
+
+    assert owner("none", "none", "none", "b") == "b"
+    assert owner("b", "a") == owner("a", "b") == "a"
+    assert owner("b", "b", "a") == "b"
+    assert owner("none") == owner("unknown") == ""
+
+
 def test_an_orphaned_volume_is_its_tagged_owners_else_the_mappings() -> None:
     found = alert(anomaly(Cause.ORPHANED_STORAGE, things=("vol-1",), kind="volume"))
     volume = Volume(

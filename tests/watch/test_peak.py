@@ -6,10 +6,10 @@ from dataclasses import replace
 from decimal import Decimal
 
 from bot.model.alert import Alert
-from bot.model.anomaly import Anomaly
+from bot.model.anomaly import Anomaly, AtRisk, BilledExcess
 from bot.model.causes import Cause
 from bot.watch.track import at_peak
-from tests.builders import FIVE, NOON, alert, anomaly, waste
+from tests.builders import FIVE, NOON, alert, anomaly, nodes, waste
 
 
 def sights(*seen: tuple[Anomaly, str]) -> Alert:
@@ -57,6 +57,22 @@ def test_a_verdict_that_is_seen_better_counts_although_the_onset_was_dearer() ->
 def test_near_is_near_the_most_ever_and_does_not_slide_down() -> None:
     ended = sights(*((anomaly(why=usd), usd) for usd in ("100", "85", "70", "60")))
     assert ended.anomaly.why == "85"
+
+
+def test_near_begins_at_eight_tenths_of_the_dearest_hour_and_of_the_most_things() -> None:
+    def last(n: int, usd: str) -> bool:
+        ended = sights((anomaly(n=10), "100"), (anomaly(n=n, why="last"), usd))
+        return ended.anomaly.why == "last"
+
+    assert [last(8, "80"), last(8, "79.99"), last(7, "80")] == [True, False, False]
+
+
+def test_an_end_shows_the_newest_bill_and_the_work_at_risk_beside_its_peak() -> None:
+    at_risk = AtRisk(nodes(1), 1.0)
+    billed = BilledExcess(NOON, Decimal(9), Decimal(1), Decimal(2))
+    ended = sights((anomaly(n=64), "100"), (anomaly(n=1, billed=billed, at_risk=at_risk), "4"))
+    assert len(ended.anomaly.things) == 64
+    assert (ended.anomaly.billed, ended.anomaly.at_risk) == (billed, at_risk)
 
 
 def test_what_has_no_price_goes_by_its_things() -> None:

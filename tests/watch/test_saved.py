@@ -11,7 +11,7 @@ from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.notification import Coverage
 from bot.model.window import Window
 from bot.watch.feedback import saved_within, savings
-from tests.builders import FIVE, NOON, alert, nodes, waste
+from tests.builders import FIVE, NOON, alert, anomaly, nodes, waste
 
 ACK = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "slack:U1", "dana", NOON + FIVE)
 ENDED = alert(waste=waste("100"), closed=NOON + 2 * FIVE)
@@ -39,6 +39,31 @@ LATER = NOON + 2 * FIVE + timedelta(hours=3)
             RUNNING,
             [],
         ),
+        (
+            "it was acknowledged as it ended",
+            replace(ACTED, acknowledged=replace(ACK, at=NOON + 2 * FIVE)),
+            RUNNING,
+            ["dana"],
+        ),
+        (
+            "it was acknowledged after its end, and every node is gone",
+            replace(ACTED, acknowledged=replace(ACK, at=LATER)),
+            frozenset(),
+            [""],
+        ),
+        (
+            "it was muted, and somebody acknowledged it all the same",
+            replace(ACTED, muted_by="silence:s1"),
+            RUNNING,
+            ["dana"],
+        ),
+        (
+            "a volume runs nowhere, and is not gone for that",
+            replace(ENDED, anomaly=anomaly(kind="volume")),
+            frozenset(),
+            [],
+        ),
+        ("an hour of it cost nothing", replace(ACTED, waste=waste("0")), RUNNING, []),
         ("it goes on", replace(ACTED, closed=None), frozenset(), []),
         ("it cost nothing", replace(ACTED, waste=None), RUNNING, []),
     ],
@@ -61,6 +86,19 @@ def test_what_was_not_lost_counts_from_the_last_sight_to_now_within_the_month() 
 def test_what_ended_after_the_window_is_not_of_it(after: timedelta, n: int) -> None:
     window = Window(NOON - timedelta(days=7), NOON + 2 * FIVE + after)
     assert len(saved_within([ACTED], window, RUNNING, LATER)) == n
+
+
+def test_the_dearest_saving_stands_first() -> None:
+    cheap, dear = (replace(ACTED, id=usd, waste=waste(usd)) for usd in ("1", "2"))
+    assert [x.alert for x in savings([cheap, dear], RUNNING, LATER)] == [dear, cheap]
+
+
+def test_what_was_last_seen_before_the_month_ended_saved_nothing_of_the_next() -> None:
+    december = datetime(2026, 12, 1, tzinfo=UTC)
+    seen = replace(ACTED, seen=december - FIVE, closed=december + FIVE)
+    acted = replace(seen, acknowledged=replace(ACK, at=seen.seen))
+    (saved,) = savings([acted], RUNNING, december + timedelta(days=3))
+    assert saved.usd_so_far == Decimal("8.33")
 
 
 def test_the_card_says_that_it_is_an_estimate() -> None:

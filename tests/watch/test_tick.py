@@ -8,25 +8,47 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
+import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.errors import Unavailable
 from bot.model.alert import Alert, Waste, WastedHours
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause, Severity
+from bot.model.fleet import Volume
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notification import Notification, NotificationLogEntry, Reason, State, StateUpdate
+from bot.model.notification import (
+    Coverage,
+    Known,
+    Notification,
+    NotificationLogEntry,
+    Reason,
+    State,
+    StateUpdate,
+)
 from bot.model.policy import Policy
 from bot.model.price import AccountRates
-from bot.model.reading import Reading
+from bot.model.reading import Reading, Report, Shares
 from bot.model.route import Routes
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import DAY, HOUR, Window
 from bot.policy.schema import default_policy
 from bot.watch.budget import HELD, MOST
 from bot.watch.notify import decided_entry, log_entry_of
-from bot.watch.tick import Outcome, Rules, TickResult, Watch, grid, step
+from bot.watch.tick import (
+    Outcome,
+    Part,
+    Rules,
+    TickResult,
+    Watch,
+    given_out,
+    grid,
+    home,
+    joined,
+    share_out,
+    step,
+)
 from tests.builders import (
     FIVE,
     NOON,
@@ -195,6 +217,113 @@ def test_a_message_is_not_corrected_by_what_the_state_has_forgotten() -> None:
         State((newer,), (entry,)), reading(NOON + FIVE), Detection(), lambda *_: price(), RULES
     )
     assert outcome.notifications == ()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "nodes", "before", "expected"),
+    [
+        ("one cluster has nowhere better to go", {"a": 2}, {}, "a:x"),
+        ("one without nodes stays", {"a": 2, "b": 0}, {"a": "x", "b": "x"}, "a:x b:x"),
+        (
+            "an eighth more is about even",
+            {"a": 8, "b": 1, "c": 7},
+            {"a": "x", "b": "x", "c": "y"},
+            "a:x b:x c:y",
+        ),
+        (
+            "of those that may move the one that evens most does",
+            {"a": 1, "b": 4, "c": 5},
+            {"a": "x", "b": "x", "c": "x"},
+            "a:x b:x c:y",
+        ),
+    ],
+)
+def test_clusters_move_only_where_it_evens_the_loads(
+    sentence: str, nodes: dict[str, int], before: dict[str, str], expected: str
+) -> None:
+    shares = sorted(share_out(nodes, ["x", "y"], before).items())
+    assert " ".join(f"{cluster}:{process}" for cluster, process in shares) == expected, sentence
+
+
+def test_nodes_that_run_are_shared_out_and_a_cluster_is_its_processs_since_it_has_it() -> None:
+    seen = reading(NOON, 2)
+    names = list(seen.inventory.instances)
+    stopped = replace(seen.inventory.instances[names[0]], state="stopped")
+    instances = seen.inventory.instances | {names[0]: stopped}
+    seen = replace(seen, inventory=replace(seen.inventory, instances=instances))
+    first = given_out(None, "1", seen, ["x"])
+    later = replace(seen, now=NOON + FIVE)
+    same, moved = given_out(first, "2", later, ["x"]), given_out(first, "3", later, ["y"])
+    assert [x.nodes["llama"] for x in (first, same, moved)] == [1, 1, 1]
+    assert [x.since["llama"] for x in (first, same, moved)] == [NOON, NOON, NOON + FIVE]
+
+
+def test_what_one_process_did_not_report_is_unknown_and_one_without_nodes_hides_nothing() -> None:
+    shares = Shares("1", NOON, "x", {"llama": "x", "vision": "y"})
+    blind = Coverage(Known.PARTLY, "Half of it is silent.")
+    of_x, of_z = Report("1", "x"), Report("1", "z", coverage=Coverage(Known.UNKNOWN))
+    both = [of_x, Report("1", "y"), of_z]
+    assert joined(reading(), shares, both)[2:] == (Coverage(), ())
+    said = joined(reading(), shares, [*both[:2], replace(of_z, coverage=blind)])[2]
+    assert said.because == blind.because
+    whole, _, coverage, absent = joined(reading(), shares, [of_x])
+    assert (absent, [x.cluster for x in whole.gaps]) == (("vision",), ["vision"])
+    assert (coverage.known, "vision" in coverage.because) == (Known.PARTLY, True)
+    assert joined(reading(), replace(shares, holders={}), [of_z])[2] == Coverage()
+
+
+def test_a_part_has_its_clusters_nodes_and_the_lead_alone_all_that_is_in_none() -> None:
+    seen = reading()
+    kinds = ("node", "file_system", "spend_hour", "volume")
+    frames = dict.fromkeys(kinds, seen.frames["node"])
+    volume = Volume(Labels(resource="vol-1"), 500, "gp3", "available", NOON)
+    stored = replace(seen.inventory, volumes=(volume,))
+    whole = replace(seen, frames=frames, inventory=stored)
+    lead, other = (Part(frozenset({"llama"}), leads=leads).of(whole) for leads in (True, False))
+    assert (len(lead.inventory.volumes), len(other.inventory.volumes)) == (1, 0)
+    assert (len(lead.inventory.instances), len(other.inventory.instances)) == (0, 4)
+    assert (set(lead.frames), set(other.frames)) == ({*kinds}, {*kinds[:3]})
+    assert (len(lead.frames["node"].things), len(lead.frames["volume"].things)) == (0, 4)
+    found = anomaly(labels=Labels())
+    assert (home(found), home(anomaly(Cause.SPEND_JUMP))) == ("llama", "")
+
+
+def test_what_a_setting_held_back_notifies_since_then_and_all_else_since_its_opening() -> None:
+    found, beside = anomaly(), anomaly(Cause.IDLE, cluster="vision")
+    held, silenced = (
+        alert(x, name=mark, muted_by=mark, opened=NOON - DAY)
+        for x, mark in (
+            (found, "policy:alert.least_usd_per_hour"),
+            (beside, "silence:s1"),
+        )
+    )
+    detection = Detection((found, beside))
+    outcome = step(State((held, silenced)), reading(), detection, lambda *_: price(), RULES)
+    assert [a.notified for a in outcome.alerts] == [NOON, None]
+    earlier = replace(held, notified=NOON - HOUR)
+    outcome = step(State((earlier,)), reading(), Detection((found,)), lambda *_: price(), RULES)
+    assert [a.notified for a in outcome.alerts] == [NOON - HOUR]
+
+
+def test_of_an_alert_that_fires_again_what_lies_before_its_new_onset_is_not_counted() -> None:
+    ended = alert(waste=waste("60", "10"), closed=NOON + FIVE)
+    again = anomaly(at=NOON + 6 * FIVE)
+    at = reading(NOON + 6 * FIVE)
+    outcome = step(State((ended,)), at, Detection((again,)), lambda *_: price("20.00"), RULES)
+    (found,) = outcome.alerts
+    assert found.id == ended.id
+    assert found.waste
+    assert found.waste.so_far == 20
+
+
+def test_what_was_shown_is_not_over_though_it_ended_long_ago() -> None:
+    over = alert(closed=NOON)
+    entry = log_entry_of(Notification("n", "web:alerts", Reason.OVER, NOON, (over,)), "")
+    shown = replace(entry, pending=False)
+    tick = TickResult(
+        State((over,), (shown,)), reading(NOON + 2 * DAY), Detection(), Outcome((), ())
+    )
+    assert list(tick.changes().notification_log) == []
 
 
 def test_ticks_fall_on_multiples_of_the_interval_and_the_last_is_the_first_past_the_end() -> None:

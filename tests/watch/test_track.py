@@ -50,6 +50,27 @@ def test_a_seen_anomaly_keeps_its_alert_and_its_earliest_onset() -> None:
     (kept,) = track([alert()], Detection((later,)), reading(NOON + FIVE), QUIET)
     assert (kept.id, kept.seen, kept.things_at_peak) == ("a1", NOON + FIVE, 6)
     assert kept.anomaly.window.start == NOON - timedelta(minutes=10)
+    fewer = anomaly(at=NOON + 2 * FIVE, n=2)
+    (still,) = track([kept], Detection((fewer,)), reading(NOON + 2 * FIVE), QUIET)
+    assert (len(still.anomaly.things), still.things_at_peak) == (2, 6)
+
+
+def test_who_launched_the_nodes_is_learnt_once_though_it_is_told_late() -> None:
+    seen, dana = reading(NOON + FIVE), Launcher("dana", LauncherKind.PERSON)
+    launched = {
+        name: replace(node, launched_by=dana) for name, node in seen.inventory.instances.items()
+    }
+    later = replace(seen, inventory=replace(seen.inventory, instances=launched))
+    unknown = alert()
+    known = alert(launched_by="kim", claims=("launcher:kim",))
+    found = [
+        track([before], Detection((anomaly(at=NOON + FIVE),)), later, QUIET)[0]
+        for before in (unknown, known)
+    ]
+    assert [(a.launched_by, a.claims) for a in found] == [
+        ("dana", ("launcher:dana",)),
+        ("kim", ("launcher:kim",)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +141,10 @@ def test_the_end_of_what_the_bill_showed_is_seen_in_the_bill(
 def test_a_silent_node_that_is_gone_ends_its_no_data_alert() -> None:
     silent = alert(anomaly(Cause.NO_DATA))
     now = NOON + timedelta(hours=1)
-    (found,) = track([silent], EMPTY, reading(now), QUIET)
-    assert found.closed == now
+    states = dict.fromkeys(nodes(4), NodeState.NO_DATA)
+    for detection in (EMPTY, Detection(states=states)):
+        (found,) = track([silent], detection, reading(now), QUIET)
+        assert found.closed == now
 
 
 def test_two_rules_on_one_cluster_are_two_alerts() -> None:

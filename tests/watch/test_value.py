@@ -226,6 +226,75 @@ def test_what_lies_between_an_end_and_the_next_onset_is_not_counted() -> None:
     assert again.waste.so_far == Decimal("40.000000")
 
 
+def test_an_onset_counts_anew_only_for_what_had_ended() -> None:
+    first, hour = value(alert(), None, lambda *_: price("20.00"), NOON), NOON + timedelta(hours=1)
+    onset = hour - timedelta(minutes=30)
+    again = value(replace(first, seen=hour), first, lambda *_: price("20.00"), hour, onset)
+    assert again.waste
+    assert again.waste.so_far == Decimal(70)
+
+
+def test_hours_from_before_a_price_was_known_are_counted_once_it_is() -> None:
+    unpriced, hour = value(alert(), None, lambda *_: None, NOON), NOON + timedelta(hours=1)
+    later = value(replace(unpriced, seen=hour), unpriced, lambda *_: price("20.00"), hour)
+    assert later.waste
+    assert later.waste.so_far == Decimal(70)
+
+
+@pytest.mark.parametrize(("prices", "kept"), [(200, 200), (201, 0)])
+def test_the_hours_of_up_to_two_hundred_prices_are_kept(prices: int, kept: int) -> None:
+    found = anomaly(n=prices, wasted_shares=(0.5,) * prices)
+    usd = {thing: f"{i + 1}.00" for i, thing in enumerate(found.things)}
+    waste = value(alert(found), None, lambda thing: price(usd[thing]), NOON).waste
+    assert waste
+    assert len(waste.hours) == kept
+
+
+def test_dollars_of_the_bill_have_no_hours_by_price() -> None:
+    found = anomaly(usd_per_hour=Decimal(12))
+    waste = value(alert(found), None, lambda *_: price("20.00"), NOON).waste
+    assert waste
+    assert (waste.per_hour, waste.hours) == (12, ())
+
+
+def test_what_the_bill_saw_end_costs_up_to_there() -> None:
+    until = NOON + timedelta(hours=2)
+    billed = BilledExcess(NOON, Decimal(240), Decimal(11), Decimal(13), until)
+    found = alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), billed=billed))
+    day = NOON + timedelta(hours=24)
+    waste = value(replace(found, seen=day), None, lambda *_: None, day).waste
+    assert waste
+    assert (waste.so_far, waste.month_end) == (Decimal(264), Decimal(264))
+
+
+def test_of_commitments_the_last_end_is_told() -> None:
+    ends = dict(zip(nodes(2), (date(2027, 3, 1), date(2027, 1, 1)), strict=True))
+    found = alert(anomaly(n=2, wasted_shares=(1.0, 1.0)))
+    for days in (ends, dict(zip(ends, reversed(ends.values()), strict=True))):
+        waste = value(found, None, lambda x, d=days: replace(price(), lapses=d[x]), NOON).waste
+        assert waste
+        assert waste.lapses == date(2027, 3, 1)
+
+
+def test_at_the_low_end_of_the_usual_the_range_is_no_wider_than_the_price() -> None:
+    found = alert(anomaly(value=0.85))
+    waste = value(found, None, lambda *_: price("20.00"), NOON).waste
+    assert waste
+    assert waste.month_end_low == cents(Decimal(10) + 54 * LEFT.low)
+
+
+def test_only_what_has_ended_at_an_estimate_of_hours_to_come_awaits_the_bill() -> None:
+    fires = value(alert(), None, lambda *_: price("20.00"), NOON)
+    ended = replace(fires, closed=NOON + FIVE)
+    lost = replace(ended, anomaly=replace(ended.anomaly, lost_hours=(1.0,) * 4))
+    assert [awaits_bill(x) for x in (fires, ended, lost, alert(closed=NOON))] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
 def test_what_was_lost_before_it_was_told_counts_at_once_and_never_grows() -> None:
     found = anomaly(wasted_shares=(0.0,) * 4, lost_hours=(0.5, 0.5, 1.0, 0.0))
     first = value(alert(found), None, lambda *_: price("20.00"), NOON)
@@ -280,6 +349,9 @@ def test_an_ended_alert_costs_what_the_bill_shows_of_its_hours() -> None:
 
     assert at_billed_prices(ended, billed(99, 10, 10, 20), at) == ended
     exact = at_billed_prices(ended, billed(99, 10, 10, 20, 20, 99), at)
+    unmetered = {NOON - timedelta(hours=4): BilledHour(Decimal(7), 0.0)}
+    lines = billed(99, 10, 10, 20, 20, 99)
+    assert at_billed_prices(ended, {**lines, beside: lines[beside] | unmetered}, at).waste
     assert exact.waste
     assert exact.waste.so_far == exact.waste.month_end == 2 * 4 * 15
     assert [(x.usd_per_hour, x.hours) for x in exact.waste.hours] == [(15, 8)]
