@@ -12,7 +12,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import accumulate
 
@@ -113,23 +113,21 @@ def chart_elements(chart: Chart) -> list[Json]:
 
 
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
-    """Return a chart's elements with the PNG for hosts without charts.
+    """Return a chart's elements, its title and the chart, with an untitled PNG for hosts without charts.
 
     It stands in for heat maps and flows, which Teams lacks, and for stacked bars: it ignores the ends of
     their axis, so that the labels are never round.
     """
+    title, drawn = elements
     picture = {
         "type": "Image",
         "url": "data:image/png;base64," + base64.b64encode(png).decode("ascii"),
         "altText": short(bare(chart.summary or chart.title), 500),
         "size": "stretch",
     }
-    if chart.kind in _PICTURES or any(element.get("stacked") for element in elements):
-        return [picture]  # it shows its title itself
-    return [
-        element | {"fallback": picture} if "fallback" in element else element
-        for element in elements
-    ]
+    if chart.kind in _PICTURES or drawn.get("stacked"):
+        return [title, picture]
+    return [title, drawn | {"fallback": picture}]
 
 
 def _line(chart: Chart) -> Json:
@@ -382,7 +380,7 @@ def render(
         # A chart gets its picture as long as there is room, and nothing had to go.
         has_room = not dropped and spare > _PICTURE_LEAST
         if draw and has_room and isinstance(piece.block, Chart) and len(drawn) > 1:
-            pictured = with_picture(drawn, piece.block, draw(piece.block))
+            pictured = with_picture(drawn, piece.block, draw(replace(piece.block, title="")))
             cost = weigh(pictured) - weigh(drawn)
             if cost <= spare:
                 drawn, spare = pictured, spare - cost
