@@ -239,8 +239,8 @@ _CELL_MOST = 200
 _LINES_MOST = 12
 _WORD, _MORE = 24, 10
 """Signs up to which a column grows with its longest word, and with what else its cells hold."""
-_ROOMY = 5
-"""Columns up to which there is room for more than words."""
+_ROW = 48
+"""Signs of a row on a phone 390 wide, each column's edge among them."""
 
 
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
@@ -251,15 +251,16 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     columns = table.columns[:COLUMNS_MOST]
     heads = [column.name for column in table.columns]
     elements = [words(table.caption, bold=True)] if table.caption else []
+    widths, small = _widths(table, columns)
     if columns:
         drawn: Json = {
             "type": "Table",
-            "columns": [{"width": width} for width in _widths(table, columns)],
+            "columns": [{"width": width} for width in widths],
             "showGridLines": False,
             "rows": [
-                _row(heads, columns, bold=True),
-                *[_row(row, columns) for row in table.rows[:ROWS_MOST]],
-                *([_row(table.total, columns, bold=True)] if table.total else []),
+                _row(heads, columns, bold=True, small=small),
+                *[_row(row, columns, small=small) for row in table.rows[:ROWS_MOST]],
+                *([_row(table.total, columns, bold=True, small=small)] if table.total else []),
             ],
         }
         if rich:
@@ -280,32 +281,41 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     return [*elements, words(note, Style.QUIET)] if note else elements
 
 
-def _row(cells: Sequence[str], columns: Sequence[Heading], *, bold: bool = False) -> Json:
+def _row(
+    cells: Sequence[str], columns: Sequence[Heading], *, bold: bool = False, small: bool = False
+) -> Json:
     """Return a row; a bold one is the head or the total."""
-    items = (
-        words(short(cell, _CELL_MOST), align=column.align.value, bold=bold)
-        for cell, column in zip([*cells, *[""] * len(columns)], columns, strict=False)
-    )
-    drawn = [{"type": "TableCell", "items": [item]} for item in items]
+    drawn: list[Json] = []
+    for cell, column in zip([*cells, *[""] * len(columns)], columns, strict=False):
+        item = words(short(cell, _CELL_MOST), align=column.align.value, bold=bold)
+        if small:
+            item["inlines"] = [run | {"size": "small"} for run in item["inlines"]]
+        drawn.append({"type": "TableCell", "items": [item]})
     row: Json = {"type": "TableRow", "cells": drawn}
     return row | {"style": "emphasis"} if bold else row
 
 
-def _widths(table: Table, columns: Sequence[Heading]) -> list[int]:
-    """Return relative widths.
+def _widths(table: Table, columns: Sequence[Heading]) -> tuple[list[int], bool]:
+    """Return relative widths, and whether the table is written small to hold its words.
 
-    Each column's longest word, which Teams would else break, and room for more of them.
+    A column has room for its longest word, which Teams would else break, and a share of what the
+    row has left.
     """
     rows = [[column.name for column in columns], *table.rows[:ROWS_MOST], table.total]
-    room = 0 if len(columns) > _ROOMY else _MORE
-    widths = []
+    least, more = [], []
     for place, column in enumerate(columns):
         cells = [row[place] for row in rows if place < len(row)]
         word = max((len(word) for cell in cells for word in cell.split()), default=0)
         longest = max(len(cell) for cell in cells)
         edge = 4 if column.align is Align.RIGHT else 2  # a number breaks worst
-        widths.append(max(4, min(_WORD, word)) + edge + min(room, (longest - word) // 4))
-    return widths
+        least.append(max(4, min(_WORD, word)) + edge)
+        more.append(min(_MORE, (longest - word) // 4))
+
+    left, wanted = max(0, _ROW - sum(least)), max(1, sum(more))
+    widths = [
+        width + wish * min(left, wanted) // wanted for width, wish in zip(least, more, strict=True)
+    ]
+    return widths, sum(least) > _ROW
 
 
 ALERT_BYTES = 27_000

@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from bot.answers.fleet.compiling import COMPILES, CompileNote, compile_blocks, log_blocks
+from bot.cards.alert_words import price_source
 from bot.cards.card import (
     Block,
     Button,
@@ -471,7 +472,9 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     prices = [row.price for row in rows if row.price]
     counts = Counter(price.found_by for price in prices)
     newest = {way: max(price.asof for price in prices if price.found_by == way) for way in counts}
-    dated = "; ".join(f"{n:,} {way} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common())
+    dated = "; ".join(
+        f"{n:,} {price_source(way)} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common()
+    )
     sentences = [f"Prices: {dated}."] if dated else []
     if len(prices) < len(rows):
         sentences.append(f"{counted(len(rows) - len(prices), 'node')} without a known price.")
