@@ -505,8 +505,8 @@ def test_a_table_whose_words_need_more_than_a_phone_shows_is_written_small() -> 
 
     right = Align.RIGHT
     wide = (Heading("cluster"), Heading("nodes"), Heading("states"), Heading("used", right))
-    assert drawn(*wide[:3]) == (40, {"default"}), "words have the room that is left"
-    assert drawn(*wide, Heading("$/h", right)) == (56, {"small"}), "words alone"
+    assert drawn(*wide[:3]) == (38, {"default"}), "words have the room that is left"
+    assert drawn(*wide, Heading("$/h", right)) == (54, {"small"}), "words alone"
 
 
 def test_of_more_bars_than_there_is_room_for_times_keep_the_newest_and_ranks_the_first() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -243,6 +244,10 @@ _ROW = 48
 """Signs of a row on a phone 390 wide, each column's edge among them."""
 
 
+_UNBROKEN = re.compile(r"-?[^\s-]+-?")
+"""Matches what stands on one line: Teams breaks a line behind a hyphen as well."""
+
+
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
     """Draw caption, table and the note on folded rows.
 
@@ -305,7 +310,7 @@ def _widths(table: Table, columns: Sequence[Heading]) -> tuple[list[int], bool]:
     least, more = [], []
     for place, column in enumerate(columns):
         cells = [row[place] for row in rows if place < len(row)]
-        word = max((len(word) for cell in cells for word in cell.split()), default=0)
+        word = max((len(word) for cell in cells for word in _UNBROKEN.findall(cell)), default=0)
         longest = max(len(cell) for cell in cells)
         edge = 4 if column.align is Align.RIGHT else 2  # a number breaks worst
         least.append(max(4, min(_WORD, word)) + edge)
