@@ -37,8 +37,8 @@ WIDTH, HEIGHT, SCALE = 540, 264, 2
 
 A chat on a phone shows two thirds of it, and its words must stay legible.
 """
-_TOP, _FOOT = 62, 36
-"""Pixels above the plot, for the title and the incident's hour, and below it, for the clock."""
+_TOP, _TITLE, _FOOT = 62, 28, 36
+"""Pixels above the plot, those of its title among them, and pixels below it, for the clock."""
 _SIDES = {
     ChartKind.HEAT: (112, 58, 58),
     ChartKind.LINE: (58, 84, 152),
@@ -67,7 +67,8 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
     """
     keyed = axis.named(chart)
     left, plain, named = _SIDES[chart.kind]
-    width, height = WIDTH - left - (named if keyed else plain), HEIGHT - _TOP - _FOOT
+    top = _TOP if chart.title else _TOP - _TITLE
+    width, height = WIDTH - left - (named if keyed else plain), HEIGHT - top - _FOOT
 
     canvas = Canvas(
         width,
@@ -84,14 +85,14 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
     drawn = [
         element("rect", kind="paper", x=1, y=1, width=WIDTH - 2, height=HEIGHT - 2, rx=10),
         element("text", axis.shorten(chart.title, _TITLE_LETTERS), kind="title", x=20, y=29),
-        _placed(left, _TOP, canvas, parts(chart, canvas)),
+        _placed(left, top, canvas, parts(chart, canvas)),
     ]
 
     if chart.kind is ChartKind.BAR and keyed:
         # The names of the colours, in the order of the stack: its top first.
         key = list(enumerate(chart.series[:COLOURS]))[::-1]
         for row, (i, series) in enumerate(key):
-            x, y = left + width + 11, _TOP + 3 + row * 20
+            x, y = left + width + 11, top + 3 + row * 20
             name = axis.shorten(series.name or "none", _KEY_LETTERS)
             drawn += [
                 element("rect", kind=f"bar {hue(series, i)}", x=x, y=y, width=10, height=10),

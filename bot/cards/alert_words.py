@@ -16,6 +16,7 @@ from bot.model.alert import Alert, MutedBy, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
 from bot.model.money import cents, counted, usd
+from bot.model.price import Whose
 from bot.model.window import duration_text
 
 _PRICES: Mapping[str, str] = {
@@ -177,6 +178,19 @@ def symptom(alert: Alert) -> str:
     return why if alert.firing or not why else f"At its peak: {why}"
 
 
+_WHOSE: Mapping[str, str] = {
+    Whose.OWN: "each node's own",
+    Whose.CLUSTER: "that of like nodes in its cluster",
+    Whose.MARKET: "that of like nodes in the account",
+}
+
+
+def price_source(found_by: str) -> str:
+    """Write how a price was found in plain words: `billed, each node's own`."""
+    basis, comma, whose = found_by.partition(", ")
+    return f"{basis}{comma}{_WHOSE.get(whose, whose)}"
+
+
 def price_words(alert: Alert) -> str:
     """Name the price that the dollars rest on, and its age; "" where no dollars are asked for."""
     waste, billed = alert.waste, alert.anomaly.billed
@@ -188,7 +202,7 @@ def price_words(alert: Alert) -> str:
         later = ", later hours are an estimate" if goes_on else ""
         return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
 
-    basis, _, whose = waste.basis.partition(", ")
+    basis, _, whose = price_source(waste.basis).partition(", ")
     parts = [
         f"Estimated at {_PRICES.get(basis, basis)}",
         f" ({whose})" if whose else "",

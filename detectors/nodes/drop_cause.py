@@ -330,10 +330,11 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
 def _evidence(signs: Signs, nodes: int) -> list[str]:
     share = signs.level / max(signs.usual, 1e-6)
     cpu, usual, late, arriving = signs.cpu, signs.cpu_usual, signs.latency_ratio, signs.read_ratio
+    lasts = "as long as usual" if f"{late:.1f}" == "1.0" else f"{late:.1f}x its usual time"
     sentences = (
         (True, f"{counted(nodes, 'node')} at {percent(share)} of the usual utilization"),
         (np.isfinite(cpu + usual), f"host CPU {percent(cpu)}, usually {percent(usual)}"),
-        (np.isfinite(late), f"an execution takes {late:.2f}x its usual time"),
+        (np.isfinite(late), f"an execution takes {lasts}"),
         (np.isfinite(signs.efa_share), f"EFA at {percent(signs.efa_share)} of the NIC's limit"),
         (signs.dropped > 0, f"EFA drops {signs.dropped:,.0f} packets a second"),
         (np.isfinite(arriving), f"data arrives at {percent(arriving)} of its usual rate"),

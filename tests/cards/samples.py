@@ -114,7 +114,7 @@ def starved(**more: Any) -> Alert:
     made: dict[str, Any] = {
         "opened": ONSET + timedelta(minutes=15),
         "waste": waste(),
-        "owner": "slack:U01DANA",
+        "owner": "dana",
         "things_at_peak": 64,
     } | more
     return replace(builders.alert(found, name="a9ba409518"), **{"seen": NOON, **made})
@@ -176,7 +176,7 @@ def notice(
     drawn: Chart | None = None,
     reason: Reason = Reason.FIRST,
 ) -> Card:
-    mapped = {"slack:U01DANA": "slack:U01DANA", HOSTILE: ""}
+    mapped = {"dana": "slack:U01DANA", HOSTILE: ""}
     return notification_card(
         Notification("n1", "slack:C02FIN", reason, NOON, alerts),
         drawn,

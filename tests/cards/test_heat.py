@@ -44,6 +44,14 @@ def test_a_row_a_cluster_and_a_cell_an_hour():
     assert chart.summary == "Utilization in the last hour: llama 20 %, gpu 50 %."
 
 
+def test_the_last_hour_ends_now_whatever_the_clock_says():
+    half_past = frame().until(NOON - timedelta(minutes=30))
+    chart = fleet_heat(half_past, ("llama",))
+    assert chart is not None
+    assert (len(chart.times), chart.times[-1]) == (24, NOON - timedelta(minutes=90))
+    assert chart.series[0].values[-1] == 55.0, "half of it at 90 %, half at 20 %"
+
+
 @pytest.mark.parametrize("nodes", [12, 13])
 def test_only_what_has_no_row_is_said_to_be_left_out(nodes):
     one = frame(1).pick([0])

@@ -234,6 +234,16 @@ def test_slow_executions_that_send_nothing_over_efa_take_another_path():
     assert only(World(fleet).at(hours(31))).cause is Cause.COLLECTIVE_PATH
 
 
+@pytest.mark.parametrize(
+    ("slower", "words"), [(1.02, "as long as usual"), (1.9, "1.9x its usual time")]
+)
+def test_evidence_says_how_long_an_execution_takes(slower, words):
+    fleet = Fleet(8).scale(
+        hours(30), hours(34), neuroncore_utilization=0.3, neuron_execution_latency=slower, efa=0.3
+    )
+    assert f"an execution takes {words}" in only(World(fleet).at(hours(31))).evidence
+
+
 def test_a_drop_of_a_job_in_two_zones_says_so():
     scattered = Fleet(4, job="a", zones=("us-west-2b", "us-west-2c")).starve(hours(30), hours(33))
     assert (

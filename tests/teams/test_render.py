@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.chat.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
+from adapters.chat.teams.render import ALERT_BYTES, ANSWER_BYTES, dumps, render, weigh
 from bot.cards.card import (
     Align,
     Block,
@@ -41,6 +41,7 @@ from bot.cards.card import (
     text,
 )
 from tests.cards.strategies import any_card
+from tests.e2e import samples
 
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 EVIL = "[x](http://evil) **b** _i_ <at>all</at> <b>h</b> {{DATE(2026-01-01T00:00:00Z)}} `c` # h\n- l\n1. n | \u202e"
@@ -279,7 +280,11 @@ def test_stacked_bars_are_a_picture_where_it_fits_since_their_axis_cannot_be_rou
         (Series("s", (1.0,), Tone.WARNING), Series("u", (2.0,))),
         categories=("a",),
     )
-    assert kinds(body(two, draw=lambda _: b"p")) == ["Container", "Image"]
+    assert kinds(body(two, draw=lambda _: b"p")) == [
+        "Container",
+        "RichTextBlock",
+        "Image",
+    ]
     native = body(two, draw=lambda _: b"p" * 90_000)["body"][2]
     assert [series["color"] for series in native["data"]] == ["warning", "categoricalMarigold"]
 
@@ -319,6 +324,14 @@ def test_hosts_without_charts_get_a_picture_where_it_fits_and_words_where_not() 
     assert fits["url"].startswith("data:image/png;base64,cHBw")
     assert fits["altText"] == "Fell to 20 %."
     assert large["inlines"][0]["text"] == "Fell to 20 %."
+
+
+@pytest.mark.parametrize("chart", [line_chart(), samples.bar_chart(), samples.heat_chart()])
+def test_the_title_of_a_chart_stands_once_in_words_and_not_in_its_picture(chart: Chart) -> None:
+    drawn: list[str] = []
+    card = body(chart, draw=lambda pictured: drawn.append(pictured.title) or b"p")
+    assert drawn == [""]
+    assert dumps(card["body"]).count(f'"text":"{chart.title}"'.encode()) == 1
 
 
 def test_buttons_execute_their_line_six_a_row() -> None:
@@ -480,6 +493,22 @@ def test_no_number_and_no_id_is_broken_between_two_signs() -> None:
     longest = ("trn1.32xlarge,", "snoozed", "$1,083.40", "sc06835827")
     assert all(width >= len(word) + 2 for width, word in zip(widths, longest, strict=True))
     assert sum(widths) <= 72, "so that a sign has 6 pixels in a chat of 430"
+
+
+def test_a_table_whose_words_need_more_than_a_phone_shows_is_written_small() -> None:
+    def drawn(*columns: Heading) -> tuple[int, set[str]]:
+        cells = ("llama-70b", "64 x trn1n.32xlarge", "13 busy, 3 no runtime", "20 %", "$1,376")
+        card = Card("t", blocks=(Table(columns, (cells[: len(columns)],)),))
+        (table,) = (x for x in render(card)["body"] if x["type"] == "Table")
+        sizes = {
+            x.get("size", "default") for x in elements(table["rows"]) if x.get("type") == "TextRun"
+        }
+        return sum(column["width"] for column in table["columns"]), sizes
+
+    right = Align.RIGHT
+    wide = (Heading("cluster"), Heading("nodes"), Heading("states"), Heading("used", right))
+    assert drawn(*wide[:3]) == (38, {"default"}), "words have the room that is left"
+    assert drawn(*wide, Heading("$/h", right)) == (52, {"small"}), "words alone"
 
 
 def test_of_more_bars_than_there_is_room_for_times_keep_the_newest_and_ranks_the_first() -> None:

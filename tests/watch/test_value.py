@@ -358,6 +358,9 @@ def test_an_ended_alert_costs_what_the_bill_shows_of_its_hours() -> None:
     assert price_words(exact) == "Billed: by the lines of these hours, as of 2026-11-22"
     assert not awaits_bill(exact)
     some = replace(exact, waste=replace(exact.waste, unpriced=1))
+    assert price_words(
+        replace(some, waste=replace(some.waste, billed=False, basis="billed, own hours"))
+    ).startswith("Estimated at the billed price (each node's own) of ")
     assert price_words(some).endswith("; 1 of 2 nodes left out, as no price is known for them")
 
 

@@ -411,7 +411,7 @@ def _point(row: Sequence[str], columns: Sequence[Heading]) -> str:
         # The only one after the first needs no name, nor do words right behind it.
         is_plain = len(columns) == 2 or (n == 0 and column.align is Align.LEFT)
         name = "" if is_plain else f"{cut(one_line(column.name), 40)} "
-        facts += [f"{name}{cell}"] if cell else []
+        facts += [f"{name}{cell}"] if cell not in ("", "–") else []  # of no value no name is said
     return f"• {strong(first)}: {escape(' · '.join(facts))}".rstrip()
 
 

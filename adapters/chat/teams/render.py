@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import accumulate
 
@@ -113,23 +114,21 @@ def chart_elements(chart: Chart) -> list[Json]:
 
 
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
-    """Return a chart's elements with the PNG for hosts without charts.
+    """Return a chart's elements, its title and the chart, with an untitled PNG for hosts without charts.
 
     It stands in for heat maps and flows, which Teams lacks, and for stacked bars: it ignores the ends of
     their axis, so that the labels are never round.
     """
+    title, drawn = elements
     picture = {
         "type": "Image",
         "url": "data:image/png;base64," + base64.b64encode(png).decode("ascii"),
         "altText": short(bare(chart.summary or chart.title), 500),
         "size": "stretch",
     }
-    if chart.kind in _PICTURES or any(element.get("stacked") for element in elements):
-        return [picture]  # it shows its title itself
-    return [
-        element | {"fallback": picture} if "fallback" in element else element
-        for element in elements
-    ]
+    if chart.kind in _PICTURES or drawn.get("stacked"):
+        return [title, picture]
+    return [title, drawn | {"fallback": picture}]
 
 
 def _line(chart: Chart) -> Json:
@@ -241,8 +240,12 @@ _CELL_MOST = 200
 _LINES_MOST = 12
 _WORD, _MORE = 24, 10
 """Signs up to which a column grows with its longest word, and with what else its cells hold."""
-_ROOMY = 5
-"""Columns up to which there is room for more than words."""
+_ROW = 48
+"""Signs of a row on a phone 390 wide, each column's edge among them."""
+
+
+_UNBROKEN = re.compile(r"-?[^\s-]+-?")
+"""Matches what stands on one line: Teams breaks a line behind a hyphen as well."""
 
 
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
@@ -253,15 +256,16 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     columns = table.columns[:COLUMNS_MOST]
     heads = [column.name for column in table.columns]
     elements = [words(table.caption, bold=True)] if table.caption else []
+    widths, small = _widths(table, columns)
     if columns:
         drawn: Json = {
             "type": "Table",
-            "columns": [{"width": width} for width in _widths(table, columns)],
+            "columns": [{"width": width} for width in widths],
             "showGridLines": False,
             "rows": [
-                _row(heads, columns, bold=True),
-                *[_row(row, columns) for row in table.rows[:ROWS_MOST]],
-                *([_row(table.total, columns, bold=True)] if table.total else []),
+                _row(heads, columns, bold=True, small=small),
+                *[_row(row, columns, small=small) for row in table.rows[:ROWS_MOST]],
+                *([_row(table.total, columns, bold=True, small=small)] if table.total else []),
             ],
         }
         if rich:
@@ -282,32 +286,41 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     return [*elements, words(note, Style.QUIET)] if note else elements
 
 
-def _row(cells: Sequence[str], columns: Sequence[Heading], *, bold: bool = False) -> Json:
+def _row(
+    cells: Sequence[str], columns: Sequence[Heading], *, bold: bool = False, small: bool = False
+) -> Json:
     """Return a row; a bold one is the head or the total."""
-    items = (
-        words(short(cell, _CELL_MOST), align=column.align.value, bold=bold)
-        for cell, column in zip([*cells, *[""] * len(columns)], columns, strict=False)
-    )
-    drawn = [{"type": "TableCell", "items": [item]} for item in items]
+    drawn: list[Json] = []
+    for cell, column in zip([*cells, *[""] * len(columns)], columns, strict=False):
+        item = words(short(cell, _CELL_MOST), align=column.align.value, bold=bold)
+        if small:
+            item["inlines"] = [run | {"size": "small"} for run in item["inlines"]]
+        drawn.append({"type": "TableCell", "items": [item]})
     row: Json = {"type": "TableRow", "cells": drawn}
     return row | {"style": "emphasis"} if bold else row
 
 
-def _widths(table: Table, columns: Sequence[Heading]) -> list[int]:
-    """Return relative widths.
+def _widths(table: Table, columns: Sequence[Heading]) -> tuple[list[int], bool]:
+    """Return relative widths, and whether the table is written small to hold its words.
 
-    Each column's longest word, which Teams would else break, and room for more of them.
+    A column has room for its longest word, which Teams would else break, and a share of what the
+    row has left.
     """
     rows = [[column.name for column in columns], *table.rows[:ROWS_MOST], table.total]
-    room = 0 if len(columns) > _ROOMY else _MORE
-    widths = []
+    least, more = [], []
     for place, column in enumerate(columns):
         cells = [row[place] for row in rows if place < len(row)]
-        word = max((len(word) for cell in cells for word in cell.split()), default=0)
+        word = max((len(word) for cell in cells for word in _UNBROKEN.findall(cell)), default=0)
         longest = max(len(cell) for cell in cells)
         edge = 4 if column.align is Align.RIGHT else 2  # a number breaks worst
-        widths.append(max(4, min(_WORD, word)) + edge + min(room, (longest - word) // 4))
-    return widths
+        least.append(max(4, min(_WORD, word)) + edge)
+        more.append(min(_MORE, (longest - word) // 4))
+
+    left, wanted = max(0, _ROW - sum(least)), max(1, sum(more))
+    widths = [
+        width + wish * min(left, wanted) // wanted for width, wish in zip(least, more, strict=True)
+    ]
+    return widths, sum(least) > _ROW
 
 
 ALERT_BYTES = 27_000
@@ -382,7 +395,7 @@ def render(
         # A chart gets its picture as long as there is room, and nothing had to go.
         has_room = not dropped and spare > _PICTURE_LEAST
         if draw and has_room and isinstance(piece.block, Chart) and len(drawn) > 1:
-            pictured = with_picture(drawn, piece.block, draw(piece.block))
+            pictured = with_picture(drawn, piece.block, draw(replace(piece.block, title="")))
             cost = weigh(pictured) - weigh(drawn)
             if cost <= spare:
                 drawn, spare = pictured, spare - cost

@@ -246,7 +246,8 @@ def alerts_card(
                     USD,
                 ),
                 Column("so far", lambda alert: alert.waste.so_far if alert.waste else None, USD),
-                Column("state", state),
+                # That all of them are open the title says, and a phone has the room for their places.
+                *([Column("state", state)] if {"open"} != set(map(state, ranked)) else []),
             ).table(
                 ranked,
                 most=_MOST,

@@ -237,7 +237,8 @@ def truth(newest: Version | None) -> Block:
     """Say where the policy in force comes from."""
     if newest is None or not newest.overrides:
         return quiet(
-            "In force: the [policy] part of the settings file, and defaults for everything else."
+            "In force: the [policy] part of the settings file, where it has one, and defaults for"
+            " everything else."
         )
     return quiet(
         f"In force: version {newest.number} by {newest.who}, ",

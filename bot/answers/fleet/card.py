@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
 
 from bot.answers.fleet.compiling import COMPILES, CompileNote, compile_blocks, log_blocks
+from bot.cards.alert_words import price_source
 from bot.cards.card import (
     Block,
     Button,
@@ -48,8 +49,8 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
 
     None where nothing was read.
 
-    `frame` is that of the nodes; GPU nodes count by their GPUs. An hour is a whole one of UTC, the
-    last up to now.
+    `frame` is that of the nodes; GPU nodes count by their GPUs. The last hour ends now, as that of
+    the table of nodes does: both say the same of it.
     """
     if frame is None:
         return None
@@ -57,20 +58,17 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)
 
-    # A step is named by its end: the hour that it belongs to is that of its start.
-    hours = [
-        (end - day.step).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        for end in day.times()
-    ]
-    starts = sorted(set(hours))
-    places = np.array([starts.index(hour) for hour in hours])
+    # Counted back from now, so that no hour but the oldest is a part of one.
+    ends, hour = day.times(), timedelta(hours=1)
+    ages = np.array([(ends[-1] - end) // hour for end in ends])
+    hours = range(int(ages[0]), -1, -1)
 
     rows: dict[str, tuple[float | None, ...]] = {}
     for name in names[:_ROWS]:
         members = [i for i, thing in enumerate(day.things) if getattr(thing, label) == name]
         row = tuple(
             None if np.isnan(cells).all() else round(float(np.nanmean(cells)) * 100, 1)
-            for cells in [values[members][:, places == i] for i in range(len(starts))]
+            for cells in [values[members][:, ages == age] for age in hours]
         )
         # A row of gaps alone would look like one that stands idle.
         if any(mean is not None for mean in row):
@@ -92,7 +90,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
             Series(name, row, line="" if name == "(no cluster)" else f"fleet {quote(name)}")
             for name, row in rows.items()
         ),
-        tuple(starts),
+        tuple(ends[-1] - (age + 1) * hour for age in hours),
         summary=f"Utilization in the last hour: {shares}.",
     )
 
@@ -474,7 +472,9 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     prices = [row.price for row in rows if row.price]
     counts = Counter(price.found_by for price in prices)
     newest = {way: max(price.asof for price in prices if price.found_by == way) for way in counts}
-    dated = "; ".join(f"{n:,} {way} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common())
+    dated = "; ".join(
+        f"{n:,} {price_source(way)} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common()
+    )
     sentences = [f"Prices: {dated}."] if dated else []
     if len(prices) < len(rows):
         sentences.append(f"{counted(len(rows) - len(prices), 'node')} without a known price.")

@@ -21,7 +21,7 @@ from bot.answers.fleet.card import (
     percent,
 )
 from bot.answers.fleet.compiling import COMPILES, CompileNote
-from bot.cards.alert_words import where
+from bot.cards.alert_words import price_source, where
 from bot.cards.card import (
     Button,
     Buttons,
@@ -120,7 +120,7 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
         "Market": instance.market.value.replace("_", " "),
         "Launched": f"{instance.launched_at:%Y-%m-%d %H:%M} UTC",
         "Launched by": str(instance.launched_by or ""),
-        "Price": str(row.price.found_by) if row.price else "",
+        "Price": price_source(row.price.found_by) if row.price else "",
     }
     buttons = [Button(alert.cause.facts.words[:40], f"alert {alert.id}") for alert in alerts[:3]]
     if labels.cluster:

@@ -43,7 +43,7 @@ _MOST, _BARS = 15, 24
 
 def _epochs(row: tuple[str, RunCost, RunGoodput | None]) -> str:
     """Count the epochs that ended, and say how far the one is that has begun."""
-    part = f"{(row[1].partial_epoch or 0) * 100:.0f} %"
+    part = f"{int((row[1].partial_epoch or 0) * 100)} %"  # one that goes on is never at 100 %
     return f"{len(row[1].epochs)}" + (f" + {part}" if part != "0 %" else "")
 
 
