@@ -61,14 +61,15 @@ LabelledWindow = tuple[datetime, datetime]
 
 
 def draw(chart: Chart, *, dark: bool = False) -> bytes:
-    """Return the chart as PNG, `WIDTH * SCALE` by `HEIGHT * SCALE` pixels.
+    """Return the chart as PNG, `WIDTH * SCALE` by `HEIGHT * SCALE` pixels, less without a title.
 
     It stands on an opaque card with round corners, white unless `dark`.
     """
     keyed = axis.named(chart)
     left, plain, named = _SIDES[chart.kind]
-    top = _TOP if chart.title else _TOP - _TITLE
-    width, height = WIDTH - left - (named if keyed else plain), HEIGHT - top - _FOOT
+    untitled = 0 if chart.title else _TITLE
+    top, tall = _TOP - untitled, HEIGHT - untitled
+    width, height = WIDTH - left - (named if keyed else plain), tall - top - _FOOT
 
     canvas = Canvas(
         width,
@@ -83,7 +84,7 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
         pointed=False,
     )
     drawn = [
-        element("rect", kind="paper", x=1, y=1, width=WIDTH - 2, height=HEIGHT - 2, rx=10),
+        element("rect", kind="paper", x=1, y=1, width=WIDTH - 2, height=tall - 2, rx=10),
         element("text", axis.shorten(chart.title, _TITLE_LETTERS), kind="title", x=20, y=29),
         _placed(left, top, canvas, parts(chart, canvas)),
     ]
@@ -99,7 +100,7 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
                 element("text", name, kind="tick", x=x + 15, y=y + 9),
             ]
 
-    return _png(drawn, f"{classes(chart)} picture", (WIDTH, HEIGHT), _sheet(dark), SCALE)
+    return _png(drawn, f"{classes(chart)} picture", (WIDTH, tall), _sheet(dark), SCALE)
 
 
 @dataclass(frozen=True)

@@ -101,3 +101,12 @@ def test_an_incident_outside_the_picture_is_not_drawn():
 def test_texts_are_never_read_as_markup(title):
     chart = replace(samples.bar_chart(), title=title, categories=(title,) * 7)
     assert draw(chart).startswith(b"\x89PNG")
+
+
+def test_a_picture_without_a_title_is_as_much_less_tall() -> None:
+    titled, untitled = (
+        Image.open(io.BytesIO(draw(replace(samples.line_chart(), title=title))))
+        for title in ("Utilization", "")
+    )
+    assert titled.width == untitled.width
+    assert titled.height - untitled.height == 28 * SCALE
