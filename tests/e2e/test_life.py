@@ -237,11 +237,15 @@ async def decide_in_teams(teams: Screen) -> None:
 
 async def assign_in_teams(teams: Screen, alert: Any) -> None:
     """Pick one of the people of the conversation by the client's own picker."""
+    # A message that comes meanwhile closes the picker.
+    await teams.page.get_by_text("Acknowledged by Alex Wilber", exact=True).last.wait_for(
+        timeout=SOON_MS
+    )
     await teams.press("Assign…")
     await teams.sees("Who looks into it")
     await teams.page.get_by_role("combobox").last.click()
     await teams.shot("assign")
-    await teams.page.get_by_text("Alex Wilber").last.click()
+    await teams.page.get_by_text("Alex Wilber", exact=True).last.click()
     await teams.press("Assign")
     await teams.sees("Assigned to Alex Wilber")
     await teams.shot("assigned", alert)
