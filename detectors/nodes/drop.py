@@ -51,7 +51,7 @@ from detectors.usual import (
     strange_spans,
     worked_of,
 )
-from detectors.view import BEFORE, LOST, View
+from detectors.view import BEFORE, LOST, View, once_a_tick
 
 NOW = duration("drop.NOW")
 PARTLY = number("drop.PARTLY")
@@ -256,7 +256,13 @@ def lacking(view: View) -> Mask:
 
 def _lacking(view: View, key: str) -> Mask:
     """Return where the mean work is under the share that a setting names, (n, n_steps)."""
-    return np.asarray(_mean_work(view, view.levels[1]) < view.number(key)[:, None])
+    return np.asarray(_usual_part(view) < view.number(key)[:, None])
+
+
+@once_a_tick
+def _usual_part(view: View) -> Floats:
+    """Return the mean share of the middle level in each step and the time before, (n, n_steps)."""
+    return _mean_work(view, view.levels[1])
 
 
 def _mean_work(view: View, usual: Floats) -> Floats:
@@ -290,15 +296,14 @@ def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mas
     long as now.
     """
     again, onset = view.nobody(), np.zeros(view.n, dtype=np.intp)
-    lacks = _lacking(view, key) if asked.any() else view.zero
-    rows = np.flatnonzero(asked & lacks[:, -1])
+    rows = np.flatnonzero(narrowed(asked, lambda: _lacking(view, key)[:, -1]))
     if not len(rows):
         return again, onset
     below = view.number(key)[rows]
 
     # It began where the work that lacks since then is the most.
-    since, n_steps = trailing(lacks[rows], view.unknown[rows]), view.window.n_steps
-    looked_at = newest_of(n_steps, since + view.steps("starved.shallow_for")[rows])
+    lacks, n_steps = trailing(_lacking(view, key)[rows], view.unknown[rows]), view.window.n_steps
+    looked_at = newest_of(n_steps, lacks + view.steps("starved.shallow_for")[rows])
     work = np.where(view.at_work[rows], np.fmin(view.level[rows], 1), 1)
     ago = _longest_ago(work, below, looked_at)
     onset[rows] = np.where(looked_at.all(axis=1), n_steps, ago)
