@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -64,16 +65,28 @@ class DaskCluster:
             far: dict[int, tuple[int, int]] = {}
             futures: list[Future] = []
             try:
-                self._refuse_large(sum(view.nbytes for view in sent), self._workers(client))
+                workers = self._workers(client)
+                self._refuse_large(sum(view.nbytes for view in sent), workers.values())
                 client.subscribe_topic(topic, lambda event: far.update([event[1]]))
                 arrays = [np.frombuffer(view, np.uint8) if view.nbytes else b"" for view in sent]
                 with warnings.catch_warnings():
                     # The scheduler holds it all on purpose: if a worker dies, another can begin.
                     warnings.simplefilter("ignore")
                     futures.append(held := client.submit(_received, arrays, pure=False))
-                    for number, part in enumerate(parts):
+                    # In turn: by itself Dask takes parts for as short as the last ones were, and
+                    # lets them wait where the arrays lie while other workers have nothing to do.
+                    for (number, part), worker in zip(enumerate(parts), cycle(workers)):
                         futures.append(
-                            client.submit(_done, do, held, part, (topic, number), pure=False)
+                            client.submit(
+                                _done,
+                                do,
+                                held,
+                                part,
+                                (topic, number),
+                                pure=False,
+                                workers=[worker],
+                                allow_other_workers=True,
+                            )
                         )
                 self._await(client, futures[1:], far)
                 return list(client.gather(futures[1:]))
@@ -90,9 +103,12 @@ class DaskCluster:
     def _await(
         self, client: Client, futures: Sequence[Future], far: dict[int, tuple[int, int]]
     ) -> None:
-        """Return once all is done; raise where the line is stopped, or the cluster dies."""
+        """Return once all is done or a part failed; raise where it is stopped, or the cluster dies."""
         looked = seen = time.monotonic()
-        while not all(future.done() for future in futures):
+        while not (
+            any(future.status == "error" for future in futures)
+            or all(future.done() for future in futures)
+        ):
             checkpoint()
             done, of = (sum(counts) for counts in zip((0, 0), *far.values(), strict=True))
             progressed(f"Working on {len(futures)} parts at {self.address}", done, of)
@@ -118,8 +134,8 @@ class DaskCluster:
         finally:
             client.close(timeout=_CLOSE_S)
 
-    def _workers(self, client: Client) -> list[int]:
-        """Return the bytes that each worker may hold, 0 for any; raise where one may not be used."""
+    def _workers(self, client: Client) -> Mapping[str, int]:
+        """Return the bytes that each may hold, 0 for any, by address; raise where one is no use."""
         workers = client.scheduler_info(n_workers=-1)["workers"]
         if not workers:
             raise Unavailable(f"The Dask scheduler at {self.address} has no worker.")
@@ -133,9 +149,9 @@ class DaskCluster:
                     f"The Dask worker {worker} {runs}, not {build} as this process:"
                     " install the same version on both."
                 )
-        return [int(worker["memory_limit"] or 0) for worker in workers.values()]
+        return {address: int(x["memory_limit"] or 0) for address, x in workers.items()}
 
-    def _refuse_large(self, size: int, limits: Sequence[int]) -> None:
+    def _refuse_large(self, size: int, limits: Collection[int]) -> None:
         """Raise `Unavailable` where no worker has room for so many bytes."""
         if all(0 < limit < _COPIES * size for limit in limits):
             raise Unavailable(

@@ -105,6 +105,11 @@ def endless(_: Sequence[Any], part: int) -> None:
         time.sleep(0.01)
 
 
+def endless_but_the_first(sent: Sequence[Any], part: int) -> None:
+    """Fail in the first part, and work on in all others."""
+    (endless if part else refused)(sent, part)
+
+
 def process_of(_: Sequence[Any], part: int) -> int:
     return part
 
@@ -257,6 +262,12 @@ def test_a_line_that_is_stopped_frees_the_workers(running) -> None:
 def test_an_error_of_the_work_itself_is_its_sentence(running) -> None:
     with pytest.raises(WrongInput, match="A share is at most"):
         DaskCluster(running.address, build_name).each(refused, [], [1])
+
+
+def test_an_error_of_a_part_waits_for_no_other_part(running) -> None:
+    at = DaskCluster(running.address, build_name)
+    with pytest.raises(WrongInput, match="A share is at most"):
+        at.each(endless_but_the_first, [], range(int(at.check().split()[0])))
 
 
 def test_what_cannot_be_sent_may_still_be_done_here(running) -> None:
