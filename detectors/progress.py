@@ -120,9 +120,12 @@ def _read_runs(view: View, pace: Pace) -> None:
         by_name = place.only(("cluster", "job")) in view.claims
         if not len(rows) or (runs[place.cluster] > 1 and not by_name):
             continue
-        below = float(view.number("starved.below")[rows[0]])
+        below, lately = float(view.number("starved.below")[rows[0]]), newest[run, 0]
+        if lately >= below and not by_name:
+            # One that falls while others work as usual may be of a job that does not report.
+            fallen = view.recent(view.utilization, 1)[rows] < view.usual_work[rows]
+            rows = rows if fallen.all() else rows[~fallen]
         pace.by_tokens[rows], pace.counted[rows] = tokens[run], True
-        lately = newest[run, 0]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], lately
         if lately >= below:
             continue

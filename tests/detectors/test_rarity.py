@@ -135,6 +135,16 @@ def test_a_drop_of_utilization_is_no_loss_while_steps_go_on():
     assert told.cause is Cause.STARVED
 
 
+def test_a_run_that_no_sign_names_says_nothing_of_nodes_that_fall_while_others_work():
+    """They may be of a job that does not report; where all fall, it is the run's."""
+    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 3), share=0.4)
+    (told,) = World(fleet, frames={"run": progress(fleet)}).run(hours(30), hours(31))
+    assert (told.cause, len(told.anomaly.things)) == (Cause.STARVED, 3)
+    fleet.job = "a"
+    named = World(fleet, frames={"run": progress(fleet, job="a")})
+    assert named.run(hours(30), hours(31)) == []
+
+
 def test_the_pace_of_two_runs_of_a_cluster_is_nobodys():
     fleet = Fleet(8)
     slow = progress(fleet, hours(30), hours(34), job="a")
