@@ -36,7 +36,7 @@ from detectors.progress import (
 )
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, worked_of
-from detectors.view import GAP, LOOKBACK, View
+from detectors.view import GAP, LOOKBACK, View, once_a_tick
 
 LOOK_FIRST = (
     "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a"
@@ -147,6 +147,7 @@ def _find_held(view: View) -> RuleMatch:
     needed = view.patience("allocated_unused.for", rested)
     begins = view.eligible & (np.minimum(np.maximum(loaded_seen, bare), fresh) >= needed)
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
+    begins = narrowed(begins, lambda: ~pausing(view))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
 
@@ -254,31 +255,16 @@ def find_hung(view: View) -> RuleMatch:
     unread = np.isnan(view.usual_of(LATENCY)) & np.isnan(view.usual_of(SENT))
     pinned = narrowed(view.executing & unread[:, None], lambda: _pinned_or_flat(view))
     signs = view.holding, _spinning(view), pinned
-    (still, seen_still), (spinning, seen_spinning), (bare, seen_bare) = (
-        view.streak(sign) for sign in signs
-    )
+    (still, _), (spinning, seen_spinning), (bare, seen_bare) = (view.streak(sign) for sign in signs)
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
         return no_match(view.n)
 
-    # Memory given back between a node's work and its streak is that of a new process: no hang.
-    n_steps = view.window.n_steps
-    worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
-    between = newest_of(n_steps, since_last(view.executing)) & ~newest_of(n_steps, still)
-    freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
-    memory_kept = ~(view.recent(view.memory) < _FREED * view.usual_of(MEMORY))
-    begins = (seen_still >= view.steps("hung.for")) & worked & memory_kept & ~freed
-    begins &= still >= view.rare_after("hung.for", standing_still, begins)
-
-    # Nodes stop together with others of their scope, or their run says the same step again.
-    together = view.nobody()
-    stuck = scopes_by_progress(view, moves=False) if begins.any() else set()
-    for scope, rows in view.roster.by_scope(begins):
-        alike = np.abs(still[rows] - np.median(still[rows])) <= 2
-        alike &= ~_rested_alone(view, rows, still)
-        together[rows] = scope in stuck or alike.sum() >= 2
+    stopped = amid_work(view)
+    begins = stopped & (still >= view.rare_after("hung.for", standing_still, stopped))
+    begins &= _together(view, begins)
     needed = view.steps("hung.for")
-    begins = (begins & together) | (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
+    begins |= (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
 
     # A process whose device memory is free by the newest reading is gone.
     runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
@@ -288,6 +274,53 @@ def find_hung(view: View) -> RuleMatch:
     hit = (view.eligible & begins) | (view.roster.running & stays)
     hit &= ~view.roster.inference & view.limits.on("hung.on")
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
+
+
+@once_a_tick
+def amid_work(view: View) -> Mask:
+    """Return which training nodes stopped amid their work for `hung.for`, (n,).
+
+    Their process is the one that worked in the hour before: memory given back between the work and
+    the streak is that of a new one.
+    """
+    still, seen_still = view.streak(view.holding)
+    stopped = (seen_still >= view.steps("hung.for")) & ~view.roster.inference
+    if not stopped.any():
+        return stopped
+    n_steps = view.window.n_steps
+    worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
+    between = newest_of(n_steps, since_last(view.executing)) & ~newest_of(n_steps, still)
+    freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
+    memory_kept = ~(view.recent(view.memory) < _FREED * view.usual_of(MEMORY))
+    return np.asarray(stopped & worked & memory_kept & ~freed)
+
+
+def pausing(view: View) -> Mask:
+    """Return which nodes stand still with others of their job, and not for longer than it may, (n,).
+
+    It saves, evaluates or waits, as it has done before, however long that takes.
+    """
+    stopped = amid_work(view)
+    still, _ = view.streak(view.holding)
+    usual = stopped & (still < view.rare_after("hung.for", standing_still, stopped))
+    return usual & _together(view, usual)
+
+
+def _together(view: View, asked: Mask) -> Mask:
+    """Return which nodes asked for stopped with others of their scope, (n,).
+
+    Or their run says the same step again.
+    """
+    together = view.nobody()
+    if not asked.any():
+        return together
+    still, _ = view.streak(view.holding)
+    stuck = scopes_by_progress(view, moves=False)
+    for scope, rows in view.roster.by_scope(asked):
+        alike = np.abs(still[rows] - np.median(still[rows])) <= 2
+        alike &= ~_rested_alone(view, rows, still)
+        together[rows] = scope in stuck or alike.sum() >= 2
+    return together
 
 
 def _rested_alone(view: View, rows: Rows, still: Counts) -> Mask:

@@ -67,6 +67,24 @@ def test_a_wait_longer_than_the_job_ever_shows_is_a_hang():
     assert any("pauses in" in sentence for sentence in told[0].anomaly.evidence)
 
 
+@pytest.mark.parametrize(("nodes", "known"), [(4, False), (1, True), (1, False)])
+def test_saves_that_take_longer_and_longer_are_pauses_of_their_job(nodes, known):
+    """Of one node alone only its run tells: what is not said to repeat a step may be left."""
+    fleet, ends = Fleet(nodes, days=4), []
+    run = progress(fleet)
+    moved = np.full(run.n_steps, 30.0)
+    for save in range(23):
+        start = hours(4 + 4 * save)
+        ends.append(start + timedelta(minutes=5 * round(1 + 0.4 * save)))
+        fleet.set(start, ends[-1], neuroncore_utilization=0, efa=0, host_cpu=0.03)
+        fleet.set(start, ends[-1], neuron_execution_latency=np.nan)
+        moved[fleet.cut(start, ends[-1])[1]] = 0
+    run.values[0, :, 0] = np.cumsum(moved)
+    world = World(fleet, frames={"run": run} if known else {})
+    causes = {x.cause for end in ends[-4:] for x in world.at(end).anomalies}
+    assert causes == (set() if nodes > 1 or known else {Cause.ALLOCATED_UNUSED})
+
+
 def test_a_hang_that_was_told_is_no_pause_of_its_job():
     fleet = rollouts_and_trainers(5, until=hours(80))
     hang = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0}
