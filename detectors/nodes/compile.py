@@ -243,15 +243,20 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
         worked &= ~(np.abs(past.latency[:, :until] / latency - 1) > AS_QUICK)
     again, before = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN)), 0
 
-    # A run that goes on names the job, which tells more: its work may have changed.
+    # A run that goes on names the job, which tells more: its work may have changed. Any of several
+    # may be the one that compiled: what is said holds for each, and none names it.
     names = _went_on(runs, window)
     if names:
-        same = [i for i, x in enumerate(runs.things) if job_of(x.job) in names]
-        reported = ~np.isnan(runs.of("run_step_count")[same, : _step(runs, window.start)])
-        before = int(reported.any(axis=1).sum()) if again else 0
-        again = bool(reported.sum() >= runs.steps(RAN))
+        jobs = np.array([job_of(x.job) for x in runs.things])
+        reported = ~np.isnan(runs.of("run_step_count")[:, : _step(runs, window.start)])
+        of_jobs = [reported[jobs == name] for name in names]
+        before = min(int(x.any(axis=1).sum()) for x in of_jobs) if again else 0
+        again = min(x.sum() for x in of_jobs) >= runs.steps(RAN)
+    names = names if len(names) == 1 else frozenset()
     work_shown = tuple(work.tolist())
-    return replace(start, names=tags | names, work=work_shown, again=again, runs_before=before)
+    return replace(
+        start, names=tags | names, work=work_shown, again=bool(again), runs_before=before
+    )
 
 
 def _went_on(runs: Frame, window: Window) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """A job whose starts compile again has a cold cache; the first compile of a new one is its due."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -174,6 +175,21 @@ def test_a_job_of_another_name_compiles_for_the_first_time_though_its_memory_is_
         )
         == ()
     )
+
+
+def test_a_start_that_may_be_of_a_new_job_is_not_told_though_runs_of_others_begin_with_it():
+    """Each of these starts is the first of its trial; those of an old one follow soon after."""
+    compiles, trials = [5, 45, 40], ("new", "newer", "newest")
+    fleet, run = nightly(compiles), runs(compiles)
+    old = tuple(Labels(cluster="llama", job=f"old-2026110{night}") for night in (2, 3, 4))
+    new = tuple(Labels(cluster="llama", job=name) for name in trials)
+    values = np.concatenate([run.values, np.roll(run.values, 1, axis=1)])
+    both = Frame("run", (*new, *old), START, STEP, run.metrics, values)
+    assert told(fleet, 2, 40, run=both) == ()
+
+    # Where all that may have compiled ran before, it did too.
+    (cold,) = told(fleet, 2, 40, run=replace(both, things=(*run.things, *old)))
+    assert cold.cause is Cause.COLD_CACHE
 
 
 def test_where_tags_name_the_job_it_is_told_while_it_compiles():
