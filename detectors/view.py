@@ -403,17 +403,23 @@ class View(Readings):
             evaluating[np.ix_(scope == place, minority)] = False
         share[evaluating] = 0
 
-        # Steps that an earlier tick has counted are not counted again.
-        ago = steps[rows].astype(np.intp)
+        share[~self.uncounted(steps, rows, *rules)] = np.nan
+        lost[rows] = mean_where_read(share, axis=1)
+        return lost
+
+    def uncounted(self, steps: Numbers, rows: Rows, *rules: str) -> Mask:
+        """Return which of their newest `steps` no tick has counted yet, (len(rows), n_steps).
+
+        Of the nodes of an open alert of the rules these are the steps since it was last seen.
+        """
+        ago, scope = steps[rows].astype(np.intp), self.roster.scope[rows]
         for place in np.unique(scope):
             for incident in incidents(self, rules, rows[scope == place]):
                 if incident.alert:
                     members = np.intersect1d(incident.rows, self.members(incident.alert))
                     since_seen = round((self.now - incident.alert.seen) / self.window.step)
                     ago[np.isin(rows, members)] = since_seen
-        share[~newest_of(n_steps, np.clip(ago, 1, n_steps))] = np.nan
-        lost[rows] = mean_where_read(share, axis=1)
-        return lost
+        return newest_of(self.window.n_steps, np.clip(ago, 1, self.window.n_steps))
 
     def fellows(self, rows: Rows) -> Mask:
         """Return which training nodes report and may be of the job of those at `rows`, (n,)."""

@@ -18,6 +18,7 @@ from detectors.numbers import (
     duration,
     lasted,
     lately,
+    mean_where_read,
     newest_of,
     number,
     percent,
@@ -26,7 +27,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.progress import work_at_risk
-from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
+from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match, rules_of
 from detectors.usual import MEMORY, SAME, full_work, medians_where
 from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick
 
@@ -216,27 +217,42 @@ def find_errors(view: View) -> RuleMatch:
     errors, needed = metric[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & newest_of(errors.shape[1], needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
-    above = sums(errors, needed) > view.number("execution_errors.above")[rows]
+    total, stays = sums(errors, needed), view.held_open(Cause.EXECUTION_ERRORS.value)[rows]
+    begins = often & (total > view.number("execution_errors.above")[rows])
     hit, steps = view.nobody(), np.ones(view.n)
-    hit[rows] = above & often & on[rows]
+    hit[rows] = (begins | (stays & (total > 0))) & on[rows]
     if hit.any():  # what fails where memory has run out is an effect of that
         hit &= ~runs_out(view)
     if not hit.any():
         return no_match(view.n)
-    steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
-    return _losing(view, hit, steps)
+    steps[rows] = np.maximum(1, trailing(lately(errors > 0, int(needed.max()))))
+    return _losing(view, Cause.EXECUTION_ERRORS, hit, steps)
 
 
-def _losing(view: View, hit: Mask, steps: Numbers) -> RuleMatch:
+def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
     """Return nodes in a trouble that need not slow them, with the share that each loses.
 
     By the median of an hour's work, which lies near its upper quartile: a trouble slows all steps,
-    a checkpoint or an evaluation only some of them, and those are no loss.
+    a checkpoint or an evaluation only some of them, and those are no loss. Where processes end, all
+    steps tell: one that starts again and again loses the time in which it does not train.
     """
-    work = view.utilization[:, -4 * view.window.steps(LATELY) :]
+    newest = slice(-view.window.steps(LOOKBACK), None)
+    work = view.utilization[:, newest]
     in_full = work >= full_work(work)[:, None]
-    lost = np.nan_to_num(view.lost_at(medians_where(work, in_full)))
-    return RuleMatch(hit, steps, np.where(lost > LOST, lost, 0.0))
+    lost = np.nan_to_num(view.lost_at(medians_where(work, in_full))).astype(np.float64)
+    lost[lost <= LOST] = 0
+
+    in_trouble = newest_of(view.window.n_steps, steps)[:, newest]
+    gone = in_trouble & ~view.unknown[:, newest] & ~view.going_on[:, newest]
+    rows = np.flatnonzero(hit & gone.any(axis=1))
+    if not len(rows):
+        return RuleMatch(hit, steps, lost)
+    share, since = np.clip(view.lost_at(view.utilization[rows], rows), 0, 1), lost.copy()
+    uncounted = view.uncounted(steps, rows, *rules_of(cause))
+    newest_share = np.where(in_trouble[rows], share[:, newest], np.nan)
+    lost[rows] = np.nan_to_num(mean_where_read(newest_share, axis=1))
+    since[rows] = np.nan_to_num(mean_where_read(np.where(uncounted, share, np.nan), axis=1))
+    return RuleMatch(hit, steps, lost, since)
 
 
 def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
@@ -323,15 +339,8 @@ def find_memory(view: View) -> RuleMatch:
     hit = (begins | (view.roster.running & (stays | loops))) & view.limits.on("memory_pressure.on")
     if not hit.any():
         return no_match(view.n)
-    match = _losing(view, hit, steps.astype(np.float64))
-
-    # What starts again and again loses the time in which it does not train.
-    rows = np.flatnonzero(hit & loops)
-    match.steps[rows] = ends.shape[1] - ends[rows].argmax(axis=1)
-    level = view.recent(view.utilization, ends.shape[1])
-    if match.wasted is not None:
-        match.wasted[rows] = np.clip(np.nan_to_num(view.lost_at(level)[rows]), 0, 1)
-    return match
+    steps = np.where(loops, ends.shape[1] - ends.argmax(axis=1), steps)
+    return _losing(view, Cause.MEMORY_PRESSURE, hit, steps.astype(np.float64))
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:

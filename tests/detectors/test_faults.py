@@ -231,3 +231,16 @@ def test_what_a_process_freed_is_measured_by_what_it_held():
 @pytest.mark.parametrize("fleet", [climbing(0.79), climbing(0.85)], ids=["flat", "far from full"])
 def test_a_process_that_ends_with_memory_to_spare_is_told_by_its_errors(fleet):
     assert {x.cause for x in World(fleet).run(hours(29), hours(32))} == {Cause.EXECUTION_ERRORS}
+
+
+@pytest.mark.parametrize("peak", [0.79, 0.93], ids=["errors", "memory"])
+def test_a_process_that_ends_again_and_again_loses_the_time_in_which_it_does_not_train(peak):
+    """One step of five, ten times, of four nodes, whatever the trouble is called."""
+    world, lost, seen = World(climbing(peak)), 0.0, hours(30)
+    for now, _ in world.ticks(hours(30), hours(35)):
+        for alert in (alert for alert in world.known if alert.seen == now):
+            shares = alert.anomaly.shares_since or alert.anomaly.wasted_shares
+            begun = max(seen, alert.anomaly.window.start)
+            lost, seen = lost + sum(shares) * ((now - begun) / STEP), now
+    assert len(world.known) == 1
+    assert lost == pytest.approx(4 * 10, rel=0.08)
