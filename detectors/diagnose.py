@@ -208,7 +208,7 @@ def _kept(
     if view.silent.any():
         # They fell silent as the incident of their scope began, or later while under it.
         began = (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
-        began &= view.age_seconds >= since * view.window.step.total_seconds()
+        began &= view.launched_before(since)
         silent = view.silent & running & began
         last = np.clip(view.window.n_steps - 1 - view.silent_steps, 0, None)
         low = view.utilization[np.arange(view.n), last] < view.usual_work

@@ -258,6 +258,10 @@ class View(Readings):
         """Return the seconds since launch, inf where not known, (n,)."""
         return self.now.timestamp() - self.roster.launched
 
+    def launched_before(self, steps: Numbers | float) -> Mask:
+        """Return which nodes were there `steps` ago, (n,): one launched since has not fallen."""
+        return np.asarray(self.age_seconds >= steps * self.window.step.total_seconds())
+
     @cached_property
     def compile_steps(self) -> Counts:
         """Return how long a node has been compiling, (n,)."""

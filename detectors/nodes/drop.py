@@ -403,9 +403,8 @@ def _still_dropped(view: View, pace: Pace) -> Mask:
     for alert in view.opened(*FAMILY):
         rows = view.roster.rows_of(alert.anomaly.things)
         if len(rows) > 1:
-            # One that was launched since has not fallen: it starts, and may be of another job.
-            length = view.now - alert.anomaly.window.start
-            members |= view.fellows(rows) & (view.age_seconds >= length.total_seconds())
+            length = (view.now - alert.anomaly.window.start) / view.window.step
+            members |= view.fellows(rows) & view.launched_before(length)
 
     dropped = members & low_now & (view.usual.own | _saturated(view)) & view.roster.running
     low = _low(view) | (view.evaluating & in_pause[:, None])

@@ -120,7 +120,7 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     rare = trailing(_short_of_work(view), ~judged) > view.stretches(_short_of_work, asked).rare
     waiting |= view.held_open(Cause.HARDWARE_FAULT.value) & ~failing(view)
     for row in np.flatnonzero(asked):
-        peers = view.fellows(np.array([row]))
+        peers = view.fellows(np.array([row])) & view.launched_before(sick.steps[row])
         # All nodes of a job save and evaluate together: a usual pause is nobody's fault.
         if not (rare[row] or waiting[peers].any()):
             continue

@@ -188,6 +188,16 @@ def test_nodes_that_hardly_lose_anything_do_not_fall_behind_a_broken_one():
         assert "behind" not in only(detection).why
 
 
+def test_a_node_that_is_launched_while_a_fault_lasts_did_not_fall_behind():
+    """It starts: nothing is known of its job, and it has lost no work of the broken one's."""
+    fleet = Fleet(6).set(hours(30), hours(34), slice(1, 2), neuron_hardware_ecc_events=8)
+    fleet.scale(hours(30), hours(34), slice(0, 4), neuroncore_utilization=0.6)
+    fleet.silence(hours(0), hours(31), slice(4, 6)).stop(hours(31), hours(34), slice(4, 6))
+    fleet.launched = dict.fromkeys((4, 5), hours(31))
+    (alert,) = World(fleet).run(hours(29.5), hours(31.7))
+    assert (alert.cause, len(alert.anomaly.things)) == (Cause.HARDWARE_FAULT, 4)
+
+
 def climbing(peak, every=25, ends=True):
     """Return nodes whose memory climbs from hour 30 on, each time until their process ends."""
     fleet = Fleet(4)
