@@ -284,7 +284,7 @@ def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incide
     for k, (alert, nodes) in enumerate(zip(opened, about, strict=True)):
         joins = owner < 0
         if len(nodes) and joins.any() and not _holds_all(seen, alert, rows):
-            joins &= fellows(seen.usual, seen.roster, nodes)[rows]
+            joins &= _of_job(seen, nodes)[rows]
         owner[joins] = k
     told_apart = [
         Incident(alert.anomaly.scope, rows[owner == k], alert)
@@ -295,13 +295,23 @@ def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incide
     # The nodes that no alert is about, by the name of their job or that of its first node.
     rows = rows[owner < 0]
     while len(rows):
-        same = fellows(seen.usual, seen.roster, rows[:1])[rows]
+        same = _of_job(seen, rows[:1])[rows]
         same[0] = True
         first = min(seen.roster.ids[i] for i in rows[same])
         job = seen.roster.labels[rows[0]].job or f"of {first}"
         told_apart.append(Incident(replace(scope, job=job), rows[same]))
         rows = rows[~same]
     return told_apart
+
+
+def _of_job(seen: Readings, rows: Rows) -> Mask:
+    """Return which nodes of their scope run the job of those at `rows`, (n,).
+
+    Where a tag names it, in whatever role: a trainer waits for rollouts that hold other memory.
+    """
+    jobs, scope = seen.roster.jobs, seen.roster.scope
+    named = (scope == scope[rows[0]]) & (jobs != "") & np.isin(jobs, jobs[rows])
+    return named | fellows(seen.usual, seen.roster, rows)
 
 
 def _holds_all(seen: Readings, alert: Alert, rows: Rows) -> bool:

@@ -53,6 +53,14 @@ def test_a_second_job_that_hangs_hours_later_is_another_incident():
     assert len(group(alerts, (), "slack")) == 2
 
 
+def test_another_role_of_a_job_that_a_tag_names_joins_its_incident():
+    """Trainers that wait for hung rollouts hold other memory, and may wait for longer."""
+    fleet = two_jobs().set(hours(30), hours(40), FIRST, **STILL)
+    fleet.set(hours(32), hours(40), SECOND, **STILL).job = "rl"
+    (alert,) = World(fleet).run(hours(30), hours(33))
+    assert things([alert]) == [[0, 1, 2, 3, 4, 5, 6, 7]]
+
+
 def test_each_of_two_incidents_keeps_its_key_to_its_end():
     fleet = (
         two_jobs()
