@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from bot.cards.card import MISSING
 from bot.grammar.line import type_name
 from bot.grammar.plain.senses import load_glossary
 from bot.grammar.registry import Command, commands_by_name
@@ -184,7 +185,7 @@ def _rank(facts: CauseFacts) -> Iterator[tuple[str, str]]:
 
 
 def _causes(causes: Iterable[Cause]) -> str:
-    return ", ".join(f"[{cause.facts.words}]({cause}.md)" for cause in causes) or "–"
+    return ", ".join(f"[{cause.facts.words}]({cause}.md)" for cause in causes) or MISSING
 
 
 def _command(made: Command) -> Iterator[str]:
@@ -202,7 +203,7 @@ def _command(made: Command) -> Iterator[str]:
                 if p.arg.default is None
                 else f"`{p.arg.default}`"
                 if p.arg.default
-                else "–"
+                else MISSING
             )
             yield f"| `{p.word}` | {type_name(p)} | {left_out} | {p.arg.meaning} |"
     yield ""
@@ -210,5 +211,5 @@ def _command(made: Command) -> Iterator[str]:
 
 
 def _setting(setting: Setting) -> str:
-    low, high = setting.bounds()
+    low, high = (bound or MISSING for bound in setting.bounds())
     return f"| `{setting.key}` | {setting.show(setting.default)} | {low} | {high} | {setting.meaning} | {setting.source} |"

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from itertools import count
 from urllib.parse import quote, urlencode
 
-from bot.cards.card import EVERY, Align, Card, Table
+from bot.cards.card import EVERY, MISSING, Align, Card, Table
 from bot.cards.lines import cost_line, visible, window_line
 from bot.model.request import LineWindow
 from bot.model.spend import Filter
@@ -181,7 +181,7 @@ ROWS = 100
 _SPAN = re.compile(r"(\d+(?:\.\d+)?) (d|h|min|s|w)\b")
 _SECONDS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _NUMBER = re.compile(r"[~≈+]?(-?)\$?(\d[\d,]*(?:\.\d+)?)(?!\d*-\d)")
-_UNKNOWN = ("", "–", "?")
+_UNKNOWN = ("", MISSING, "?")
 _BEYOND = f"Only the first {EVERY:,} rows are here; add a filter to the line, or take its CSV file."
 
 

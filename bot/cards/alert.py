@@ -22,6 +22,7 @@ from bot.cards.alert_words import (
     worth,
 )
 from bot.cards.card import (
+    MISSING,
     Align,
     Block,
     Button,
@@ -312,7 +313,7 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> Iterator[Block]:
         state = "came with it"
         if not alert.firing or alert.id in leads:
             state = "firing" if alert.firing else "over"
-        per_hour = usd(waste.per_hour) if waste else "–"
+        per_hour = usd(waste.per_hour) if waste else MISSING
         rows.append((alert.cause.facts.words, _place_and_count(alert), per_hour, state))
     if rows:
         # That all of them fire needs no column, and a phone has the room for their places.

@@ -185,10 +185,15 @@ _WHOSE: Mapping[str, str] = {
 }
 
 
+def _basis_and_owner(found_by: str) -> tuple[str, str]:
+    """Return the basis of a price, and in plain words whose it is, "" where that is not told."""
+    basis, _, whose = found_by.partition(", ")
+    return basis, _WHOSE.get(whose, whose)
+
+
 def price_source(found_by: str) -> str:
     """Write how a price was found in plain words: `billed, each node's own`."""
-    basis, comma, whose = found_by.partition(", ")
-    return f"{basis}{comma}{_WHOSE.get(whose, whose)}"
+    return ", ".join(filter(None, _basis_and_owner(found_by)))
 
 
 def price_words(alert: Alert) -> str:
@@ -202,7 +207,7 @@ def price_words(alert: Alert) -> str:
         later = ", later hours are an estimate" if goes_on else ""
         return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
 
-    basis, _, whose = price_source(waste.basis).partition(", ")
+    basis, whose = _basis_and_owner(waste.basis)
     parts = [
         f"Estimated at {_PRICES.get(basis, basis)}",
         f" ({whose})" if whose else "",

@@ -14,6 +14,10 @@ _OPTIONAL = {"optional": True}
 """Marks fields that a stored card leaves out where they are empty, as it did before they were."""
 
 
+MISSING = "–"
+"""Stands where there is no value."""
+
+
 class Tone(StrEnum):
     """Give a card its colour and icon."""
 

@@ -17,7 +17,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from bot.cards.card import Align, Heading, Table, folded
+from bot.cards.card import MISSING, Align, Heading, Table, folded
 from bot.cards.words import day
 from bot.model.money import counted, usd
 from bot.model.window import rounded_duration
@@ -71,7 +71,7 @@ class Column(Generic[Item]):
     """How the number is made, as `receipt` says it."""
     total: bool = False
     """Added up in the row below the table."""
-    missing: str = "–"
+    missing: str = MISSING
 
     def cell(self, item: Item) -> str:
         """Return the value as the card shows it."""

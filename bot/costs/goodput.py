@@ -297,15 +297,19 @@ def run_goodput(time: NodeTime, cost: RunCost, paid: Mapping[str, Paid]) -> RunG
     )
     rates = np.array([paid[x].rates(begins)[0] for x in ids]).reshape(up.shape)
 
-    # Nodes that no metric knows are not seen; all are weighted by what they cost then.
+    # Nodes that no metric knows are not seen; all are weighted by what they cost then, where that
+    # is known.
     unknown = [node for x, node in paid.items() if x not in time.rows]
-    weights = {kind: float((time.of_class(kind, part) * up * rates).sum()) for kind in CLASSES}
+    weights = {kind: float(np.nansum(time.of_class(kind, part) * up * rates)) for kind in CLASSES}
     weights[GoodputClass.NOT_SEEN] += sum(
-        float((node.up(begins, begins + seconds) * node.rates(begins)[0]).sum()) for node in unknown
+        float(np.nansum(node.up(begins, begins + seconds) * node.rates(begins)[0]))
+        for node in unknown
     )
     weights = {kind: weight for kind, weight in weights.items() if weight}
-    amounts = apportion(cost.usd, list(weights.values())) if weights else []
-    classes = dict(zip(weights, amounts, strict=True))
+    classes: dict[GoodputClass, Decimal] = {}
+    if weights and cost.usd is not None:
+        amounts = apportion(cost.usd, list(weights.values()))
+        classes = dict(zip(weights, amounts, strict=True))
 
     # Of each step the share of its nodes that worked; without a node it did not train.
     up_and_seen = up * time.seen[part]

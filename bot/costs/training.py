@@ -27,12 +27,13 @@ _LATER = timedelta(seconds=60)
 class Paid:
     """State one node of a run.
 
-    When it ran, the USD of an hour, and of each hour that was billed by itself.
+    When it ran, the USD of an hour, and of each hour that was billed by itself. None where no
+    price is known.
     """
 
     started_at: datetime
     ended_at: datetime | None
-    usd_per_hour: Decimal
+    usd_per_hour: Decimal | None
     hourly: Mapping[datetime, Decimal] = field(default_factory=dict)
 
     def up(self, begins: Doubles, ends: Doubles) -> Doubles:
@@ -44,10 +45,11 @@ class Paid:
     def rates(self, begins: Doubles) -> tuple[Doubles, Mask]:
         """Return the USD of an hour at times in seconds since 1970, and which of them were billed.
 
-        An hour in which it came or went is billed for the time that it was up.
+        USD are nan where they are not known. An hour in which it came or went is billed for the time that it was up.
         """
         hours, place = np.unique(begins // 3600, return_inverse=True)
-        usd = np.full(hours.size, float(self.usd_per_hour))
+        usual = np.nan if self.usd_per_hour is None else float(self.usd_per_hour)
+        usd = np.full(hours.size, usual)
         billed = np.zeros(hours.size, dtype=bool)
         for i, up in enumerate(self.up(hours * 3600, hours * 3600 + 3600)):
             cost = self.hourly.get(datetime.fromtimestamp(int(hours[i]) * 3600, UTC))
@@ -60,11 +62,12 @@ class Paid:
 class Epoch:
     """State one finished epoch.
 
-    USD and hours from the end of the one before, repeated work included.
+    USD and hours from the end of the one before, repeated work included. USD are None where no
+    price is known.
     """
 
     number: int
-    usd: Decimal
+    usd: Decimal | None
     hours: float
 
 
@@ -72,7 +75,8 @@ class Epoch:
 class RunCost:
     """State a run's cost over the time that was seen.
 
-    None where the run does not report the figures it takes.
+    None where the run does not report the figures it takes; USD are None where no price of any of
+    its nodes is known.
     """
 
     run: Run
@@ -82,11 +86,11 @@ class RunCost:
     """Whether the run's first step was seen; else everything counts from `since` on."""
     nodes: float
     """Mean over the time; of nodes that several runs share, its part."""
-    usd: Decimal
+    usd: Decimal | None
     epochs: tuple[Epoch, ...]
     partial_epoch: float | None
     """Share of the epoch that is under way."""
-    partial_usd: Decimal
+    partial_usd: Decimal | None
     tokens: float | None
     checkpoints: int | None
     losses: Losses
@@ -100,8 +104,8 @@ class RunCost:
     @property
     def usd_per_epoch(self) -> Decimal | None:
         """Return the USD of all finished epochs over their number, to the cent."""
-        usd = sum((epoch.usd for epoch in self.epochs), Decimal(0))
-        return cents(usd / len(self.epochs)) if self.epochs else None
+        known = [epoch.usd for epoch in self.epochs if epoch.usd is not None]
+        return cents(sum(known, Decimal(0)) / len(known)) if known else None
 
     @property
     def hours_per_epoch(self) -> float | None:
@@ -149,13 +153,13 @@ def run_cost(
     )
     sharing = np.ones(cut.n_steps) if among is None else among[span]
     node_hours, spent, billed = _spent(cut, nodes, sharing)
-    total = cents_of(spent[-1])
+    total = _usd(spent[-1])
 
     epochs, reached = _line(cut, "run_epoch_count"), _line(cut, "run_tokens_count")
     whole = span.start > 0 and (epochs is None or bool(epochs[0] < 0.5))
     finished = _epochs(epochs, spent, cut.step, whole) if epochs is not None else ()
-    after = Decimal(0)
-    if epochs is not None and finished:
+    after = None if total is None else Decimal(0)
+    if epochs is not None and finished and total is not None:
         after = total - cents_of(_at(epochs, spent, math.floor(epochs[-1])))
 
     # Of a run that was seen from its start on, every token was gained meanwhile.
@@ -172,7 +176,7 @@ def run_cost(
         partial_usd=after,
         tokens=None if reached is None else float(reached[-1] - gained_before),
         checkpoints=_checkpoints(cut),
-        losses=_losses(cut, spent),
+        losses=_losses(cut, spent) if total is not None else (),
         billed=billed,
     )
 
@@ -180,9 +184,10 @@ def run_cost(
 def _spent(cut: Frame, nodes: Sequence[Paid], among: Doubles) -> tuple[float, Doubles, float]:
     """Return node-hours, the USD spent by the end of every step, and the billed share.
 
-    The USD begin with 0 at the start of the first step: n + 1 values.
+    The USD begin with 0 at the start of the first step: n + 1 values. They are of the nodes whose
+    price is known, and nan where none is.
     """
-    hours, of_bill, dollars = 0.0, 0.0, np.zeros(cut.n_steps)
+    hours, of_bill, dollars, priced = 0.0, 0.0, np.zeros(cut.n_steps), False
     step = cut.step.total_seconds()
     begins: Doubles = cut.start.timestamp() + np.arange(cut.n_steps, dtype=np.float64) * step
     for node in nodes:
@@ -190,8 +195,12 @@ def _spent(cut: Frame, nodes: Sequence[Paid], among: Doubles) -> tuple[float, Do
         rates, billed = node.rates(begins)
         hours += float(up.sum())
         of_bill += float(up[billed].sum())
-        dollars += up * rates
-    return hours, np.append(0.0, np.cumsum(dollars)), of_bill / hours if hours else 0.0
+        known = ~np.isnan(rates)
+        dollars[known] += (up * rates)[known]
+        priced = priced or bool(known.any())
+
+    spent = np.append(0.0, np.cumsum(dollars)) if priced else np.full(cut.n_steps + 1, np.nan)
+    return hours, spent, of_bill / hours if hours else 0.0
 
 
 def _line(cut: Frame, metric: str) -> Doubles | None:
@@ -209,12 +218,13 @@ def _line(cut: Frame, metric: str) -> Doubles | None:
 def _epochs(line: Doubles, spent: Doubles, step: timedelta, whole: bool) -> tuple[Epoch, ...]:
     """Return the epochs between whole numbers of a line; a run that is seen whole begins at 0."""
     ends = range(0 if whole else math.ceil(line[0]), math.floor(line[-1]) + 1)
-    usd = [cents_of(_at(line, spent, n)) for n in ends]
+    usd = [_usd(_at(line, spent, n)) for n in ends]
     hours = [_when(line, n) * (step / HOUR) for n in ends]
     if whole:
-        usd[:1], hours[:1] = [Decimal(0)], [0.0]
+        usd[:1], hours[:1] = [_usd(spent[0])], [0.0]
     return tuple(
-        Epoch(ends[n], usd[n] - usd[n - 1], hours[n] - hours[n - 1]) for n in range(1, len(ends))
+        Epoch(number, None if now is None or then is None else now - then, hours[n] - hours[n - 1])
+        for n, (number, then, now) in enumerate(zip(ends[1:], usd, usd[1:], strict=False), 1)
     )
 
 
@@ -265,8 +275,13 @@ def _losses(cut: Frame, spent: Doubles) -> Losses:
     )
 
 
-def _over(usd: Decimal, count: Decimal) -> Decimal:
-    return cents(usd / count)
+def _usd(spent: float) -> Decimal | None:
+    """Return an amount to the cent, None where it is not known."""
+    return None if math.isnan(spent) else cents_of(spent)
+
+
+def _over(usd: Decimal | None, count: Decimal) -> Decimal | None:
+    return None if usd is None else cents(usd / count)
 
 
 FEWEST = 3

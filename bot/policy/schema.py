@@ -90,9 +90,9 @@ class Setting:
             raise WrongInput(f"{self.key} applies to everything at once; leave out {scope}.")
 
     def bounds(self) -> tuple[str, str]:
-        """Return the least and the largest value as text, "–" where there is no bound."""
+        """Return the least and the largest value as text, "" where there is no bound."""
         if self.unit in {SettingUnit.SWITCH, SettingUnit.WORD}:
-            return "–", "–"
+            return "", ""
         return self._bound(self.low), self._bound(self.high)
 
     def read(self, text: str) -> Value:

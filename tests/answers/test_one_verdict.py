@@ -137,6 +137,25 @@ def test_tco_migrate_decide_compare_and_wait_say_one_verdict(
                 assert card.data["choice"] in (wins, "measure"), card.title
 
 
+def test_a_type_without_a_price_costs_nothing_in_no_answer() -> None:
+    clusters = [(name, kind, "us-east-2", 4, 0.9, 100.0) for name, kind in
+                (("ultra", "trn2u.48xlarge"), ("frontier", "trn2.48xlarge"))]  # fmt: skip
+    runs = [(f"on-{name}", name, 40e6, 70e9) for name, *_ in clusters]
+    world = World(*clusters, quotes=QUOTES, runs=runs)
+    lines = ("runs", "runs on-ultra", "compare on-ultra on-frontier", "migrate ultra to trn2.48xlarge",
+             "migrate frontier to trn2u.48xlarge")  # fmt: skip
+    for line in lines:
+        card = ask(world, line)
+        assert "$0.00" not in words(card), line
+        assert "price" in words(card), line
+        assert (card.data.get("verdict") or {}).get("cheaper") is None, line
+    compared = ask(world, "compare on-ultra on-frontier").data["verdict"]
+    assert "no price of both" in compared["says"]
+    listed = ask(world, "runs").data["runs"]
+    assert [x["usd"] is None for x in listed] == [False, True]
+    assert [x["nodes"] for x in listed] == [4, 4]
+
+
 def test_dollars_to_equal_loss_decide_over_dollars_a_token() -> None:
     """By tokens trn1 costs 59 % of p5; to equal loss it takes 6.7 times the node-hours."""
     by_tokens = ask(WORLDS["tokens"], "tco p5.48xlarge trn1.32xlarge")

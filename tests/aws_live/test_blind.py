@@ -21,7 +21,8 @@ from adapters.chat.teams.render import render as teams_card
 from adapters.http import application
 from adapters.store.open import open_store
 from adapters.terminal.render import render as terminal_text
-from bot.cards.card import Card
+from bot.cards.card import Card, Tone
+from bot.grammar.registry import Needs, commands_by_name
 from bot.model.notification import Known
 from bot.model.request import Request, User
 from bot.settings.settings import read_settings
@@ -39,12 +40,15 @@ WATCHED = ("alerts", "summary", "savings")
 """Lines about what the watch saw at its last tick."""
 READ = ("idle", "fleet", "storage")
 """Lines that read the account anew."""
-UNBILLED = ("quota", "carbon", "runs", "size")
+UNBILLED = ("quota", "carbon", "runs", "size", "inference", "suggestions")
 """Of these, lines that no bill tells of."""
+TOLD_OTHERWISE = {"bedrock", "self"}
+"""What needs metrics and is no answer about the fleet: prices, and the watch itself."""
 CALM = re.compile(
     r"(Nothing is wrong|Nothing is wasting money now|No alert is open|No node is idle"
     r"|No storage is unused|Nothing saved|no open alert wastes anything|Quotas leave room"
-    r"|nothing ran|No training run is reporting|No cluster fits on less)"
+    r"|nothing ran|No training run is reporting|No cluster fits on less|No suggestion"
+    r"|Nothing to move to Inferentia2)"
     r"(?!( yet in 7 days)?, as far as could be read)"
 )
 EXPORT = {"TRNBOT_AWS_BILLING": "s3://billing-exports/billing"}
@@ -110,13 +114,13 @@ async def serving(
 
     async with TestClient(TestServer(application(bot.listeners))) as client:
 
-        async def tick() -> Seen:
+        async def tick(lines: Sequence[str] = (*WATCHED, *READ, *UNBILLED, "cost")) -> Seen:
             await bot.app.tick(world.now)
             cards = {
                 line: await bot.app.answer(
                     Request(line, User("slack:U1"), world.now, "slack", MEMBER)
                 )
-                for line in (*WATCHED, *READ, *UNBILLED, "cost")
+                for line in lines
             }
             return Seen(
                 await (await client.get("/healthz")).json(),
@@ -207,6 +211,26 @@ async def test_every_surface_says_unknown_of_a_silent_source(world: World) -> No
     world.standin.cloudwatch.series = {}
     async with serving(world, EXPORT) as tick:
         check_doubt(await tick(), (Known.UNKNOWN,), "sent no metrics lately")
+
+
+async def test_whatever_needs_metrics_says_that_none_were_read(world: World) -> None:
+    next(world.ticks(2, 2))
+    world.standin.faults.denied = {"cloudwatch:GetMetricData"}
+    lines = [
+        command.name
+        for command in commands_by_name()
+        if command.needs & Needs.METRICS and command.name not in TOLD_OTHERWISE
+    ]
+    async with serving(world, EXPORT) as tick:
+        cards = (await tick(lines)).cards
+
+    answered = {line: card for line, card in cards.items() if card.tone is not Tone.ERROR}
+    assert {"goodput", "inference", "suggestions", "faults"} <= answered.keys()
+    for line, card in answered.items():
+        assert card.data.get("known") == Known.UNKNOWN, line
+        assert "cloudwatch:GetMetricData" in card.data["because"], line
+        assert exit_code(card) == 1, line
+        assert card.tone is not Tone.GOOD, line
 
 
 @pytest.mark.parametrize(

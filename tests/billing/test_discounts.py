@@ -513,3 +513,21 @@ def test_a_fee_that_does_not_say_what_was_unused_is_discounted_once(exports):
         D("2008.80"),
         D("2008.80"),
     )
+
+
+@pytest.mark.parametrize("form", ["CUR 2.0", "legacy CUR", "FOCUS 1.0", "FOCUS 1.1", "FOCUS 1.2"])
+@pytest.mark.parametrize("taken", ["0.5", "1"])
+def test_gross_is_before_a_discount_of_all_or_of_a_part(exports, form, taken):
+    """A bundle gives some traffic away: its row bills nothing, and says what it would have been."""
+    usd, traffic = D("24"), ("Usage", NOVEMBER, D("24"), D("24"), "USW2-DataTransfer-Out-Bytes")
+    row = FORMS[form](Charge(*traffic, "i-o1", "search", purchase="on-demand"), "map")[0]
+    left = str(usd * (1 - D(taken)))
+    row |= {
+        name: {"bundled": str(-usd * D(taken))} if isinstance(value, dict) else str(-usd * D(taken))
+        for name, value in row.items()
+        if name in ("discount", "discount/EdpDiscount", "x_Discounts")
+    }
+    row |= {name: left for name in ("BilledCost", "EffectiveCost") if name in row}
+    exports.put("bill.csv", [row])
+    total = exports.bill().tally(EVER, ()).total
+    assert (total.gross, total.discounts, total.net) == (usd, -usd * D(taken), D(left))

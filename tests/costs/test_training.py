@@ -55,6 +55,26 @@ def test_an_epoch_is_allocated_dollars_over_finished_epochs_and_the_partial_one_
     assert not found.whole
 
 
+def test_a_run_whose_nodes_have_no_price_costs_an_amount_that_nobody_knows():
+    lines = {"run_epoch_count": ramp(108, 1 / 24, 3.0), "run_tokens_count": ramp(108, 1e6)}
+    unpriced = replace(paid(), usd_per_hour=None)
+    found = run_cost(RUN, series(9, **lines, run_loss=ramp(108, -0.01, 3)), [unpriced] * 4)
+    assert (found.usd, found.partial_usd, found.usd_per_epoch) == (None, None, None)
+    assert (found.usd_per_billion_tokens, found.usd_per_billion_parameters) == (None, None)
+    assert [x.usd for x in found.epochs] == [None] * 3
+    assert found.losses == ()
+    assert found.nodes == pytest.approx(4)
+    assert found.hours_per_epoch == pytest.approx(2.0)
+
+    # Of some the price is known: they count, and so do the hours of all.
+    partly = run_cost(RUN, series(9, **lines), [unpriced, paid(), paid()])
+    assert partly.usd == Decimal("180.00")
+    assert partly.nodes == pytest.approx(3)
+    # What an hour was billed needs no price.
+    billed = replace(unpriced, hourly={START: Decimal(7)})
+    assert run_cost(RUN, series(9, **lines), [billed]).usd == Decimal("7.00")
+
+
 def test_a_run_that_was_seen_to_begin_counts_its_first_epoch():
     line = np.r_[np.full(12, np.nan), ramp(60, 1 / 24)]
     found = run_cost(RUN, series(6, run_epoch_count=line), [paid()])

@@ -8,7 +8,8 @@ WITH line AS (
             WHEN category = 'Discount' OR (category = 'Adjustment' AND billed < 0 AND description ILIKE '%discount%') THEN 1
             ELSE 0
         END::UTINYINT AS kind,
-        CASE WHEN kind = 0 AND billed <> 0 THEN coalesce(discount, 0) ELSE 0 END::DECIMAL(38, 15) AS applied
+        -- What a commitment paid for is billed at nothing and effectively costs something; what costs nothing at all was discounted away.
+        CASE WHEN kind = 0 AND (billed <> 0 OR coalesce(effective, 0) = 0) THEN coalesce(discount, 0) ELSE 0 END::DECIMAL(38, 15) AS applied
     FROM line
 )
 SELECT

@@ -56,6 +56,7 @@ from adapters.chat.slack.markup import (
     strong,
 )
 from bot.cards.card import (
+    MISSING,
     Align,
     Attachment,
     Block,
@@ -411,7 +412,9 @@ def _point(row: Sequence[str], columns: Sequence[Heading]) -> str:
         # The only one after the first needs no name, nor do words right behind it.
         is_plain = len(columns) == 2 or (n == 0 and column.align is Align.LEFT)
         name = "" if is_plain else f"{cut(one_line(column.name), 40)} "
-        facts += [f"{name}{cell}"] if cell not in ("", "–") else []  # of no value no name is said
+        facts += (
+            [f"{name}{cell}"] if cell not in ("", MISSING) else []
+        )  # of no value no name is said
     return f"• {strong(first)}: {escape(' · '.join(facts))}".rstrip()
 
 
@@ -479,7 +482,7 @@ def table_block(table: Table) -> tuple[Json, int] | None:
 
 
 def _raw_text(text: str) -> Json:
-    return {"type": "raw_text", "text": cut(one_line(text), _CELL) or "–"}
+    return {"type": "raw_text", "text": cut(one_line(text), _CELL) or MISSING}
 
 
 def _weight(cells: Sequence[Json]) -> int:

@@ -31,6 +31,7 @@ from adapters.chat.teams.elements import (
 )
 from bot.cards import charts as axis
 from bot.cards.card import (
+    MISSING,
     Align,
     Attachment,
     Block,
@@ -457,7 +458,7 @@ def _elements(
             return [drawn | hidden]
         case Facts(pairs=pairs):
             facts = [
-                {"title": escape(short(name, 100)), "value": escape(short(value, 1000)) or "–"}
+                {"title": escape(short(name, 100)), "value": escape(short(value, 1000)) or MISSING}
                 for name, value in pairs
             ]
             return [{"type": "FactSet", "facts": facts} | hidden] if facts else []

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from bot.cards.card import (
+    MISSING,
     Block,
     Button,
     Buttons,
@@ -121,7 +122,7 @@ def command_card(explained: Command) -> Card:
         (
             parameter.word,
             type_name(parameter),
-            "needed" if parameter.arg.default is None else parameter.arg.default or "–",
+            "needed" if parameter.arg.default is None else parameter.arg.default or MISSING,
             parameter.arg.meaning,
         )
         for parameter in explained.parameters

@@ -12,6 +12,7 @@ from bot.cards.card import Block, Card, Facts, Strong, Tone, compose, quiet, tex
 from bot.cards.columns import COUNT, NUMBER, Column, Columns, Unit
 from bot.grammar.registry import Needs, Topic, command
 from bot.model.money import counted, usd
+from bot.model.notification import Known
 from bot.model.price import CallUse, SelfCost
 from bot.model.request import Request
 from bot.model.window import duration_text
@@ -69,9 +70,11 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         stopped = any(used >= percent for percent, _ in bill.stops)
         stopped = stopped or any(use.stopped for use in bill.uses)
 
+    blind = watched.facts.get("known") == Known.UNKNOWN
+
     return Card(
         title,
-        Tone.WARNING if watched.late or stopped or problems else Tone.GOOD,
+        Tone.WARNING if watched.late or stopped or problems or blind else Tone.GOOD,
         compose(
             Facts(tuple(facts)),
             calls,

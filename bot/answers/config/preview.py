@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.cards.alert_words import alert_data, lasted, muted_words, where
 from bot.cards.card import (
+    MISSING,
     Align,
     Block,
     Button,
@@ -74,7 +75,7 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
         ("waste caught", *(usd(side.usd) for side in sides)),
         (
             "median delay",
-            *("–" if side.delay is None else duration_text(side.delay) for side in sides),
+            *(MISSING if side.delay is None else duration_text(side.delay) for side in sides),
         ),
     )
 

@@ -307,7 +307,7 @@ def form_card(
     fields = []
     for setting in settings:
         low, high = setting.bounds()
-        between = "" if low == "–" else f"{low} to {high}; "
+        between = f"{low} to {high}; " if low else ""
         kind = FieldKind.SWITCH if setting.unit is SettingUnit.SWITCH else FieldKind.TEXT
         label = setting.meaning[:1].upper() + setting.meaning[1:]
         hint = f"{setting.key}: {between}default {setting.show(setting.default)}"

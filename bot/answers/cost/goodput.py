@@ -54,8 +54,8 @@ from bot.model.fleet import is_neuron
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import cents, usd
-from bot.model.notification import Coverage
-from bot.model.reading import Reading, bill_coverage
+from bot.model.notification import Coverage, Known
+from bot.model.reading import Reading, bill_coverage, coverage_of
 from bot.model.request import Request
 from bot.model.run import claims_of
 from bot.model.spend import Filter, Spend, Tally
@@ -437,6 +437,10 @@ def goodput_within(
     days = sorted(grouped(parts, [_DAY]), key=lambda row: row.key[_DAY])
     rows = days if tuple(by) == (_DAY,) else grouped(parts, columns)
     (total,) = grouped(parts, ()) or [GoodputRow({}, {})]
+    seen = bill_coverage(tally.billed_through, reading.now, window.end)
+    if total.usd and total.goodput is None:
+        troubles = coverage_of(reading).because
+        seen = Coverage(Known.UNKNOWN, troubles or f"No metric covers {period(window)}.")
 
     return Goodput(
         window,
@@ -446,7 +450,7 @@ def goodput_within(
         total,
         tally,
         time.nodes.window if time.nodes.n_steps else None,
-        bill_coverage(tally.billed_through, reading.now, window.end),
+        seen,
         tuple(where),
     )
 

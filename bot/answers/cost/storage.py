@@ -164,7 +164,7 @@ LOADS = Columns[Throughput](
         "looked_seconds",
         "length of the readings that the peak is of",
     ),
-    Column("verdict", lambda x: _verdict(x) or "–", key="verdict"),
+    Column("verdict", _verdict, key="verdict"),
 )
 
 

@@ -484,4 +484,8 @@ def inference(ports: Ports, request: Request) -> Card:
                 (usage, Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers)))
             )
 
-    return serve_card(rows, ports.world.knowledge.claims().of("serve"), request.at.date())
+    return as_read(
+        serve_card(rows, ports.world.knowledge.claims().of("serve"), request.at.date()),
+        "It is not known which clusters serve",
+        ports.world.source.read(request.at),
+    )

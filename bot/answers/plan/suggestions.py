@@ -23,7 +23,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import DAY, USD, Column, Columns, datum
-from bot.cards.words import about, period
+from bot.cards.words import about, as_read, period
 from bot.costs.suggestions import Suggestion
 from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -283,7 +283,11 @@ def suggestion_card(suggestion: Suggestion) -> Card:
 )
 def suggestions(ports: Ports, request: Request) -> Card:
     """Weigh all kinds, and leave out those that people decided about."""
-    return suggestions_card(suggestions_of(ports, request.at))
+    return as_read(
+        suggestions_card(suggestions_of(ports, request.at)),
+        "It is not known what would save",
+        ports.world.source.read(request.at),
+    )
 
 
 @command(

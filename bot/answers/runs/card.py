@@ -37,7 +37,7 @@ from bot.model.codec import by_key
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 
-_UNREPORTED = "not reported"
+_UNREPORTED, _UNPRICED = "not reported", "no price known"
 _MOST, _BARS = 15, 24
 
 
@@ -49,7 +49,7 @@ def _epochs(row: tuple[str, RunCost, RunGoodput | None]) -> str:
 
 RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
     Column("run", lambda row: row[0]),
-    Column("cost", lambda row: row[1].usd, USD),
+    Column("cost", lambda row: row[1].usd, USD, missing=_UNPRICED),
     Column("goodput", lambda row: row[2] and row[2].row.goodput, SHARE),
     Column("ETTR", lambda row: row[2] and row[2].ettr, SHARE),
     Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
@@ -83,10 +83,11 @@ def runs_card(runs: Sequence[tuple[str, RunCost, RunGoodput | None]]) -> Card:
 
     # How much of the hours is billed is told of all runs together, each the same.
     billed = sum(cost.billed for _, cost, _ in runs) / len(runs)
-    total = usd(sum((cost.usd for _, cost, _ in runs), Decimal(0)))
+    known = [cost.usd for _, cost, _ in runs if cost.usd is not None]
+    total = f"{usd(sum(known, Decimal(0)))} while they were observed" if known else _UNPRICED
 
     return Card(
-        f"{counted(len(runs), 'training run')}, {total} while they were observed",
+        f"{counted(len(runs), 'training run')}, {total}",
         Tone.INFO,
         compose(
             RUNS.table(runs, most=_MOST, noun="run"),
@@ -110,12 +111,15 @@ def run_card(
     since = f"since {clock(cost.since)}, when it was first seen"
     if cost.whole:
         since = "since its start"
+    amount = _or(cost.usd, _UNPRICED)
     spent = (
-        f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {round(cost.nodes, 1):g}"
-        " nodes)."
+        f"{amount[:1].upper()}{amount[1:]} {since} ({counted(cost.run.attempts, 'attempt')},"
+        f" {round(cost.nodes, 1):g} nodes)."
     )
-    if cost.usd_per_epoch is None:
-        title = f"{name}: {usd(cost.usd)} so far"
+    if cost.usd is None:
+        title, lead = f"{name}: {amount}", spent
+    elif cost.usd_per_epoch is None:
+        title = f"{name}: {amount} so far"
         lead = f"{spent} No epoch has finished since, so there is no cost of an epoch yet."
     else:
         title = f"{name}: {usd(cost.usd_per_epoch)} an epoch"
@@ -126,15 +130,16 @@ def run_card(
             lead += f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
         lead += f" {spent}"
 
-    chart, epochs = None, cost.epochs[-_BARS:]
+    chart = None
+    epochs = {x.number: x.usd for x in cost.epochs[-_BARS:] if x.usd is not None}
     if len(epochs) > 1:
-        low, high = min(epoch.usd for epoch in epochs), max(epoch.usd for epoch in epochs)
+        low, high = min(epochs.values()), max(epochs.values())
         chart = Chart(
             ChartKind.BAR,
             "Cost of an epoch",
             "$",
-            (Series("an epoch", tuple(float(epoch.usd) for epoch in epochs)),),
-            categories=tuple(f"{epoch.number}" for epoch in epochs),
+            (Series("an epoch", tuple(map(float, epochs.values()))),),
+            categories=tuple(map(str, epochs)),
             summary=f"The last {len(epochs)} epochs cost {usd(low)} to {usd(high)}.",
             timed=True,
         )
@@ -236,7 +241,9 @@ def _worked(goodput: RunGoodput | None) -> Text | None:
 def _units(cost: RunCost) -> Facts:
     under_way, checkpoint = "", _UNREPORTED
     if cost.partial_epoch is not None:
-        under_way = f"{cost.partial_epoch * 100:.0f} % of an epoch, {usd(cost.partial_usd)} so far"
+        under_way = f"{cost.partial_epoch * 100:.0f} % of an epoch"
+        if cost.partial_usd is not None:
+            under_way += f", {usd(cost.partial_usd)} so far"
     if cost.checkpoints:
         checkpoint = f"{_or(cost.usd_per_checkpoint)} ({cost.checkpoints} written)"
     pairs = (
@@ -277,8 +284,8 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
         )
 
 
-def _or(amount: Decimal | None) -> str:
-    return usd(amount) if amount is not None else _UNREPORTED
+def _or(amount: Decimal | None, missing: str = _UNREPORTED) -> str:
+    return usd(amount) if amount is not None else missing
 
 
 def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
@@ -287,7 +294,7 @@ def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
     rows = (
         (
             "$ an epoch",
-            *("none finished" if x is None else usd(x) for x in (_mean(a), _mean(b))),
+            *(_or(_mean(x), _UNPRICED if x.hours else "none finished") for x in (a, b)),
             *_difference_cells(comparison.usd, _signed),
         ),
         (
@@ -295,8 +302,16 @@ def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
             *(f"{mean(sample.hours):.1f}" if sample.hours else "" for sample in (a, b)),
             *_difference_cells(comparison.hours, "{:+.1f}".format),
         ),
-        ("epochs", f"{len(a.usd)}", f"{len(b.usd)}", "", ""),
-        ("$ a billion tokens", *(_or(x.usd_per_billion_tokens) for x in (a, b)), "", ""),
+        ("epochs", f"{len(a.hours)}", f"{len(b.hours)}", "", ""),
+        (
+            "$ a billion tokens",
+            *(
+                _or(x.usd_per_billion_tokens, _UNPRICED if x.tokens else _UNREPORTED)
+                for x in (a, b)
+            ),
+            "",
+            "",
+        ),
     )
 
     return Card(
@@ -338,8 +353,11 @@ def sentence(comparison: RunComparison) -> str:
     a, b = comparison.a, comparison.b
     if comparison.usd is None or comparison.hours is None:
         short = " and ".join(
-            f"{x.name} has {counted(len(x.usd), 'finished epoch')}" for x in (a, b)
+            f"{x.name} has {counted(len(x.hours), 'finished epoch')}" for x in (a, b)
         )
+        if min(len(a.hours), len(b.hours)) >= FEWEST:
+            unpriced = " and ".join(x.name for x in (a, b) if not x.usd)
+            return f"No price of the nodes of {unpriced} is known, so no cost is compared."
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
 
     cost, time = _percent(comparison.usd, a.usd), _percent(comparison.hours, a.hours)
@@ -405,7 +423,7 @@ def _mean(side: Sample) -> Decimal | None:
 
 _SIDE = Columns[Sample](
     datum("name", lambda side: side.name),
-    datum("epochs", lambda side: len(side.usd)),
+    datum("epochs", lambda side: len(side.hours)),
     datum("usd_per_epoch", _mean, unit=Unit(usd, store=cents)),
     datum("hours_per_epoch", lambda side: mean(side.hours) if side.hours else None),
 )

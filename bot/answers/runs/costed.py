@@ -116,12 +116,15 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
         if row is None:
             continue
         nodes, by, among = _nodes(run, reading, frame, cluster)
-        priced = [(node, price) for node in nodes if (price := pricing.instance(node))]
+        prices = [pricing.instance(node) for node in nodes]
         paid = {
             node.id: Paid(
-                node.launched_at, node.ended_at, price.usd_per_hour, billed.get(node.id, {})
+                node.launched_at,
+                node.ended_at,
+                price.usd_per_hour if price else None,
+                billed.get(node.id, {}),
             )
-            for node, price in priced
+            for node, price in zip(nodes, prices, strict=True)
         }
         cost = run_cost(run, frame.pick([row]), list(paid.values()), among)
         if cost is not None:
@@ -130,13 +133,13 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
                     cost,
                     tuple(sorted({node.labels.instance_type for node in nodes})),
                     by,
-                    tuple(dict.fromkeys(price for _, price in priced)),
-                    len(nodes) - len(priced),
+                    tuple(dict.fromkeys(filter(None, prices))),
+                    prices.count(None),
                     paid,
                 )
             )
 
-    return tuple(sorted(runs, key=lambda x: -x.cost.usd))
+    return tuple(sorted(runs, key=lambda x: -(x.cost.usd or 0)))
 
 
 def find_run(runs: Sequence[Costed], name: str) -> Costed:
@@ -156,7 +159,7 @@ def sample(costed: Costed) -> Sample:
     cost = costed.cost
     return Sample(
         costed.name,
-        tuple(x.usd for x in cost.epochs),
+        tuple(x.usd for x in cost.epochs if x.usd is not None),
         tuple(x.hours for x in cost.epochs),
         cost.run.tokens / cost.run.epochs
         if cost.run.tokens and cost.run.epochs and cost.epochs
