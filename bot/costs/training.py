@@ -46,6 +46,8 @@ class Paid:
 
         An hour in which it came or went is billed for the time that it was up.
         """
+        if not self.hourly:
+            return np.full(begins.size, float(self.usd_per_hour)), np.zeros(begins.size, dtype=bool)
         hours, place = np.unique(begins // 3600, return_inverse=True)
         usd = np.full(hours.size, float(self.usd_per_hour))
         billed = np.zeros(hours.size, dtype=bool)
