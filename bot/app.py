@@ -22,7 +22,7 @@ from bot.grammar.access import Access
 from bot.grammar.line import Call, CommandLine, attempted, effect_of, read_line, typed
 from bot.grammar.plain.ask import PlainWords, Unsure
 from bot.grammar.registry import Command, Needs
-from bot.grammar.turns import Turns, equal_of, lane_of
+from bot.grammar.turns import Turns, equal_of
 from bot.model.alert import leading
 from bot.model.notification import Notification
 from bot.model.policy import Attempt
@@ -424,7 +424,8 @@ def _audit(
     request: Request, command: Command | None, refused: str = "", *, always: bool = False
 ) -> None:
     """Audit a change, a share, a read that works for long, and what a person was refused."""
-    if not (always or effect_of(request.line) in _AUDITED or lane_of(command) is Lane.HEAVY):
+    long = command is not None and command.long
+    if not (always or long or effect_of(request.line) in _AUDITED):
         return
     audit(
         "line",

@@ -118,16 +118,6 @@ class Detector:
         view.past = self._past.get((past, policy), lambda: JobPast(past))
         return view
 
-    def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
-        """Return every compile that went on at `since` or later, as far as the reading goes."""
-        whole = frame_of(reading, "node")
-        limits = Limits(policy, build_roster(whole.things, reading.inventory))
-        # A compile that began before is seen from its beginning, if it took no longer than a day.
-        part = whole.since(since - DAY)
-        view = View(reading, policy, limits, NOTHING, part, part, {})
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return tuple(x for x in compiles(view) if x.window.end > since)
-
     def _usual_of(
         self, whole: Frame, limits: Limits, past: Past, alerts: Sequence[Alert], now: datetime
     ) -> Usual:
@@ -198,3 +188,14 @@ class Detector:
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
         oddness = odd.Oddness(model, usual, costs_far)
         return odd.odd_anomalies(view, oddness, explained | alerted, falling)
+
+
+def compiles_since(reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
+    """Return every compile that went on at `since` or later, as far as the reading goes."""
+    whole = frame_of(reading, "node")
+    limits = Limits(policy, build_roster(whole.things, reading.inventory))
+    # A compile that began before is seen from its beginning, if it took no longer than a day.
+    part = whole.since(since - DAY)
+    view = View(reading, policy, limits, NOTHING, part, part, {})
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return tuple(x for x in compiles(view) if x.window.end > since)

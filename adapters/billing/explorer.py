@@ -10,7 +10,7 @@ from threading import Lock
 from urllib.parse import unquote
 
 from adapters.billing.attribution import DEFAULT_NAMES, BillTagNames
-from adapters.billing.bill import ANSWERS, USUAL, Bill, BillOptions, open_billing
+from adapters.billing.bill import USUAL, Bill, BillOptions, open_billing
 from adapters.billing.exports import ExportForm
 from adapters.billing.files import TAG_VIEW, TAGGED, about_of, check_explorer_dimension
 from adapters.billing.questions import TAG, canonical
@@ -32,11 +32,6 @@ def open_explorer(
     `fresh` brings a view of them up to date before it is asked.
     """
     return ExplorerBill(lambda view: open_billing(folder, options, view), fresh, options.tags)
-
-
-def has_only_answers(folder: Path) -> bool:
-    """Return whether a recording holds Cost Explorer's answers and no export."""
-    return (folder / ANSWERS).is_dir() and not (folder / "billing").is_dir()
 
 
 class ExplorerBill:

@@ -1,4 +1,4 @@
-"""Draw a card as plain text for a terminal of a given width."""
+"""Draw for a terminal: a card as plain text of a given width, and how far long work is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import itertools
 import re
 import shutil
 import textwrap
+import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import assert_never
+from typing import TextIO, assert_never
 
 from bot.cards import charts as axis
 from bot.cards.card import (
@@ -444,3 +445,42 @@ def _cut(words: str, size: int) -> str:
     while words and columns(words) > size - 1:
         words = words[:-1]
     return f"{words}…"
+
+
+AFTER_S, EVERY_S = 2.0, 0.2
+_BAR = 28
+
+
+class ProgressBar:
+    """Draw one line on a stream that a person watches, and take it away at the end.
+
+    Call it for each step.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._watched = stream.isatty()
+        self._began = self._drawn = clock()
+        self._length = 0
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        """Draw how far it is, where it has lasted for long enough to be worth a line."""
+        now = self._clock()
+        if not self._watched or now - self._began < AFTER_S or now - self._drawn < EVERY_S:
+            return
+        self._drawn = now
+        filled = _BAR * done // of if of else 0
+        bar = f" [{'=' * filled}{' ' * (_BAR - filled)}] {100 * done // of} %" if of else ""
+        self._write(f"{what}{bar}, {now - self._began:.0f} s")
+
+    def close(self) -> None:
+        """Leave the line empty for the answer."""
+        if self._length:
+            self._write("")
+            self._stream.write("\r")
+            self._stream.flush()
+
+    def _write(self, words: str) -> None:
+        self._stream.write(f"\r{words.ljust(self._length)}")
+        self._stream.flush()
+        self._length = len(words)

@@ -47,6 +47,8 @@ class Paid:
 
         USD are nan where they are not known. An hour in which it came or went is billed for the time that it was up.
         """
+        if not self.hourly:
+            return np.full(begins.size, float(self.usd_per_hour)), np.zeros(begins.size, dtype=bool)
         hours, place = np.unique(begins // 3600, return_inverse=True)
         usual = np.nan if self.usd_per_hour is None else float(self.usd_per_hour)
         usd = np.full(hours.size, usual)

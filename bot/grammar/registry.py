@@ -156,6 +156,11 @@ class Command:
         return self.needs | self.may
 
     @property
+    def long(self) -> bool:
+        """Return whether it may work for long: as what asks the bill, replays, or examines."""
+        return self.heavy or bool(self.needs & (Needs.BILL | Needs.REPLAY | Needs.SOURCE))
+
+    @property
     def effect(self) -> Effect:
         """Return how far it reaches."""
         if self.changes:

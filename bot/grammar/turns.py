@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 
 from bot.errors import OutOfTime, OverBudget, Unanswered, WrongInput
 from bot.grammar.line import attempted, read_line
-from bot.grammar.registry import Command, Needs
 from bot.model.request import Effect, Request, Role
 from bot.ports.work import ASKER, LINES_A_MINUTE, Asker, Lane, LaneLoad, Work, within
 
@@ -74,15 +73,6 @@ def limits_for(cores: int, lines: int) -> Limits:
         work_a_minute=LIMITS.work_a_minute * share,
         lanes={**LIMITS.lanes, Lane.HEAVY: heavy},
     )
-
-
-def lane_of(command: Command | None) -> Lane:
-    """Return the lane of a command.
-
-    Whatever asks the bill, replays the watch or examines the source may work for long.
-    """
-    long = command and (command.heavy or command.needs & (Needs.BILL | Needs.REPLAY | Needs.SOURCE))
-    return Lane.HEAVY if long else Lane.QUICK
 
 
 class Bucket:
@@ -282,7 +272,8 @@ class Turns:
         """
         command = attempted(request.line)
         asker = ASKER.get() or Asker()
-        lane, person = lane_of(command), request.user.id if asker.share is None else asker.share
+        lane = Lane.HEAVY if command and command.long else Lane.QUICK
+        person = request.user.id if asker.share is None else asker.share
         try:
             used = self._shares.begin(person, request.surface, lane, asker.lines)
         except OverBudget:

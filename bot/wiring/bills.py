@@ -49,11 +49,12 @@ def open_bill(settings: Settings, live: Live | None, folder: Path) -> Billing:
     if live:
         return open_account_bill(settings, live, folder)
 
-    from adapters.billing.bill import open_billing
-    from adapters.billing.explorer import has_only_answers, open_explorer
+    from adapters.billing.bill import ANSWERS, open_billing
 
     options = _bill_options(settings)
-    if has_only_answers(folder):
+    if (folder / ANSWERS).is_dir() and not (folder / "billing").is_dir():
+        from adapters.billing.explorer import open_explorer
+
         return open_explorer(folder, options)
 
     def recorded_blocks() -> Sequence[Reservation]:

@@ -23,7 +23,8 @@ from adapters.chat.manifest import TeamsApp, build_package, new_app_link
 from adapters.chat.slack.client import SlackSetup
 from adapters.http import Port
 from adapters.store.open import open_store
-from adapters.terminal.prompt import ProgressBar, Prompt
+from adapters.terminal.prompt import Prompt
+from adapters.terminal.render import ProgressBar
 from bot.answers.config.routes import SEEN, seen_card, trial_card
 from bot.cards.card import Card, Tone, quiet
 from bot.errors import Unavailable, WrongInput, not_known

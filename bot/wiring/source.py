@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 from adapters.aws.config import ReadingConfig
@@ -204,17 +205,16 @@ class OpenedSource:
 
             return Detector()
 
-        detector = lazy(Once(open_detector))
         world = World(
             source=lazy(self.metrics),
             billing=lazy(self.bill),
             billing_lag=settings["billing.lag"],
             prices=lazy(self.metrics),
             knowledge=load_knowledge(),
-            detect=detector,
+            detect=lazy(Once(open_detector)),
             replays=SourceReplays(settings, self),
             outlook=lazy(self.outlook),
-            compiles=detector.compiles,
+            compiles=lazy(partial(resolve_name, "detectors:compiles_since")),
             load_detectors=self.load_detectors,
         )
         if self.live:

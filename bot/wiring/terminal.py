@@ -183,7 +183,7 @@ def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card,
         with suppress(WrongInput):
             return meaning.call, help_about(meaning.call.arguments["name"]), time
 
-    from adapters.terminal.prompt import ProgressBar
+    from adapters.terminal.render import ProgressBar
     from bot.ports.work import noting_progress
 
     apps = TerminalApps(settings_of(options.values), options.values.get("source", ""))

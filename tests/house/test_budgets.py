@@ -28,7 +28,6 @@ from bot.grammar.turns import (
     Shares,
     Turns,
     equal_of,
-    lane_of,
     limits_for,
 )
 from bot.model.request import LOCAL, Request, User
@@ -76,7 +75,8 @@ class Bot:
         asyncio.get_running_loop().set_default_executor(LanedExecutor(self.loads))
 
     async def answer(self, request: Request) -> Card:
-        heavy = lane_of(attempted(request.line)) is Lane.HEAVY
+        command = attempted(request.line)
+        heavy = command is not None and command.long
 
         async def job() -> Card:
             return await (self.bill.answer(request) if heavy else asyncio.to_thread(Card, "quick"))

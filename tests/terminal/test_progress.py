@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.terminal.prompt import ProgressBar
+from adapters.terminal.render import ProgressBar
 from tests.e2e.product import recording
 from tests.e2e.slackserver import free_port
 from tests.terminal.test_first_call import ROOT, trnbot

@@ -322,10 +322,12 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
     """
     kinds, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     try:
-        nodes = [x.labels for x in ports.world.source.read(at).inventory.instances.values()]
+        reading = ports.world.source.read(at)
+        nodes = [x.labels for x in reading.inventory.instances.values()]
         counts = Counter(x.instance_type for x in nodes if x.cluster == workload)
-        runs = costed_runs(ports, at)
-        counts = counts or Counter(next((x.instance_types for x in runs if x.name == workload), ()))
+        if not counts:
+            runs = (x.instance_types for x in costed_runs(ports, at) if x.name == workload)
+            counts = Counter(next(runs, ()))
         old = next(kinds[name] for name, _ in counts.most_common() if name in kinds)
 
         # Unless the asker says against what: against what runs beside it, else what sources name.
@@ -338,7 +340,7 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         names = old.name, new.name
         verdict = Verdict(
             *names,
-            speeds_of(ports, runs, old, new, at.date()).voices,
+            speeds_of(ports, reading, old, new).voices,
             prices_alike(ports, at, names),
         )
     except (TrnbotError, StopIteration):

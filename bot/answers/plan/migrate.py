@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 from bot.answers.fleet.card import NodeRow
@@ -32,7 +31,7 @@ from bot.answers.plan.comparison import (
     state_counts,
 )
 from bot.answers.plan.fit import ANY, fit_blocks, fit_data, fit_of, measured
-from bot.answers.runs.costed import VERDICT, Costed, costed_runs, prices_alike, speeds_of
+from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of
 from bot.cards.card import (
     Button,
     Buttons,
@@ -412,7 +411,7 @@ def migrate(
 
     policy = ports.policy.at(Labels(cluster=cluster))
     offers = Offers(Pricing(ports).at(request.at))
-    migration = _compared(ports, request.at, standing, target, costed_runs(ports, request.at))
+    migration = _compared(ports, reading, standing, target)
 
     # One node with the target's chip compiles, and the others load its artifacts from the cache.
     compilers = (x for x in types.values() if x.accelerator == target.accelerator and x.has_neuron)
@@ -448,7 +447,7 @@ def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequen
     Nobody asked for them: where anything speaks against a move, or the account has not measured the
     speed of both types and paid for an hour of each, there is none. May block.
     """
-    moves, runs = [], cache(lambda: costed_runs(ports, reading.now))
+    moves = []
     for cluster in sorted({row.instance.labels.cluster for row in rows} - {""}):
         least = ports.policy.at(Labels(cluster=cluster)).number("advice.least_utilization")
         # A type that nobody knows, or that none compares with, has no move to suggest.
@@ -458,7 +457,7 @@ def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequen
                 continue
             knowledge = ports.world.knowledge
             target = default_target(standing.type, knowledge.types(), knowledge.claims())
-            migration = _compared(ports, reading.now, standing, target, runs())
+            migration = _compared(ports, reading, standing, target)
             if migration.verdict.proven and _judged(migration)[2] is Tone.GOOD:
                 moves.append(migration)
 
@@ -466,15 +465,11 @@ def suggested(ports: Ports, rows: Sequence[NodeRow], reading: Reading) -> Sequen
 
 
 def _compared(
-    ports: Ports,
-    now: datetime,
-    standing: ClusterStanding,
-    target: InstanceType,
-    runs: Sequence[Costed],
+    ports: Ports, reading: Reading, standing: ClusterStanding, target: InstanceType
 ) -> Migration:
     """Weigh a cluster's move to a type by what is known of their speeds and prices."""
-    today = standing.type
-    speeds = speeds_of(ports, runs, today, target, now.date())
+    now, today = reading.now, standing.type
+    speeds = speeds_of(ports, reading, today, target)
     offers = Offers(Pricing(ports).at(now))
     names = today.name, target.name
 

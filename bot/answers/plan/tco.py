@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, refuse_amounts, usual_port
 from bot.answers.plan.comparison import SpeedRange
-from bot.answers.runs.costed import VERDICT, costed_runs, prices_alike, speeds_of, stated_speed
+from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of, stated_speed
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
@@ -299,7 +299,7 @@ def tco(
     refuse((first.name == second.name, f"{first.name} is named twice; name two types."))
 
     if speed is None:
-        speeds = speeds_of(ports, costed_runs(ports, request.at), first, second, request.at.date())
+        speeds = speeds_of(ports, ports.world.source.read(request.at), first, second)
     else:
         speeds = stated_speed(first, second, float(speed), request.at)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
@@ -12,7 +12,7 @@ import numpy as np
 
 from bot.answers.plan.comparison import SpeedRange, speed_range
 from bot.cards.columns import RATIO, Columns, datum
-from bot.costs.pricing import Offers, Pricing, billed_hours
+from bot.costs.pricing import BilledHour, Offers, Pricing, billed_hours
 from bot.costs.training import (
     Paid,
     RunComparison,
@@ -34,7 +34,6 @@ from bot.model.reading import Reading
 from bot.model.run import Claim, Run, Sign, claims_of, nodes_of
 from bot.model.window import Window
 from bot.ports import Documents, Ports
-from bot.watch.tick import Watch
 
 
 @dataclass(frozen=True)
@@ -98,19 +97,26 @@ class Costed:
 
 def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     """Return every run that is seen at the time, the dearest first; may block."""
-    reading = Watch(ports, ()).read(at)
-    pricing = Pricing(ports).at(at)
+    reading = ports.world.source.read(at)
     frame = reading.frame("run")
     if frame is None or not reading.runs:
         return ()
     types = {x.id: x.labels.instance_type for x in reading.inventory.instances.values()}
-    billed = {
-        name: {hour: paid.usd for hour, paid in hours.items()}
-        for name, hours in billed_hours(ports.world.billing, types, Window(frame.start, at)).items()
-    }
+    billed = billed_hours(ports.world.billing, types, Window(frame.start, at))
+    runs = _costed(reading, frame, reading.runs, Pricing(ports).at(at), billed)
+    return tuple(sorted(runs, key=lambda x: -(x.cost.usd or 0)))
+
+
+def _costed(
+    reading: Reading,
+    frame: Frame,
+    runs: Sequence[Run],
+    pricing: Pricing,
+    billed: Mapping[str, Mapping[datetime, BilledHour]],
+) -> Iterator[Costed]:
+    """Yield what each of some runs cost, by billed hours of its nodes, else by their price."""
     clusters = _Cluster.by_name(reading, frame)
-    runs = []
-    for run in reading.runs:
+    for run in runs:
         cluster = clusters[run.labels.cluster]
         row = cluster.rows.get(run.labels.job)
         if row is None:
@@ -122,24 +128,20 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
                 node.launched_at,
                 node.ended_at,
                 price.usd_per_hour if price else None,
-                billed.get(node.id, {}),
+                {hour: paid.usd for hour, paid in billed.get(node.id, {}).items()},
             )
             for node, price in zip(nodes, prices, strict=True)
         }
         cost = run_cost(run, frame.pick([row]), list(paid.values()), among)
         if cost is not None:
-            runs.append(
-                Costed(
-                    cost,
-                    tuple(sorted({node.labels.instance_type for node in nodes})),
-                    by,
-                    tuple(dict.fromkeys(filter(None, prices))),
-                    prices.count(None),
-                    paid,
-                )
+            yield Costed(
+                cost,
+                tuple(sorted({node.labels.instance_type for node in nodes})),
+                by,
+                tuple(dict.fromkeys(filter(None, prices))),
+                prices.count(None),
+                paid,
             )
-
-    return tuple(sorted(runs, key=lambda x: -(x.cost.usd or 0)))
 
 
 def find_run(runs: Sequence[Costed], name: str) -> Costed:
@@ -439,17 +441,23 @@ VERDICT = Columns[Verdict](
 )
 
 
-def speeds_of(
-    ports: Ports, runs: Sequence[Costed], old: InstanceType, new: InstanceType, day: date
-) -> SpeedRange:
+def speeds_of(ports: Ports, reading: Reading, old: InstanceType, new: InstanceType) -> SpeedRange:
     """Return the work of a node of `new`, by the account's own runs, else as others state it.
 
-    Raise `WrongInput` where nothing compares the two.
+    Raise `WrongInput` where nothing compares the two. May block.
     """
-    knowledge = ports.world.knowledge
-    return speed_range(
-        old, new, knowledge.types(), knowledge.claims(), measured_speeds(runs, old, new, day)
-    )
+    knowledge, frame, now = ports.world.knowledge, reading.frame("run"), reading.now
+    names = {old.name, new.name}
+    nodes = [x for x in reading.inventory.instances.values() if x.labels.instance_type in names]
+    measured: Sequence[SpeedUp] = ()
+    if frame is not None and {x.labels.instance_type for x in nodes} == names:
+        clusters = {x.labels.cluster for x in nodes}
+        runs = [x for x in reading.runs if x.parameters and x.labels.cluster in clusters]
+        # A speed is work over node-hours: no dollar of the bill is asked for.
+        costed = _costed(reading, frame, runs, Pricing(ports).at(now), {})
+        measured = measured_speeds(costed, old, new, now.date())
+
+    return speed_range(old, new, knowledge.types(), knowledge.claims(), measured)
 
 
 def stated_speed(old: InstanceType, new: InstanceType, factor: float, at: datetime) -> SpeedRange:
