@@ -1,13 +1,10 @@
 """A seed stands for one world: what it holds is known in figures, and changes only where somebody looks at the change.
 
-`make goldens` writes them anew. Figures have five digits, so that another build of numpy is no change.
+`make goldens` writes them anew.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
@@ -21,21 +18,9 @@ from adapters.simulator.fleet import build_fleet
 from adapters.simulator.incidents import EFFECTS, apply_incident
 from adapters.simulator.scenario import SCENARIOS, PlannedIncident
 from adapters.simulator.workload import Signals, generator, healthy
-from tests.cards.test_goldens import compare
+from tests.worlds_in_figures import compared, figure
 
 GOLDENS = Path(__file__).with_name("goldens")
-
-
-def figure(value: float) -> float | None:
-    """Return a number to five digits, None for none."""
-    return float(f"{value:.5g}") if np.isfinite(value) else None
-
-
-def compared(name: str, world: Mapping[str, Any]) -> None:
-    drawn = json.dumps(world, indent=1, sort_keys=True) + "\n"
-    # A row of figures is a line.
-    drawn = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), drawn)
-    compare(drawn, GOLDENS / f"{name}.json")
 
 
 def described(folder: Path) -> dict[str, str]:
@@ -86,7 +71,7 @@ def test_a_seed_is_the_account_and_the_bill_that_it_was(
     }
     if name == "tiny":
         world["metrics"] = measured(folder, sql)
-    compared(name, world)
+    compared(GOLDENS / f"{name}.json", world)
 
 
 def summary(signals: Signals, minutes: slice) -> dict[str, list[float | None]]:
@@ -112,7 +97,7 @@ def test_a_healthy_day_of_each_kind_of_job_is_what_it_was() -> None:
         for job in cluster.jobs:
             if job.kind.value not in days and (nodes := fleet.of(cluster.name, job.name)):
                 days[job.kind.value] = summary(healthy(fleet, nodes, 0.01), slice(None))
-    compared("healthy", days)
+    compared(GOLDENS / "healthy.json", days)
 
 
 def test_each_cause_leaves_the_signature_that_it_left() -> None:
@@ -138,4 +123,4 @@ def test_each_cause_leaves_the_signature_that_it_left() -> None:
                     if figures != usual[name]
                 }
             signatures[f"{cause}{' of one' if hit else ''}"] = changed
-    compared("signatures", signatures)
+    compared(GOLDENS / "signatures.json", signatures)
