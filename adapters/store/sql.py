@@ -382,13 +382,13 @@ class SqlStore:
             # All else is old by the last tick: a watch that stood still forgets nothing.
             if last := _last_tick(connection):
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
-                long_ago = last.at - max(told, KEEP_SAID)
+                long_ago = last.at - max(told, KEEP_OVER)
                 # An end that is owed is kept for as long as its alerts are.
-                settled = or_(SAID.c.pending == 0, SAID.c.at < min(long_ago, last.at - KEEP_CLOSED))
+                settled = or_(SAID.c.pending == 0, SAID.c.at < last.at - KEEP_CLOSED)
                 connection.execute(
                     delete(SAID).where(SAID.c.over == 1, settled, SAID.c.at < long_ago)
                 )
-                connection.execute(delete(LINES).where(LINES.c.at < long_ago))
+                connection.execute(delete(LINES).where(LINES.c.at < last.at - max(told, KEEP_SAID)))
                 for name, length in (tables or {}).items():
                     # The watch needs what has ended for a while.
                     ended = _ENDS[name] < last.at - max(length, KEEP_CLOSED)

@@ -133,7 +133,12 @@ def _bars(rows: Sequence[tuple[str, float, str]], width: int, longest: int) -> l
 def _bar_chart(chart: Chart, width: int) -> list[str]:
     """Draw a bar for each category, of several series their sum."""
     sums = [
-        sum(value for series in chart.series for value in series.values[i : i + 1] if value)
+        sum(
+            value
+            for series in chart.series
+            for value in series.values[i : i + 1]
+            if value and axis.is_reading(value)
+        )
         for i in range(len(chart.categories))
     ]
     top = max(map(abs, sums), default=0.0) or 1.0

@@ -87,7 +87,7 @@ def test_ticks_and_what_was_told_long_ago_go_and_what_goes_on_stays(opened):
     assert opened.load(NOW).ticked_at == ticks[-1]["at"]
 
 
-def test_what_was_told_within_a_day_stays_however_short_the_retention(opened):
+def test_what_the_bill_may_still_correct_stays_however_short_the_retention(opened):
     rest = {
         "reason": Reason.OVER,
         "alerts": ("a1",),
@@ -97,8 +97,8 @@ def test_what_was_told_within_a_day_stays_however_short_the_retention(opened):
         "over": True,
     }
     ended = [
-        NotificationLogEntry(f"{hours}", "c", at=NOW - timedelta(hours=hours), message="1", **rest)
-        for hours in (2, 23, 25)
+        NotificationLogEntry(f"{days}", "c", at=NOW - days * LATER, message="1", **rest)
+        for days in (1, 5, 6)
     ]
     opened.save(StateUpdate(notification_log=ended, ticked_at=NOW))
     opened.prune({}, timedelta(hours=1))

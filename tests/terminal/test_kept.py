@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from bot.wiring import kept as keeping
-from bot.wiring.kept import content_of, kept
+from bot.wiring.kept import AtMostEvery, Once, content_of, kept
 
 
 @dataclass
@@ -61,13 +62,50 @@ def test_a_damaged_copy_is_made_anew(folder: Path) -> None:
     assert make.made == 2
 
 
-def test_a_copy_that_others_may_write_is_not_read(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "read"), [(0o600, True), (0o644, True), (0o620, False), (0o602, False)]
+)
+def test_a_copy_that_others_may_write_is_not_read(folder: Path, mode: int, read: bool) -> None:
     make = Maker()
     kept("thing", (), make)
     (copy,) = folder.iterdir()
-    copy.chmod(0o666)
+    copy.chmod(mode)
     kept("thing", (), make)
-    assert make.made == 2
+    assert make.made == (1 if read else 2)
+
+
+def test_the_copy_that_was_used_longest_ago_makes_room(folder: Path) -> None:
+    for number in range(24):
+        kept("thing", (number,), lambda: 1)
+        os.utime(keeping.place_of("thing", number), (number, number))
+    used = keeping.place_of("thing", 0)
+    kept("thing", (0,), lambda: 1)
+    kept("thing", ("new",), lambda: 1)
+    left = set(folder.iterdir())
+    assert len(left) == 24
+    assert used in left
+    assert keeping.place_of("thing", 1) not in left
+
+
+def test_something_is_made_once_and_a_failure_is_not_kept() -> None:
+    answers = iter([ValueError("not yet"), 1, 2])
+
+    def make() -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    once = Once(make)
+    with pytest.raises(ValueError, match="not yet"):
+        once()
+    assert [once(), once()] == [1, 1]
+
+
+def test_something_is_due_at_first_and_when_its_time_has_passed() -> None:
+    times = iter([5.0, 5.9, 6.0, 6.5, 7.0])
+    due = AtMostEvery(1.0, lambda: next(times))
+    assert [due() for _ in range(5)] == [True, False, True, False, True]
 
 
 def test_what_cannot_be_kept_is_still_given(folder: Path) -> None:

@@ -1,0 +1,287 @@
+"""What is held while something is done is let go however that ends, and what is kept ends by its key or its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from adapters import http
+from adapters.chat.slack.client import BRIEF_S, BY_CHANNEL
+from adapters.chat.slack.client import Pace as SlackPace
+from adapters.chat.teams import client as teams
+from adapters.web.live import Shared
+from bot.errors import Limited, OutOfTime, OverBudget
+from bot.grammar.turns import LaneLimits, Limits, Queue, Turns
+from bot.model.request import LOCAL, Request, User
+from bot.ports.work import ASKER, Lane, LaneLoad
+from tests.cases import in_one_run
+from tests.house.fakes import NOON
+from tests.house.test_http import Wire
+from tests.storm.loop import simulate
+
+Work = Callable[[], Awaitable[object]]
+
+
+async def passes() -> str:
+    return "done"
+
+
+async def fails() -> str:
+    raise ValueError("it failed")
+
+
+async def waits() -> str:
+    await asyncio.Event().wait()
+    return "never"
+
+
+async def end(doing: Awaitable[object], ending: Work) -> None:
+    """Let something end as it does; what waits for ever is cancelled."""
+    task = asyncio.ensure_future(doing)
+    for _ in range(9):
+        await asyncio.sleep(0)
+    if ending is waits:
+        task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() is (ending is waits)
+    assert task.cancelled() or (task.exception() is not None) is (ending is fails)
+
+
+def asked(line: str) -> Request:
+    return Request(line, User("slack:U1"), NOON, "chat", LOCAL)
+
+
+ENDINGS = pytest.mark.parametrize("ending", [passes, fails, waits])
+
+
+@in_one_run
+@ENDINGS
+def test_a_channels_turn_is_let_go_and_the_next_keeps_its_distance(ending: Work) -> None:
+    async def work() -> None:
+        pace, loop = SlackPace(1.0), asyncio.get_running_loop()
+
+        async def turn() -> None:
+            async with pace.turn("C1", "chat.update"):
+                await ending()
+
+        await end(turn(), ending)
+        async with pace.turn("C2", "chat.update"):
+            assert loop.time() == 0
+        async with pace.turn("C1", "chat.update"):
+            assert loop.time() == 1
+
+    simulate(work())
+
+
+@in_one_run
+@pytest.mark.parametrize("method", ["chat.postMessage", "chat.update"])
+def test_a_method_is_closed_where_and_for_as_long_as_it_was_asked(method: str) -> None:
+    async def work() -> None:
+        pace = SlackPace()
+        pace.hold("C1", method, 30)
+        pace.hold("C1", method, 10)
+        pace.hold("C1", method, 0)
+        everywhere = method not in BY_CHANNEL
+        assert pace.closed_s("C1", method) == 30
+        assert pace.closed_s("C2", method) == (30 if everywhere else 0)
+        assert pace.closed_s("C1", "chat.delete") == 0
+        with pytest.raises(Limited, match="retried in 30 s"):
+            pace.check("C1", method)
+
+        # A second channel at a time tells that it is the workspace's limit.
+        pace.hold("C2", method, 40)
+        assert pace.closed_s("C3", method) == 40
+        await asyncio.sleep(40)
+        pace.check("C1", method)
+        pace.hold("C1", method, 5)
+        assert pace.closed_s("C2", method) == (5 if everywhere else 0)
+
+    simulate(work())
+
+
+def test_only_the_newest_state_of_a_message_is_sent_and_then_forgotten() -> None:
+    pace = SlackPace()
+    first, second = pace.claim("C1", "m"), pace.claim("C1", "m")
+    assert [pace.is_newest("C1", "m", number) for number in (first, second)] == [False, True]
+    assert pace.claim("C2", "m") == 1
+    pace.release("C1", "m", first)
+    assert pace.is_newest("C1", "m", second)
+    pace.release("C1", "m", second)
+    assert pace.claim("C1", "m") == 1
+
+
+def test_no_span_of_a_conversation_has_more_messages_than_its_limit() -> None:
+    async def work() -> list[float]:
+        pace, loop, times = teams.Pace(), asyncio.get_running_loop(), list[float]()
+        while len(times) < 70:
+            try:
+                await pace.turn("19:x")
+            except Limited as limit:
+                assert limit.seconds > teams.BRIEF_S
+                await asyncio.sleep(limit.seconds)
+                continue
+            times.append(loop.time())
+        return times
+
+    # Seven at once, the eighth a second later, the ninth when two have passed, and 60 in 30.
+    times = simulate(work())
+    assert times[:10] == [0] * 7 + [1, 2, 2]
+    assert times[60] == 30
+    for most, span in ((7, 1.0), (8, 2.0), (60, 30.0), (1800, 3600.0)):
+        for number, at in enumerate(times):
+            assert sum(at <= x < at + span for x in times[number:]) <= most
+
+
+def test_a_conversation_that_was_closed_twice_opens_when_the_longer_time_is_over() -> None:
+    async def work() -> None:
+        pace, loop = teams.Pace(), asyncio.get_running_loop()
+        pace.hold("19:x", 4)
+        pace.hold("19:x", 1)
+        await pace.turn("19:y")
+        assert loop.time() == 0
+        await pace.turn("19:x")
+        assert loop.time() == 4
+        pace.hold("19:x", teams.BRIEF_S + 0.5)
+        with pytest.raises(Limited):
+            await pace.turn("19:x")
+        await asyncio.sleep(teams.BRIEF_S + 0.5)
+        await pace.turn("19:x")
+
+    simulate(work())
+
+
+LANES = {
+    Lane.QUICK: LaneLimits(running=1, waiting=1, at_once=2, seconds=20),
+    Lane.HEAVY: LaneLimits(running=1, waiting=1, at_once=1, seconds=120),
+}
+
+
+@in_one_run
+@ENDINGS
+@pytest.mark.parametrize(
+    ("line", "lane"), [("help", Lane.QUICK), ("cost", Lane.HEAVY), ("cost", None)]
+)
+def test_a_turn_and_a_share_are_let_go(ending: Work, line: str, lane: Lane | None) -> None:
+    """Nobody is left counted as running: as many lines as before may be asked at once."""
+
+    async def work() -> None:
+        loads = {name: LaneLoad() for name in Lane}
+        turns = Turns(asyncio.get_running_loop().time, loads, Limits(lanes=LANES))
+        equal = None if lane else "cost of all"
+        for _ in range(5):
+            await end(turns.take(asked(line), ending, equal), ending)
+            await asyncio.sleep(0.01)
+        assert await turns.take(asked(line), passes, equal) == "done"
+        assert not any(load.waiting for load in loads.values())
+
+    simulate(work())
+
+
+def test_what_lasts_too_long_is_stopped_at_the_limit_of_its_lane() -> None:
+    async def work() -> None:
+        loads = {name: LaneLoad() for name in Lane}
+        turns = Turns(asyncio.get_running_loop().time, loads, Limits(lanes=LANES))
+        for line, lane in (("help", Lane.QUICK), ("cost", Lane.HEAVY)):
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(OutOfTime, match=f"longer than {LANES[lane].seconds:g} s"):
+                await turns.take(asked(line), waits)
+            assert asyncio.get_running_loop().time() - began == LANES[lane].seconds
+            assert loads[lane].stopped == 1
+
+    simulate(work())
+
+
+def test_who_used_less_comes_first_and_one_too_many_who_used_most_is_refused() -> None:
+    async def work() -> None:
+        queue, order = Queue(LaneLimits(running=1, waiting=2, at_once=9, seconds=9)), []
+        await queue.turn(0)
+
+        async def ask(name: str, used: float) -> None:
+            await queue.turn(used)
+            order.append(name)
+
+        much = asyncio.create_task(ask("much", 9))
+        gone = asyncio.create_task(ask("gone", 0))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait([gone])
+        less = [asyncio.create_task(ask(name, used)) for name, used in (("some", 5), ("least", 1))]
+        with pytest.raises(OverBudget, match="1 lines are running and 2 are waiting"):
+            await much
+
+        queue.next()
+        await asyncio.wait(less, return_when=asyncio.FIRST_COMPLETED)
+        queue.next()
+        await asyncio.wait(less)
+        queue.next()
+        assert order == ["least", "some"]
+        await queue.turn(0)
+
+    simulate(work())
+
+
+@in_one_run
+@ENDINGS
+async def test_a_connection_that_was_answered_waits_again(ending: Work) -> None:
+    """Its place is anybody's once its request has ended, and it is the newest of those that wait."""
+    connections = http.Connections()
+    wires = [Wire("192.0.2.1"), Wire("192.0.2.2")]
+    assert all(connections.admit(wire) for wire in wires)
+
+    async def handler(_: web.Request) -> web.StreamResponse:
+        assert Counter(connections._answered) == {wires[0]: 1}
+        await ending()
+        return web.Response()
+
+    request = make_mocked_request("GET", "/page", transport=wires[0])
+    await end(connections.answer(request, handler), ending)
+    assert not connections._answered
+    assert list(connections._open) == [wires[1], wires[0]]
+
+    # One that asked something stays; one that did not is let go.
+    for wire in wires:
+        connections.let_go(wire)
+    assert [wire.is_closing() for wire in wires] == [False, True]
+
+
+class Reader:
+    """Counts how often it was read, and waits until it is told."""
+
+    def __init__(self) -> None:
+        self.read, self.go = 0, asyncio.Event()
+        self.shares: list[str | None] = []
+
+    async def __call__(self) -> int:
+        self.read += 1
+        asker = ASKER.get()
+        self.shares.append(asker.share if asker else None)
+        await self.go.wait()
+        return self.read
+
+
+async def test_one_reading_serves_all_who_ask_meanwhile_and_its_version_alone() -> None:
+    reader = Reader()
+    shared = Shared(reader)
+    asked = [asyncio.create_task(shared.get("1")) for _ in range(3)]
+    await asyncio.sleep(0)
+    asked[0].cancel()
+    newer = asyncio.create_task(shared.get("2"))
+    await asyncio.sleep(0)
+    reader.go.set()
+    assert [await x for x in asked[1:]] == [2, 2]
+    assert await newer == 2
+    assert (reader.read, reader.shares) == (2, ["", ""])
+
+    # What is not kept is read anew, what is kept is not, unless a newer version is asked for.
+    assert await shared.get("2") == 3
+    kept = Shared(reader, keep_s=3600)
+    assert [await kept.get(version) for version in ("1", "1", "2", "2")] == [4, 4, 5, 5]
+
+
+def test_a_brief_limit_is_one_that_a_person_waits_out() -> None:
+    assert (BRIEF_S, teams.BRIEF_S) == (5.0, 4.0)
