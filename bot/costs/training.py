@@ -45,12 +45,14 @@ class Paid:
     def rates(self, begins: Doubles) -> tuple[Doubles, Mask]:
         """Return the USD of an hour at times in seconds since 1970, and which of them were billed.
 
-        USD are nan where they are not known. An hour in which it came or went is billed for the time that it was up.
+        USD are nan where they are not known. An hour in which it came or went is billed for the time
+        that it was up.
         """
-        if not self.hourly:
-            return np.full(begins.size, float(self.usd_per_hour)), np.zeros(begins.size, dtype=bool)
-        hours, place = np.unique(begins // 3600, return_inverse=True)
         usual = np.nan if self.usd_per_hour is None else float(self.usd_per_hour)
+        if not self.hourly:
+            return np.full(begins.size, usual), np.zeros(begins.size, dtype=bool)
+
+        hours, place = np.unique(begins // 3600, return_inverse=True)
         usd = np.full(hours.size, usual)
         billed = np.zeros(hours.size, dtype=bool)
         for i, up in enumerate(self.up(hours * 3600, hours * 3600 + 3600)):
