@@ -16,7 +16,7 @@ from functools import cache
 from bot.costs.pricing import BilledHour
 from bot.model.alert import Alert, Peak, Waste, WastedHours
 from bot.model.anomaly import Anomaly, BilledExcess, Detection, NodeState
-from bot.model.causes import Cause
+from bot.model.causes import About, Cause
 from bot.model.codec import by_key
 from bot.model.fleet import Inventory
 from bot.model.money import MILLIONTH, cents, summed
@@ -309,10 +309,15 @@ def _at_its_end(anomaly: Anomaly, earlier: Waste) -> Waste:
 
 
 def awaits_bill(alert: Alert) -> bool:
-    """Return whether an alert has ended at estimated prices of hours that the bill will show."""
+    """Return whether an alert has ended at estimated prices of hours that the bill will show.
+
+    It shows the hours of nodes. An hour of a reservation or of storage holds more than is wasted,
+    or several instances' hours at once.
+    """
     waste, anomaly = alert.waste, alert.anomaly
-    hours = waste.hours if waste and not (waste.billed or anomaly.lost_hours) else ()
-    return bool(alert.closed and hours)
+    estimated = waste is not None and not waste.billed and bool(waste.hours)
+    of_nodes = anomaly.cause.facts.about is About.NODES and not anomaly.lost_hours
+    return bool(alert.closed and estimated and of_nodes)
 
 
 def at_billed_prices(

@@ -364,6 +364,13 @@ def test_an_ended_alert_costs_what_the_bill_shows_of_its_hours() -> None:
     assert price_words(some).endswith("; 1 of 2 nodes left out, as no price is known for them")
 
 
+@pytest.mark.parametrize("cause", [Cause.UNUSED_CAPACITY, Cause.ORPHANED_STORAGE])
+def test_what_is_no_node_keeps_its_price_at_its_end(cause: Cause) -> None:
+    """Four empty places of a reservation were billed as four hours in each: the price fell to one's."""
+    valued = value(alert(replace(anomaly(), cause=cause)), None, lambda *_: price("86.00"), NOON)
+    assert not awaits_bill(replace(valued, closed=NOON))
+
+
 def test_what_is_over_wastes_nothing_now() -> None:
     valued = value(alert(), None, lambda *_: price("20.00"), NOON)
     over = replace(valued, seen=NOON + FIVE, closed=NOON + 4 * FIVE)
