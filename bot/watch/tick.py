@@ -49,6 +49,7 @@ from bot.watch.track import (
     recent,
     track,
     value,
+    without_moved,
 )
 
 _LEVELS = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
@@ -487,6 +488,14 @@ def step(
 
     def price(thing: str) -> Price | None:
         return price_of(thing, reading.inventory)
+
+    # Some of an alert's nodes may turn out to have another cause: no hour is counted twice. What
+    # moved as a whole is explained by the new alert, and counted there alone.
+    if opened := [alert for alert in alerts if alert.id not in before]:
+        for alert in alerts:
+            if alert.seen == now and (earlier := before.get(alert.id)):
+                things = alert.anomaly.things
+                before[alert.id] = without_moved(earlier, things, opened, price)
 
     valued = []
     for alert in alerts:

@@ -299,6 +299,38 @@ def value(
     return replace(alert, waste=waste)
 
 
+def without_moved(
+    before: Alert, things: Sequence[str], opened: Iterable[Alert], price: PriceOfThing
+) -> Alert:
+    """Return an alert as last saved, without the waste of things that an alert just opened counts.
+
+    `things` are those that it is still seen at. What moved to another alert is counted there from
+    its onset on: its part of what was wasted since, by its part of an hour.
+    """
+    anomaly, waste = before.anomaly, before.waste
+    length = _hours(anomaly.window.start, before.seen)
+    if waste is None or not length or anomaly.billed or anomaly.lost_hours:
+        return before
+    priced = {
+        thing: usd.usd_per_hour * Decimal(str(round(share, 6)))
+        for thing, share in zip(anomaly.things, anomaly.wasted_shares, strict=False)
+        if (usd := price(thing))
+    }
+    total, left = sum(priced.values(), Decimal(0)), set(anomaly.things) - set(things)
+    if not total or not left:
+        return before
+
+    gone = Decimal(0)
+    for alert in opened:
+        moved = sum((priced.get(x, Decimal(0)) for x in left & {*alert.anomaly.things}), Decimal(0))
+        both = _hours(max(anomaly.window.start, alert.anomaly.window.start), before.seen)
+        gone += moved / total * max(both, Decimal(0)) / length
+    kept = 1 - gone
+    so_far = (waste.so_far * kept).quantize(MILLIONTH)
+    hours = tuple(replace(x, hours=(x.hours * kept).quantize(_BILLIONTH)) for x in waste.hours)
+    return replace(before, waste=replace(waste, so_far=so_far, hours=hours))
+
+
 def _at_its_end(anomaly: Anomaly, earlier: Waste) -> Waste:
     """Return the waste of an alert that is over: nothing more will be lost."""
     # A bill comes late: what was added since the last hour that it showed was an estimate, and the

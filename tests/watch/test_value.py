@@ -15,7 +15,8 @@ from bot.model.causes import Cause
 from bot.model.fleet import Market
 from bot.model.money import cents
 from bot.model.price import Basis
-from bot.watch.track import Lengths, at_billed_prices, awaits_bill, value
+from bot.model.window import HOUR, Window
+from bot.watch.track import Lengths, at_billed_prices, awaits_bill, value, without_moved
 from tests.builders import FIVE, NOON, alert, anomaly, inventory, nodes, price
 
 FLEET = inventory(nodes(4))
@@ -369,6 +370,24 @@ def test_what_is_no_node_keeps_its_price_at_its_end(cause: Cause) -> None:
     """Four empty places of a reservation were billed as four hours in each: the price fell to one's."""
     valued = value(alert(replace(anomaly(), cause=cause)), None, lambda *_: price("86.00"), NOON)
     assert not awaits_bill(replace(valued, closed=NOON))
+
+
+def test_hours_of_nodes_that_move_to_another_alert_are_counted_there_alone() -> None:
+    """Six nodes allocated and unused for two hours; four of them have hung for the last of these."""
+    found = anomaly(Cause.ALLOCATED_UNUSED, n=6, wasted_shares=(1.0,) * 6)
+    found = replace(found, window=Window(NOON - 2 * HOUR, NOON))
+    unused = value(alert(found), None, lambda _: price("20.00"), NOON)
+    assert unused.waste
+    assert unused.waste.so_far == 6 * 2 * 20
+
+    moved, stayed = found.things[:4], found.things[4:]
+    hung = replace(found, cause=Cause.HUNG, things=moved, window=Window(NOON - HOUR, NOON + FIVE))
+    rest = without_moved(unused, stayed, [alert(hung)], lambda _: price("20.00"))
+    assert rest.waste
+    assert rest.waste.so_far == 6 * 2 * 20 - 4 * 1 * 20
+    assert [x.usd_per_hour * x.hours for x in rest.waste.hours] == [rest.waste.so_far]
+    for same in ((found.things, [alert(hung)]), (stayed, [])):
+        assert without_moved(unused, *same, lambda _: price("20.00")) == unused
 
 
 def test_what_is_over_wastes_nothing_now() -> None:
