@@ -254,6 +254,11 @@ def lacking(view: View) -> Mask:
     return _lacking(view, "starved.below")
 
 
+def nearly_lacking(view: View) -> Mask:
+    """Return where a node lacks at least half as much by that mean, (n, n_steps)."""
+    return np.asarray(_usual_part(view) < (1 + view.number("starved.below")[:, None]) / 2)
+
+
 def _lacking(view: View, key: str) -> Mask:
     """Return where the mean work is under the share that a setting names, (n, n_steps)."""
     return np.asarray(_usual_part(view) < view.number(key)[:, None])
@@ -280,9 +285,13 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
     """
     again, onset = _coming_back(view, asked, "starved.below", times=2)
     if again.any():
-        # A young history has shown too few hours to know which mean of one is rare.
+        # A young history has shown too few hours to know which mean of one is rare. Nor is an hour
+        # rare that is a little lower than those that a job of phases has.
         young = view.now - view.whole.start < duration("usual.YOUNG")
-        needed = view.rare_after(f"starved.{'shallow_for' if young else 'for'}", lacking, again)
+        unsure = young | (view.stretches(nearly_lacking, again).count > 0)
+        needed = view.rare_after("starved.for", lacking, again)
+        later = view.rare_after("starved.shallow_for", lacking, again)
+        needed = np.where(unsure, later, needed)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
     goes_on, longer = _coming_back(view, held, "starved.over")
