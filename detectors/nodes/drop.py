@@ -16,6 +16,7 @@ from detectors.nodes.drop_cause import (
     STEADY,
     explain,
     ratio_to,
+    straggler,
 )
 from detectors.numbers import (
     DAY,
@@ -89,7 +90,7 @@ def find(view: View) -> RuleMatch:
     fluttering = view.at_work & (level < over[:, None])
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
-    evident = narrowed(evident, lambda: _no_pause(view, shallow))
+    evident = narrowed(evident, lambda: _no_pause(view, shallow) | _waits_for_one(view, evident))
     again, onset = _again(view, goes_on & training)
     held_back, lost = _held_back(view, training & ~late)
     blinking = again & ~late
@@ -455,6 +456,14 @@ def _no_pause(view: View, steps: Counts) -> Mask:
         habit = steps <= view.stretches(under, slow).rare
         slow &= ~habit | (_streak(view, signs) > view.steps("starved.for"))
     return np.asarray((sign | slow) & (2 * seen_within(signs, steps) > steps))
+
+
+def _waits_for_one(view: View, asked: Mask) -> Mask:
+    """Return which nodes asked for wait for one that works on, (n,): a job pauses as a whole."""
+    waits = view.nobody()
+    for _, rows in view.roster.by_scope(asked):
+        waits[rows] = straggler(view, rows) is not None
+    return waits
 
 
 def slower(view: View) -> Mask:
