@@ -311,7 +311,7 @@ def _of_job(seen: Readings, rows: Rows) -> Mask:
     """
     jobs, scope = seen.roster.jobs, seen.roster.scope
     named = (scope == scope[rows[0]]) & (jobs != "") & np.isin(jobs, jobs[rows])
-    return named | fellows(seen.usual, seen.roster, rows)
+    return np.asarray(named | fellows(seen.usual, seen.roster, rows))
 
 
 def _holds_all(seen: Readings, alert: Alert, rows: Rows) -> bool:

@@ -16,6 +16,7 @@ from detectors.nodes.drop_cause import (
     STEADY,
     explain,
     ratio_to,
+    straggler,
 )
 from detectors.numbers import (
     DAY,
@@ -89,7 +90,7 @@ def find(view: View) -> RuleMatch:
     fluttering = view.at_work & (level < over[:, None])
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
-    evident = narrowed(evident, lambda: _no_pause(view, shallow))
+    evident = narrowed(evident, lambda: _no_pause(view, shallow) | _waits_for_one(view, evident))
     again, onset = _again(view, goes_on & training)
     held_back, lost = _held_back(view, training & ~late)
     blinking = again & ~late
@@ -254,6 +255,11 @@ def lacking(view: View) -> Mask:
     return _lacking(view, "starved.below")
 
 
+def nearly_lacking(view: View) -> Mask:
+    """Return where a node lacks at least half as much by that mean, (n, n_steps)."""
+    return np.asarray(_usual_part(view) < (1 + view.number("starved.below")[:, None]) / 2)
+
+
 def _lacking(view: View, key: str) -> Mask:
     """Return where the mean work is under the share that a setting names, (n, n_steps)."""
     return np.asarray(_usual_part(view) < view.number(key)[:, None])
@@ -280,9 +286,13 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
     """
     again, onset = _coming_back(view, asked, "starved.below", times=2)
     if again.any():
-        # A young history has shown too few hours to know which mean of one is rare.
+        # A young history has shown too few hours to know which mean of one is rare. Nor is an hour
+        # rare that is a little lower than those that a job of phases has.
         young = view.now - view.whole.start < duration("usual.YOUNG")
-        needed = view.rare_after(f"starved.{'shallow_for' if young else 'for'}", lacking, again)
+        unsure = young | (view.stretches(nearly_lacking, again).count > 0)
+        needed = view.rare_after("starved.for", lacking, again)
+        later = view.rare_after("starved.shallow_for", lacking, again)
+        needed = np.where(unsure, later, needed)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
     goes_on, longer = _coming_back(view, held, "starved.over")
@@ -446,6 +456,14 @@ def _no_pause(view: View, steps: Counts) -> Mask:
         habit = steps <= view.stretches(under, slow).rare
         slow &= ~habit | (_streak(view, signs) > view.steps("starved.for"))
     return np.asarray((sign | slow) & (2 * seen_within(signs, steps) > steps))
+
+
+def _waits_for_one(view: View, asked: Mask) -> Mask:
+    """Return which nodes asked for wait for one that works on, (n,): a job pauses as a whole."""
+    waits = view.nobody()
+    for _, rows in view.roster.by_scope(asked):
+        waits[rows] = straggler(view, rows) is not None
+    return waits
 
 
 def slower(view: View) -> Mask:

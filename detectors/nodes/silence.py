@@ -92,7 +92,8 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
     for instance in view.roster.mute:
         scope = scope_of(instance.labels)
         patience = LOOKBACK + view.policy.at(scope).duration("no_data.for")
-        if instance.id not in view.reading.unread and view.now - instance.launched_at >= patience:
+        missed = view.now - max(instance.launched_at, view.whole.start) >= patience
+        if missed and instance.id not in view.reading.unread:
             overdue.setdefault(scope, []).append(instance)
 
     for scope, instances in overdue.items():

@@ -457,6 +457,18 @@ def test_a_job_whose_hours_always_lack_as_much_is_not_told():
     assert World(fleet).run(hours(49), hours(58)) == []
 
 
+@pytest.mark.parametrize(("minutes", "is_told"), [(50, False), (240, True)])
+def test_an_hour_a_little_under_those_of_a_job_of_phases_is_a_drop_once_it_lasts(minutes, is_told):
+    """Some of its hours lack a fifth of the work; this one lacks a third, as the next may."""
+    fleet, end = Fleet(8, days=2.5), hours(51) + timedelta(minutes=minutes)
+    for start in range(0, 51, 3):
+        in_turns(fleet, hours(start), hours(start + 2), (0.3, 1, 1, 1))
+        in_turns(fleet, hours(start + 2), hours(start + 3), (0.3, 1))
+    in_turns(fleet, hours(51), end, (0.3, 0.3, 1))
+    in_turns(fleet, end, hours(60), (0.3, 1, 1, 1))
+    assert bool(World(fleet).run(hours(51), hours(55))) is is_told
+
+
 def test_two_pauses_of_an_hour_are_no_drop_that_comes_and_goes():
     fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(51), (1, 0.06, 0.06, 0.5, 1, 1))
     assert World(fleet).run(hours(49), hours(52)) == []

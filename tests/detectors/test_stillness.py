@@ -142,6 +142,17 @@ def test_an_instance_that_never_reported_is_missed_where_its_peers_do():
     assert (silent.cause, silent.things) == (Cause.NO_DATA, ("i-never",))
 
 
+@pytest.mark.parametrize(("minutes", "causes"), [(10, []), (75, [Cause.NO_DATA])])
+def test_where_a_source_has_just_begun_nobody_was_missed(minutes, causes):
+    """An old node of which the first points are lost may report with the next ones."""
+    fleet, extra = Fleet(4), Fleet(1, cluster="llama")
+    extra.ids = ["i-late"]
+    world = World(fleet)
+    world.fleets = (fleet, extra)
+    detection = world.at(hours(0) + timedelta(minutes=minutes))
+    assert [anomaly.cause for anomaly in detection.anomalies] == causes
+
+
 def test_a_failed_source_is_not_a_silent_fleet():
     fleet = Fleet(4).silence(hours(30), hours(40))
     assert World(fleet, gaps=(Gap("CloudWatch throttled"),)).at(hours(31)).anomalies == ()
