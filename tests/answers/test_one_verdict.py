@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from bot.cards.card import Tone
 from bot.costs.training import Sample, compare, equal_loss
 from bot.costs.verdict import Verdict, like_for_like, measured_speed
 from bot.model.claims import ClaimKind, SpeedUp
@@ -135,6 +136,21 @@ def test_tco_migrate_decide_compare_and_wait_say_one_verdict(
                 assert card.data["choice"] == wins, card.title
             else:
                 assert card.data["choice"] in (wins, "measure"), card.title
+
+
+@pytest.mark.parametrize(
+    ("fleet", "to", "kind"),
+    [
+        ("llama", "trn2.48xlarge", "Neuron devices"),
+        ("llama", "inf2.48xlarge", "Neuron devices"),
+        ("gpus", "p4d.24xlarge", "GPUs"),
+    ],
+)
+def test_decide_weighs_no_chip_against_another_of_its_kind(fleet, to, kind) -> None:
+    """A fleet of Trainium asked about Inferentia was told to stay on the GPUs that it has not."""
+    card = ask(WORLDS["tokens"], f"decide {fleet} to={to} {POOR}")
+    assert card.tone is Tone.ERROR
+    assert f"{fleet} and {to} both have {kind}; 'migrate' compares" in words(card)
 
 
 def test_a_type_without_a_price_costs_nothing_in_no_answer() -> None:

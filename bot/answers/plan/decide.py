@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -318,7 +319,8 @@ def decide(
 def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | None:
     """Return which of GPUs and Trainium does a cluster's or a run's work for less; may block.
 
-    None for a name that nothing runs under, and where neither is cheaper at every speed.
+    None for a name that nothing runs under, and where neither is cheaper at every speed. Raise
+    `WrongInput` where both sides have the same kind of chip.
     """
     kinds, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     try:
@@ -333,21 +335,29 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         across = (x for x, _ in beside.most_common() if kinds[x].has_neuron != old.has_neuron)
         name = to or next(across, "")
         new = known_type(name, kinds) if name else default_target(old, kinds, claims)
-        if old.has_neuron == new.has_neuron:
+    except (TrnbotError, StopIteration):
+        return None
+
+    if old.has_neuron == new.has_neuron:
+        if not to:
             return None
-        names = old.name, new.name
+        both = "Neuron devices" if old.has_neuron else "GPUs"
+        raise WrongInput(
+            f"'decide' weighs Trainium against GPUs, and {workload} and {to} both have {both};"
+            " 'migrate' compares two types of one kind.",
+            "to",
+        )
+    names = old.name, new.name
+    with suppress(TrnbotError):
         verdict = Verdict(
             *names,
             speeds_of(ports, runs, old, new, at.date()).voices,
             prices_alike(ports, at, names),
         )
-    except (TrnbotError, StopIteration):
-        return None
-
-    if verdict.cheaper is None:
-        return None
-    side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
-    return Cheaper(side, verdict.measured, str(verdict))
+        if verdict.cheaper is not None:
+            side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
+            return Cheaper(side, verdict.measured, str(verdict))
+    return None
 
 
 def parameter_count(text: str) -> float:
