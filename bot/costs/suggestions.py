@@ -156,8 +156,8 @@ def schedule(
         return None
 
     # What they cost in those hours, each node at its own price; either half tells how it varies.
-    rates = np.array([(float(x.usd_per_hour), float(x.saved_usd_per_hour)) for x in prices])
-    spent, saved = rates.T @ running.mean(axis=2) * free[slots]
+    rates = np.array([(x.usd_per_hour, x.usd_per_hour - x.committed_usd_per_hour) for x in prices])
+    spent, saved = rates.astype(np.float64).T @ running.mean(axis=2) * free[slots]
     low, middle, high = monthly_range(saved)
     if not middle:
         return None

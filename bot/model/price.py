@@ -59,11 +59,6 @@ class Price:
         return self.usd_per_hour if self.market.is_committed else Decimal(0)
 
     @property
-    def saved_usd_per_hour(self) -> Decimal:
-        """Return what is not billed any more once the thing stops."""
-        return self.usd_per_hour - self.committed_usd_per_hour
-
-    @property
     def found_by(self) -> str:
         """Read as `billed, own hours` or `price list`.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -335,29 +334,22 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         across = (x for x, _ in beside.most_common() if kinds[x].has_neuron != old.has_neuron)
         name = to or next(across, "")
         new = known_type(name, kinds) if name else default_target(old, kinds, claims)
+        names, is_alike = (old.name, new.name), old.has_neuron == new.has_neuron
+        speeds = () if is_alike else speeds_of(ports, runs, old, new, at.date()).voices
+        verdict = Verdict(*names, speeds, prices_alike(ports, at, names))
     except (TrnbotError, StopIteration):
         return None
 
-    if old.has_neuron == new.has_neuron:
-        if not to:
-            return None
-        both = "Neuron devices" if old.has_neuron else "GPUs"
+    if is_alike and to:
         raise WrongInput(
-            f"'decide' weighs Trainium against GPUs, and {workload} and {to} both have {both};"
-            " 'migrate' compares two types of one kind.",
+            f"'decide' weighs Trainium against GPUs, and {workload} runs on {old.name}, which is of"
+            f" the same kind as {to}; 'migrate' compares two of a kind.",
             "to",
         )
-    names = old.name, new.name
-    with suppress(TrnbotError):
-        verdict = Verdict(
-            *names,
-            speeds_of(ports, runs, old, new, at.date()).voices,
-            prices_alike(ports, at, names),
-        )
-        if verdict.cheaper is not None:
-            side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
-            return Cheaper(side, verdict.measured, str(verdict))
-    return None
+    if verdict.cheaper is None:
+        return None
+    side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
+    return Cheaper(side, verdict.measured, str(verdict))
 
 
 def parameter_count(text: str) -> float:
