@@ -131,7 +131,8 @@ def numbers_page() -> str:
     """Return docs/numbers.md: what the detectors weigh and compare that is no setting."""
     signs = [
         f"| `{sign.cause}` | {sign.sign.replace('_', ' ')} | {sign.weight:g}"
-        f" | {sign.score or '–'} | {sign.unless.replace('_', ' ') or '–'} | {sign.meaning or '–'} | {sign.source} |"
+        f" | {sign.score or MISSING} | {sign.unless.replace('_', ' ') or MISSING}"
+        f" | {sign.meaning or MISSING} | {sign.source} |"
         for sign in SIGNS
     ]
     constants = [

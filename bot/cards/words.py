@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bot.cards.card import Block, Card, Strong, Tone, text
 from bot.model.claims import Note, Sourced, stale_days
 from bot.model.labels import Labels
-from bot.model.money import counted, usd
+from bot.model.money import cents, counted, usd
 from bot.model.notification import Coverage, Known
 from bot.model.policy import Policy
 from bot.model.spend import Money, Tally
@@ -65,6 +65,7 @@ def noted(note: str) -> str:
 
 def committed_words(per_hour: Decimal, committed: Decimal, lapses: date | None = None) -> str:
     """Say which part of an hour's USD stopping saves, "" where it saves all of it."""
+    per_hour, committed = cents(per_hour), cents(committed)
     saved = per_hour - committed
     if committed * 100 < per_hour:
         return ""

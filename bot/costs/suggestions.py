@@ -20,6 +20,7 @@ from bot.cards.lines import quote
 from bot.costs.pricing import HOURS_A_MONTH
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.money import cents, counted, usd
+from bot.model.price import Price
 from bot.model.reading import AT_LIMIT, Throughput
 from bot.model.window import Window
 
@@ -120,14 +121,20 @@ def monthly_range(paid: Doubles, hours: int = 1) -> tuple[Decimal, Decimal, Deci
     return low, middle, high
 
 
+def committed_step(committed: Decimal) -> Sequence[tuple[str, str]]:
+    """Return the step that takes off what commitments bill either way, none where none does."""
+    return [("of it committed, billed either way", usd(committed, digits=2))] if committed else []
+
+
 def schedule(
-    cluster: str, nodes: Frame, limit: float, prices: Sequence[Decimal]
+    cluster: str, nodes: Frame, limit: float, prices: Sequence[Price]
 ) -> Suggestion | None:
     """Suggest to stop a cluster's nodes in the hours of the week in which none ever works.
 
-    `nodes` are those that are paid only while they run, with the USD an hour of each. An hour of
-    the week counts once at least two weeks had nodes in it and all were at or under `limit`. None
-    where no such hours follow each other for long, or where the nodes never work at all.
+    `nodes` are those that EC2 runs on demand, with the price of an hour of each; what a commitment
+    pays of it stopping does not save. An hour of the week counts once at least two weeks had nodes
+    in it and all were at or under `limit`. None where no such hours follow each other for long,
+    where the nodes never work at all, or where commitments pay for all of them.
     """
     steps_an_hour = timedelta(hours=1) // nodes.step
     past = timedelta(minutes=nodes.start.minute, seconds=nodes.start.second)
@@ -149,9 +156,12 @@ def schedule(
         return None
 
     # What they cost in those hours, each node at its own price; either half tells how it varies.
-    rates = np.array([float(price) for price in prices])
-    spent = (running.mean(axis=2) * rates[:, None]).sum(axis=0) * free[slots]
-    low, middle, high = monthly_range(spent)
+    rates = np.array([(x.usd_per_hour, x.usd_per_hour - x.committed_usd_per_hour) for x in prices])
+    spent, saved = rates.astype(np.float64).T @ running.mean(axis=2) * free[slots]
+    low, middle, high = monthly_range(saved)
+    if not middle:
+        return None
+    committed = Decimal(str(round(spent.sum() - saved.sum(), 6)))
     free_hours = int(free.sum())
     return Suggestion(
         SuggestionKind.SCHEDULE,
@@ -168,6 +178,7 @@ def schedule(
             ("free hours of each week", f"{free_hours}"),
             ("hours read", f"{hours:,}"),
             ("paid in those hours", usd(Decimal(str(spent.sum())), digits=2)),
+            *committed_step(committed),
             ("hours in a month", f"{HOURS_A_MONTH}"),
         ),
     )

@@ -52,7 +52,10 @@ class Waste:
     Empty of a cause of the bill, and where they were not kept.
     """
     committed_share: Decimal = field(default=Decimal(0), metadata={"optional": True})
-    """The share of an hour's USD that a commitment bills whether the things run or not."""
+    """The share of an hour's USD that a commitment bills whether the things run or not.
+
+    To nine digits, which give the cents of an hour of up to a million dollars.
+    """
     lapses: date | None = field(default=None, metadata={"optional": True})
     """The day on which the last of those commitments ends, where the bill says so."""
     billed: bool = field(default=False, metadata={"optional": True})

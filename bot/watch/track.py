@@ -395,7 +395,9 @@ def _committed(
     priced = _priced(anomaly, anomaly.wasted_shares, price_of)
     usd = sum((price.committed_usd_per_hour * share for price, share in priced), Decimal(0))
     prices = filter(None, map(price_of, anomaly.things))
-    share = (usd / per_hour).quantize(Decimal("0.0001")) if per_hour else Decimal(0)
+    # Of cents, as both are told: it gives the committed part back to the cent.
+    whole = cents(per_hour)
+    share = (cents(usd) / whole).quantize(_BILLIONTH) if whole else Decimal(0)
     return share, max((price.lapses for price in prices if price.lapses), default=None)
 
 

@@ -8,11 +8,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from bot.cards.card import Tone
 from bot.costs.training import Sample, compare, equal_loss
 from bot.costs.verdict import Verdict, like_for_like, measured_speed
 from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Market
-from bot.model.price import Basis, Price
+from bot.model.price import AccountRates, Basis, Price
 from tests.answers.advice_world import STEPS, World, ask, quote, words
 from tests.builders import NOON
 
@@ -135,6 +136,46 @@ def test_tco_migrate_decide_compare_and_wait_say_one_verdict(
                 assert card.data["choice"] == wins, card.title
             else:
                 assert card.data["choice"] in (wins, "measure"), card.title
+
+
+class BilledWorld(World):
+    """An account whose bill holds hours of both types; a share of those of the GPUs is committed."""
+
+    committed = Decimal(0)
+
+    def rates(self, _now):
+        gpu = replace(
+            billed("p5.48xlarge", "55.04", "us-east-2"), on_demand_share=1 - self.committed
+        )
+        return AccountRates(by_type=(gpu, billed("trn2.48xlarge", "20.00", "us-east-2")))
+
+
+@pytest.mark.parametrize(
+    ("committed", "usd_per_month"), [("0", "31691.73"), ("0.1", "23655.89"), ("0.5", None)]
+)
+def test_a_move_saves_nothing_of_what_commitments_go_on_to_bill(committed, usd_per_month) -> None:
+    """Two nodes at $55.04 for 730 hours, of which a move saves 39.4 %, less the committed part."""
+    clusters = [(name, *KINDS[name], 2, 0.9, 100.0) for name in ("gpus", "frontier")]
+    world = BilledWorld(*clusters, runs=[("a", "gpus", 60e6, 70e9), ("b", "frontier", 36e6, 70e9)])
+    world.committed = Decimal(committed)
+    card = ask(world, "suggestions")
+    expected = [("another type", Decimal(usd_per_month))] if usd_per_month else []
+    assert [(x["kind"], x["usd_per_month"]) for x in card.data["suggestions"]] == expected
+    if expected and committed != "0":
+        shown = ask(world, f"suggestions show {card.data['suggestions'][0]['id']}")
+        assert "of it committed, billed either way: $8,035.84" in words(shown)
+
+
+@pytest.mark.parametrize(
+    ("fleet", "to"),
+    [("llama", "trn2.48xlarge"), ("llama", "inf2.48xlarge"), ("gpus", "p4d.24xlarge")],
+)
+def test_decide_weighs_no_chip_against_another_of_its_kind(fleet, to) -> None:
+    """A fleet of Trainium asked about Inferentia was told to stay on the GPUs that it has not."""
+    card = ask(WORLDS["tokens"], f"decide {fleet} to={to} {POOR}")
+    assert card.tone is Tone.ERROR
+    assert f"{fleet} runs on {KINDS[fleet][0]}" in words(card)
+    assert f"the same kind as {to}; 'migrate' compares" in words(card)
 
 
 def test_a_type_without_a_price_costs_nothing_in_no_answer() -> None:

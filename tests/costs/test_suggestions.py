@@ -26,6 +26,17 @@ FIVE, HOUR = timedelta(minutes=5), timedelta(hours=1)
 PRICE = Decimal("21.50")
 
 
+def price(usd: Decimal, on_demand: str = "1") -> Price:
+    """Return the billed price of an hour, of which a share ends when the node does."""
+    return Price(
+        "trn1.32xlarge", usd, Market.ON_DEMAND, Basis.BILLED, "us-west-2", MONDAY.date(), "a test",
+        on_demand_share=Decimal(on_demand),
+    )  # fmt: skip
+
+
+ON_DEMAND = price(PRICE)
+
+
 def frame(used: np.ndarray, start: datetime = MONDAY) -> Frame:
     """Return a frame of nodes by hours; nan where a node is not there."""
     steps = np.repeat(used, 12, axis=1).astype(np.float32)[:, :, None]
@@ -82,7 +93,7 @@ def derived_month(used: np.ndarray, start: datetime, prices: list[Decimal]) -> f
 
 def test_nights_and_weekends_are_suggested_at_their_price() -> None:
     used = office()
-    found = weigh.schedule("dev", frame(used), 0.05, [PRICE] * 3)
+    found = weigh.schedule("dev", frame(used), 0.05, [ON_DEMAND] * 3)
     assert found
     assert float(found.usd_per_month) == pytest.approx(
         derived_month(used, MONDAY, [PRICE] * 3), abs=0.01
@@ -92,7 +103,7 @@ def test_nights_and_weekends_are_suggested_at_their_price() -> None:
 
     # A node at the limit itself does not work.
     at_limit = np.where(used < 0.05, 0.05, used)
-    assert weigh.schedule("dev", frame(at_limit), 0.05, [PRICE] * 3) == found
+    assert weigh.schedule("dev", frame(at_limit), 0.05, [ON_DEMAND] * 3) == found
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 30))
@@ -105,9 +116,13 @@ def test_duckdb_derives_every_schedule_again(seed: int, shift: int) -> None:
     used[rng.random(used.shape) < 0.05] = np.nan
     used[:, rng.random(used.shape[1]) < rng.choice([0, 0.003, 0.05])] = 0.9
     prices = [Decimal(str(round(float(p), 4))) for p in rng.uniform(1, 60, len(used))]
+    shares = rng.choice(["0", "0.4", "1"], len(used))
     start = MONDAY + shift * HOUR
-    found = weigh.schedule("dev", frame(used, start), 0.05, prices)
-    derived = derived_month(used, start, prices)
+    found = weigh.schedule(
+        "dev", frame(used, start), 0.05, [price(*x) for x in zip(prices, shares, strict=True)]
+    )
+    saved = [usd * Decimal(share) for usd, share in zip(prices, shares, strict=True)]
+    derived = derived_month(used, start, saved)
     assert float(found.usd_per_month if found else 0) == pytest.approx(derived, abs=0.02)
     assert not found or found.low_usd <= found.usd_per_month <= found.high_usd
 
@@ -118,13 +133,31 @@ def test_duckdb_derives_every_schedule_again(seed: int, shift: int) -> None:
     ids=["always busy", "never busy: an alert's", "seen for one week", "not there"],
 )
 def test_what_is_no_habit_is_no_schedule(used: np.ndarray) -> None:
-    assert weigh.schedule("dev", frame(used), 0.05, [PRICE] * len(used)) is None
+    assert weigh.schedule("dev", frame(used), 0.05, [ON_DEMAND] * len(used)) is None
+
+
+def test_stopping_what_a_commitment_pays_saves_the_rest_alone() -> None:
+    used = office()
+    alone, covered, partly = (
+        weigh.schedule("dev", frame(used), 0.05, [price(PRICE, share)] * 3)
+        for share in ("1", "0", "0.25")
+    )
+    assert alone
+    assert partly
+    assert covered is None
+    assert partly.usd_per_month == (alone.usd_per_month / 4).quantize(Decimal("0.01"))
+    paid, committed = (dict(partly.steps)[x] for x in
+                       ("paid in those hours", "of it committed, billed either way"))  # fmt: skip
+    assert dict(alone.steps)["paid in those hours"] == paid
+    assert "committed" not in str(alone.steps)
+    whole, either_way = (float(x.strip("$").replace(",", "")) for x in (paid, committed))
+    assert either_way == pytest.approx(whole * 0.75, abs=0.01)
 
 
 def test_short_breaks_are_not_worth_a_stop() -> None:
     hour = np.arange(336)
     used = np.where(hour % 24 < 3, 0.0, 0.7)[None, :]
-    assert weigh.schedule("dev", frame(used), 0.05, [PRICE]) is None
+    assert weigh.schedule("dev", frame(used), 0.05, [ON_DEMAND]) is None
 
 
 OFFER = CommitmentOffer(

@@ -5,19 +5,23 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from bot.answers.fleet.card import NodeRow
 from bot.cards.alert_words import alert_data, money_texts, price_words, remedies
 from bot.cards.card import Text, plain
+from bot.cards.words import committed_words
 from bot.costs.pricing import BilledHour
 from bot.model.alert import Alert
-from bot.model.anomaly import BilledExcess
+from bot.model.anomaly import BilledExcess, NodeState
 from bot.model.causes import Cause
 from bot.model.fleet import Market
 from bot.model.money import cents
 from bot.model.price import Basis
 from bot.model.window import HOUR, Window
 from bot.watch.track import Lengths, at_billed_prices, awaits_bill, value, without_moved
-from tests.builders import FIVE, NOON, alert, anomaly, inventory, nodes, price
+from tests.builders import FIVE, NOON, alert, anomaly, instance, inventory, nodes, price
 
 FLEET = inventory(nodes(4))
 LEFT = Lengths().left(alert(), Decimal(10 * 24 + 12))
@@ -184,6 +188,32 @@ def test_what_a_commitment_bills_either_way_is_told_apart() -> None:
     plain_price = value(alert(anomaly(Cause.IDLE)), None, lambda *_: price("20.00"), NOON)
     assert "committed" not in money_words(plain_price)
     assert remedies(plain_price) == plain_price.anomaly.suggestions
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 99_999_999), st.integers(0, 10_000)), min_size=1, max_size=80)
+)
+@settings(max_examples=60, deadline=None)
+def test_an_alert_and_idle_tell_both_parts_to_the_same_cent(nodes: list[tuple[int, int]]) -> None:
+    """Of as many nodes as there are, at prices of six digits."""
+    prices = {
+        f"i-{n}": replace(
+            price(str(Decimal(usd).scaleb(-6)), basis=Basis.BILLED),
+            on_demand_share=Decimal(share) / 10_000,
+        )
+        for n, (usd, share) in enumerate(nodes)
+    }
+    found = anomaly(Cause.IDLE, n=len(nodes), wasted_shares=(1.0,) * len(nodes))
+    valued = value(alert(replace(found, things=tuple(prices))), None, prices.__getitem__, NOON)
+    assert valued.waste is not None
+    rows = [NodeRow(instance(name), NodeState.IDLE, 0.0, quote) for name, quote in prices.items()]
+    whole = sum((row.usd_per_hour for row in rows), Decimal(0))
+    committed = sum((row.committed_usd_per_hour for row in rows), Decimal(0))
+    waste = valued.waste
+    assert waste.per_hour == cents(whole)
+    assert committed_words(whole, committed) == committed_words(
+        waste.per_hour, waste.committed_per_hour
+    )
 
 
 def test_causes_of_money_bring_their_own_dollars() -> None:

@@ -61,6 +61,7 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
     facts += by_process(watched.facts.get("clusters", ())).items()
 
     title, stopped = "Status of the watch", False
+    unknown = watched.facts.get("known") == Known.UNKNOWN
     calls: Sequence[Block] = (quiet("No AWS account is being read, so no calls are made."),)
     if bill:
         today = f"{_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
@@ -70,11 +71,9 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         stopped = any(used >= percent for percent, _ in bill.stops)
         stopped = stopped or any(use.stopped for use in bill.uses)
 
-    blind = watched.facts.get("known") == Known.UNKNOWN
-
     return Card(
         title,
-        Tone.WARNING if watched.late or stopped or problems or blind else Tone.GOOD,
+        Tone.WARNING if watched.late or stopped or problems or unknown else Tone.GOOD,
         compose(
             Facts(tuple(facts)),
             calls,

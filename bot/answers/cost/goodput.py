@@ -439,8 +439,8 @@ def goodput_within(
     (total,) = grouped(parts, ()) or [GoodputRow({}, {})]
     seen = bill_coverage(tally.billed_through, reading.now, window.end)
     if total.usd and total.goodput is None:
-        troubles = coverage_of(reading).because
-        seen = Coverage(Known.UNKNOWN, troubles or f"No metric covers {period(window)}.")
+        unread = f"No metric covers {period(window)}."
+        seen = Coverage(Known.UNKNOWN, coverage_of(reading).because or unread)
 
     return Goodput(
         window,

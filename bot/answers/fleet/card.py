@@ -134,7 +134,7 @@ class NodeRow:
     @property
     def committed_usd_per_hour(self) -> Decimal:
         """Return the part of it that a commitment bills whether the node runs or not."""
-        return cents(self.price.committed_usd_per_hour) if self.price else Decimal(0)
+        return self.price.committed_usd_per_hour if self.price else Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ NODES = Columns[NodeRow](
     ),
     datum(
         "committed_usd_per_hour",
-        lambda row: row.price and row.committed_usd_per_hour,
+        lambda row: row.price and cents(row.committed_usd_per_hour),
         "the part of it that a commitment bills whether the node runs or not, by the bill",
     ),
     datum("price", lambda row: row.price and str(row.price)),

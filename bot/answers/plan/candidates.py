@@ -32,6 +32,7 @@ from bot.errors import TrnbotError
 from bot.model.codec import by_key
 from bot.model.fleet import Instance, Market, is_neuron
 from bot.model.money import cents, usd
+from bot.model.price import Price
 from bot.model.reading import AT_LIMIT, BEYOND, Reading, throughput_of
 from bot.model.spend import Filter
 from bot.model.window import Window, midnight
@@ -67,16 +68,18 @@ def candidates(ports: Ports, now: datetime) -> list[Suggestion]:
 def _move(move: Migration, reading: Reading) -> Suggestion | None:
     """Weigh a move to another type, bought as today's nodes are where it is sold so.
 
-    None where it would save nothing by its slowest source.
+    None where it would save nothing by its slowest source. What a commitment pays of today's nodes
+    it goes on to pay.
     """
-    standing, moves = move.standing, move.moves()
-    alike = (x for x in moves if standing.price and x.price.market is standing.price.market)
+    standing, moves, price = move.standing, move.moves(), move.standing.price
+    alike = (x for x in moves if price and x.price.market is price.market)
     option = next(alike, next(iter(moves), None))
-    if option is None:
+    if option is None or price is None:
         return None
     today = standing.usd_per_hour * HOURS_A_MONTH
+    committed = price.committed_usd_per_hour * standing.nodes * HOURS_A_MONTH
     worst, middle, best = (
-        cents(today * (1 - Decimal(str(share))))
+        cents(today * (1 - Decimal(str(share))) - committed)
         for share in (option.worst, option.middle, option.best)
     )
     if worst <= 0:
@@ -93,6 +96,7 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
         f"migrate {quote(standing.cluster)}",
         (
             ("today's nodes, a month", usd(today, digits=2)),
+            *weigh.committed_step(committed),
             ("cost of the same work there, middle", f"{option.middle:.1%}"),
             ("slowest and fastest source", f"{option.worst:.1%} to {option.best:.1%}"),
         ),
@@ -112,14 +116,14 @@ def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[S
             )
 
 
-def _priced(reading: Reading, pricing: Pricing) -> Iterator[tuple[int, Instance, Decimal]]:
-    """Return the row of each node whose metrics are read, the node, and the USD of its hour."""
+def _priced(reading: Reading, pricing: Pricing) -> Iterator[tuple[int, Instance, Price]]:
+    """Return the row of each node whose metrics are read, the node, and the price of its hour."""
     frame = reading.frame("node")
     for row, thing in enumerate(frame.things if frame else ()):
         node = reading.inventory.instances.get(thing.instance)
         price = pricing.instance(node) if node else None
         if node and price:
-            yield row, node, price.usd_per_hour
+            yield row, node, price
 
 
 def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
@@ -319,7 +323,7 @@ def _refused(
             if node.launched_at >= since
         ]
         waiting = [
-            (row, price)
+            (row, price.usd_per_hour)
             for row, node, price in priced
             if (node.labels.instance_type, node.labels.region) == (name, region)
             if node.id not in alerted
@@ -407,7 +411,7 @@ def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
     if frame is not None:
         has_reading = ~np.isnan(frame.of("neuroncore_utilization_ratio"))
         starts = by_key(
-            (node.labels.cluster, (max(first - node.launched_at, timedelta()), price))
+            (node.labels.cluster, (max(first - node.launched_at, timedelta()), price.usd_per_hour))
             for row, node, price in _priced(reading, pricing)
             if node.launched_at in window and node.launched_at >= frame.start
             if has_reading[row].any()

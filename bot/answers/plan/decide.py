@@ -318,7 +318,8 @@ def decide(
 def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | None:
     """Return which of GPUs and Trainium does a cluster's or a run's work for less; may block.
 
-    None for a name that nothing runs under, and where neither is cheaper at every speed.
+    None for a name that nothing runs under, and where neither is cheaper at every speed. Raise
+    `WrongInput` where both sides have the same kind of chip.
     """
     kinds, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     try:
@@ -335,17 +336,18 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         across = (x for x, _ in beside.most_common() if kinds[x].has_neuron != old.has_neuron)
         name = to or next(across, "")
         new = known_type(name, kinds) if name else default_target(old, kinds, claims)
-        if old.has_neuron == new.has_neuron:
-            return None
-        names = old.name, new.name
-        verdict = Verdict(
-            *names,
-            speeds_of(ports, reading, old, new).voices,
-            prices_alike(ports, at, names),
-        )
+        names, is_alike = (old.name, new.name), old.has_neuron == new.has_neuron
+        speeds = () if is_alike else speeds_of(ports, reading, old, new).voices
+        verdict = Verdict(*names, speeds, prices_alike(ports, at, names))
     except (TrnbotError, StopIteration):
         return None
 
+    if is_alike and to:
+        raise WrongInput(
+            f"'decide' weighs Trainium against GPUs, and {workload} runs on {old.name}, which is of"
+            f" the same kind as {to}; 'migrate' compares two of a kind.",
+            "to",
+        )
     if verdict.cheaper is None:
         return None
     side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU

@@ -108,18 +108,16 @@ def run_card(
     """Show one run with every unit, the costs in it, and those that are not."""
     name, cost = costed.name, costed.cost
     extra = sum((storage or {}).values(), Decimal(0))
-    since = f"since {clock(cost.since)}, when it was first seen"
-    if cost.whole:
-        since = "since its start"
-    amount = _or(cost.usd, _UNPRICED)
+    seen = f"since {clock(cost.since)}, when it was first seen"
+    since = "since its start" if cost.whole else seen
     spent = (
-        f"{amount[:1].upper()}{amount[1:]} {since} ({counted(cost.run.attempts, 'attempt')},"
-        f" {round(cost.nodes, 1):g} nodes)."
+        f"{_or(cost.usd, 'No price is known for what ran')} {since}"
+        f" ({counted(cost.run.attempts, 'attempt')}, {round(cost.nodes, 1):g} nodes)."
     )
     if cost.usd is None:
-        title, lead = f"{name}: {amount}", spent
+        title, lead = f"{name}: {_UNPRICED}", spent
     elif cost.usd_per_epoch is None:
-        title = f"{name}: {amount} so far"
+        title = f"{name}: {usd(cost.usd)} so far"
         lead = f"{spent} No epoch has finished since, so there is no cost of an epoch yet."
     else:
         title = f"{name}: {usd(cost.usd_per_epoch)} an epoch"
@@ -130,8 +128,7 @@ def run_card(
             lead += f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
         lead += f" {spent}"
 
-    chart = None
-    epochs = {x.number: x.usd for x in cost.epochs[-_BARS:] if x.usd is not None}
+    chart, epochs = None, {x.number: x.usd for x in cost.epochs[-_BARS:] if x.usd is not None}
     if len(epochs) > 1:
         low, high = min(epochs.values()), max(epochs.values())
         chart = Chart(
