@@ -46,7 +46,9 @@ class Paid:
 
         An hour in which it came or went is billed for the time that it was up.
         """
-        if not self.hourly:
+        # Most nodes of the weeks that are kept had ended, or were yet to come.
+        first, last = begins[:1] // 3600 * 3600, begins[-1:] // 3600 * 3600
+        if not self.hourly or not self.up(first, last + 3600).any():
             return np.full(begins.size, float(self.usd_per_hour)), np.zeros(begins.size, dtype=bool)
         hours, place = np.unique(begins // 3600, return_inverse=True)
         usd = np.full(hours.size, float(self.usd_per_hour))
