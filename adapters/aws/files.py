@@ -5,14 +5,12 @@ Collect what could not be read.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,13 +66,6 @@ def why(error: Exception, most: int = 160) -> str:
 def lack(error: Exception) -> str:
     """Return the member that a `KeyError` misses, else an error's first line."""
     return f"{error} is missing" if isinstance(error, KeyError) else why(error)
-
-
-def table(package: str, name: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV file that stands beside a package's modules."""
-    return list(
-        csv.DictReader(files(package).joinpath(name).read_text(encoding="utf-8").splitlines())
-    )
 
 
 @contextmanager

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from hashlib import blake2b
-from importlib import resources
 
 from adapters.simulator.scenario import (
     FOREVER,
@@ -20,6 +18,7 @@ from adapters.simulator.scenario import (
 )
 from bot.errors import not_known
 from bot.model.causes import Cause
+from bot.model.codec import table
 
 Row = Mapping[str, str]
 
@@ -67,10 +66,9 @@ class BilledUsage:
 
 
 @cache
-def rows_of(table: str) -> Sequence[Row]:
+def rows_of(name: str) -> Sequence[Row]:
     """Return the rows of one CSV file."""
-    text = resources.files(__package__).joinpath(f"{table}.csv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return tuple(table(__package__, f"{name}.csv"))
 
 
 @cache

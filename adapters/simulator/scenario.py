@@ -5,7 +5,7 @@ All times are hours from the start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -16,6 +16,7 @@ import yaml
 
 from bot.errors import not_known
 from bot.model.causes import Cause
+from bot.model.codec import decode
 
 FOREVER = 1e9
 
@@ -130,34 +131,11 @@ def scenario_named(name: str) -> Scenario:
 
 
 def _scenario(described: Mapping[str, Any]) -> Scenario:
-    """Return a scenario of the file; every list in it becomes a tuple."""
-    clusters = tuple(_cluster(**cluster) for cluster in described["clusters"])
-    incidents = tuple(_incident(**incident) for incident in described.get("incidents", ()))
-    return Scenario(**{**described, "clusters": clusters, "incidents": incidents})
-
-
-def _cluster(
-    jobs: Sequence[Mapping[str, Any]], waits: Sequence[Sequence[float]] = (), **figures: Any
-) -> PlannedCluster:
-    return PlannedCluster(
-        jobs=tuple(_job(**job) for job in jobs),
-        waits=tuple((at, hours, int(pods)) for at, hours, pods in waits),
-        **figures,
-    )
-
-
-def _job(kind: str = Kind.TRAINING, **figures: Any) -> PlannedJob:
-    for name in figures.keys() & {"joins", "leaves", "replaced"}:
-        figures[name] = tuple((node, hour) for node, hour in figures[name])
-    return PlannedJob(kind=Kind(kind), **figures)
-
-
-def _incident(cause: str, day: float | None = None, **figures: Any) -> PlannedIncident:
-    if day is not None:
-        figures["at"] = day * 24.0
-    if "nodes" in figures:
-        figures["nodes"] = tuple(figures["nodes"])
-    return PlannedIncident(Cause(cause), **figures)
+    """Return a scenario of the file."""
+    for incident in described.get("incidents", ()):
+        if "day" in incident:
+            incident["at"] = incident["day"] * 24.0
+    return decode(Scenario, described)
 
 
 _DESCRIBED = resources.files(__package__).joinpath("scenarios.yaml").read_text(encoding="utf-8")

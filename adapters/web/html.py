@@ -132,7 +132,9 @@ class PageRenderer:
             download=download,
             doubted=doubted,
         )
-        self._env.tests["tabled"] = _tabled
+        self._env.tests["tabled"] = lambda card: (
+            card.tone is not Tone.ERROR and any(card.each(Table))
+        )
 
     def tell(self, story: Callable[[], Story] | None) -> None:
         """Show a story on every page from now on."""
@@ -276,10 +278,6 @@ def _groups(blocks: list[Block]) -> list[_Group]:
 
     runs = groupby(blocks, lambda x: "beside" if isinstance(x, Chart | Table) else "below")
     return [_Group(kind, list(run)) for kind, run in runs]
-
-
-def _tabled(card: Card) -> bool:
-    return card.tone is not Tone.ERROR and any(card.each(Table))
 
 
 def _headline(card: Card) -> tuple[str, str]:

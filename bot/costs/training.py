@@ -49,7 +49,10 @@ class Paid:
         that it was up.
         """
         usual = np.nan if self.usd_per_hour is None else float(self.usd_per_hour)
-        if not self.hourly:
+
+        # Most nodes of the weeks that are kept had ended, or were yet to come.
+        first, last = begins[:1] // 3600 * 3600, begins[-1:] // 3600 * 3600
+        if not self.hourly or not self.up(first, last + 3600).any():
             return np.full(begins.size, usual), np.zeros(begins.size, dtype=bool)
 
         hours, place = np.unique(begins // 3600, return_inverse=True)

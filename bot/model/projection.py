@@ -139,7 +139,9 @@ class Forecasts:
                 after = min(_WEEK, today - day)
                 error = whole.get(day)
                 if error is None:
-                    summed = _sums(week[day], growth[day], day, after)
+                    # What each habit expected of those days together, (habits, n).
+                    coming = week[day][:, :, np.arange(day, day + after) % _WEEK].sum(axis=2)
+                    summed = coming + growth[day] * after * (after + 1) / 2
                     error = np.abs(summed - lines[:, day : day + after].sum(axis=1)) / after
                     error -= error.min(axis=0)
                 if after == _WEEK:
@@ -229,12 +231,6 @@ def _trend(seen: Doubles) -> tuple[Doubles, Doubles]:
     from_middle = np.arange(days) - (days - 1) / 2
     slope = seen @ from_middle / (from_middle @ from_middle)
     return slope, seen.mean(axis=1) + slope * (days - 1) / 2
-
-
-def _sums(week: Doubles, growth: Doubles, day: int, after: int) -> Doubles:
-    """Return what each habit expected of the days from `day` on together, (habits, n)."""
-    coming = np.arange(day, day + after) % _WEEK
-    return np.asarray(week[:, :, coming].sum(axis=2) + growth * after * (after + 1) / 2)
 
 
 def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> Doubles:

@@ -103,8 +103,12 @@ def _jobs_by_name(jobs: frozenset[str], names: frozenset[str]) -> Mapping[str, s
     """
     held: dict[str, list[str]] = {}
     for job in jobs:
+        # Most jobs stand in no name, which is seen sooner than a pattern is made.
+        near = [x for x in names if job.lower() in x.lower() or not (job + x).isascii()]
+        if not near:
+            continue
         whole = re.compile(rf"(?<![a-z0-9]){re.escape(job)}(?![a-z0-9])", re.IGNORECASE)
-        holding = {name for name in names if whole.search(name)}
+        holding = {name for name in near if whole.search(name)}
         for name in holding if holding != names else ():
             held.setdefault(name, []).append(job)
 

@@ -56,8 +56,8 @@ from adapters.aws.api.outcomes import (
 )
 from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
 from adapters.aws.api.responses import ResponseHistory, instant_of
-from adapters.aws.files import table
 from bot.errors import Refused, Unavailable, WrongInput
+from bot.model.codec import table
 from bot.ports import Clock
 
 ATTEMPTS = 6

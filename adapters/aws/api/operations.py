@@ -16,7 +16,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from adapters.aws.files import table
+from bot.model.codec import table
 from bot.model.reading import Gap
 
 _HOMES = {

@@ -24,8 +24,8 @@ from adapters.aws.api.responses import (
     Responses,
     instant_of,
 )
-from adapters.aws.files import table
 from bot.errors import Unavailable, WrongInput
+from bot.model.codec import table
 from bot.model.fleet import Notice, NoticeKind
 from bot.model.labels import Labels
 from bot.model.request import Check

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from adapters.aws.api.responses import MALFORMED, Pages, ResponseInfo, instant, members, required
-from adapters.aws.files import table
+from bot.model.codec import table
 from bot.model.fleet import Launcher, LauncherKind, Refusal
 from bot.model.labels import CLUSTER_TAGS, Labels
 

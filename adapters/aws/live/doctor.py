@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 import boto3
 from botocore.config import Config
@@ -301,19 +300,17 @@ def stack_outputs() -> StackOutputs:
 
 def billing_exports() -> list[str]:
     """Return where exports of the bill are delivered, `s3://BUCKET/PREFIX`; none where untold."""
+    found = []
     try:
         client = boto3.Session().client(
             "bcm-data-exports", region_name=_EXPORTS_HOME, config=_BRIEF
         )
-        return list(_exports(client))
+        for listed in client.list_exports().get("Exports", ()):
+            export = client.get_export(ExportArn=listed["ExportArn"])["Export"]
+            if "COST_AND_USAGE_REPORT" in str(export["DataQuery"]["QueryStatement"]):
+                target = export["DestinationConfigurations"]["S3Destination"]
+                path = (target["S3Bucket"], target["S3Prefix"].strip("/"), export["Name"])
+                found.append(f"s3://{'/'.join(filter(None, path))}")
     except FAILURES:
         return []
-
-
-def _exports(client: Any) -> Iterator[str]:
-    for listed in client.list_exports().get("Exports", ()):
-        export = client.get_export(ExportArn=listed["ExportArn"])["Export"]
-        if "COST_AND_USAGE_REPORT" in str(export["DataQuery"]["QueryStatement"]):
-            target = export["DestinationConfigurations"]["S3Destination"]
-            path = (target["S3Bucket"], target["S3Prefix"].strip("/"), export["Name"])
-            yield f"s3://{'/'.join(filter(None, path))}"
+    return found

@@ -248,6 +248,7 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
     keys = {n: tuple(x[name] for name in KEYS[kind]) for n, x in dimensions.items()}
 
     # Each statistic of each thing by the begin of its period, in the bot's unit.
+    periods = range(request.start, request.end - request.period + 1, request.period)
     columns: dict[str, dict[_Key, dict[int, float]]] = {}
     for statistic, aggregate in aggregates(targets).items():
         column = columns[statistic] = defaultdict(dict)
@@ -257,7 +258,10 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
 
         # A node or a time that recording rules do not tell of is asked for by its series.
         for source in (record, "") if is_recorded else ("",):
-            begins = {n: _first_missing(column[keys[n]], request) for n in request.numbers}
+            begins = {
+                n: next((begin for begin in periods if begin not in column[keys[n]]), request.end)
+                for n in request.numbers
+            }
             lacking = tuple(n for n, begin in begins.items() if begin < request.end)
             if not lacking:
                 break
@@ -282,12 +286,6 @@ def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> lis
         }
         answers.append(SeriesValues(number, np.array(times, dtype=np.int64), sets, whole=True))
     return answers
-
-
-def _first_missing(known: Mapping[int, float], request: MetricRequest) -> int:
-    """Return the begin of the first period that has no value, the request's end where all have."""
-    begins = range(request.start, request.end - request.period + 1, request.period)
-    return next((begin for begin in begins if begin not in known), request.end)
 
 
 def _results(

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapters.aws.api.operations import Place
-from adapters.aws.files import JSON_LINES, Problems, objects, table
+from adapters.aws.files import JSON_LINES, Problems, objects
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
+from bot.model.codec import table
 from bot.model.request import Check
 from bot.model.run import CompileMark, Mark
 

@@ -15,9 +15,10 @@ from functools import cache
 
 import numpy as np
 
-from adapters.aws.files import Problems, table
+from adapters.aws.files import Problems
 from adapters.aws.metrics.batch import parallel_map
 from adapters.aws.metrics.points import Catalogue, Gatherer, Ints, MetricSeries, Points
+from bot.model.codec import table
 from bot.model.frame import Doubles
 
 _ROUNDING = 1e-9

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from adapters.aws.files import table
+from bot.model.codec import table
 from bot.model.frame import Doubles, OwnNames
 from bot.model.labels import Labels
 from bot.model.reading import CORE_METRICS

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from adapters.aws.files import table
 from adapters.aws.metrics.points import Statistic, Target, standard
+from bot.model.codec import table
 
 NAMESPACE = "PromQL"
 """Stands for a namespace of CloudWatch in series that were read by PromQL."""

@@ -71,8 +71,13 @@ class _Clients:
         *_: Any,
         **__: Any,
     ) -> Any:
-        """Return the connector of a service URL."""
-        return Connector(self._client, service_url, body=_body, made=_made)
+        """Return the connector of a service URL; it names no id for a sign of typing."""
+        return Connector(
+            self._client,
+            service_url,
+            body=_body,
+            made=lambda message: ResourceResponse(id=message) if message else ResourceResponse(),
+        )
 
     async def create_user_token_client(self, *_: Any, **__: Any) -> Any:
         """Return a client of no tokens: nobody signs in through the bot."""
@@ -84,11 +89,6 @@ class _NoTokens:
 
     async def close(self) -> None:
         """Do nothing."""
-
-
-def _made(message: str) -> ResourceResponse:
-    """Return the answer of the service, which names no id for a sign of typing."""
-    return ResourceResponse(id=message) if message else ResourceResponse()
 
 
 def _body(activity: Activity) -> dict[str, Any]:

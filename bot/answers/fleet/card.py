@@ -385,7 +385,15 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
 
     # Where they are many, nodes of one cluster, type, price and state share a row.
     if len(ranked) > _FEW:
-        groups = _grouped(ranked, _looks)
+        groups = _grouped(
+            ranked,
+            lambda r: (
+                r.instance.labels.cluster,
+                r.instance.labels.instance_type,
+                r.price and r.usd_per_hour,
+                r.state,
+            ),
+        )
 
     cells = columns.table(groups[:_MOST]).rows
     if len(cells) == len(ranked):
@@ -419,12 +427,6 @@ def _nothing(n: int, noun: str) -> str:
 def _opened(cluster: str) -> str:
     """Write the line that opens a cluster; nodes outside of clusters have none."""
     return f"fleet {quote(cluster)}" if cluster else ""
-
-
-def _looks(row: NodeRow) -> tuple[object, ...]:
-    """Return all that nodes in one row share."""
-    labels = row.instance.labels
-    return labels.cluster, labels.instance_type, row.price and row.usd_per_hour, row.state
 
 
 def _grouped(rows: Iterable[NodeRow], by: Callable[[NodeRow], object]) -> list[NodeGroup]:
