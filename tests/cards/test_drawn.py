@@ -58,6 +58,7 @@ CHARTS = {
         Series("a", LEVEL), band=(85.0, 95.0), shaded=Window(TIMES[5], TIMES[9])
     ),
     "goes on": line(Series("a", LEVEL), band=(5.0, 30.0), shaded=Window(TIMES[9], TIMES[-1] + HOUR)),
+    "just begun": line(Series("a", LEVEL), shaded=Window(TIMES[11], TIMES[12])),
     "long ago": line(Series("a", LEVEL), shaded=Window(NOON - 2 * HOUR, NOON - HOUR)),
     "several": line(
         Series("llama-70b-pretraining", LEVEL),
@@ -90,6 +91,14 @@ CHARTS = {
         (Series("a", tuple(float(1234 * n) for n in range(12))),),
         categories=tuple(f"c{n}" for n in range(12)),
         timed=True,
+        summary="s",
+    ),
+    "ten colours": Chart(
+        ChartKind.BAR,
+        "Cost",
+        "$",
+        tuple(Series(f"team {n}", (1.0, float(n))) for n in range(10)),
+        categories=("a", "b"),
         summary="s",
     ),
     "heat": Chart(
