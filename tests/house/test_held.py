@@ -18,13 +18,13 @@ from adapters.web.live import Shared
 from bot.errors import Limited, OutOfTime, OverBudget
 from bot.grammar.turns import LaneLimits, Limits, Queue, Turns
 from bot.model.request import LOCAL, Request, User
-from bot.ports.work import ASKER, Lane, LaneLoad
+from bot.ports.work import ASKER, Lane, LaneLoad, Work
 from tests.cases import in_one_run
 from tests.house.fakes import NOON
 from tests.house.test_http import Wire
 from tests.storm.loop import simulate
 
-Work = Callable[[], Awaitable[object]]
+Doing = Callable[[], Awaitable[object]]
 
 
 async def passes() -> str:
@@ -40,7 +40,7 @@ async def waits() -> str:
     return "never"
 
 
-async def end(doing: Awaitable[object], ending: Work) -> None:
+async def end(doing: Awaitable[object], ending: Doing) -> None:
     """Let something end as it does; what waits for ever is cancelled."""
     task = asyncio.ensure_future(doing)
     for _ in range(9):
@@ -61,7 +61,7 @@ ENDINGS = pytest.mark.parametrize("ending", [passes, fails, waits])
 
 @in_one_run
 @ENDINGS
-def test_a_channels_turn_is_let_go_and_the_next_keeps_its_distance(ending: Work) -> None:
+def test_a_channels_turn_is_let_go_and_the_next_keeps_its_distance(ending: Doing) -> None:
     async def work() -> None:
         pace, loop = SlackPace(1.0), asyncio.get_running_loop()
 
@@ -166,7 +166,7 @@ LANES = {
 @pytest.mark.parametrize(
     ("line", "lane"), [("help", Lane.QUICK), ("cost", Lane.HEAVY), ("cost", None)]
 )
-def test_a_turn_and_a_share_are_let_go(ending: Work, line: str, lane: Lane | None) -> None:
+def test_a_turn_and_a_share_are_let_go(ending: Doing, line: str, lane: Lane | None) -> None:
     """Nobody is left counted as running: as many lines as before may be asked at once."""
 
     async def work() -> None:
@@ -225,9 +225,26 @@ def test_who_used_less_comes_first_and_one_too_many_who_used_most_is_refused() -
     simulate(work())
 
 
+def test_a_line_is_over_once_with_the_last_of_its_threads() -> None:
+    ended: list[float] = []
+    work = Work(9)
+    for _ in range(2):
+        work.thread_began()
+    work.thread_ended(1.5)
+    work.close(lambda: ended.append(work.seconds))
+    assert ended == []
+    work.thread_ended(2.0)
+    assert ended == [3.5]
+    idle = Work(9)
+    idle.close(lambda: ended.append(idle.seconds))
+    assert ended == [3.5, 0.0]
+    with pytest.raises(OutOfTime):
+        idle.thread_began()
+
+
 @in_one_run
 @ENDINGS
-async def test_a_connection_that_was_answered_waits_again(ending: Work) -> None:
+async def test_a_connection_that_was_answered_waits_again(ending: Doing) -> None:
     """Its place is anybody's once its request has ended, and it is the newest of those that wait."""
     connections = http.Connections()
     wires = [Wire("192.0.2.1"), Wire("192.0.2.2")]
