@@ -206,8 +206,9 @@ class SeriesValues:
 
 def statistics_of(targets: Sequence[Target]) -> tuple[str, ...]:
     """Return the statistics that the meaning of a series needs."""
-    needed = {name for target in targets for name in _NEEDED[target.statistic]}
-    return tuple(name for name in ALL if name in needed)
+    return tuple(
+        name for name in ALL if any(name in _NEEDED[target.statistic] for target in targets)
+    )
 
 
 @dataclass(frozen=True)
@@ -312,8 +313,7 @@ def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) ->
             values[result["Id"]] += result.get("Values", ())
             status[result["Id"]] = result.get("StatusCode", "Complete")
 
-    answers = (_series_values(*x, times, values, status) for x in asked_for)
-    return [answer for answer in answers if answer]
+    return list(filter(None, (_series_values(*x, times, values, status) for x in asked_for)))
 
 
 def _series_values(
