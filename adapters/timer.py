@@ -259,8 +259,9 @@ class Timer(_Ticking):
         shifted, self._shifts = self._clock.shifts != self._shifts, self._clock.shifts
         if self._last is None or shifted or (self._last >= newest and not self._ticked):
             self._last = newest - self._interval
-        lag = max(LONGEST_LAG // self._interval, 1) * self._interval
-        self._give_up(newest - lag, "they are too far in the past")
+        self._give_up(
+            grid_ceiling(newest - LONGEST_LAG, self._interval), "they are too far in the past"
+        )
         return self._last + self._interval if self._last < newest else None
 
     def _give_up(self, before: datetime, why: str) -> None:

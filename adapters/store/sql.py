@@ -384,9 +384,12 @@ class SqlStore:
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
                 long_ago = last.at - max(told, KEEP_OVER)
                 # An end that is owed is kept for as long as its alerts are.
-                settled = or_(SAID.c.pending == 0, SAID.c.at < last.at - KEEP_CLOSED)
                 connection.execute(
-                    delete(SAID).where(SAID.c.over == 1, settled, SAID.c.at < long_ago)
+                    delete(SAID).where(
+                        SAID.c.over == 1,
+                        SAID.c.at < long_ago,
+                        or_(SAID.c.pending == 0, SAID.c.at < last.at - KEEP_CLOSED),
+                    )
                 )
                 connection.execute(delete(LINES).where(LINES.c.at < last.at - max(told, KEEP_SAID)))
                 for name, length in (tables or {}).items():

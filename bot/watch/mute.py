@@ -126,7 +126,6 @@ def _idle_hours(spend: Alert, alerts: Sequence[Alert]) -> Alert | None:
         a
         for a in alerts
         if a.cause.facts.works_nothing
-        and a.waste
         and a.anomaly.labels.instance_type == bought.instance_type
         and all(a.anomaly.labels.get(name) in ("", bought.get(name)) for name in places)
         and (a.closed is None or a.closed >= grown_at)

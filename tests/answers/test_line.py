@@ -125,6 +125,8 @@ def test_a_filter_excludes_by_an_exclamation_mark_alone(
 
 def test_a_comma_goes_on_with_the_next_word() -> None:
     assert read("probe by team, cluster 24h") | {"where": ()} == read("probe 24h by=team,cluster")
+    assert read("probe by team, cluster, job 24h")["by"] == ("team", "cluster", "job")
+    assert read("probe 24h by team,")["by"] == ("team",)
 
 
 def test_a_name_may_have_two_words_and_rest_takes_all() -> None:

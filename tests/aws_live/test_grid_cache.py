@@ -219,3 +219,13 @@ def test_a_disk_that_is_full_is_said_and_stops_nobody(tmp_path):
     first = Process(root).begin(START).run(START, NOON).stop(NOON)
     (sentence,) = first.problems.sentences()
     assert "cannot be kept for the next start" in sentence
+
+
+@pytest.mark.parametrize(
+    ("later", "known"),
+    [(-3 * 3600 - 1, False), (0, True), (DAY - 2 * 3600, True), (DAY + 2 * 3600, False)],
+)
+def test_what_lies_ahead_or_further_back_than_history_is_not_gone_on_from(
+    left, tmp_path, later, known
+):
+    assert Process(tmp_path).begin(NOON + later).known is known

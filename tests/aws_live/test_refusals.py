@@ -180,3 +180,22 @@ def test_where_nobody_may_ask_nothing_is_said(world, at):
     world.standin.faults.denied = {"cloudtrail:LookupEvents"}
     reading = world.live().read(at)
     assert (reading.refusals, reading.gaps) == (None, ())
+
+
+def test_what_is_empty_in_a_request_is_looked_for_deeper_and_in_the_message():
+    """The first text that says something counts, wherever it stands, and whichever of two forms."""
+    deep = {"availabilityZone": "", "items": [{"x": [1, None]}, {"availabilityZone": "us-west-2b"}]}
+    for parameters, zone in (
+        (deep, "us-west-2b"),
+        ({"availabilityZone": ""}, "us-west-2c"),
+        ({}, "us-west-2c"),
+    ):
+        told = event(
+            NOON,
+            errorCode="Server.InsufficientInstanceCapacity",
+            errorMessage=MESSAGE,
+            requestParameters={"instanceType": "trn1.32xlarge", **parameters},
+        )
+        (found,) = refusals_in(told, HERE)
+        assert (found.labels.zone, found.labels.region) == (zone, "us-west-2")
+    assert list(refusals_in({**told, "EventName": "StopInstances"}, HERE)) == []

@@ -6,6 +6,7 @@ import inspect
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from bot.cards import charts, columns, lines, words
@@ -28,9 +29,12 @@ from bot.cards.card import (
 )
 from bot.cards.columns import Column, Columns
 from bot.model.claims import Note
+from bot.model.frame import Frame
+from bot.model.labels import Labels
 from bot.model.notification import Coverage, Known
 from bot.model.spend import Filter
 from bot.model.window import Window
+from tests.builders import alert, anomaly
 from tests.cases import in_one_run
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -414,3 +418,29 @@ def test_what_all_can_see_is_shared_no_more():
     assert buttons(lines.without_share(shared)) == ["b"]
     public = Card("t", blocks=(text("a"),), public=True)
     assert lines.with_share(public, "cost") == public
+
+
+@in_one_run
+@pytest.mark.parametrize(
+    ("ago", "first"),
+    [
+        (timedelta(minutes=30), timedelta(hours=6)),
+        (timedelta(hours=5), timedelta(hours=6)),
+        (timedelta(hours=6), timedelta(hours=7)),
+        (timedelta(hours=47), timedelta(hours=48)),
+        (timedelta(days=5), timedelta(hours=48)),
+    ],
+)
+def test_a_chart_shows_six_hours_or_an_hour_before_the_onset_of_two_days_at_most(ago, first):
+    step = timedelta(minutes=30)
+    found = anomaly(n=1, window=Window(NOON - ago, NOON))
+    things = (Labels(instance=found.things[0]), Labels(instance="i-other"))
+    steps = 8 * 48
+    values = np.full((1, steps, 2), 0.2, dtype=np.float32)
+    frame = Frame(
+        "node", things, NOON - steps * step, step, (found.metric,), values.transpose(2, 1, 0)
+    )
+    chart = charts.alert_chart(alert(found, opened=NOON), {"node": frame})
+    assert chart.times[0] == NOON - first + step
+    assert chart.times[-1] == NOON
+    assert chart.shaded.start == NOON - ago

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from adapters.series_csv import read_truth, score_tree
+from adapters.series_csv import _read, read_truth, score_tree
 from bot.errors import WrongInput
 from detectors.series.score import score_series
 
@@ -165,3 +165,24 @@ def test_what_is_no_truth_is_said(tmp_path, text):
     (tmp_path / "windows.json").write_text(text)
     with pytest.raises(WrongInput, match="is not the truth of series"):
         read_truth(tmp_path / "windows.json")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "start", "step_s"),
+    [
+        ("0", "1", 0.0, 300),
+        ("1", "2", 300.0, 300),
+        ("2", "3", 2.0, 1),
+        ("1767225600", "1767225660", 1_767_225_600.0, 60),
+        ("1767225600000", "1767225660000", 1_767_225_600.0, 60),
+        ("2026-01-01T00:00:00", "2026-01-01 00:05:00 UTC", 1_767_225_600.0, 300),
+        ("2026-01-01T01:00:00+01:00", "2026-01-01T00:05:00Z", 1_767_225_600.0, 300),
+    ],
+)
+def test_times_are_read_in_whatever_way_they_are_told(tmp_path, first, second, start, step_s):
+    path = written(tmp_path / "in.csv", [["Timestamp", "value"], [first, 1], [second, ""]])
+    read = _read(path)
+    times = [time.timestamp() for time in read.times]
+    assert times == [start, start + step_s]
+    assert read.values.tolist()[0] == [1.0]
+    assert np.isnan(read.values[1, 0])

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from adapters import http
@@ -21,6 +22,7 @@ from adapters.chat.slack.surface import EVENTS_PATH, SlackSurface
 from adapters.chat.teams.surface import PATH
 from adapters.store.memory import MemoryStore
 from bot.errors import Unavailable
+from bot.ports.chat import ANY_PAGE
 from tests.e2e.slackserver import free_port
 from tests.slack.conftest import Bot, FakeSlack, config, ports, slack
 from tests.slack.test_forged import signed
@@ -295,3 +297,25 @@ async def test_500_idle_and_200_slow_connections_keep_no_platform_waiting(
     logging.getLogger("tests").info("the slowest of ten signed requests: %.3f s", slowest_s)
     for writer in held:
         writer.close()
+
+
+async def test_an_unknown_address_is_a_page_for_who_reads_and_a_refusal_for_all_else() -> None:
+    async def lost(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=404, text="lost")
+
+    class Pages(Door):
+        def routes(self) -> Sequence[Any]:
+            return [*super().routes(), web.get(ANY_PAGE, lost)]
+
+    async with TestClient(TestServer(http.application([Pages("/page")]))) as client:
+        answers = [
+            (method, path, answer.status, await answer.text() == "lost")
+            for method, path in (("GET", "/x"), ("POST", "/x"), ("POST", "/page"), ("GET", "/page"))
+            for answer in [await client.request(method, path)]
+        ]
+    assert answers == [
+        ("GET", "/x", 404, True),
+        ("POST", "/x", 404, False),
+        ("POST", "/page", 405, False),
+        ("GET", "/page", 200, False),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -288,3 +289,25 @@ def test_the_arguments_of_an_example_come_back_from_its_tool() -> None:
     assert tool_line("spot", {"instance_type": "trn1.2xlarge", "nodes": 4, "cap": 2.5}) == (
         "spot instance_type=trn1.2xlarge nodes=4 cap=2.5"
     )
+
+
+async def test_an_answer_in_several_parts_is_given_whole_and_the_end_is_told_once_it_is() -> None:
+    from adapters.mcp.server import _Exchange
+
+    exchange = _Exchange(b"asked")
+    assert await exchange.receive() == {
+        "type": "http.request",
+        "body": b"asked",
+        "more_body": False,
+    }
+    ended = asyncio.create_task(exchange.receive())
+    headers = [(b"Content-Length", b"99"), (b"X-Kept", b"1")]
+    await exchange.send({"type": "http.response.start", "status": 202, "headers": headers})
+    for part, more in ((b"a", True), (b"b", True), (b"c", False)):
+        await asyncio.sleep(0)
+        assert not ended.done()
+        await exchange.send({"type": "http.response.body", "body": part, "more_body": more})
+    assert await ended == {"type": "http.disconnect"}
+    response = exchange.response()
+    assert (response.status, response.body, response.headers["X-Kept"]) == (202, b"abc", "1")
+    assert response.content_length == 3

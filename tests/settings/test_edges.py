@@ -10,8 +10,10 @@ from bot.errors import WrongInput
 from bot.model.causes import Cause
 from bot.model.frame import Meaning, MetricsSurface
 from bot.model.labels import Labels
+from bot.model.limits import TOML_BITS, TOML_DEPTH, TOML_DOTS
 from bot.model.request import Role, RoleRule
 from bot.model.route import Route
+from bot.policy.file import parse_toml
 from bot.settings.keys import KEYS, Secret
 from bot.settings.routes import words
 from bot.settings.settings import LOOPBACK, SHORTEST, read_settings
@@ -257,3 +259,32 @@ def test_a_contradiction_is_told_and_each_remedy_ends_it(words, environ, remedie
     assert words in said(environ)
     for remedy in remedies:
         assert said(environ | remedy) == "", remedy
+
+
+@in_one_run
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        (f"x = {2**TOML_BITS - 1}", True),
+        (f"x = {2**TOML_BITS}", False),
+        (f"x = [{2**TOML_BITS}]", False),
+        ("x = " + "[" * (TOML_DEPTH - 1) + "]" * (TOML_DEPTH - 1), True),
+        ("x = " + "[" * TOML_DEPTH + "1" + "]" * TOML_DEPTH, False),
+        ("a" + ".a" * TOML_DOTS + " = 1", False),
+        ("a." * (TOML_DEPTH - 2) + "a = 1", True),
+        ("x = '" + "." * TOML_DOTS + "'", True),
+        ("x = '" + "." * (TOML_DOTS + 1) + "'", False),
+        ("x = '" + "a" * 93 + "'", True),
+        ("x = '" + "a" * 94 + "'", False),
+        ("x = '" + "ä" * 47 + "'", False),
+    ],
+)
+def test_a_file_is_as_long_deep_and_wide_as_it_may_be(text, taken):
+    most = 99 if "aa" in text or "ä" in text else 100_000
+    try:
+        parse_toml(text, "It", most)
+    except WrongInput as error:
+        assert not taken, error
+        assert str(error).startswith("It ")
+    else:
+        assert taken, text[:60]

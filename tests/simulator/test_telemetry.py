@@ -114,3 +114,19 @@ def test_the_demo_is_bounded_in_size() -> None:
     assert 95 <= len(simulation.fleet.nodes) <= 130
     points = utilization(simulation.jobs[0]).count.size
     assert points == 64 * 3 * 1440
+
+
+def test_a_restart_falls_back_to_the_last_checkpoint_and_its_age_counts_from_there() -> None:
+    signals = quiet(1, 60, generator(7, "x"))
+    signals.fill(pod=1, runtime=1)
+    signals.progress[:], signals.saving[:] = 1.0, 1.0
+    signals.pod[:, 30:40], signals.progress[30:40] = 0, 0.0
+    signals.write[:, 20] = signals.write[:, 50] = 2e8
+    signals.write[:, 10] = 1e8
+    job = PlannedJob("x", 1, step_seconds=6.0)
+    node = replace(simulate(7, "tiny").jobs[0].nodes[0], job=job)
+    progress = follow(Workers((node,), signals, 1, 7))
+    steps = progress.steps - progress.steps[0] + 10
+    assert steps[[0, 20, 29, 39, 40, 59]].tolist() == [10, 210, 300, 300, 220, 410]
+    ages = progress.checkpoint_age_seconds / 60
+    assert ages[[19, 20, 29, 39, 40, 45, 50, 59]].tolist() == [19, 0, 9, 19, 0, 5, 0, 9]

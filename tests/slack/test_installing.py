@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.chat.config import INSTALLATIONS
+from adapters.chat.config import INSTALLATIONS, SlackConfig
 from adapters.chat.manifest import SCOPES
-from adapters.chat.slack.auth import Installation
+from adapters.chat.slack.auth import Installation, InstallPages
 from adapters.chat.slack.surface import SlackSurface
 from adapters.store.open import open_store
 from bot.cards.card import Card, Mention, text
@@ -309,3 +309,18 @@ async def test_a_person_nobody_knows_is_told_by_name(installing, slack):
     slack.failing["conversations.open"] = ["user_not_found"]
     with pytest.raises(Refused, match="no person U0NOBODY"):
         await surface.post("U0NOBODY", ALERT, "k")
+
+
+@pytest.mark.parametrize(
+    ("public_url", "secure"), [("https://x.example", True), ("", True), ("http://x.example", False)]
+)
+async def test_the_state_of_an_installation_travels_by_https_alone_where_there_is_any(
+    public_url, secure
+):
+    asked = SlackConfig(
+        signing_secret="s", client_id="1.2", client_secret="hush", public_url=public_url
+    )
+    pages = InstallPages(asked, None, None, None)
+    cookie = (await pages.begin(None)).cookies["trnbot_slack_state"]
+    assert bool(cookie["secure"]) is secure
+    assert (cookie["max-age"], bool(cookie["httponly"]), cookie["samesite"]) == ("600", True, "Lax")

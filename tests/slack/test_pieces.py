@@ -129,6 +129,7 @@ def test_long_texts_are_cut_between_words_and_nothing_is_lost():
     assert max(map(len, parts)) <= 500
     plain = " ".join(parts).replace("*", "").replace("`", "").split()
     assert plain == [*words, *(["x"] * 300), "c"]
+    assert chunks((f"{'a' * 150}\n{'b' * 150} c",), 170) == ["a" * 150, "b" * 150 + " c"]
     assert chunks(("a" * 450,), 250) == ["a" * 200, "a" * 200, "a" * 50]
 
 

@@ -67,6 +67,12 @@ async def test_a_fresh_post_whose_answer_was_lost_is_found_and_not_repeated(surf
     assert await surface.edit("C1", "1.1", OVER, "k") == "2.2"
     assert len(slack.sent("chat.postMessage")) == 1
 
+    # The message that is gone is no other one, however long the history still shows it.
+    slack.history[0]["ts"] = "1.1"
+    slack.failing["chat.update"] = ["message_not_found"]
+    await surface.edit("C1", "1.1", OVER, "k")
+    assert len(slack.sent("chat.postMessage")) == 2
+
 
 @pytest.mark.parametrize(
     ("body", "kind"),

@@ -145,3 +145,23 @@ def test_what_is_no_backup_is_told_by_name(tmp_path, old):
         with pytest.raises(WrongInput, match=name):
             backup.restore(tmp_path / name, f"sqlite:///{tmp_path}/new.db", replace=False)
     assert not (tmp_path / "new.db").exists()
+
+
+def test_a_database_is_replaced_only_where_that_is_said(old, tmp_path, monkeypatch, capsys):
+    """By the words of a terminal: what is in the place stays until `--replace` says otherwise."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRNBOT_DATABASE_URL", f"sqlite:///{tmp_path}/trnbot.db")
+    assert main(["restore", str(old)]) == 0
+    assert " restored." in capsys.readouterr().out
+    store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
+    store.put("web", "since", {})
+    store.close()
+    assert main(["restore", str(old)]) == 2
+    assert "--replace" in capsys.readouterr().err
+    store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
+    assert store.get("web", "since") == {}
+    store.close()
+    assert main(["restore", str(old), "--replace"]) == 0
+    store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
+    assert store.get("web", "since") is None
+    store.close()

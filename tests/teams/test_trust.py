@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from adapters.chat.config import PUBLIC, TeamsConfig, on_loopback
+from adapters.chat.teams.surface import Token
 from bot.errors import Unavailable, WrongInput
 from tests.teams.signing import APP, ISSUER, KEY, OTHER, SECRET, Login, cloud, token
 
@@ -397,3 +398,19 @@ async def test_another_content_type_is_refused(bot: Any) -> None:
 def test_a_bot_without_credentials_does_not_start(settings: Any, names: str) -> None:
     with pytest.raises(WrongInput, match=names):
         TeamsConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("signed_for", "channels", "covered"),
+    [
+        (None, (), True),
+        ("https://x.example", ("msteams",), True),
+        ("https://x.example", ("webchat",), False),
+        ("https://y.example", ("msteams",), False),
+    ],
+)
+def test_a_token_covers_its_own_service_and_channels(signed_for, channels, covered):
+    class Said:
+        service_url, channel_id = "https://x.example", "msteams"
+
+    assert Token({}, signed_for, channels).covers(Said()) is covered

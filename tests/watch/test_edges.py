@@ -16,7 +16,7 @@ from bot.model.route import Route, Routes
 from bot.model.window import Window
 from bot.policy.file import policy_of
 from bot.policy.schema import default_policy
-from bot.watch.mute import counted_with
+from bot.watch.mute import counted_with, mute
 from bot.watch.notify import UNTOLD, audience, fits, group_key, incident_id, listeners, too_late
 from bot.watch.track import alert_id, at_billed_prices, awaits_bill, escalated, recent
 from tests.builders import NOON, alert, anomaly, waste
@@ -205,3 +205,15 @@ def test_what_is_costly_stays_so_down_to_half_of_the_limit(costly, per_hour, the
 
 def test_a_waste_is_of_no_bill_until_it_says_so():
     assert not Waste(*[Decimal(0)] * 5, "price list").billed
+
+
+@in_one_run
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("source", Cause)
+def test_a_cause_explains_what_its_row_says_and_nothing_else(source, wide):
+    """A quarter of the nodes of a source has each other cause: by the table, and by being a part."""
+    whole = alert(anomaly(source, n=16, wide=wide), name="whole")
+    for cause in Cause:
+        found = mute([whole, alert(anomaly(cause, n=4), name="part")], [], default_policy(), NOON)
+        explained = source in cause.facts.explained_by or (wide and source in cause.facts.part_of)
+        assert (found[1].muted_by == whole.effect_mark) is explained, cause

@@ -191,3 +191,18 @@ async def test_a_page_that_sees_nothing_says_neither_calm_nor_zero_dollars(open_
     header = page.partition("</header>")[0]
     assert "Blind" in header
     assert "$0" not in header
+
+
+async def test_the_strip_is_of_the_moment_and_nobody_reads_that_of_a_minute_ago(open_console):
+    listed = [alerts(alert("a1")), alerts()]
+
+    async def answer(request):
+        return listed[0] if request.line == "alerts" else SAVED
+
+    _, client = await open_console(answer=answer)
+    before = await (await client.get("/now")).text()
+    listed.reverse()
+    after = await (await client.get("/now")).text()
+    assert before != after
+    listed.reverse()
+    assert await (await client.get("/now")).text() == before

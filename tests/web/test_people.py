@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from aiohttp import ClientSession, CookieJar
@@ -337,3 +338,22 @@ def test_a_token_has_a_known_scope_and_a_name_of_its_own():
         with pytest.raises(WrongInput):
             make_token(shelf, name, replace(token, scope=scope))
     assert set(SCOPES) == {"metrics", "reader", "member", "admin"}
+
+
+async def test_the_provider_is_asked_for_proof_that_only_this_browser_can_give(provider):
+    """PKCE, a state and a nonce are of each signing in anew, and the browser's cookie keeps them."""
+    async with Console(known_by(provider)) as console:
+        asked = []
+        for _ in range(2):
+            begun = await console.client.get("/login/provider?to=/cost", allow_redirects=False)
+            asked.append(parse_qs(urlsplit(begun.headers["Location"]).query))
+    fresh = ("state", "nonce", "code_challenge")
+    assert all(asked[0][name] != asked[1][name] for name in fresh)
+    fixed = {name: value for name, (value,) in asked[0].items() if name not in fresh}
+    assert fixed.pop("redirect_uri").endswith("/login/back")
+    assert fixed == {
+        "response_type": "code",
+        "client_id": "trnbot",
+        "scope": "openid email profile",
+        "code_challenge_method": "S256",
+    }

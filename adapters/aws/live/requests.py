@@ -49,6 +49,8 @@ class Watermark:
     """All before was asked for and answered."""
     newest: int = 0
     """The newest point that was read."""
+    previous: int = 0
+    """The point before it: their distance tells how far the points of the series are apart."""
     hole: int = 0
     """The first missing minute, to be asked for once more."""
 
@@ -66,9 +68,10 @@ class Watermark:
         """Take note of an answer with all points from `start` to `end`."""
         if self._due():
             self.hole = 0
-        self.hole = self.hole or _first_missing(self.newest, times, end - LATE_SECONDS)
+        known = [point for point in (self.previous, self.newest) if point]
+        self.hole = self.hole or _first_missing(known, times, end - LATE_SECONDS)
         self.asked = max(self.asked, end)
-        self.newest = max([self.newest, *times[-1:].tolist()])
+        self.previous, self.newest = [0, 0, *sorted({*known, *times[-2:].tolist()})][-2:]
 
     def _due(self) -> bool:
         """Return whether the hole is old enough.
@@ -78,13 +81,13 @@ class Watermark:
         return bool(self.hole) and self.asked - self.hole >= _RIPE_SECONDS
 
 
-def _first_missing(newest: int, times: Ints, floor: int) -> int:
+def _first_missing(known: Sequence[int], times: Ints, floor: int) -> int:
     """Return the first minute from `floor` on without a point in a series of minutes.
 
-    0 where none is missing.
+    0 where none is missing; `known` are the newest points of before.
     """
     # Only a series of minutes tells by its spacing that one is missing.
-    reported = np.append(newest, times[times > newest]) if newest else times
+    reported = np.append(known, times[times > known[-1]]) if known else times
     spacing = np.diff(reported)
     gaps = np.flatnonzero((spacing > _MINUTE) & (reported[1:] - _MINUTE >= floor))
     if not len(gaps) or spacing.min() != _MINUTE:
@@ -203,8 +206,9 @@ class SeriesValues:
 
 def statistics_of(targets: Sequence[Target]) -> tuple[str, ...]:
     """Return the statistics that the meaning of a series needs."""
-    needed = {name for target in targets for name in _NEEDED[target.statistic]}
-    return tuple(name for name in ALL if name in needed)
+    return tuple(
+        name for name in ALL if any(name in _NEEDED[target.statistic] for target in targets)
+    )
 
 
 @dataclass(frozen=True)
@@ -309,8 +313,7 @@ def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) ->
             values[result["Id"]] += result.get("Values", ())
             status[result["Id"]] = result.get("StatusCode", "Complete")
 
-    answers = (_series_values(*x, times, values, status) for x in asked_for)
-    return [answer for answer in answers if answer]
+    return list(filter(None, (_series_values(*x, times, values, status) for x in asked_for)))
 
 
 def _series_values(
