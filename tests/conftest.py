@@ -3,6 +3,7 @@
 import csv
 import gc
 import itertools
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 NUMBERS = itertools.count()
 SAMPLES = Path(__file__).with_name("samples.csv")
@@ -95,24 +96,59 @@ def _start(server, tries=3):
             time.sleep(5)
 
 
-@pytest.fixture
-def postgres_url(postgres):
-    """Return the address of an empty database."""
+def _new_database(postgres, template="template1"):
+    """Return the address of a new database with the tables of another."""
     name = f"trnbot_{next(NUMBERS)}"
     engine = create_engine(
         postgres.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
     )
     with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     engine.dispose()
     return postgres.replace("/postgres?", f"/{name}?", 1)
 
 
+@pytest.fixture
+def postgres_url(postgres):
+    """Return the address of an empty database."""
+    return _new_database(postgres)
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(postgres):
+    """Return the name of a database with every table: to copy it takes less than to migrate anew."""
+    from adapters.store.open import open_store
+
+    address = _new_database(postgres)
+    open_store(address).close()
+    return make_url(address).database
+
+
+@pytest.fixture
+def postgresql_url(postgres, postgresql_template):
+    """Return the address of a database with every table and no row."""
+    return _new_database(postgres, postgresql_template)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory):
+    """Return a file with every table."""
+    from adapters.store.open import open_store
+
+    path = tmp_path_factory.mktemp("template") / "trnbot.db"
+    open_store(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template, tmp_path):
+    """Return the address of a database with every table and no row."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    shutil.copy(sqlite_template, tmp_path / "state" / "trnbot.db")
+    return f"sqlite:///{tmp_path}/state/trnbot.db"
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    """Return the address of an empty database of either kind."""
-    return (
-        f"sqlite:///{tmp_path}/state/trnbot.db"
-        if request.param == "sqlite"
-        else request.getfixturevalue("postgres_url")
-    )
+def url(request):
+    """Return the address of a database of either kind, with every table and no row."""
+    return request.getfixturevalue(f"{request.param}_url")

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
+from itertools import count
 from pathlib import Path
 
 import duckdb
@@ -135,17 +136,15 @@ def prune_copies(copy: Path) -> None:
 
 @contextmanager
 def packing(db: duckdb.DuckDBPyConnection) -> Iterator[Callable[[], None]]:
-    """Yield a function that compresses the rows written so far, beside the writing of more.
+    """Yield a function to call before rows are written: it compresses those of before, beside.
 
-    All are compressed at the end.
-
-    They take a quarter of their memory then.
+    All are compressed at the end. They take a quarter of their memory then.
     """
     with ThreadPoolExecutor(1, "pack") as beside:
-        last: list[Future[None]] = []
+        called, last = count(), list[Future[None]]()
 
         def pack() -> None:
-            if not last or last[-1].done():
+            if next(called) and (not last or last[-1].done()):
                 last[:] = [beside.submit(_pack, db)]
 
         yield pack

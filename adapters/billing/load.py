@@ -48,12 +48,6 @@ class ExportPlace:
     names: BillTagNames
 
 
-def prepare(db: duckdb.DuckDBPyConnection) -> None:
-    """Make the places where a refresh gathers new rows before it puts them in place at once."""
-    for table in GATHERED:
-        db.execute(f"CREATE OR REPLACE TABLE {fresh(table)} AS FROM {table} LIMIT 0")
-
-
 def fresh(table: str) -> str:
     """Name the place where a refresh gathers a table's new rows."""
     return "fresh" if table == "detail" else f"fresh_{table}"
@@ -101,8 +95,9 @@ def load(run: FileLoad, place: ExportPlace) -> tuple[ExportForm | None, list[str
         # A full disk is no fault of the file.
         if _UNWRITTEN.search(str(problem)):
             raise duckdb.IOException(str(problem)) from problem
-        why = _short(problem, path, run.shown)
-        return None, [f"{run.shown} could not be read and is left out: {why}"]
+        return None, [
+            f"{run.shown} could not be read and is left out: {_short(problem, path, run.shown)}"
+        ]
 
 
 def _load(run: FileLoad, path: Path) -> tuple[ExportForm | None, list[str]]:
@@ -158,8 +153,7 @@ def load_answers(
 ) -> tuple[ExportForm | None, list[str]]:
     """Add Cost Explorer's answers to the gathered rows, as `load` adds a file's."""
     rows, problems = rows_in(answers, services)
-    defined = ", ".join(f"{column} VARCHAR" for column in COLUMNS)
-    run.db.execute(f"CREATE OR REPLACE TEMP TABLE answered ({defined})")
+    run.db.execute(f"CREATE OR REPLACE TEMP TABLE answered ({' VARCHAR, '.join(COLUMNS)} VARCHAR)")
     _insert(run.db, "answered", rows, ["VARCHAR"] * len(COLUMNS))
     _gather_text(run, _describe(run.db, "answered"), "answered")
     return ExportForm.EXPLORER, [*problems, *run.problems()]
@@ -210,6 +204,7 @@ def _gather(run: FileLoad, columns: Columns, rows: _Rows, sizes: Sequence[int]) 
         _stage(run.db, columns, rows.where(f"{columns.text('chargecategory')} = 'Purchase'"))
         run.db.execute(sql("bought"))
     for batch in rows.batches(sizes):
+        run.pack()
         _stage(run.db, columns, batch)
         if not columns.is_cur:
             run.db.execute(sql("unused"))
@@ -221,7 +216,6 @@ def _gather(run: FileLoad, columns: Columns, rows: _Rows, sizes: Sequence[int]) 
         run.skipped += broken[0][2] if broken else 0
         _add_tags(run)
         run.db.execute(sql("things", line=line_case(), file=str(run.file)))
-        run.pack()
 
 
 def _stage(db: duckdb.DuckDBPyConnection, columns: Columns, rows: _Rows) -> None:
@@ -310,7 +304,9 @@ def refresh(
         if shadowed or path not in files or files[path].stamp != stamp
     }
     unloaded = [file for path, file in files.items() if path not in stored or path in stale]
-    prepare(db)
+    db.execute(
+        "; ".join(f"CREATE OR REPLACE TABLE {fresh(x)} AS FROM {x} LIMIT 0" for x in GATHERED)
+    )
     next_id = 1 + max((number for number, _, _ in stored.values()), default=0)
     with packing(db) as pack:
         rows: list[list[object]] = []
@@ -342,7 +338,7 @@ def refresh(
                 else:
                     db.execute(f"INSERT INTO {table} FROM {fresh(table)}")
             unspread = _settle(db, blocks, months)
-        prepare(db)
+        db.execute("; ".join(f"DROP TABLE IF EXISTS {fresh(x)}" for x in GATHERED))
         return unspread
 
 
@@ -392,10 +388,11 @@ def _settle(
     all), the extent, the hours of what is prepaid and the pods' shares.
     """
     db.execute("DELETE FROM detail WHERE file = 0")
+    ((files,),) = db.execute("SELECT count(*) FROM file").fetchall()
     rank = " ".join(f"WHEN {literal(form)} THEN {n}" for n, form in enumerate(ExportForm))
-    for worse, month, payer, path, form, better, better_form in db.execute(
-        sql("shadow", rank=f"CASE f.form {rank} END")
-    ).fetchall():
+    # To plan the search for copies takes longer than to load a small file, which alone has none.
+    copies = files > 1 and db.execute(sql("shadow", rank=f"CASE f.form {rank} END")).fetchall()
+    for worse, month, payer, path, form, better, better_form in copies or ():
         for table in ("detail", "fee", "rebate"):
             db.execute(
                 f"DELETE FROM {table} WHERE file = $1 AND month = $2 "  # noqa: S608 our own names

@@ -139,8 +139,8 @@ def _event(node: SimulatedNode, minute: int, line: str, fleet: Fleet) -> dict[st
 
 def _write_lines(path: Path, records: Iterable[object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+    lines = (json.dumps(record).encode() + b"\n" for record in records)
+    path.write_bytes(gzip.compress(b"".join(lines), compresslevel=6, mtime=0))
 
 
 EVERY_MINUTES = 5

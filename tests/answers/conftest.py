@@ -18,6 +18,13 @@ def opened() -> OpenedSource:
     return OpenedSource(source, settings_of({"source": source}))
 
 
+@pytest.fixture(scope="session")
+def causes() -> OpenedSource:
+    """Return the recording in which something of every cause goes wrong, which takes seconds to open."""
+    source = f"recording:{recording('causes')}"
+    return OpenedSource(source, settings_of({"source": source}))
+
+
 @pytest.fixture
 def bot(opened: OpenedSource) -> App:
     return app(opened, MemoryStore())

@@ -35,7 +35,6 @@ from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ADMIN, ANYONE, app, ask, buttons, refused
 from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over, with_parts
-from tests.e2e.product import recording
 
 SECOND = "chat:U3"
 IDLE_AT = datetime(2026, 11, 6, 18, tzinfo=UTC)
@@ -65,27 +64,21 @@ BEGUN = Progress(ActionState.UNDER_WAY, "It was asked to.")
 DONE = Progress(ActionState.WORKED, "All of it stopped.")
 
 
-@pytest.fixture(scope="module")
-def watched() -> OpenedSource:
-    source = f"recording:{recording('causes')}"
-    return OpenedSource(source, settings_of({"source": source}))
-
-
 async def bot_at(
-    watched: OpenedSource, at: datetime, provider: Provider | None, second_usd: str = "0"
+    causes: OpenedSource, at: datetime, provider: Provider | None, second_usd: str = "0"
 ) -> tuple[App, dict[Cause, str]]:
     """Return a bot after one tick, and the ids of its alerts by cause."""
-    bot = app(watched, MemoryStore(), actions=provider, second_usd=Decimal(second_usd))
+    bot = app(causes, MemoryStore(), actions=provider, second_usd=Decimal(second_usd))
     result = await bot.tick(at)
     assert result
     return bot, {alert.cause: alert.id for alert in result.outcome.alerts}
 
 
 async def test_idle_nodes_are_prepared_rehearsed_and_stopped_by_one_press(
-    watched: OpenedSource,
+    causes: OpenedSource,
 ) -> None:
     provider = Provider(BEGUN, DONE)
-    bot, alerts = await bot_at(watched, IDLE_AT, provider)
+    bot, alerts = await bot_at(causes, IDLE_AT, provider)
     card = await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)
     made = card.data["action"]
     assert (made["kind"], len(made["targets"]), made["state"]) == ("stop", 2, "prepared")
@@ -112,10 +105,10 @@ async def test_idle_nodes_are_prepared_rehearsed_and_stopped_by_one_press(
 
 
 async def test_above_a_sum_a_second_admin_has_to_press_and_readers_never_may(
-    watched: OpenedSource,
+    causes: OpenedSource,
 ) -> None:
     provider = Provider(BEGUN)
-    bot, alerts = await bot_at(watched, IDLE_AT, provider, "20000")
+    bot, alerts = await bot_at(causes, IDLE_AT, provider, "20000")
     card = await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)
     confirm = buttons(card)["Do it"].line
     assert "admin" in refused(await ask(bot, confirm, ANYONE, at=IDLE_AT))
@@ -133,9 +126,9 @@ async def test_above_a_sum_a_second_admin_has_to_press_and_readers_never_may(
     assert len(provider.advanced[0].pressed) == 2
 
 
-async def test_what_has_changed_or_is_old_is_not_done(watched: OpenedSource) -> None:
+async def test_what_has_changed_or_is_old_is_not_done(causes: OpenedSource) -> None:
     provider = Provider()
-    bot, alerts = await bot_at(watched, IDLE_AT, provider)
+    bot, alerts = await bot_at(causes, IDLE_AT, provider)
     card = await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)
     confirm, cancel = (buttons(card)[name].line for name in ("Do it", "Cancel"))
     later = IDLE_AT + timedelta(hours=2)
@@ -152,15 +145,15 @@ async def test_what_has_changed_or_is_old_is_not_done(watched: OpenedSource) -> 
 
 
 async def test_a_faulty_node_is_cordoned_and_only_old_volumes_are_deleted(
-    watched: OpenedSource,
+    causes: OpenedSource,
 ) -> None:
-    bot, alerts = await bot_at(watched, FAULT_AT, Provider(), "20000")
+    bot, alerts = await bot_at(causes, FAULT_AT, Provider(), "20000")
     card = await ask(bot, f"act {alerts[Cause.HARDWARE_FAULT]}", at=FAULT_AT)
     made = card.data["action"]
     assert (made["kind"], made["saved_usd_per_hour"]) == ("cordon", 0)
     assert "two admins" not in str(card.blocks)
 
-    bot, alerts = await bot_at(watched, VOLUMES_AT, Provider())
+    bot, alerts = await bot_at(causes, VOLUMES_AT, Provider())
     storage = (await ask(bot, "storage", at=VOLUMES_AT)).data["storage"]
     volumes = {x["resource"]: x for x in storage if x["resource"].startswith("vol-")}
     card = await ask(bot, f"act delete {' '.join(volumes)}", at=VOLUMES_AT)
@@ -191,14 +184,14 @@ async def test_a_faulty_node_is_cordoned_and_only_old_volumes_are_deleted(
     ],
 )
 async def test_what_makes_no_sense_is_refused_in_a_sentence(
-    watched: OpenedSource, line: str, sentence: str
+    causes: OpenedSource, line: str, sentence: str
 ) -> None:
-    bot = app(watched, MemoryStore(), actions=Provider())
+    bot = app(causes, MemoryStore(), actions=Provider())
     assert sentence in refused(await ask(bot, line))
 
 
-async def test_without_a_role_it_is_shown_and_cannot_be_pressed(watched: OpenedSource) -> None:
-    bot, alerts = await bot_at(watched, IDLE_AT, None)
+async def test_without_a_role_it_is_shown_and_cannot_be_pressed(causes: OpenedSource) -> None:
+    bot, alerts = await bot_at(causes, IDLE_AT, None)
     card = await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)
     assert "TRNBOT_ACT_ROLES" in str(card.blocks)
     assert not buttons(card)
@@ -206,7 +199,7 @@ async def test_without_a_role_it_is_shown_and_cannot_be_pressed(watched: OpenedS
     ACTIONS.put(bot.ports.stores.documents, "x1", begun())
     assert "cannot change anything here" in refused(await ask(bot, "act confirm x1", at=IDLE_AT))
 
-    acting, alerts = await bot_at(watched, IDLE_AT, Provider())
+    acting, alerts = await bot_at(causes, IDLE_AT, Provider())
     shown = buttons(await ask(acting, f"alert {alerts[Cause.IDLE]}", at=IDLE_AT))
     assert shown["Do it…"].line == f"act {alerts[Cause.IDLE]}"
 
@@ -282,8 +275,8 @@ async def test_a_channel_that_is_away_and_a_provider_that_breaks_lose_no_outcome
     assert [card.title for *_, card in channel.heard] == ["Stop i-1: worked"]
 
 
-async def test_who_is_not_known_by_name_may_not_press(watched: OpenedSource) -> None:
-    bot, _ = await bot_at(watched, IDLE_AT, Provider())
+async def test_who_is_not_known_by_name_may_not_press(causes: OpenedSource) -> None:
+    bot, _ = await bot_at(causes, IDLE_AT, Provider())
     ACTIONS.put(bot.ports.stores.documents, "x1", begun())
     for user in (User(ADMIN, "you"), User("web:token-cd", "cd", Role.ADMIN)):
         request = Request("act confirm x1", user, IDLE_AT, "chat", MEMBER)
@@ -337,9 +330,9 @@ class Tagged:
 
 
 async def test_what_is_tagged_to_be_kept_or_stands_where_acting_is_off_is_left_alone(
-    watched: OpenedSource,
+    causes: OpenedSource,
 ) -> None:
-    bot, _ = await bot_at(watched, VOLUMES_AT, Provider())
+    bot, _ = await bot_at(causes, VOLUMES_AT, Provider())
     storage = (await ask(bot, "storage", at=VOLUMES_AT)).data["storage"]
     volume = next(x["resource"] for x in storage if x["resource"].startswith("vol-"))
     prepared = await ask(bot, f"act delete {volume}", at=VOLUMES_AT)
@@ -354,7 +347,7 @@ async def test_what_is_tagged_to_be_kept_or_stands_where_acting_is_off_is_left_a
 
     policy = settings_of({}).policy
     off = Policy({**policy.values, "acting.on": False}, policy.overrides)
-    quiet = app(watched, MemoryStore(), off, actions=Provider())
+    quiet = app(causes, MemoryStore(), off, actions=Provider())
     await quiet.tick(IDLE_AT)
     node = (await ask(quiet, "fleet lab", at=IDLE_AT)).data["nodes"][0]["instance"]
     assert "acting.on is off" in refused(await ask(quiet, f"act stop {node}", at=IDLE_AT))
@@ -374,8 +367,8 @@ class Reserved(Tagged):
         return replace(reading, inventory=replace(reading.inventory, instances=held))
 
 
-async def test_to_stop_what_stands_in_a_reservation_saves_nothing(watched: OpenedSource) -> None:
-    bot, alerts = await bot_at(watched, IDLE_AT, Provider())
+async def test_to_stop_what_stands_in_a_reservation_saves_nothing(causes: OpenedSource) -> None:
+    bot, alerts = await bot_at(causes, IDLE_AT, Provider())
     bot.ports = with_parts(bot.ports, source=Reserved(bot.ports.world.source))
     made = (await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)).data["action"]
     assert (made["usd_per_hour"] > 0, made["saved_usd_per_hour"]) == (True, 0)
@@ -401,8 +394,8 @@ class Notebooks:
         return getattr(self.billing, name)
 
 
-async def test_of_two_notebooks_of_one_name_the_region_tells_which(watched: OpenedSource) -> None:
-    bot = app(watched, MemoryStore(), actions=Provider())
+async def test_of_two_notebooks_of_one_name_the_region_tells_which(causes: OpenedSource) -> None:
+    bot = app(causes, MemoryStore(), actions=Provider())
     bot.ports = with_parts(bot.ports, billing=Notebooks(bot.ports.world.billing))
     assert "names 2 such notebooks" in refused(await ask(bot, "act notebook trial", at=IDLE_AT))
     card = await ask(bot, "act notebook Trial region=us-west-2", at=IDLE_AT)
@@ -441,10 +434,10 @@ def test_one_person_with_two_addresses_is_no_second_admin(
 
 
 async def test_where_strangers_read_the_outcome_goes_to_who_pressed_alone(
-    watched: OpenedSource,
+    causes: OpenedSource,
 ) -> None:
     channel = Channel()
-    bot, alerts = await bot_at(watched, IDLE_AT, Provider(BEGUN, DONE))
+    bot, alerts = await bot_at(causes, IDLE_AT, Provider(BEGUN, DONE))
     bot.ports = with_parts(bot.ports, surfaces={"chat": channel})
     prepared = await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)
     shared = Belonging("T1", Standing.MEMBER, shared=True)
@@ -513,10 +506,10 @@ class Regrouped(Tagged):
 
 
 async def test_a_group_is_not_made_smaller_than_what_runs_where_a_node_of_it_is_spared(
-    watched: OpenedSource,
+    causes: OpenedSource,
 ) -> None:
     """Auto Scaling has not ended the others yet, and would choose among them."""
-    bot, _ = await bot_at(watched, IDLE_AT, Provider())
+    bot, _ = await bot_at(causes, IDLE_AT, Provider())
     source = bot.ports.world.source
     bot.ports = with_parts(bot.ports, source=Regrouped(source))
     line = "act scale lab/lab-nodes nodes=1"

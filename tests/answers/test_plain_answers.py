@@ -41,28 +41,29 @@ CHOICES = {"should we move to trn2?": "migrate", "budget": "forecast"}
 
 
 @pytest.fixture(scope="module")
-def opened() -> OpenedSource:
-    """Shadow the small recording: the lines name clusters and runs of the demo."""
+def demo() -> App:
+    """Return a bot over the demo, whose clusters and runs the lines name."""
     source = f"recording:{recording('demo')}"
-    return OpenedSource(source, settings_of({"source": source}))
+    return app(OpenedSource(source, settings_of({"source": source})), MemoryStore())
 
 
 @pytest.fixture(scope="module")
-def demo(opened: OpenedSource) -> App:
-    return app(opened, MemoryStore())
+def bot(causes: OpenedSource) -> App:
+    """Return a bot over a recording that has most of these clusters, and that others open too."""
+    return app(causes, MemoryStore())
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("line", ASKED)
-async def test_a_line_that_people_type_first_is_answered(demo: App, line: str) -> None:
-    card = await ask(demo, line)
+async def test_a_line_that_people_type_first_is_answered(bot: App, line: str) -> None:
+    card = await ask(bot, line)
     assert card.tone is not Tone.ERROR, card
     assert meaning(str(card.data.get("read_as", line))) == meaning(ASKED[line])
 
 
 @pytest.mark.parametrize("line", CHOICES)
-async def test_a_line_that_may_mean_several_gets_buttons(demo: App, line: str) -> None:
-    choices = list((await ask(demo, line)).data["choices"])
+async def test_a_line_that_may_mean_several_gets_buttons(bot: App, line: str) -> None:
+    choices = list((await ask(bot, line)).data["choices"])
     assert 1 < len(choices) <= 3
     assert any(choice.startswith(CHOICES[line]) for choice in choices)
 

@@ -458,8 +458,8 @@ async def test_the_answer_is_private_and_its_quotes_are_kept(world: World) -> No
     assert card.data["line"] == 'cost 7d by service service="AmazonS3"'
 
 
-async def test_the_demo_answers_alike_when_it_is_asked_again() -> None:
-    settings = settings_of({"source": f"recording:{recording('demo')}"})
+async def test_a_whole_fleet_answers_alike_when_it_is_asked_again() -> None:
+    settings = settings_of({"source": f"recording:{recording('causes')}"})
     bot, opened = terminal_app(settings, settings.source, None)
     card = (
         await bot.run(

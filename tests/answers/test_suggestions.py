@@ -25,6 +25,7 @@ from bot.answers.plan.suggestions import (
     shortlist_blocks,
     shortlisted,
     suggestions_card,
+    suggestions_of,
     weekly_card,
     weigh_daily,
 )
@@ -45,21 +46,14 @@ from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ANYONE, app, ask, buttons, end, refused
 from tests.builders import NOON, alert, anomaly, instance, ports_over, with_parts
-from tests.e2e.product import recording
 from tests.house import fakes
-
-
-@pytest.fixture(scope="module")
-def wasteful() -> OpenedSource:
-    source = f"recording:{recording('causes')}"
-    return OpenedSource(source, settings_of({"source": source}))
 
 
 @pytest.mark.timeout(400)
 async def test_each_suggestion_is_decided_about_once_and_can_be_taken_back(
-    wasteful: OpenedSource,
+    causes: OpenedSource,
 ) -> None:
-    bot = app(wasteful, MemoryStore())
+    bot = app(causes, MemoryStore())
     card = await ask(bot, "suggestions", ANYONE)
     listed = card.data["suggestions"]
     amounts = [row["usd_per_month"] for row in listed]
@@ -107,11 +101,19 @@ async def test_each_suggestion_is_decided_about_once_and_can_be_taken_back(
     assert Suggestions((), {second: dearer}).saved(second) == listed[1]["usd_per_month"] + 100
 
 
-async def test_what_saves_less_than_the_setting_is_no_suggestion(wasteful: OpenedSource) -> None:
-    bot = app(wasteful, MemoryStore())
-    amounts = [x["usd_per_month"] for x in (await ask(bot, "suggestions")).data["suggestions"]]
-    values = {**bot.ports.policy.values, "advice.least_usd_per_month": amounts[1]}
-    card = await ask(app(wasteful, MemoryStore(), Policy(values)), "suggestions")
+@pytest.fixture(scope="module")
+def listed(causes: OpenedSource) -> Sequence[Suggestion]:
+    """Return what is suggested where nobody has decided yet, the dearest first."""
+    bot = app(causes, MemoryStore())
+    return suggestions_of(bot.ports, end(bot)).open
+
+
+async def test_what_saves_less_than_the_setting_is_no_suggestion(
+    causes: OpenedSource, listed: Sequence[Suggestion]
+) -> None:
+    amounts = [x.usd_per_month for x in listed]
+    values = {**settings_of({}).policy.values, "advice.least_usd_per_month": amounts[1]}
+    card = await ask(app(causes, MemoryStore(), Policy(values)), "suggestions")
     assert [x["usd_per_month"] for x in card.data["suggestions"]] == amounts[:2]
 
 
@@ -187,23 +189,22 @@ class Channel:
 
 @pytest.mark.timeout(400)
 async def test_a_channel_gets_the_dearest_three_once_a_week_and_nothing_where_none_is_left(
-    wasteful: OpenedSource,
+    causes: OpenedSource, listed: Sequence[Suggestion]
 ) -> None:
     channel, routes = Channel(), Routes(suggestions=("chat:C1",), digest_at="sun 23:00 UTC")
-    bot = app(wasteful, MemoryStore(), surfaces={"chat": channel}, routes=routes)
+    bot = app(causes, MemoryStore(), surfaces={"chat": channel}, routes=routes)
     at = end(bot)
-    listed = [row["id"] for row in (await ask(bot, "suggestions")).data["suggestions"]]
     reading = bot.ports.world.source.read(at)
     for _ in range(2):
         assert await post_due(bot.ports, State(), reading, at) == ()
     (card,) = channel.sent.values()
-    assert [row["id"] for row in card.data["suggestions"]] == listed[:3]
+    assert [row["id"] for row in card.data["suggestions"]] == [x.id for x in listed[:3]]
 
     quiet, later = Channel(), at + timedelta(days=6, hours=23)
-    declined = app(wasteful, MemoryStore(), surfaces={"chat": quiet}, routes=routes)
+    declined = app(causes, MemoryStore(), surfaces={"chat": quiet}, routes=routes)
     verdict = SuggestionVerdict(Verdict.DECLINED, "", Decimal(0), at, "", "", "")
-    for name in listed:
-        VERDICTS.put(declined.ports.stores.documents, name, verdict)
+    for suggestion in listed:
+        VERDICTS.put(declined.ports.stores.documents, suggestion.id, verdict)
     assert await post_due(declined.ports, State(), reading, at) == ()
     assert not quiet.sent
     assert "no longer" not in refused(

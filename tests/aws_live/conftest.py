@@ -12,6 +12,7 @@ from typing import Any
 import botocore.handlers
 import pytest
 from botocore.loaders import JSONFileLoader
+from botocore.useragent import UserAgentString
 
 from adapters.aws.config import ReadingConfig
 from adapters.aws.live.account import AccountAccess, LiveConfig, ReadTiming
@@ -30,10 +31,14 @@ TYPES = load_knowledge().types()
 
 @pytest.fixture(scope="session", autouse=True)
 def models_are_read_once() -> Iterator[None]:
-    """Let every session of boto3 share the descriptions of the services, which take longer to read than a test to run."""
+    """Let every session of boto3 share the descriptions of the services, which take longer to read than a test to run.
+
+    Nor does each of thousands of requests put the name of its sender together anew.
+    """
     read = cache(partial(JSONFileLoader.load_file, JSONFileLoader()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda _, path: read(path))
+        patch.setattr(UserAgentString, "to_string", lambda _: "Boto3")
         yield
 
 

@@ -1,6 +1,7 @@
 """A new process goes on from what the last one settled: the same grids and alerts, and nothing bought twice."""
 
 import json
+import shutil
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,10 +19,12 @@ from detectors.detector import Detector
 from tests.aws_live.test_frame_buffer import DAY, START, node, run
 
 
-@pytest.fixture(autouse=True)
-def three_hours_are_recent(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def three_hours_are_recent():
     """Let all but the newest three hours be history: the recording is six hours long."""
-    monkeypatch.setattr("adapters.aws.live.poller.RECENT_SECONDS", 3 * 3600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("adapters.aws.live.poller.RECENT_SECONDS", 3 * 3600)
+        yield
 
 
 def watch(world, live, start, end):
@@ -117,13 +120,27 @@ class Process:
         return [(block.start, block.end) for block in self.poller.backfill.pending()]
 
 
-@pytest.fixture
-def left(tmp_path):
-    """Return what a process of eight hours leaves."""
-    first = Process(tmp_path).begin(START)
+def eight_hours(folder):
+    """Return a process of eight hours that has left all of them in a folder."""
+    first = Process(folder).begin(START)
     first.run(START, NOON)
     first.poller.backfill._wanted.clear()
     return first.stop(NOON)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Return a process that has ended, and the folder of what it left."""
+    folder = tmp_path_factory.mktemp("ended")
+    return eight_hours(folder), folder
+
+
+@pytest.fixture
+def left(ended, tmp_path):
+    """Return a process that has ended, and put what it left in the folder of this test."""
+    process, folder = ended
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return process
 
 
 def again(left, tmp_path, **other):
@@ -207,8 +224,8 @@ def test_a_long_outage_buys_its_gap_as_history(left, tmp_path):
     )
 
 
-def test_hours_older_than_history_are_deleted(left, tmp_path):
-    left.run(NOON, NOON + 2 * DAY).stop(NOON + 2 * DAY)
+def test_hours_older_than_history_are_deleted(tmp_path):
+    eight_hours(tmp_path).run(NOON, NOON + 2 * DAY).stop(NOON + 2 * DAY)
     hours = list(tmp_path.glob("*/2*.npz"))
     assert 24 <= len(hours) <= 26
 

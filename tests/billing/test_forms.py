@@ -88,59 +88,63 @@ def test_the_dimensions_of_a_row(exports, november, rows):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        ({"line_item_usage_type": "BoxUsage:trn1.32xlarge"}, "EC2"),
-        ({"line_item_usage_type": "EBSOptimized:trn1.32xlarge"}, "EC2"),
-        (
-            {
-                "line_item_usage_type": "BoxUsage:c7i.large",
-                "resource_tags": {"user_stage": "precompile"},
-            },
-            "compile",
-        ),
-        ({"line_item_usage_type": "USW2-EBS:VolumeUsage.gp3"}, "EBS"),
-        ({"line_item_usage_type": "USW2-EBS:SnapshotUsage"}, "EBS"),
-        ({"line_item_usage_type": "USW2-DataTransfer-Regional-Bytes"}, "data-transfer"),
-        (
-            {
-                "line_item_usage_type": "USE1-CAN1-AWS-Out-Bytes",
-                "line_item_product_code": "AmazonS3",
-            },
-            "data-transfer",
-        ),
-        ({"line_item_usage_type": "EUS2-NatGateway-Hours"}, "data-transfer"),
-        (
-            {"line_item_usage_type": "USW2-Requests-Tier1", "line_item_product_code": "AmazonS3"},
-            "S3-requests",
-        ),
-        (
-            {
-                "line_item_usage_type": "USW2-TimedStorage-ByteHrs",
-                "line_item_product_code": "AmazonS3",
-            },
-            "S3",
-        ),
-        ({"line_item_usage_type": "USW2-Storage", "line_item_product_code": "AmazonFSx"}, "FSx"),
-        (
-            {
-                "line_item_usage_type": "ComputeSP:1yrNoUpfront",
-                "line_item_product_code": "ComputeSavingsPlans",
-            },
-            "commitment",
-        ),
-        (
-            {
-                "line_item_usage_type": "USW2-CW:Requests",
-                "line_item_product_code": "AmazonCloudWatch",
-            },
-            "other",
-        ),
-    ],
-)
-def test_each_usage_type_has_one_line(exports, november, keyed, more, line):
-    assert keyed(exports.bill(exports.line(**more)).tally(november, ("line",))) == {(line,): "1.00"}
+USES = [
+    ({"line_item_usage_type": "BoxUsage:trn1.32xlarge"}, "EC2"),
+    ({"line_item_usage_type": "EBSOptimized:trn1.32xlarge"}, "EC2"),
+    (
+        {
+            "line_item_usage_type": "BoxUsage:c7i.large",
+            "resource_tags": {"user_stage": "precompile"},
+        },
+        "compile",
+    ),
+    ({"line_item_usage_type": "USW2-EBS:VolumeUsage.gp3"}, "EBS"),
+    ({"line_item_usage_type": "USW2-EBS:SnapshotUsage"}, "EBS"),
+    ({"line_item_usage_type": "USW2-DataTransfer-Regional-Bytes"}, "data-transfer"),
+    (
+        {
+            "line_item_usage_type": "USE1-CAN1-AWS-Out-Bytes",
+            "line_item_product_code": "AmazonS3",
+        },
+        "data-transfer",
+    ),
+    ({"line_item_usage_type": "EUS2-NatGateway-Hours"}, "data-transfer"),
+    (
+        {"line_item_usage_type": "USW2-Requests-Tier1", "line_item_product_code": "AmazonS3"},
+        "S3-requests",
+    ),
+    (
+        {
+            "line_item_usage_type": "USW2-TimedStorage-ByteHrs",
+            "line_item_product_code": "AmazonS3",
+        },
+        "S3",
+    ),
+    ({"line_item_usage_type": "USW2-Storage", "line_item_product_code": "AmazonFSx"}, "FSx"),
+    (
+        {
+            "line_item_usage_type": "ComputeSP:1yrNoUpfront",
+            "line_item_product_code": "ComputeSavingsPlans",
+        },
+        "commitment",
+    ),
+    (
+        {
+            "line_item_usage_type": "USW2-CW:Requests",
+            "line_item_product_code": "AmazonCloudWatch",
+        },
+        "other",
+    ),
+]
+"""What a row says besides, and the line that it belongs to."""
+
+
+def test_each_usage_type_has_one_line(exports, november, keyed):
+    rows = [
+        exports.line(line_item_resource_id=f"i-{n}", **more) for n, (more, _) in enumerate(USES)
+    ]
+    found = keyed(exports.bill(*rows).tally(november, ("resource", "line")))
+    assert found == {(f"i-{n}", line): "1.00" for n, (_, line) in enumerate(USES)}
 
 
 CLASSES = ("", "GDA-", "GLACIER-", "INT-", "SIA-", "ZIA-")
@@ -170,42 +174,45 @@ def test_every_usage_type_of_s3_in_awss_table_has_its_line(exports, november, ke
     assert found == dict.fromkeys(lines.items(), "1.00")
 
 
-@pytest.mark.parametrize(
-    ("service", "said", "line"),
-    [
-        (
-            "Amazon Simple Storage Service",
-            "$0.005 per 1,000 PUT, COPY, POST, or LIST requests",
-            "S3-requests",
-        ),
-        (
-            "Amazon Simple Storage Service",
-            "$0.004 per 10,000 GET and all other requests to Intelligent-Tiering",
-            "S3-requests",
-        ),
-        (
-            "Amazon Simple Storage Service",
-            "$0.023 per GB - first 50 TB / month of storage used",
-            "S3",
-        ),
-        (
-            "Amazon Simple Storage Service",
-            "$0.02 per GB - US West (Oregon) data transfer to EU (Ireland)",
-            "data-transfer",
-        ),
-        (
-            "Amazon Simple Queue Service",
-            "$0.40 per million Amazon SQS standard requests in Tier1",
-            "other",
-        ),
-    ],
-)
+DESCRIBED = [
+    (
+        "Amazon Simple Storage Service",
+        "$0.005 per 1,000 PUT, COPY, POST, or LIST requests",
+        "S3-requests",
+    ),
+    (
+        "Amazon Simple Storage Service",
+        "$0.004 per 10,000 GET and all other requests to Intelligent-Tiering",
+        "S3-requests",
+    ),
+    (
+        "Amazon Simple Storage Service",
+        "$0.023 per GB - first 50 TB / month of storage used",
+        "S3",
+    ),
+    (
+        "Amazon Simple Storage Service",
+        "$0.02 per GB - US West (Oregon) data transfer to EU (Ireland)",
+        "data-transfer",
+    ),
+    (
+        "Amazon Simple Queue Service",
+        "$0.40 per million Amazon SQS standard requests in Tier1",
+        "other",
+    ),
+]
+"""Services and descriptions of a real FOCUS 1.0 export, whose rows name no usage type, and their lines."""
+
+
 def test_a_focus_export_without_usage_types_tells_requests_by_their_description(
-    exports, november, keyed, service, said, line
+    exports, november, keyed
 ):
-    """Descriptions of a real FOCUS 1.0 export, whose rows name no usage type."""
-    row = exports.focus(ServiceName=service, ChargeDescription=said)
-    assert keyed(exports.bill(row).tally(november, ("line",))) == {(line,): "1.00"}
+    rows = [
+        exports.focus(ServiceName=service, ChargeDescription=said, ResourceId=said)
+        for service, said, _ in DESCRIBED
+    ]
+    found = keyed(exports.bill(*rows).tally(november, ("resource", "line")))
+    assert found == {(said, line): "1.00" for _, said, line in DESCRIBED}
 
 
 @pytest.mark.parametrize(
@@ -231,11 +238,10 @@ def test_each_purchase_option(exports, november, keyed, kind, more, purchase):
     ) == [(purchase,)]
 
 
-@pytest.mark.parametrize("tag", ["team", "Team", "user:team", "user_team"])
-def test_a_tag_is_found_however_it_is_written(exports, november, keyed, tag):
-    assert keyed(exports.bill(exports.line()).tally(november, (f"tag:{tag}",))) == {
-        ("search",): "1.00"
-    }
+def test_a_tag_is_found_however_it_is_written(exports, november, keyed):
+    bill = exports.bill(exports.line())
+    for tag in ("team", "Team", "user:team", "user_team"):
+        assert keyed(bill.tally(november, (f"tag:{tag}",))) == {("search",): "1.00"}, tag
 
 
 def test_team_may_mean_another_tag(exports, november, keyed):

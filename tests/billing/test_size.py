@@ -20,9 +20,9 @@ from bot.model.window import Window
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a recording of 60,000 rows of 2,000 resources in 30 files."""
+    """Return a recording of 60,000 rows of 2,000 resources in six files."""
     folder = tmp_path_factory.mktemp("many")
-    write_bill(folder / "billing", BillSize(60_000, resources=2_000))
+    write_bill(folder / "billing", BillSize(60_000, resources=2_000, files=2))
     return folder
 
 

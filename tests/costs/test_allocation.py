@@ -100,13 +100,28 @@ def reading(pods, nodes, *, used=None, inventory=None, hours=HOURS):
     return Reading(NOW, frames, inventory or Inventory())
 
 
+@pytest.fixture(scope="module")
+def bills(tmp_path_factory):
+    """Return a function that opens the bill of some rows, once for all tests of the same."""
+    opened = {}
+
+    def bill(rows, **options):
+        text = json.dumps(rows)
+        if (text, *options) not in opened:
+            folder = tmp_path_factory.mktemp("bill")
+            (folder / "billing").mkdir()
+            with (folder / "billing" / "bill.csv").open("w", newline="") as file:
+                csv.writer(file).writerows([COLUMNS, *rows])
+            opened[text, *options] = open_billing(folder, BillOptions(**options))
+        return opened[text, *options]
+
+    return bill
+
+
 @pytest.fixture
-def ports(tmp_path):
+def ports(bills):
     def made(rows, seen=None, **options):
-        (tmp_path / "billing").mkdir()
-        with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([COLUMNS, *rows])
-        billing = open_billing(tmp_path, BillOptions(**options))
+        billing = bills(list(rows), **options)
         return ports_over(Seen(seen), MemoryStore(), billing=billing, knowledge=load_knowledge())
 
     return made

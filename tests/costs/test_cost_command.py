@@ -77,22 +77,28 @@ class NoSource:
         raise Unavailable("no metrics")
 
 
-@pytest.fixture
-def ask(tmp_path):
-    """Return a function that answers a line over 40 days of two teams, one untagged row, a credit."""
-    (tmp_path / "billing").mkdir()
+@pytest.fixture(scope="module")
+def billed(tmp_path_factory):
+    """Return the ports over 40 days of two teams, one untagged row, a credit."""
+    folder = tmp_path_factory.mktemp("billed")
+    (folder / "billing").mkdir()
     days = [NOW.replace(hour=0) - timedelta(days=n) for n in range(1, 41)]
     rows = [line(day + timedelta(hours=h), "10") for day in days for h in (3, 20)]
     rows += [line(day + timedelta(hours=5), "2.5", "ads & co", "AmazonS3") for day in days]
     rows += [line(days[3], "7.77", ""), line(days[2], "-20", "", kind="Credit")]
-    with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
+    with (folder / "billing" / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
-    ports = ports_over(NoSource(), None, billing=open_billing(tmp_path), knowledge=load_knowledge())
+    return ports_over(NoSource(), None, billing=open_billing(folder), knowledge=load_knowledge())
+
+
+@pytest.fixture
+def ask(billed):
+    """Return a function that answers a line over them."""
 
     async def answer(words):
         call = understand(words, NOW)
         return await cost(
-            ports, Request(words, User("slack:U1"), NOW, "slack", MEMBER), **call.arguments
+            billed, Request(words, User("slack:U1"), NOW, "slack", MEMBER), **call.arguments
         )
 
     return answer

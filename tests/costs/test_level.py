@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from adapters.billing.bill import BillOptions, open_billing
+from adapters.billing.bill import Bill, BillOptions, open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.level import CostLevel, Part, level_card, level_of
 from bot.cards.card import Buttons, Card, plain
@@ -58,11 +57,17 @@ class Unwatched(MemoryStore):
         raise Unavailable("No metrics.")
 
 
-def level(folder: Path, *where: Filter, **parts: Any) -> CostLevel:
+@pytest.fixture(scope="module")
+def bill(tmp_path_factory: pytest.TempPathFactory) -> Bill:
+    folder = tmp_path_factory.mktemp("level")
     write_csv(folder / "billing" / "bill.csv", list(week(NOW)))
+    return open_billing(folder, BillOptions())
+
+
+def level(bill: Bill, *where: Filter, **parts: Any) -> CostLevel:
     given = {"source": Fleet(), "knowledge": load_knowledge()} | parts
     store = given.pop("store", MemoryStore())
-    ports = ports_over(open_billing(folder, BillOptions()), store, **given)
+    ports = ports_over(bill, store, **given)
     found = level_of(ports, AT, ASKED, where)
     assert found
     return found
@@ -73,17 +78,17 @@ def words(card: Card) -> str:
 
 
 @pytest.mark.parametrize("where", [(), (LLAMA,), (Filter("service", ("AmazonS3",)),)])
-def test_the_parts_add_up_to_the_cost(tmp_path: Path, where: tuple[Filter, ...]) -> None:
-    found = level(tmp_path, *where)
+def test_the_parts_add_up_to_the_cost(bill: Bill, where: tuple[Filter, ...]) -> None:
+    found = level(bill, *where)
     parts = sum((part.amortised for part in found.parts), Decimal(0))
     assert parts == found.tally.total.amortised
     shares = float(sum((part.share for part in found.parts), Decimal(0)))
     assert shares == pytest.approx(1)
 
 
-def test_a_cluster_is_held_against_its_use(tmp_path: Path) -> None:
+def test_a_cluster_is_held_against_its_use(bill: Bill) -> None:
     """Four nodes at $21.50 that work half of the time: an hour of work costs twice as much."""
-    found = level(tmp_path, LLAMA)
+    found = level(bill, LLAMA)
     rows = [x for x in week(NOW) if cluster_of(x) == "llama" and not is_credit(x)]
     expected = sum(Decimal(x[COST]) for x in rows) / 7
     assert found.per_day == expected.quantize(Decimal("0.01"))
@@ -94,20 +99,20 @@ def test_a_cluster_is_held_against_its_use(tmp_path: Path) -> None:
     )
 
 
-def test_an_open_jump_of_the_bill_is_named_with_its_dollars_a_day(tmp_path: Path) -> None:
+def test_an_open_jump_of_the_bill_is_named_with_its_dollars_a_day(bill: Bill) -> None:
     store = MemoryStore()
     labels = Labels(service="AmazonS3", region="us-west-2")
     found = anomaly(Cause.SPEND_JUMP, labels=labels, scope=labels, things=(), wasted_shares=())
     jump = replace(alert(found, waste=waste("79.17")), seen=AT)
     store.save(StateUpdate(alerts=[jump]))
-    said = words(level_card(level(tmp_path, store=store)))
+    said = words(level_card(level(bill, store=store)))
     assert "an open jump adds $1,900 a day: AmazonS3" in said
     # Of a cluster that it is none of, it is not told.
-    assert "jump" not in words(level_card(level(tmp_path, LLAMA, store=store)))
+    assert "jump" not in words(level_card(level(bill, LLAMA, store=store)))
 
 
-def test_a_bill_alone_is_answered(tmp_path: Path) -> None:
-    found = level(tmp_path, LLAMA, source=Nothing(), store=Unwatched())
+def test_a_bill_alone_is_answered(bill: Bill) -> None:
+    found = level(bill, LLAMA, source=Nothing(), store=Unwatched())
     assert (found.alerts, found.used) == (None, None)
     assert "Which alerts are open is not known" in words(level_card(found))
 
@@ -163,7 +168,7 @@ def test_a_level_says_whose_it_is_and_what_is_open_the_dearest_first_five_at_mos
     ] == [False, True]
 
 
-def test_alerts_of_the_filter_that_speak_stand_dearest_first(tmp_path: Path) -> None:
+def test_alerts_of_the_filter_that_speak_stand_dearest_first(bill: Bill) -> None:
     store = MemoryStore()
     found = [
         alert(anomaly(cluster=cluster), name=name, waste=waste(usd), muted_by=muted, seen=AT)
@@ -175,8 +180,8 @@ def test_alerts_of_the_filter_that_speak_stand_dearest_first(tmp_path: Path) -> 
         )
     ]
     store.save(StateUpdate(alerts=found))
-    listed = [x.id for x in level(tmp_path, LLAMA, store=store).alerts or ()]
+    listed = [x.id for x in level(bill, LLAMA, store=store).alerts or ()]
     assert listed == ["large", "small"]
-    parts = level(tmp_path, store=store).parts
+    parts = level(bill, store=store).parts
     assert [x.amortised for x in parts] == sorted((x.amortised for x in parts), reverse=True)
     assert all(x.amortised for x in parts)

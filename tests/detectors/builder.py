@@ -12,6 +12,7 @@ from bot.model.labels import Labels
 from bot.model.reading import NODE_METRICS, Reading
 from bot.policy.schema import default_policy
 from detectors import Detector
+from detectors.forest import Forest, fit
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 STEP = timedelta(minutes=5)
@@ -155,6 +156,17 @@ def join(*frames):
     )
 
 
+_FORESTS: dict[tuple[bytes, int], Forest] = {}
+
+
+def grown(rows: np.ndarray, seed: int = 0) -> Forest:
+    """Return the forest of some rows, grown once: most fleets here begin alike."""
+    key = rows.tobytes(), seed
+    if key not in _FORESTS:
+        _FORESTS[key] = fit(rows, seed)
+    return _FORESTS[key]
+
+
 class World:
     """Read fleets at a time, and tick over them as the watch does, with alerts that live and end."""
 
@@ -162,7 +174,7 @@ class World:
         self.fleets, self.more = fleets, more
         self.whole = join(*(f.frame() for f in fleets)) if fleets else None
         self.policy = policy or default_policy()
-        self.detector = Detector()
+        self.detector = Detector(grown)
         self.known = []
         self._inventories = {}
 

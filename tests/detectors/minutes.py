@@ -8,6 +8,7 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
+from builder import grown
 from crew import NAMES, START, STEP, TYPES, Crew
 
 from adapters.store.memory import MemoryStore
@@ -116,7 +117,7 @@ class Fleet:
             "billing": nothing,
             "prices": prices,
             "knowledge": knowledge,
-            "detect": Detector(),
+            "detect": Detector(grown),
             "interval": STEP,
         }
         ports = ports_over(self, MemoryStore(), **parts)

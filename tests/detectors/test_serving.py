@@ -83,7 +83,7 @@ def deserted(nodes=4):
 def test_servers_whose_requests_left_are_one_alert_by_day_and_night_however_new_they_are():
     fleet = deserted().silence(hours(0), hours(24 * 2 + 20), slice(2, 4))
     fleet.launched = dict.fromkeys((2, 3), hours(24 * 2 + 20))
-    (alert,) = World(fleet).run(hours(24 * 2 + 21), hours(24 * 4 + 23), QUARTER)
+    (alert,) = World(fleet).run(hours(24 * 2 + 21), hours(24 * 3 + 23), QUARTER)
     anomaly = alert.anomaly
     assert (alert.cause, alert.closed, len(anomaly.things)) == (Cause.ALLOCATED_UNUSED, None, 4)
     assert alert.opened - hours(24 * 2 + 22) <= timedelta(hours=2, minutes=15)

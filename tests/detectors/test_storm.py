@@ -50,7 +50,7 @@ def storm():
     crew.gone(HIT + 50, 60, slice(3, 6))
     stalled(crew, HIT + 60, 120, slice(6, 9))
     crew.at["ecc"][9:12, HIT + 70 : HIT + 130] += 1
-    return Fleet((crew,)).replay()
+    return seen_of(crew)
 
 
 def test_a_storm_is_one_first_message(storm):

@@ -314,7 +314,7 @@ def members(card: Card, stored: Mapping[str, Alert]) -> list[Alert]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.slow)])
 async def test_every_frame_of_the_story_is_of_one_instant(every: int) -> None:
     played = Played("story")
     shown = [now for now in played.ticks if now >= played.ticks[-1] - SHOWN][::every]

@@ -27,13 +27,6 @@ def old(tmp_path):
     return path
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/state/trnbot.db"
-    return request.getfixturevalue("postgres_url")
-
-
 def everything(url):
     """Return every row of every table."""
     engine = create_engine(read_address(url))
@@ -46,31 +39,31 @@ def everything(url):
     return {name: sorted(found) for name, found in rows.items()}
 
 
-def test_what_0_1_0_wrote_moves_into_either_kind_out_of_it_and_on(old, url, tmp_path):
-    backup.restore(old, url, replace=False)
-    moved = everything(url)
-    copied = backup.back_up(url, tmp_path / "copy")
+def test_what_0_1_0_wrote_moves_into_either_kind_out_of_it_and_on(old, empty_url, tmp_path):
+    backup.restore(old, empty_url, replace=False)
+    moved = everything(empty_url)
+    copied = backup.back_up(empty_url, tmp_path / "copy")
     assert (copied.step, copied.rows) == (HEAD, sum(map(len, moved.values())))
     assert copied.rows > 50
 
     # Back over what came meanwhile; and the watch counts on from there.
-    store = open_store(url)
+    store = open_store(empty_url)
     store.save(StateUpdate(ticked_at=NOON + timedelta(days=9)))
     store.close()
-    assert everything(url) != moved
+    assert everything(empty_url) != moved
     with pytest.raises(WrongInput, match="--replace"):
-        backup.restore(tmp_path / "copy", url, replace=False)
-    backup.restore(tmp_path / "copy", url, replace=True)
-    assert everything(url) == moved
-    store = open_store(url)
+        backup.restore(tmp_path / "copy", empty_url, replace=False)
+    backup.restore(tmp_path / "copy", empty_url, replace=True)
+    assert everything(empty_url) == moved
+    store = open_store(empty_url)
     store.save(StateUpdate(ticked_at=NOON + timedelta(days=9)))
     assert store.ticked_at() == NOON + timedelta(days=9)
     store.close()
     assert not list(tmp_path.rglob("*.part*"))
 
 
-def test_a_backup_is_of_one_instant_while_others_write(url, tmp_path):
-    store, ended = open_store(url), threading.Event()
+def test_a_backup_is_of_one_instant_while_others_write(empty_url, tmp_path):
+    store, ended = open_store(empty_url), threading.Event()
 
     def write():
         number = 0
@@ -83,7 +76,7 @@ def test_a_backup_is_of_one_instant_while_others_write(url, tmp_path):
     writing.start()
     try:
         for number in range(3):
-            copied = backup.back_up(url, tmp_path / f"copy{number}")
+            copied = backup.back_up(empty_url, tmp_path / f"copy{number}")
             with sqlite3.connect(tmp_path / f"copy{number}") as database:
                 first, last, count = database.execute(
                     "SELECT min(number), max(number), count(*) FROM ticks"
@@ -95,11 +88,11 @@ def test_a_backup_is_of_one_instant_while_others_write(url, tmp_path):
         store.close()
 
 
-def test_nothing_is_put_under_a_trnbot_that_serves(old, url):
-    store = open_store(url)
+def test_nothing_is_put_under_a_trnbot_that_serves(old, empty_url):
+    store = open_store(empty_url)
     assert store.acquire_lead()
     with pytest.raises(Unavailable, match="stop every trnbot"):
-        backup.restore(old, url, replace=True)
+        backup.restore(old, empty_url, replace=True)
     store.close()
 
 

@@ -96,9 +96,9 @@ def test_a_file_that_is_no_database_is_unavailable(tmp_path):
         open_store(f"sqlite:///{tmp_path}/x.db")
 
 
-def test_the_migrations_make_exactly_the_tables(url):
-    open_store(url).close()
-    engine = create_engine(read_address(url))
+def test_the_migrations_make_exactly_the_tables(empty_url):
+    open_store(empty_url).close()
+    engine = create_engine(read_address(empty_url))
     with engine.connect() as connection:
         differences = compare_metadata(
             MigrationContext.configure(connection, opts={"compare_type": True}), METADATA
@@ -155,11 +155,11 @@ def open_and_write(url, name):
     store.close()
 
 
-def test_processes_that_open_an_empty_database_at_once_all_succeed(url):
+def test_processes_that_open_an_empty_database_at_once_all_succeed(empty_url):
     with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in [pool.submit(open_and_write, url, name) for name in "abcd"]:
+        for done in [pool.submit(open_and_write, empty_url, name) for name in "abcd"]:
             done.result()
-    store = open_store(url)
+    store = open_store(empty_url)
     assert len(store.newest("race", 99)) == 20
     store.close()
 

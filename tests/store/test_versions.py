@@ -54,13 +54,13 @@ def test_attempts_come_back_newest_first(store):
     assert list(store.attempts(2)) == [tried[2], tried[1]]
 
 
-def test_a_database_of_before_is_brought_up_to_date_with_what_it_holds(url, monkeypatch):
+def test_a_database_of_before_is_brought_up_to_date_with_what_it_holds(empty_url, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr(open, "HEAD", "0003")
-        first = open_store(url)
+        first = open_store(empty_url)
         first.save(StateUpdate(ticked_at=NOON))
         first.close()
-    second = open_store(url)
+    second = open_store(empty_url)
     second.add(version(1))
     assert (second.load(NOON).ticked_at, second.versions(1)[0].number) == (NOON, 1)
     second.close()
