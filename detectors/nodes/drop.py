@@ -290,9 +290,10 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
         # rare that is a little lower than those that a job of phases has.
         young = view.now - view.whole.start < duration("usual.YOUNG")
         unsure = young | (view.stretches(nearly_lacking, again).count > 0)
-        needed = view.rare_after("starved.for", lacking, again)
-        later = view.rare_after("starved.shallow_for", lacking, again)
-        needed = np.where(unsure, later, needed)
+        soon, later = (
+            view.rare_after(key, lacking, again) for key in ("starved.for", "starved.shallow_for")
+        )
+        needed = np.where(unsure, later, soon)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
     goes_on, longer = _coming_back(view, held, "starved.over")
