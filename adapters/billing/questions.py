@@ -437,8 +437,9 @@ def _labels(keys: Iterable[tuple[str, ...]]) -> tuple[Labels, ...]:
     return tuple(Labels(**dict(zip(_NAMES, key, strict=True))) for key in keys)
 
 
-MOST_ROWS = 20_000
-"""Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
+MOST_ROWS = 50_000
+"""Of all tallies that are kept, some 40 MB: those that suggestions ask for at each press, by node
+and hour, are among them. The one that was asked for longest ago goes first."""
 
 
 class KeptTallies:
