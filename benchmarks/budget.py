@@ -8,7 +8,8 @@ found afterwards. Without the world, it says so and measures nothing.
 With `--labels` no recording is made and nothing is replayed: the world's labels stand for the
 alerts of a watch that sees all and is never wrong, a floor is chosen on two weeks as in life, and
 held against the week that follows. Beside the floor that follows the messages left of a week stands
-the single floor that catches most in the two weeks before.
+the single floor that catches most in the two weeks before. The best that could have been found
+afterwards is that of floors that hold back what has no dollars as a promise does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -33,7 +34,17 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.window import WEEK, Window
 from bot.policy.schema import default_policy
-from bot.watch.budget import FLOOR, SURE, Frontier, Point, followed, frontier, messages_of
+from bot.watch.budget import (
+    FLOOR,
+    SURE,
+    Bids,
+    Frontier,
+    Point,
+    followed,
+    frontier,
+    messages_of,
+    worth_of,
+)
 from bot.watch.preview import replay
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
@@ -102,11 +113,18 @@ def promises(folder: Path) -> list[Kept]:
     for most in MOST:
         after = following(weeks, most)
         allowed = int(most * second.weeks)
-        within = [x for x in second.points if x.messages <= allowed]
-        best = within[-1].usd if within else Decimal(0)
+        best = best_of(second, allowed)
         kept = first.held(most) >= SURE
         found.append(Kept(folder.name, most, allowed, kept, after.messages, after.usd, best))
     return found
+
+
+@dataclass(frozen=True)
+class Following(Point):
+    """State what a floor that follows the messages left sends, and what it tells of late."""
+
+    late_usd: Decimal
+    """USD that the alerts had wasted since they were raised when their messages went out."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +170,7 @@ def alert_of(label: Mapping[str, Any]) -> Alert:
         score=1.0,
         value=0.0,
         unit="",
+        severity=Cause(label["cause"]).facts.severity,
     )
     opened = min(start + timedelta(minutes=label["grace_min"]), end)
     return Alert(label["id"], anomaly, opened, seen=end, closed=end, things_at_peak=1, waste=waste)
@@ -162,32 +181,48 @@ def one_floor(seen: Frontier, most: int) -> Point:
     return [seen.points[0], *(x for x in seen.points if seen.per_week(x) <= most)][-1]
 
 
-def following(weeks: Weeks, most: int) -> Point:
+def best_of(seen: Frontier, most: int) -> Decimal:
+    """Return the most USD that one floor would have told of with so many messages."""
+    raised = seen.raised
+    competing = replace(seen, worths=worth_of(raised, Bids.of(raised).least))
+    return max((x.usd for x in competing.points if x.messages <= most), default=Decimal(0))
+
+
+def following(weeks: Weeks, most: int) -> Following:
     """Return what a floor that follows the messages left sends in the week, after two such weeks."""
     week = weeks.after.window
     whole = Window(weeks.before.window.start, week.end)
-    sent = followed([*weeks.before.raised, *weeks.after.raised], whole, most)
-    messages = messages_of(x for x in sent if x.notified and x.notified >= week.start)
-    return Point(Decimal(0), messages, spent(x for x in sent if x.opened in week))
+    every = followed([*weeks.before.raised, *weeks.after.raised], whole, most)
+    sent = [x for x in every if x.opened in week]
+    late = sum((share_before_message(x) * x.waste.so_far for x in sent if x.waste), Decimal(0))
+    messages = messages_of(x for x in every if x.notified and x.notified >= week.start)
+    return Following(Decimal(0), messages, spent(sent), late)
+
+
+def share_before_message(alert: Alert) -> Decimal:
+    """Return the share of an alert's time that was over when its message went out."""
+    length = alert.seen - alert.opened
+    return Decimal((alert.notified_at - alert.opened) / length) if length else Decimal(0)
 
 
 def label_lines(every: Sequence[Weeks]) -> Iterator[str]:
     """Yield, for each number of messages, how often each floor kept to it and was near the best."""
     for most in MOST:
-        outcomes: dict[str, list[tuple[Point, Decimal]]] = {"one floor": [], "following": []}
-        for weeks in every:
-            chosen = one_floor(weeks.before, most).usd_per_hour
-            within = [x.usd for x in weeks.after.points if x.messages <= most]
-            best = max(within, default=Decimal(0))
-            outcomes["one floor"].append((weeks.after.at(chosen), best))
-            outcomes["following"].append((following(weeks, most), best))
-        for name, found in outcomes.items():
-            usd, most_usd = sum(x.usd for x, _ in found), sum(best for _, best in found)
+        best = [best_of(weeks.after, most) for weeks in every]
+        waiting = [following(weeks, most) for weeks in every]
+        single = [weeks.after.at(one_floor(weeks.before, most).usd_per_hour) for weeks in every]
+        late = sum((x.late_usd for x in waiting), Decimal(0))
+        for name, found in (("one floor", single), ("following", waiting)):
+            usd = sum((x.usd for x in found), Decimal(0))
+            near = sum(
+                float(x.usd) >= NEAR * float(most_usd)
+                for x, most_usd in zip(found, best, strict=True)
+            )
             yield (
                 f"at most {most}, {name}: of {len(found)} weeks kept in"
-                f" {sum(point.messages <= most for point, _ in found)}, near the best in"
-                f" {sum(float(point.usd) >= NEAR * float(best) for point, best in found)};"
-                f" ${usd:,.0f} told of, ${most_usd:,.0f} at best"
+                f" {sum(x.messages <= most for x in found)}, near the best in {near};"
+                f" ${usd:,.0f} told of, ${sum(best):,.0f} at best"
+                + (f"; ${late:,.0f} of it before the message" if found is waiting else "")
             )
 
 
