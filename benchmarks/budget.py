@@ -36,7 +36,6 @@ from bot.model.window import WEEK, Window
 from bot.policy.schema import default_policy
 from bot.watch.budget import (
     FLOOR,
-    SURE,
     Bids,
     Frontier,
     Point,
@@ -58,33 +57,8 @@ CALM = 0.3
 """The part of a recording in which `shared/world` begins no incident."""
 
 
-@dataclass(frozen=True)
-class Kept:
-    """State the outcome of a promise in the time after it."""
-
-    name: str
-    most: int
-    allowed: int
-    """Messages that the promise allows in the time that followed."""
-    promised: bool
-    messages: int
-    told_usd: Decimal
-    best_usd: Decimal
-    """What the best floor would have told of, among those that keep the promise."""
-
-    @property
-    def kept(self) -> bool:
-        """Return whether the messages kept to the promise."""
-        return self.messages <= self.allowed
-
-    @property
-    def near(self) -> bool:
-        """Return whether it told of four fifths of what the best floor would have told of."""
-        return float(self.told_usd) >= NEAR * float(self.best_usd)
-
-
-def halves_of(folder: Path) -> tuple[Frontier, Frontier]:
-    """Return the frontiers of the halves of a recording in which incidents begin."""
+def recorded(folder: Path) -> Weeks:
+    """Return the halves of the part of a recording in which incidents begin, by its alerts."""
     settings = settings_of({})
     source = f"recording:{folder}"
     free = Policy({**settings.policy.values, FLOOR: Decimal(0)}, settings.policy.overrides)
@@ -102,21 +76,7 @@ def halves_of(folder: Path) -> tuple[Frontier, Frontier]:
         )
         for window in windows
     )
-    return first, second
-
-
-def promises(folder: Path) -> list[Kept]:
-    """Return what came of each promise in one recording."""
-    first, second = halves_of(folder)
-    weeks = Weeks(folder.name, first, second)
-    found = []
-    for most in MOST:
-        after = following(weeks, most)
-        allowed = int(most * second.weeks)
-        best = best_of(second, allowed)
-        kept = first.held(most) >= SURE
-        found.append(Kept(folder.name, most, allowed, kept, after.messages, after.usd, best))
-    return found
+    return Weeks(first, second)
 
 
 @dataclass(frozen=True)
@@ -129,11 +89,14 @@ class Following(Point):
 
 @dataclass(frozen=True)
 class Weeks:
-    """Hold the frontier of two weeks of a world's labels, and that of the week after them."""
+    """Hold the frontier of the weeks that a promise learns from, and that of the time after them."""
 
-    name: str
     before: Frontier
     after: Frontier
+
+    def allowed(self, most: int) -> int:
+        """Return the messages that a promise allows in the time after."""
+        return int(most * self.after.weeks)
 
 
 def labelled(seed: int, scenario: str) -> Weeks:
@@ -148,7 +111,7 @@ def labelled(seed: int, scenario: str) -> Weeks:
         frontier([x for x in alerts if x.opened in window], window, default_policy())
         for window in windows
     )
-    return Weeks(f"{scenario}-{seed}", before, after)
+    return Weeks(before, after)
 
 
 def alert_of(label: Mapping[str, Any]) -> Alert:
@@ -205,10 +168,11 @@ def share_before_message(alert: Alert) -> Decimal:
     return Decimal((alert.notified_at - alert.opened) / length) if length else Decimal(0)
 
 
-def label_lines(every: Sequence[Weeks]) -> Iterator[str]:
+def lines(every: Sequence[Weeks]) -> Iterator[str]:
     """Yield, for each number of messages, how often each floor kept to it and was near the best."""
     for most in MOST:
-        best = [best_of(weeks.after, most) for weeks in every]
+        allowed = [weeks.allowed(most) for weeks in every]
+        best = [best_of(x.after, n) for x, n in zip(every, allowed, strict=True)]
         waiting = [following(weeks, most) for weeks in every]
         single = [weeks.after.at(one_floor(weeks.before, most).usd_per_hour) for weeks in every]
         late = sum((x.late_usd for x in waiting), Decimal(0))
@@ -220,32 +184,11 @@ def label_lines(every: Sequence[Weeks]) -> Iterator[str]:
             )
             yield (
                 f"at most {most}, {name}: of {len(found)} weeks kept in"
-                f" {sum(x.messages <= most for x in found)}, near the best in {near};"
+                f" {sum(x.messages <= n for x, n in zip(found, allowed, strict=True))},"
+                f" near the best in {near};"
                 f" ${usd:,.0f} told of, ${sum(best):,.0f} at best"
                 + (f"; ${late:,.0f} of it before the message" if found is waiting else "")
             )
-
-
-def line(x: Kept) -> str:
-    """Return what came of one promise as a line."""
-    unsure = "" if x.promised else " (no floor is sure to keep it)"
-    return (
-        f"{x.name:<14} at most {x.most} a week: {x.messages} of {x.allowed} sent{unsure},"
-        f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
-    )
-
-
-def lines(found: Sequence[Kept]) -> Iterator[str]:
-    """Yield a line for each number of messages: of all weeks, and of those with a sure promise."""
-    for most in MOST:
-        every = [x for x in found if x.most == most]
-        promised = [x for x in every if x.promised]
-        yield (
-            f"at most {most}: of {len(every)} kept in {sum(x.kept for x in every)} and near the"
-            f" best in {sum(x.near for x in every)}; of {len(promised)} that were sure kept in"
-            f" {sum(x.kept for x in promised)} and near the best in"
-            f" {sum(x.near for x in promised)}"
-        )
 
 
 def main() -> None:
@@ -255,28 +198,22 @@ def main() -> None:
     parser.add_argument("--labels", action="store_true", help="by the world's labels, no replay")
     parser.add_argument("--seeds", type=int, nargs=2, default=(61, 70))
     parser.add_argument("--scenario", default="mixed")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     if not WORLD.is_dir():
         print(f"There is no world at {WORLD}: no week was made, and no promise was measured.")
         return
     seeds = range(arguments.seeds[0], arguments.seeds[1] + 1)
     if arguments.labels:
-        weeks = [labelled(seed, arguments.scenario) for seed in seeds]
-        print("\n".join(label_lines(weeks)))
+        print("\n".join(lines([labelled(seed, arguments.scenario) for seed in seeds])))
         return
-    folders = []
-    for seed in seeds:
-        folder = arguments.folder / f"{arguments.scenario}-{seed}"
-        folders.append(folder)
+    folders = [arguments.folder / f"{arguments.scenario}-{seed}" for seed in seeds]
+    for seed, folder in zip(seeds, folders, strict=True):
         if not (folder / "labels.json").exists():
             options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
             run_python(WORLD / "make_recording.py", *options, folder)
-    found = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for some in pool.map(promises, folders):
-            print("\n".join(map(line, some)), flush=True)
-            found += some
-    print("\n".join(lines(found)))
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        print("\n".join(lines(list(pool.map(recorded, folders)))))
 
 
 if __name__ == "__main__":
