@@ -89,8 +89,6 @@ _AROUND = timedelta(hours=3)
 """How long before a fault or a pause and after it the usual work is looked for."""
 _MOSTLY = 0.75
 """Quantile of how far the steps of an hour lie below their usual that is what a fault does to them."""
-_DEEP = 0.1
-"""Share of its usual by which the level of an evaluation differs at least."""
 _NO_LOSS = 0.05
 """Share of its usual up to which a node loses nothing: levels move as much by themselves."""
 _CHECKPOINT = timedelta(minutes=10)
@@ -210,8 +208,8 @@ class NodeTime:
                 levels = np.where(self.working[row], self.levels[row], np.nan)[None]
                 if unknown.any():
                     shares = paused_shares(levels, self.nodes.steps(HOUR))
-                    least, most = (self.nodes.steps(x) for x in (_CHECKPOINT, _EVALUATION))
-                    shares = with_evaluations(shares, levels, least, most)
+                    lengths = (self.nodes.steps(x) for x in (_CHECKPOINT, _EVALUATION))
+                    shares = with_evaluations(shares, levels, *lengths)
                     self.paused[row, unknown] = shares[0, unknown]
 
     def lose(self, alerts: Iterable[Alert]) -> None:
@@ -392,8 +390,8 @@ class NodeTime:
         known &= (self.jobs[part] == job) | (job == ANY_JOB)
 
         # All that was done is in the part of a step that alerts and pauses left.
-        left = 1.0 - self.share[part] - self.paused[part]
-        productive = np.where(known, np.maximum(left, 0.0), 0.0)
+        left = np.maximum(1.0 - self.share[part] - self.paused[part], 0.0)
+        productive = np.where(known, left, 0.0)
         busy = np.minimum(self.levels[part], productive)
         at_peak = np.minimum(flops / peak, busy)
         parts = (productive, busy, at_peak, flops / _PFLOPS)
@@ -456,10 +454,9 @@ def pauses_amid(paused: Floats, an_hour: int) -> Doubles:
     waver; a pause is what lies further below than these.
     """
     pauses = np.zeros(paused.shape)
-    reach = ((an_hour, an_hour),)
     for row in np.flatnonzero(paused.any(axis=1)).tolist():
-        around = sliding_window_view(np.pad(paused[row], reach, mode="edge"), 2 * an_hour + 1)
-        slowed = np.quantile(around, _MOSTLY, axis=1)
+        hours = sliding_window_view(np.pad(paused[row], an_hour, mode="edge"), 2 * an_hour + 1)
+        slowed = np.quantile(hours, _MOSTLY, axis=1)
         further = np.where(paused[row] > slowed + _NO_LOSS, paused[row] - slowed, 0.0)
         pauses[row] = further / np.maximum(1 - slowed, 1e-6)
     return pauses
@@ -499,10 +496,10 @@ def with_evaluations(paused: Floats, levels: Doubles, least: int, most: int) -> 
     """
     shares, works = paused.copy(), np.isfinite(np.pad(levels, ((0, 0), (1, 1))))
     for row, begin, end in zip(*runs_of(np.asarray(paused > _NO_LOSS)), strict=True):
-        stretch = paused[row, begin:end]
+        depth = np.median(paused[row, begin:end])
         amid_work = works[row, begin] and works[row, end + 1]
-        if least < stretch.size <= most and amid_work and np.median(stretch) > _DEEP:
-            shares[row, begin:end] = np.minimum(stretch / np.median(stretch), 1.0)
+        if least < end - begin <= most and amid_work and depth > 2 * _NO_LOSS:
+            shares[row, begin:end] = np.minimum(paused[row, begin:end] / depth, 1.0)
     return shares
 
 

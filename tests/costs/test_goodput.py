@@ -11,7 +11,14 @@ from adapters.store.memory import MemoryStore
 from bot.answers.cost.goodput import _with_hours, goodput_rows
 from bot.answers.runs.command import runs as listed_runs
 from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
-from bot.costs.node_time import CLASSES, NO_JOB, GoodputClass, NodeTime, spread
+from bot.costs.node_time import (
+    CLASSES,
+    NO_JOB,
+    GoodputClass,
+    NodeTime,
+    spread,
+    with_evaluations,
+)
 from bot.costs.training import Paid, run_cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
@@ -232,6 +239,14 @@ def test_an_evaluation_has_its_steps_whole_though_its_level_is_near_the_works(le
     time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
     found = shares(time, GoodputClass.CHECKPOINT_EVALUATION)[48 : 48 + len(levels)]
     assert found == pytest.approx(paused, abs=0.03)
+
+
+@pytest.mark.parametrize(("beside", "whole"), [(0.8, True), (np.nan, False)])
+def test_what_begins_or_ends_work_is_no_evaluation(beside, whole):
+    paused = np.array([[0.0, 0.2, 0.25, 0.25, 0.0]], np.float32)
+    for levels in ([beside, 0.6, 0.6, 0.6, 0.8], [0.8, 0.6, 0.6, 0.6, beside]):
+        found = with_evaluations(paused, np.array([levels]), 2, 12)
+        assert found[0, 2] == (1.0 if whole else 0.25), levels
 
 
 def test_what_paused_did_no_operations():
