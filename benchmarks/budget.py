@@ -8,7 +8,8 @@ found afterwards. Without the world, it says so and measures nothing.
 With `--labels` no recording is made and nothing is replayed: the world's labels stand for the
 alerts of a watch that sees all and is never wrong, a floor is chosen on two weeks as in life, and
 held against the week that follows. Beside the floor that follows the messages left of a week stands
-the single floor that catches most in the two weeks before.
+the single floor that catches most in the two weeks before. The best that could have been found
+afterwards is that of floors that hold back what has no dollars as a promise does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -33,7 +34,16 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.window import WEEK, Window
 from bot.policy.schema import default_policy
-from bot.watch.budget import FLOOR, SURE, Frontier, Point, followed, frontier, messages_of
+from bot.watch.budget import (
+    FLOOR,
+    Bids,
+    Frontier,
+    Point,
+    followed,
+    frontier,
+    messages_of,
+    worth_of,
+)
 from bot.watch.preview import replay
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
@@ -47,33 +57,8 @@ CALM = 0.3
 """The part of a recording in which `shared/world` begins no incident."""
 
 
-@dataclass(frozen=True)
-class Kept:
-    """State the outcome of a promise in the time after it."""
-
-    name: str
-    most: int
-    allowed: int
-    """Messages that the promise allows in the time that followed."""
-    promised: bool
-    messages: int
-    told_usd: Decimal
-    best_usd: Decimal
-    """What the best floor would have told of, among those that keep the promise."""
-
-    @property
-    def kept(self) -> bool:
-        """Return whether the messages kept to the promise."""
-        return self.messages <= self.allowed
-
-    @property
-    def near(self) -> bool:
-        """Return whether it told of four fifths of what the best floor would have told of."""
-        return float(self.told_usd) >= NEAR * float(self.best_usd)
-
-
-def halves_of(folder: Path) -> tuple[Frontier, Frontier]:
-    """Return the frontiers of the halves of a recording in which incidents begin."""
+def recorded(folder: Path) -> Weeks:
+    """Return the halves of the part of a recording in which incidents begin, by its alerts."""
     settings = settings_of({})
     source = f"recording:{folder}"
     free = Policy({**settings.policy.values, FLOOR: Decimal(0)}, settings.policy.overrides)
@@ -91,31 +76,27 @@ def halves_of(folder: Path) -> tuple[Frontier, Frontier]:
         )
         for window in windows
     )
-    return first, second
+    return Weeks(first, second)
 
 
-def promises(folder: Path) -> list[Kept]:
-    """Return what came of each promise in one recording."""
-    first, second = halves_of(folder)
-    weeks = Weeks(folder.name, first, second)
-    found = []
-    for most in MOST:
-        after = following(weeks, most)
-        allowed = int(most * second.weeks)
-        within = [x for x in second.points if x.messages <= allowed]
-        best = within[-1].usd if within else Decimal(0)
-        kept = first.held(most) >= SURE
-        found.append(Kept(folder.name, most, allowed, kept, after.messages, after.usd, best))
-    return found
+@dataclass(frozen=True)
+class Following(Point):
+    """State what a floor that follows the messages left sends, and what it tells of late."""
+
+    late_usd: Decimal
+    """USD that the alerts had wasted since they were raised when their messages went out."""
 
 
 @dataclass(frozen=True)
 class Weeks:
-    """Hold the frontier of two weeks of a world's labels, and that of the week after them."""
+    """Hold the frontier of the weeks that a promise learns from, and that of the time after them."""
 
-    name: str
     before: Frontier
     after: Frontier
+
+    def allowed(self, most: int) -> int:
+        """Return the messages that a promise allows in the time after."""
+        return int(most * self.after.weeks)
 
 
 def labelled(seed: int, scenario: str) -> Weeks:
@@ -130,7 +111,7 @@ def labelled(seed: int, scenario: str) -> Weeks:
         frontier([x for x in alerts if x.opened in window], window, default_policy())
         for window in windows
     )
-    return Weeks(f"{scenario}-{seed}", before, after)
+    return Weeks(before, after)
 
 
 def alert_of(label: Mapping[str, Any]) -> Alert:
@@ -152,6 +133,7 @@ def alert_of(label: Mapping[str, Any]) -> Alert:
         score=1.0,
         value=0.0,
         unit="",
+        severity=Cause(label["cause"]).facts.severity,
     )
     opened = min(start + timedelta(minutes=label["grace_min"]), end)
     return Alert(label["id"], anomaly, opened, seen=end, closed=end, things_at_peak=1, waste=waste)
@@ -162,55 +144,51 @@ def one_floor(seen: Frontier, most: int) -> Point:
     return [seen.points[0], *(x for x in seen.points if seen.per_week(x) <= most)][-1]
 
 
-def following(weeks: Weeks, most: int) -> Point:
+def best_of(seen: Frontier, most: int) -> Decimal:
+    """Return the most USD that one floor would have told of with so many messages."""
+    raised = seen.raised
+    competing = replace(seen, worths=worth_of(raised, Bids.of(raised).least))
+    return max((x.usd for x in competing.points if x.messages <= most), default=Decimal(0))
+
+
+def following(weeks: Weeks, most: int) -> Following:
     """Return what a floor that follows the messages left sends in the week, after two such weeks."""
     week = weeks.after.window
     whole = Window(weeks.before.window.start, week.end)
-    sent = followed([*weeks.before.raised, *weeks.after.raised], whole, most)
-    messages = messages_of(x for x in sent if x.notified and x.notified >= week.start)
-    return Point(Decimal(0), messages, spent(x for x in sent if x.opened in week))
+    every = followed([*weeks.before.raised, *weeks.after.raised], whole, most)
+    sent = [x for x in every if x.opened in week]
+    late = sum((share_before_message(x) * x.waste.so_far for x in sent if x.waste), Decimal(0))
+    messages = messages_of(x for x in every if x.notified and x.notified >= week.start)
+    return Following(Decimal(0), messages, spent(sent), late)
 
 
-def label_lines(every: Sequence[Weeks]) -> Iterator[str]:
+def share_before_message(alert: Alert) -> Decimal:
+    """Return the share of an alert's time that was over when its message went out."""
+    length = alert.seen - alert.opened
+    return Decimal((alert.notified_at - alert.opened) / length) if length else Decimal(0)
+
+
+def lines(every: Sequence[Weeks]) -> Iterator[str]:
     """Yield, for each number of messages, how often each floor kept to it and was near the best."""
     for most in MOST:
-        outcomes: dict[str, list[tuple[Point, Decimal]]] = {"one floor": [], "following": []}
-        for weeks in every:
-            chosen = one_floor(weeks.before, most).usd_per_hour
-            within = [x.usd for x in weeks.after.points if x.messages <= most]
-            best = max(within, default=Decimal(0))
-            outcomes["one floor"].append((weeks.after.at(chosen), best))
-            outcomes["following"].append((following(weeks, most), best))
-        for name, found in outcomes.items():
-            usd, most_usd = sum(x.usd for x, _ in found), sum(best for _, best in found)
+        allowed = [weeks.allowed(most) for weeks in every]
+        best = [best_of(x.after, n) for x, n in zip(every, allowed, strict=True)]
+        waiting = [following(weeks, most) for weeks in every]
+        single = [weeks.after.at(one_floor(weeks.before, most).usd_per_hour) for weeks in every]
+        late = sum((x.late_usd for x in waiting), Decimal(0))
+        for name, found in (("one floor", single), ("following", waiting)):
+            usd = sum((x.usd for x in found), Decimal(0))
+            near = sum(
+                float(x.usd) >= NEAR * float(most_usd)
+                for x, most_usd in zip(found, best, strict=True)
+            )
             yield (
                 f"at most {most}, {name}: of {len(found)} weeks kept in"
-                f" {sum(point.messages <= most for point, _ in found)}, near the best in"
-                f" {sum(float(point.usd) >= NEAR * float(best) for point, best in found)};"
-                f" ${usd:,.0f} told of, ${most_usd:,.0f} at best"
+                f" {sum(x.messages <= n for x, n in zip(found, allowed, strict=True))},"
+                f" near the best in {near};"
+                f" ${usd:,.0f} told of, ${sum(best):,.0f} at best"
+                + (f"; ${late:,.0f} of it before the message" if found is waiting else "")
             )
-
-
-def line(x: Kept) -> str:
-    """Return what came of one promise as a line."""
-    unsure = "" if x.promised else " (no floor is sure to keep it)"
-    return (
-        f"{x.name:<14} at most {x.most} a week: {x.messages} of {x.allowed} sent{unsure},"
-        f" ${x.told_usd:,.0f} told of, ${x.best_usd:,.0f} at best"
-    )
-
-
-def lines(found: Sequence[Kept]) -> Iterator[str]:
-    """Yield a line for each number of messages: of all weeks, and of those with a sure promise."""
-    for most in MOST:
-        every = [x for x in found if x.most == most]
-        promised = [x for x in every if x.promised]
-        yield (
-            f"at most {most}: of {len(every)} kept in {sum(x.kept for x in every)} and near the"
-            f" best in {sum(x.near for x in every)}; of {len(promised)} that were sure kept in"
-            f" {sum(x.kept for x in promised)} and near the best in"
-            f" {sum(x.near for x in promised)}"
-        )
 
 
 def main() -> None:
@@ -220,28 +198,22 @@ def main() -> None:
     parser.add_argument("--labels", action="store_true", help="by the world's labels, no replay")
     parser.add_argument("--seeds", type=int, nargs=2, default=(61, 70))
     parser.add_argument("--scenario", default="mixed")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     if not WORLD.is_dir():
         print(f"There is no world at {WORLD}: no week was made, and no promise was measured.")
         return
     seeds = range(arguments.seeds[0], arguments.seeds[1] + 1)
     if arguments.labels:
-        weeks = [labelled(seed, arguments.scenario) for seed in seeds]
-        print("\n".join(label_lines(weeks)))
+        print("\n".join(lines([labelled(seed, arguments.scenario) for seed in seeds])))
         return
-    folders = []
-    for seed in seeds:
-        folder = arguments.folder / f"{arguments.scenario}-{seed}"
-        folders.append(folder)
+    folders = [arguments.folder / f"{arguments.scenario}-{seed}" for seed in seeds]
+    for seed, folder in zip(seeds, folders, strict=True):
         if not (folder / "labels.json").exists():
             options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
             run_python(WORLD / "make_recording.py", *options, folder)
-    found = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for some in pool.map(promises, folders):
-            print("\n".join(map(line, some)), flush=True)
-            found += some
-    print("\n".join(lines(found)))
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        print("\n".join(lines(list(pool.map(recorded, folders)))))
 
 
 if __name__ == "__main__":

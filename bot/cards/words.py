@@ -167,6 +167,18 @@ def growth(ratio: Decimal | float, digits: int = 0, *, signed: bool = False) -> 
     return "under 1 %" if is_slight else f"{abs(percent):,.{digits}f} %"
 
 
+_EXACT = 1e-9
+"""How far from all a share may lie by the rounding of floats."""
+
+
+def percent(ratio: Decimal | float) -> str:
+    """Write a share: `12 %`; more than nothing is `under 1 %`, less than all `over 99 %`."""
+    written = f"{100 * ratio:.0f} %"
+    if written == "0 %" and ratio > 0:
+        return "under 1 %"
+    return "over 99 %" if written == "100 %" and ratio < 1 - _EXACT else written
+
+
 def plural(noun: str) -> str:
     """Write the plural of a noun of ours: `volumes`, `items of the bill`."""
     head, of, whole = noun.partition(" of ")

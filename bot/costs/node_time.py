@@ -87,10 +87,14 @@ _EDGE = timedelta(minutes=15)
 """How long before its onset, and after its newest sight, the fall of a fault is looked for."""
 _AROUND = timedelta(hours=3)
 """How long before a fault or a pause and after it the usual work is looked for."""
+_MOSTLY = 0.75
+"""Quantile of how far the steps of an hour lie below their usual that is what a fault does to them."""
 _NO_LOSS = 0.05
 """Share of its usual up to which a node loses nothing: levels move as much by themselves."""
 _CHECKPOINT = timedelta(minutes=10)
 """How long a checkpoint takes at most; a longer pause amid work is an evaluation."""
+_EVALUATION = timedelta(hours=1)
+"""How long an evaluation takes at most; what lasts longer is another pace of the work."""
 _PAUSED = 0.75
 """Share of the level of work below which it pauses."""
 _SAME_WORK = 0.02
@@ -204,6 +208,8 @@ class NodeTime:
                 levels = np.where(self.working[row], self.levels[row], np.nan)[None]
                 if unknown.any():
                     shares = paused_shares(levels, self.nodes.steps(HOUR))
+                    lengths = (self.nodes.steps(x) for x in (_CHECKPOINT, _EVALUATION))
+                    shares = with_evaluations(shares, levels, *lengths)
                     self.paused[row, unknown] = shares[0, unknown]
 
     def lose(self, alerts: Iterable[Alert]) -> None:
@@ -232,16 +238,26 @@ class NodeTime:
             # Of an alert that began before the frame, the hours within it are lost here.
             inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
             steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
-            fallen = self._fallen(rows, part) if alert.cause is Cause.HARDWARE_FAULT else None
+
+            is_fault = kind is GoodputClass.ERRORS_HARDWARE
+            fallen = self._fallen(rows, part) if is_fault else None
             # Without a fall, broken hardware may hold nodes in a busy wait.
-            if fallen and fallen[1].any():
-                part, lost = fallen
-            else:
-                usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
-                levels, seen = self.levels[rows, part], self.seen[rows, part]
-                lost = spread(levels, seen, sum(usual) / 2, steps)
-            # One fault may have several alerts: its dollars count once.
+            if fallen and alert.cause is Cause.HARDWARE_FAULT and not fallen[1].any():
+                fallen = None
+            part = fallen[0] if fallen else part
             block = rows, part
+            paused = pauses_amid(self.paused[block], self.nodes.steps(HOUR))
+            self.paused[block] = paused
+            if fallen:
+                lost = fallen[1]
+            else:
+                is_of_work = anomaly.unit == "ratio" and not is_fault
+                usual = anomaly.usual if is_of_work and anomaly.usual else (1.0, 1.0)
+                work = self.seen[block] * (1.0 - paused)
+                done = np.nan_to_num(self.levels[block]) / max(sum(usual) / 2, 1e-6)
+                lost = spread(np.clip(work - done, 0, 1), work, steps)
+
+            # One fault may have several alerts: its dollars count once.
             is_greater = lost > self.share[block]
             self.share[block] = np.where(is_greater, lost, self.share[block])
             self.lost_to[block] = np.where(is_greater, CODE_OF[kind], self.lost_to[block])
@@ -354,8 +370,7 @@ class NodeTime:
     def of_class(self, kind: GoodputClass, part: tuple[Any, slice]) -> Floats:
         """Return the share of each step of some nodes that is in a class, (n_nodes, n_steps)."""
         code, share = CODE_OF[kind], self.share[part]
-        # A pause amid a fault is the fault's, up to what the fault took.
-        paused = np.maximum(self.paused[part] - share, 0)
+        paused = np.minimum(self.paused[part], 1 - share)
         shares = (self.base[part] == code) * (1 - share - paused) + (
             self.lost_to[part] == code
         ) * share
@@ -375,7 +390,8 @@ class NodeTime:
         known &= (self.jobs[part] == job) | (job == ANY_JOB)
 
         # All that was done is in the part of a step that alerts and pauses left.
-        productive = np.where(known, 1.0 - np.maximum(self.share[part], self.paused[part]), 0.0)
+        left = np.maximum(1.0 - self.share[part] - self.paused[part], 0.0)
+        productive = np.where(known, left, 0.0)
         busy = np.minimum(self.levels[part], productive)
         at_peak = np.minimum(flops / peak, busy)
         parts = (productive, busy, at_peak, flops / _PFLOPS)
@@ -409,26 +425,41 @@ def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes
     return kinds.astype(np.int8)
 
 
-def spread(levels: Doubles, seen: Mask, usual: float, steps: float) -> Floats:
+def spread(missing: Doubles, work: Doubles, steps: float) -> Floats:
     """Return the share of each step that is lost, so that the shares sum to `steps`.
 
-    In proportion to how far the levels lie below the usual, evenly where none does (a busy wait);
-    no step loses more than itself.
+    In proportion to what is `missing` of its usual work, evenly where nothing is (a busy wait); no
+    step loses more than the part of it that was `work`.
     """
-    below = np.clip(1 - np.nan_to_num(levels) / max(usual, 1e-6), 0, 1) * seen
-    if below.sum() <= 0.05 * seen.sum():
-        below = seen.astype(np.float64)
-    lost = np.zeros_like(below)
+    weights = missing
+    if weights.sum() <= 0.05 * work.sum():
+        weights = work
+    lost = np.zeros_like(work)
     # What a step cannot hold goes to those that have room.
     for _ in range(8):
-        room = np.minimum(below, 1) * (lost < 1)
-        left = min(steps, seen.sum()) - lost.sum()
-        if left <= 1e-9:
-            break
+        room = weights * (lost < work)
+        left = min(steps, work.sum()) - lost.sum()
         if not room.any():
-            room = seen * (lost < 1.0)
-        lost = np.minimum(1.0, lost + room * (left / room.sum()))
+            room = work * (lost < work)
+        if left <= 1e-9 or not room.any():
+            break
+        lost = np.minimum(work, lost + room * (left / room.sum()))
     return lost.astype(np.float32)
+
+
+def pauses_amid(paused: Floats, an_hour: int) -> Doubles:
+    """Return the share of each step that a pause took amid a fault, both of shape (n, n_steps).
+
+    `paused` is how far a pace lay below its usual. A fault slows most steps of an hour and may
+    waver; a pause is what lies further below than these.
+    """
+    pauses = np.zeros(paused.shape)
+    for row in np.flatnonzero(paused.any(axis=1)).tolist():
+        hours = sliding_window_view(np.pad(paused[row], an_hour, mode="edge"), 2 * an_hour + 1)
+        slowed = np.quantile(hours, _MOSTLY, axis=1)
+        further = np.where(paused[row] > slowed + _NO_LOSS, paused[row] - slowed, 0.0)
+        pauses[row] = further / np.maximum(1 - slowed, 1e-6)
+    return pauses
 
 
 def paused_shares(paces: Doubles, an_hour: int) -> Floats:
@@ -454,6 +485,22 @@ def paused_shares(paces: Doubles, an_hour: int) -> Floats:
 
     share = np.where(paces < 2 * usual - highest, 1 - paces / usual, 0.0)
     return np.where(paces == 0, 1.0, share).astype(np.float32)
+
+
+def with_evaluations(paused: Floats, levels: Doubles, least: int, most: int) -> Floats:
+    """Return the share of each step that a pause took, (n, n_steps), evaluations told by levels.
+
+    An evaluation works, at a level of its own, and makes no step of training: what is paused for
+    more than `least` steps, and `most` at most, is one, of which the step at its begin and that at
+    its end hold a part. Before it and after it there is work: `levels` are nan where there is none.
+    """
+    shares, works = paused.copy(), np.isfinite(np.pad(levels, ((0, 0), (1, 1))))
+    for row, begin, end in zip(*runs_of(np.asarray(paused > _NO_LOSS)), strict=True):
+        depth = np.median(paused[row, begin:end])
+        amid_work = works[row, begin] and works[row, end + 1]
+        if least < end - begin <= most and amid_work and depth > 2 * _NO_LOSS:
+            shares[row, begin:end] = np.minimum(paused[row, begin:end] / depth, 1.0)
+    return shares
 
 
 def _middle(values: Doubles) -> Doubles:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, pairwise
 
 import numpy as np
 
 from bot.errors import WrongInput
 from bot.model.alert import Alert, MutedBy, Waste, spent
+from bot.model.causes import Severity
 from bot.model.policy import Policy
 from bot.model.window import HOUR, WEEK, Window, midnight
 from bot.ports.world import Workers
@@ -174,14 +175,19 @@ class Frontier:
         floor = Bids.of(self.raised).floor(int(most), WEEK / HOUR)
         return Point(_rounded(floor, floor), messages_of(sent), spent(sent))
 
+    @cached_property
+    def urgent(self) -> int:
+        """Return the messages that no promise holds back."""
+        return messages_of(filter(_is_urgent, self.raised))
+
     def held(self, most: float) -> float:
-        """Return how likely a week has no more than `most` messages that no floor holds back.
+        """Return how likely a week has no more than `most` messages that no promise holds back.
 
         Messages come by themselves at a rate that is known as well as the replayed weeks tell
         (a Poisson rate under Jeffreys' prior), so that few weeks promise little.
         """
         # The Poisson counts of a week whose rate is Gamma distributed: negative binomial.
-        shape, failing = self.points[0].messages + 0.5, self.weeks / (self.weeks + 1)
+        shape, failing = self.urgent + 0.5, self.weeks / (self.weeks + 1)
         chance, total = failing**shape, 0.0
         for count in range(int(most) + 1):
             total += chance
@@ -236,18 +242,22 @@ def points_at(seen: Frontier, floors: Sequence[Decimal]) -> list[Point]:
     return [seen.at(floor) for floor in floors]
 
 
-def worth_of(alerts: Sequence[Alert]) -> dict[str, Decimal | None]:
+def worth_of(alerts: Sequence[Alert], least: Decimal | None = None) -> dict[str, Decimal | None]:
     """Return by id the USD an hour by which a floor judges each alert at its peak.
 
-    None for what is sent however small it is.
+    None for what is sent however small it is. Within a promise of messages this is only what is
+    urgent: all else that is sent however small competes, as if it wasted `least` at least.
     """
     worths: dict[str, Decimal | None] = {}
     for alert in alerts:
-        if _is_free(alert):
+        is_free = _is_free(alert)
+        if is_free and (least is None or _is_urgent(alert)):
             worths[alert.id] = None
             continue
+
         like = counted_with(alert, [x for x in alerts if _overlap(x, alert)])
-        worths[alert.id] = sum((_peak(x, x.waste) for x in like if x.waste), Decimal(0))
+        worth = sum((_peak(x, x.waste) for x in like if x.waste), Decimal(0))
+        worths[alert.id] = max(worth, least) if is_free and least is not None else worth
     return worths
 
 
@@ -276,20 +286,29 @@ BEYOND = 2
 class Bids:
     """Price a message of those left of a week by the waste that may need it later.
 
-    `worths` are the USD an hour of the messages of `LEARNT`, (n,); `unpriced` of them, beside
-    these, no floor holds back.
+    `worths` are the USD an hour of the messages of `LEARNT`, (n,); `urgent` of them, beside these,
+    no promise holds back.
     """
 
     worths: tuple[float, ...]
-    unpriced: int
+    urgent: int
 
     @classmethod
     def of(cls, alerts: Sequence[Alert]) -> Bids:
         """Learn from alerts: the first of those that share a message stands for it."""
         firsts = list(_firsts(alerts))
-        priced = [x for x in firsts if not _is_free(x)]
-        worths = tuple(float(_peak(x, x.waste)) for x in priced if x.waste)
-        return cls(worths, len(firsts) - len(priced))
+        competing = [x for x in firsts if not _is_urgent(x)]
+        peaks = {x.id: _peak(x, x.waste) if x.waste else Decimal(0) for x in competing}
+
+        # What has no dollars comes after all that has, and before nothing.
+        least = min((peaks[x.id] for x in competing if not _is_free(x)), default=Decimal(0))
+        worths = (max(peaks[x.id], least) if _is_free(x) else peaks[x.id] for x in competing)
+        return cls(tuple(map(float, worths)), len(firsts) - len(competing))
+
+    @property
+    def least(self) -> Decimal:
+        """Return the USD an hour that an alert without dollars counts for."""
+        return Decimal(repr(min(self.worths, default=0.0)))
 
     def floor(self, left: int, hours: float) -> Decimal:
         """Return the least USD an hour worth one of `left` messages with `hours` of a week to come.
@@ -301,19 +320,19 @@ class Bids:
         worths = np.array(self.worths)
         if left < 1:
             # One message goes past the promise, for what is far dearer than all that was learnt.
-            far = left == 0 and worths.size > 0
-            return BEYOND * Decimal(repr(max(self.worths))) if far else Decimal("Infinity")
+            dearest = max(self.worths, default=0.0) if left == 0 else 0.0
+            return BEYOND * Decimal(repr(dearest)) if dearest else Decimal("Infinity")
         if not worths.size:
             return Decimal(0)
 
         # The worth of a rest of the week with so many messages left, hour by hour from its end.
-        rates = np.array([worths.size, self.unpriced]) / (LEARNT / HOUR)
-        priced, unpriced = 1 - np.exp(-rates)
+        rates = np.array([worths.size, self.urgent]) / (LEARNT / HOUR)
+        competing, urgent = 1 - np.exp(-rates)
         losses = np.zeros(left + 1)
         for _ in range(int(np.ceil(hours))):
             price = np.diff(losses)
             gain = np.maximum(worths[:, None] - price, 0).mean(axis=0)
-            losses[1:] += priced * gain - unpriced * price
+            losses[1:] += competing * gain - urgent * price
         return Decimal(repr(float(losses[-1] - losses[-2])))
 
 
@@ -328,9 +347,9 @@ def hold(
 ) -> list[Alert]:
     """Return alerts of a tick with those marked that are not worth a message of the rest of a week.
 
-    `recent` are those of the tick before, and those that have ended since `LEARNT` ago. One that was
-    sent stays so, and so does one that shares a message, explains what is sent however small, or has
-    no dollars; `notified` says since when.
+    `recent` are those of the tick before, and those that have ended since `LEARNT` ago. What was sent
+    stays so; what shares a message, is urgent or explains what is urgent is sent; `notified` says
+    since when.
     """
     before = {x.id: x for x in recent}
     sent = [x for x in before.values() if _was_sent(x)]
@@ -348,15 +367,20 @@ def hold(
             if x.id not in judged and x.muted_by in ("", FLOORED, HELD) and x.opened >= now - LEARNT
         ]
     )
-    worths = worth_of([x for x in alerts if x.speaking])
-    explains = {x.muted_by for x in alerts if x.cause.facts.however_small}
+    worths = worth_of([x for x in alerts if x.speaking], bids.least)
+    explains = {x.muted_by for x in alerts if _is_urgent(x)}
+
+    @cache
+    def price(used: int) -> Decimal:
+        return bids.floor(int(most) - used, (week.end - now) / HOUR)
+
     changed: dict[str, Alert] = {}
     for alert in sorted(waiting, key=lambda x: -(worths[x.id] or 0)):
         used = messages_of(x for x in sent if x.notified_at in week)
         worth = worths[alert.id]
         is_sent = (
             worth is None
-            or worth >= bids.floor(int(most) - used, (week.end - now) / HOUR)
+            or worth >= price(used)
             or alert.effect_mark in explains
             or messages_of([*sent, alert]) == messages_of(sent)
         )
@@ -403,6 +427,8 @@ class Week:
     messages: int
     covered_usd: Decimal
     usd: Decimal
+    held: Sequence[Alert] = ()
+    """The alerts that waited for a message and never had one, the dearest first."""
 
     @property
     def caught(self) -> float:
@@ -420,8 +446,13 @@ def week_of(alerts: Iterable[Alert], window: Window) -> Week:
     within = [alert for alert in alerts if alert.notified_at in window]
     sent = [alert for alert in within if _was_sent(alert)]
     floored = [alert for alert in within if alert.muted_by in (FLOORED, HELD)]
-    covered = spent(sent)
-    return Week(messages_of(sent), covered, covered + spent(floored))
+    covered, held = spent(sent), [alert for alert in floored if alert.muted_by == HELD]
+    return Week(
+        messages_of(sent),
+        covered,
+        covered + spent(floored),
+        sorted(held, key=lambda alert: -(alert.waste.so_far if alert.waste else 0)),
+    )
 
 
 def _was_sent(alert: Alert) -> bool:
@@ -432,6 +463,11 @@ def _was_sent(alert: Alert) -> bool:
 def _is_free(alert: Alert) -> bool:
     """Return whether no floor holds an alert back."""
     return alert.waste is None or alert.cause.facts.however_small
+
+
+def _is_urgent(alert: Alert) -> bool:
+    """Return whether no promise of messages holds an alert back: critical, whatever it wastes."""
+    return _is_free(alert) and alert.severity is Severity.CRITICAL
 
 
 def _peak(alert: Alert, waste: Waste) -> Decimal:

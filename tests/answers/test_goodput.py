@@ -195,6 +195,13 @@ def test_what_is_not_seen_is_neither_work_nor_lost() -> None:
     assert goodput_words(GoodputRow({}, classes)).startswith("90 % of $100 for Neuron nodes")
 
 
+def test_a_little_work_is_not_written_as_none_nor_a_little_loss_as_nothing() -> None:
+    little = {GoodputClass.PRODUCTIVE: Decimal(602), GoodputClass.IDLE: Decimal(190_000)}
+    assert goodput_words(GoodputRow({}, little)).startswith("under 1 % of $190,602")
+    most = {GoodputClass.PRODUCTIVE: Decimal(190_000), GoodputClass.IDLE: Decimal(602)}
+    assert goodput_words(GoodputRow({}, most)).startswith("over 99 % of $190,602")
+
+
 def test_unused_commitment_and_nodes_that_no_metric_covers_are_no_share_of_work() -> None:
     classes = {GoodputClass.NOT_SEEN: Decimal(250), GoodputClass.COMMITTED_UNUSED: Decimal(5)}
     assert goodput_words(GoodputRow({}, classes)) == (

@@ -51,6 +51,7 @@ from bot.model.price import (
 )
 from bot.model.reading import Reading
 from bot.model.request import Request, User
+from bot.model.run import Compile, CompileMark, Ending, Mark, Run
 from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window
 from bot.ports import Ports
@@ -85,6 +86,12 @@ class Fleet:
     """Changes of the price of spot nodes by zone."""
     offers: list[CommitmentOffer] = field(default_factory=list)
     own_rates: list[Price] = field(default_factory=list)
+    listed: list[Price] = field(default_factory=list)
+    """Prices beside that of its own type."""
+    runs: dict[Labels, np.ndarray] = field(default_factory=dict)
+    """Steps that each run has made, by step of the metrics; a step is a million tokens."""
+    compiles: list[Compile] = field(default_factory=list)
+    marks: list[CompileMark] = field(default_factory=list)
     store: MemoryStore = field(default_factory=MemoryStore)
     now: datetime = NOON
 
@@ -96,11 +103,12 @@ class Fleet:
         *,
         wait: timedelta = timedelta(),
         level: float = 0.8,
+        kind: str = TRN,
         **more: Any,
     ) -> None:
         """Add a node whose first reading of cores comes so long after its launch."""
         labels = Labels(
-            cluster=cluster, instance=name, instance_type=TRN, region=REGION, zone="us-west-2a"
+            cluster=cluster, instance=name, instance_type=kind, region=REGION, zone="us-west-2a"
         )
         zone = more.pop("zone", "us-west-2a")
         node = Instance(replace(labels, zone=zone), at, **more)
@@ -143,6 +151,11 @@ class Fleet:
             frames["file_system"] = Frame(
                 "file_system", things, START, FIVE, names_of, values.astype(np.float32)
             )
+        if self.runs:
+            made = np.array(list(self.runs.values()))[:, :steps]
+            names_of = ("run_step_count", "run_tokens_count")
+            values = np.stack([made, made * 1e6], axis=2)
+            frames["run"] = Frame("run", tuple(self.runs), START, FIVE, names_of, values)
         inventory = Inventory(
             now,
             self.nodes,
@@ -153,7 +166,9 @@ class Fleet:
             eks=tuple(self.eks),
             quotas=tuple(self.quotas),
         )
-        return Reading(now, frames, inventory, refusals=tuple(self.refusals))
+        runs = tuple(Run(labels, START, now, parameters=70e9) for labels in self.runs)
+        refusals, marks = tuple(self.refusals), tuple(self.marks)
+        return Reading(now, frames, inventory, runs, refusals=refusals, marks=marks)
 
     def tally(
         self, window: Window, by: Sequence[str], where: Sequence[Any] = (), _: int | None = None
@@ -182,7 +197,7 @@ class Fleet:
 
     def quotes(self, name: str, _region: str, _now: datetime) -> list[Price]:
         of = Price(TRN, USD, Market.ON_DEMAND, Basis.LISTED, REGION, date(2026, 11, 17), "a test")
-        return [of] if name == TRN else []
+        return [x for x in (of, *self.listed) if x.instance_type == name]
 
     def spot_history(self, name: str, now: datetime) -> list[tuple[datetime, Price]]:
         return [
@@ -237,7 +252,11 @@ def ports_of(fleet: Fleet) -> Ports:
         return Detection(states=dict.fromkeys(reading.inventory.instances, NodeState.BUSY))
 
     return ports_over(
-        fleet, fleet.store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: ()
+        fleet,
+        fleet.store,
+        knowledge=load_knowledge(),
+        detect=detect,
+        compiles=lambda *_: fleet.compiles,
     )
 
 
@@ -580,6 +599,81 @@ def uncommitted(fleet: Fleet) -> float:
     )
 
 
+LLAMA = Labels(cluster="llama", job="llama-70b")
+
+
+def cold_compiles(fleet: Fleet) -> float:
+    """Four nodes compile one graph at each of three starts: the first was needed."""
+    for start in (2, 5, 9):
+        window = Window(NOON - start * DAY, NOON - start * DAY + start * 10 * MINUTE)
+        for n in range(4):
+            fleet.compiles.append(Compile(f"i-llama{n}", LLAMA, window, Ending.USED))
+            fleet.marks.append(
+                CompileMark(window.start, f"i-llama{n}", Mark.BEGUN, "MODULE_1+flags")
+            )
+            part = slice((window.start - START) // FIVE, (window.end - START) // FIVE)
+            fleet.levels[f"i-llama{n}"][part] = 0.0
+    rows = [(x.instance, x.window.start, x.window.end) for x in fleet.compiles]
+    return sql(
+        """
+        SELECT sum(epoch(ended) - epoch(began)) / 3600 * 21.5 / (14 * 24) * 730 FROM compile
+        WHERE began > (SELECT min(began) FROM compile)
+        """,
+        compile=[("node VARCHAR", "began TIMESTAMPTZ", "ended TIMESTAMPTZ"), *rows],
+    )
+
+
+def rare_checkpoints(fleet: Fleet) -> float:
+    """A checkpoint of ten minutes is saved each day, and a fault throws away half a day three times."""
+    pace = np.full(STEPS, 10.0)
+    pace[np.arange(STEPS) % 288 < 2] = 0.0
+    made = np.cumsum(pace)
+    for fault in (3, 7, 11):
+        at = fault * 288 + 144
+        made[at:] -= made[at - 1] - made[fault * 288 + 1]
+    fleet.runs[LLAMA] = made
+    for n in range(4):
+        fleet.charge(
+            START, 14 * 24, "21.50", resource=f"i-llama{n}", instance_type=TRN, cluster="llama",
+            usage_type=f"BoxUsage:{TRN}", line=TRN, purchase="on-demand",
+        )  # fmt: skip
+    return sql(
+        """
+        WITH fall AS (SELECT c.n, c.made FROM count c JOIN count b ON b.n = c.n - 1
+            WHERE c.made < b.made),
+        lost AS (SELECT n FROM count c WHERE EXISTS (SELECT 1 FROM fall
+            WHERE c.n < fall.n AND c.made > fall.made AND c.n > fall.n - 288)),
+        paused AS (SELECT c.n FROM count c JOIN count b ON b.n = c.n - 1
+            WHERE c.made = b.made AND c.n NOT IN (SELECT n FROM lost)),
+        cost AS (SELECT (SELECT count(*) FROM lost) / 12.0 * 4 * 21.5 AS lost,
+            (SELECT count(*) FROM paused) / 12.0 * 4 * 21.5 AS saving)
+        SELECT (lost + saving - 2 * sqrt(lost * saving)) / (14 * 24) * 730 FROM cost
+        """,
+        count=[("n BIGINT", "made DOUBLE"), *((n, float(x)) for n, x in enumerate(made))],
+    )
+
+
+def slower_chips(fleet: Fleet) -> float:
+    """Two runs of a model of one size: four GPU nodes do less an hour than four nodes that cost less."""
+    kinds = {"gpus": ("p5.48xlarge", "55.04", 40), "frontier": ("trn2.48xlarge", "40.00", 70)}
+    for cluster, (kind, usd, million_tokens) in kinds.items():
+        for n in range(4):
+            fleet.launch(f"i-{cluster}{n}", cluster, level=0.9, kind=kind)
+        fleet.listed.append(
+            Price(kind, Decimal(usd), Market.ON_DEMAND, Basis.BILLED, REGION, NOON.date(), "a test")
+        )
+        labels = Labels(cluster=cluster, job=f"on-{cluster}")
+        fleet.runs[labels] = np.arange(STEPS) * 4 * million_tokens / 12
+    rows = [(name, float(usd), float(pace)) for name, (_, usd, pace) in kinds.items()]
+    return sql(
+        """
+        SELECT 4 * 730 * (a.usd - b.usd * a.pace / b.pace) FROM cluster a, cluster b
+        WHERE a.name = 'gpus' AND b.name = 'frontier'
+        """,
+        cluster=[("name VARCHAR", "usd DOUBLE", "pace DOUBLE"), *rows],
+    )
+
+
 K = SuggestionKind
 PLANTED: Sequence[tuple[SuggestionKind, Callable[[Fleet], float]]] = (
     (K.QUOTA, growing),
@@ -599,6 +693,9 @@ PLANTED: Sequence[tuple[SuggestionKind, Callable[[Fleet], float]]] = (
     (K.GROWTH, snapshots),
     (K.RENEWAL, lapsing),
     (K.COMMITMENT, uncommitted),
+    (K.CACHE, cold_compiles),
+    (K.CHECKPOINTS, rare_checkpoints),
+    (K.MOVE, slower_chips),
 )
 
 
@@ -616,10 +713,8 @@ def test_what_is_planted_is_suggested_first_in_its_dollars(
     assert first.holds_if
 
 
-def test_each_kind_is_planted_or_weighed_from_a_recording() -> None:
-    """Moves, compiles and restarts need runs: tests of the commands that weigh them derive theirs."""
-    of_runs = {K.MOVE, K.CACHE, K.CHECKPOINTS}
-    assert {kind for kind, _ in PLANTED} | of_runs == set(K)
+def test_each_kind_is_planted() -> None:
+    assert {kind for kind, _ in PLANTED} == set(K)
 
 
 def test_each_kind_has_its_row_in_the_documentation() -> None:
@@ -637,6 +732,12 @@ def test_a_fleet_that_works_gets_no_suggestion_in_ten_days() -> None:
             SETTLED - n * DAY, 9, "3.00", service="AmazonSageMaker", resource=NOTEBOOK
         )  # fmt: skip
         fleet.charge(SETTLED - n * DAY, 24, "86.00", instance_type=TRN, region=REGION)
+    # A run compiled once, saves every four hours, and lost half an hour to a fault.
+    first = Window(START + DAY, START + DAY + HOUR)
+    fleet.compiles = [Compile(f"i-llama{n}", LLAMA, first, Ending.USED) for n in range(4)]
+    made = np.cumsum(np.where(np.arange(STEPS) % 48 == 0, 0.0, 10.0))
+    made[2000:] -= made[1999] - made[1993]
+    fleet.runs[LLAMA] = made
     for day in range(10):
         fleet.now = NOON - day * DAY
         assert weighed(fleet) == []

@@ -12,7 +12,7 @@ import pytest
 from bot.answers.alerts.why import why_card
 from bot.cards.alert_words import headline, pattern_words
 from bot.cards.charts import alert_chart
-from bot.cards.words import figures, growth, quantity
+from bot.cards.words import figures, growth, percent, quantity
 from bot.model.alert import Pattern
 from bot.model.causes import Cause
 from bot.model.frame import Frame
@@ -126,6 +126,24 @@ def test_a_change_of_almost_nothing_has_no_percent(
 def test_digits_of_a_change_are_as_asked() -> None:
     assert growth(Decimal("0.0004"), 1, signed=True) == "0 %"
     assert growth(Decimal("0.0006"), 1, signed=True) == "+0.1 %"
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0, "0 %"),
+        (Decimal("0.0008"), "under 1 %"),
+        (0.0051, "1 %"),
+        (0.5, "50 %"),
+        (0.9949, "99 %"),
+        (0.997, "over 99 %"),
+        (Decimal("0.99999"), "over 99 %"),
+        (0.1 + 0.2 + 0.7 - 1e-16, "100 %"),
+        (1.003, "100 %"),
+    ],
+)
+def test_a_share_is_none_or_all_only_where_it_is(share: Decimal | float, words: str) -> None:
+    assert percent(share) == words
 
 
 def test_the_shaded_time_ends_with_the_last_sight_as_the_words_do():

@@ -11,7 +11,14 @@ from adapters.store.memory import MemoryStore
 from bot.answers.cost.goodput import _with_hours, goodput_rows
 from bot.answers.runs.command import runs as listed_runs
 from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
-from bot.costs.node_time import CLASSES, NO_JOB, GoodputClass, NodeTime, spread
+from bot.costs.node_time import (
+    CLASSES,
+    NO_JOB,
+    GoodputClass,
+    NodeTime,
+    spread,
+    with_evaluations,
+)
 from bot.costs.training import Paid, run_cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
@@ -132,9 +139,12 @@ def test_the_hours_that_an_alert_lost_are_its_causes_however_busy_the_node_looke
 
 
 def test_a_drop_is_lost_in_proportion_and_no_step_loses_more_than_itself():
-    levels, seen = np.array([[0.8, 0.4, 0.0]]), np.ones((1, 3), bool)
-    assert spread(levels, seen, 0.8, 1.5).tolist() == [[0.0, 0.5, 1.0]]
-    assert spread(levels, seen, 0.8, 9.0).sum() == pytest.approx(3.0)
+    missing, work = np.array([[0.0, 0.5, 1.0]]), np.ones((1, 3))
+    assert spread(missing, work, 1.5).tolist() == [[0.0, 0.5, 1.0]]
+    assert spread(missing, work, 9.0).sum() == pytest.approx(3.0)
+    half = spread(missing, np.array([[1.0, 1.0, 0.5]]), 1.5)
+    assert half.sum() == pytest.approx(1.5)
+    assert half[0, 2] == 0.5, "the other half was a pause"
 
 
 def test_stretches_are_unbroken():
@@ -186,12 +196,20 @@ def test_a_job_that_goes_on_slower_from_an_hour_on_does_not_pause():
     assert not any(shares(time, GoodputClass.CHECKPOINT_EVALUATION))
 
 
-def test_a_pause_amid_a_fault_is_the_faults_up_to_what_it_took():
-    time = time_of([0.9] * 24)
-    time.run(counted([100] * 12 + [20] + [100] * 11), LLAMA)
-    time.share[0, 12], time.lost_to[0, 12] = 0.5, CLASSES.index(GoodputClass.STARVED)
+def test_a_pause_amid_a_fault_is_a_pause_and_the_fault_has_its_share_of_the_other_part():
+    """For an hour a job does half of its usual; a checkpoint takes three fifths of one step of it."""
+    time = time_of([0.8] * 36 + [0.4] * 6 + [0.16] + [0.4] * 5 + [0.8] * 36)
+    time.run(counted([100] * 36 + [50] * 6 + [20] + [50] * 5 + [100] * 36), LLAMA)
+    window = Window(START + 36 * FIVE, START + 48 * FIVE)
+    found = replace(anomaly(Cause.STARVED, n=1, usual=(0.8, 0.8)), window=window)
+    lost = WastedHours(Decimal(20), Decimal((11 * 0.5 + 0.4 * 0.5) / 12))
+    time.lose([alert(found, seen=window.end, waste=replace(waste(), hours=(lost,)))])
+
     kinds = (GoodputClass.STARVED, GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.PRODUCTIVE)
-    assert [shares(time, kind)[12] for kind in kinds] == pytest.approx([0.5, 0.3, 0.2])
+    at_checkpoint, at_drop = ([shares(time, kind)[n] for kind in kinds] for n in (42, 40))
+    assert at_checkpoint == pytest.approx([0.2, 0.6, 0.2], abs=0.05)
+    assert at_drop == pytest.approx([0.5, 0.0, 0.5], abs=0.05)
+    assert sum(shares(time, GoodputClass.CHECKPOINT_EVALUATION)) == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize(("reporting", "paused"), [(2, 0.5), (0, 0.0)])
@@ -203,6 +221,32 @@ def test_of_whose_run_nobody_knows_the_levels_tell_a_pause_where_runs_report(rep
     time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
     assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[12] == paused
     assert sum(shares(time, GoodputClass.CHECKPOINT_EVALUATION)) == paused
+
+
+@pytest.mark.parametrize(
+    ("levels", "paused"),
+    [
+        ([0.7, 0.6, 0.6, 0.6, 0.7], [0.5, 1, 1, 1, 0.5]),  # an evaluation, begun within a step
+        ([0.4, 0.6], [0.5, 0.25]),  # a checkpoint over two steps
+        ([0.7] * 13, [0.125] * 13),  # more than an hour: another pace
+        ([0.78] * 5, [0.025] * 5),  # as levels move by themselves
+    ],
+)
+def test_an_evaluation_has_its_steps_whole_though_its_level_is_near_the_works(levels, paused):
+    time = time_of([0.8] * 48 + levels + [0.8] * 48)
+    things = tuple(replace(LLAMA_8B, job=f"job-{n}") for n in range(2))
+    steps = np.tile(np.arange(96.0 + len(levels))[:, None], (2, 1, 1))
+    time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
+    found = shares(time, GoodputClass.CHECKPOINT_EVALUATION)[48 : 48 + len(levels)]
+    assert found == pytest.approx(paused, abs=0.03)
+
+
+@pytest.mark.parametrize(("beside", "whole"), [(0.8, True), (np.nan, False)])
+def test_what_begins_or_ends_work_is_no_evaluation(beside, whole):
+    paused = np.array([[0.0, 0.2, 0.25, 0.25, 0.0]], np.float32)
+    for levels in ([beside, 0.6, 0.6, 0.6, 0.8], [0.8, 0.6, 0.6, 0.6, beside]):
+        found = with_evaluations(paused, np.array([levels]), 2, 12)
+        assert found[0, 2] == (1.0 if whole else 0.25), levels
 
 
 def test_what_paused_did_no_operations():
@@ -359,6 +403,30 @@ def test_what_a_fault_took_is_held_against_the_work_of_its_job_before_and_after(
     lost = time.hours(slice(0, 52))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
     # Seven steps, and two halves that a checkpoint paused; in the evaluation nothing.
     assert lost == pytest.approx(8 * share)
+
+
+@pytest.mark.parametrize(("level", "lost"), [(0.8, 0.0), (0.78, 0.0), (0.4, 6.0)])
+def test_full_memory_took_what_the_work_fell_by_and_not_what_a_checkpoint_did(level, lost):
+    """The alert's own hours are those of the checkpoint, and its usual is that of the memory."""
+    time = time_of([0.8] * 36 + [level] * 6 + [level / 4] + [level] * 5 + [0.8] * 36)
+    time.run(counted([100] * 42 + [25] + [100] * 41), LLAMA)
+    found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.5, 0.6), unit="ratio")
+    found = replace(found, window=Window(START + 36 * FIVE, START + 48 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal("0.75") / 12),)
+    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    took = sum(shares(time, GoodputClass.ERRORS_HARDWARE))
+    assert took == pytest.approx(lost * 11.25 / 12, abs=0.01)
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[42] == pytest.approx(0.75)
+
+
+def test_a_slow_hour_is_the_faults_and_its_checkpoint_a_pause():
+    time = time_of([0.8] * 36 + [0.4] * 6 + [0.1] + [0.4] * 5 + [0.8] * 36)
+    time.run(counted([100] * 36 + [50] * 6 + [12.5] + [50] * 5 + [100] * 36), LLAMA)
+    found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
+    found = replace(found, window=Window(START + 36 * FIVE, START + 48 * FIVE))
+    time.lose([alert(found, seen=found.window.end, waste=waste())])
+    assert sum(shares(time, GoodputClass.ERRORS_HARDWARE)) == pytest.approx(11.25 / 2, abs=0.01)
+    assert sum(shares(time, GoodputClass.CHECKPOINT_EVALUATION)) == pytest.approx(0.75)
 
 
 def test_a_node_that_is_gone_after_its_fault_lowers_no_usual_work_of_the_others():

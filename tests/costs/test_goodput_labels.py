@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from adapters.store.memory import MemoryStore
-from benchmarks.goodput import WORLD, goodput_of_week, labelled, recorded, sums_of
+from benchmarks.goodput import (
+    WORLD,
+    goodput_of_week,
+    labelled,
+    paused_usd,
+    recorded,
+    sums_of,
+)
 from bot.answers.plan.suggestions import suggestions_of
 from bot.costs.node_time import GoodputClass
 from bot.wiring.environment import settings_of
@@ -46,6 +53,8 @@ def test_classes_come_near_to_the_labelled_dollars_and_little_is_not_seen(tmp_pa
     recording = recorded(WORLD, tmp_path, "mixed", 8)
     answer = goodput_of_week(recording)
     truth = labelled(json.loads((recording / "labels.json").read_text()), answer.window)
+    paused = paused_usd(WORLD, "mixed", 8, answer.window)
+    truth[GoodputClass.CHECKPOINT_EVALUATION] = paused
 
     total = answer.total
     assert sum(total.classes.values()) == total.usd > 0

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.answers.about import digest
 from bot.errors import WrongInput
 from bot.model.alert import Peak
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Severity
 from bot.model.window import Window
 from bot.policy.schema import default_policy
 from bot.watch.budget import (
@@ -47,6 +48,13 @@ def idle(name, per_hour, so_far=None, opened=NOON, cluster=None, hours=1):
 
 def seen(*alerts):
     return frontier(alerts, TWO_WEEKS, default_policy())
+
+
+def silent(name, opened=NOON, severity=Severity.WARNING):
+    """Return an alert without dollars; a critical one is urgent."""
+    made = idle(name, 1, opened=opened)
+    found = replace(made.anomaly, severity=severity)
+    return replace(made, anomaly=found, waste=None, peak=None)
 
 
 FIVE_USD = (2, 5, 20, 60, 300)
@@ -127,8 +135,10 @@ def test_a_promise_is_kept_by_its_messages_and_by_how_sure_they_are():
     one, two = (found.points[n] for n in (2, 3))
     assert (found.per_week(one), found.per_week(two)) == (1, 1.5)
     assert [found.kept(point, Budget(1)) for point in (one, two)] == [True, False]
-    silent = [replace(idle(f"s{n}", 1), waste=None, peak=None) for n in range(4)]
-    unsure = seen(*silent, *FIVE_ALERTS)
+    quiet = [silent(f"s{n}") for n in range(4)]
+    assert seen(*quiet, *FIVE_ALERTS).held(1) == found.held(1), "these wait if they must"
+    urgent = [replace(x, anomaly=replace(x.anomaly, severity=Severity.CRITICAL)) for x in quiet]
+    unsure = seen(*urgent, *FIVE_ALERTS)
     assert unsure.held(2) < 0.8
     assert not unsure.kept(unsure.points[0], Budget(2))
 
@@ -158,8 +168,7 @@ def test_a_floor_goes_by_the_dearest_hour_that_ever_was():
 
 
 def test_what_carries_no_dollars_no_floor_holds_back():
-    silent = replace(idle("none", 1), waste=None, peak=None)
-    assert [point.messages for point in seen(silent, FIVE_ALERTS[0]).points] == [1, 2]
+    assert [point.messages for point in seen(silent("s"), FIVE_ALERTS[0]).points] == [1, 2]
 
 
 def test_small_things_of_one_cluster_count_together():
@@ -196,8 +205,8 @@ def test_a_promise_follows_what_is_left_of_each_week():
     assert found.chosen(Budget(8)).messages == 5
 
 
-def bids(*worths, unpriced=0):
-    return Bids(tuple(map(float, worths)), unpriced)
+def bids(*worths, urgent=0):
+    return Bids(tuple(map(float, worths)), urgent)
 
 
 def test_a_message_is_worth_less_the_less_of_a_week_is_to_come_and_the_more_are_left():
@@ -216,15 +225,37 @@ def test_a_last_message_is_worth_what_the_week_is_likely_to_bring():
     assert float(bids(50).floor(1, 168)) == pytest.approx(expected, rel=0.01)
 
 
-def test_what_no_floor_holds_back_takes_a_message_from_the_week():
+def test_what_no_promise_holds_back_takes_a_message_from_the_week():
     # Of one message that such an alert takes for sure, nothing is left to lose.
-    assert bids(50, unpriced=20).floor(1, 168) < bids(50).floor(1, 168)
-    assert bids(50, unpriced=1).floor(2, 168) > bids(50).floor(2, 168)
+    assert bids(50, urgent=20).floor(1, 168) < bids(50).floor(1, 168)
+    assert bids(50, urgent=1).floor(2, 168) > bids(50).floor(2, 168)
+
+
+def test_what_has_no_dollars_counts_for_the_least_that_has_and_only_urgent_alerts_stand_apart():
+    urgent = silent("u", opened=NOON + 9 * HOUR, severity=Severity.CRITICAL)
+    learnt = Bids.of([silent("s"), urgent, idle("a", 20), idle("b", 5)])
+    assert (sorted(learnt.worths), learnt.urgent, learnt.least) == ([5, 5, 20], 1, 5)
+
+    # One that is sent however small counts for its own dollars where these are more.
+    errors = replace(idle("e", 8), anomaly=anomaly(Cause.EXECUTION_ERRORS, cluster="e"))
+    assert sorted(Bids.of([errors, idle("b", 5)]).worths) == [5, 8]
+    assert worth_of([errors, silent("s")], Decimal(5)) == {"e": 8, "s": 5}
+    assert worth_of([errors, urgent, silent("s")]) == {"e": None, "u": None, "s": None}
+    assert worth_of([urgent], Decimal(5)) == {"u": None}
+
+
+def test_a_week_of_alerts_without_dollars_keeps_its_promise_and_the_dearest_are_sent():
+    quiet = [silent(f"s{n}", opened=NOON + n * DAY) for n in range(5)]
+    coming = ((0, 1), (1, 50), (2, 1), (3, 1), (4, 60), (5, 1))
+    found = seen(*quiet, *(idle(f"a{n}", usd, opened=NOON + n * DAY) for n, usd in coming))
+    point = found.following(2)
+    assert (point.messages, point.usd) == (2, 110)
 
 
 def test_nothing_learnt_sends_what_comes_until_the_week_is_used_up():
     assert bids().floor(1, 168) == 0
     assert bids().floor(0, 1) == Decimal("Infinity")
+    assert bids(0, 0).floor(0, 1) == Decimal("Infinity"), "nothing is twice as dear as nothing"
 
 
 def firing(name, per_hour, opened=NOON, **more):
@@ -311,17 +342,18 @@ def test_the_end_of_a_replay_begins_no_week():
     assert [x.id for x in followed(alerts, TWO_WEEKS, 1)] == ["a"]
 
 
-def test_what_shares_a_message_or_has_no_dollars_or_explains_what_is_small_is_never_held_back():
+def test_what_shares_a_message_or_is_urgent_or_explains_what_is_urgent_is_never_held_back():
     sent = [firing("a", 10, notified=NOON)]
     joins = replace(firing("j", 1), anomaly=sent[0].anomaly)
     assert held([*sent, joins], sent)["j"] == ""
-    assert held([*sent, firing("n", 1, waste=None, peak=None)], sent)["n"] == ""
-    source = firing("s", 1)
-    small = replace(
-        firing("e", 1, muted_by=f"inhibit:{source.key}"), anomaly=anomaly(Cause.NO_DATA)
+    urgent, quiet = (
+        replace(silent(x.value, severity=x), closed=None)
+        for x in (Severity.CRITICAL, Severity.WARNING)
     )
-    assert held([*sent, source], sent)["s"] == HELD
-    assert held([*sent, source, small], sent)["s"] == ""
+    assert held([*sent, urgent, quiet], sent) == {"a": "", "critical": "", "warning": HELD}
+    source = firing("s", 1)
+    explained = [replace(x, muted_by=f"inhibit:{source.key}") for x in (quiet, urgent)]
+    assert [held([*sent, source, *explained[:n]], sent)["s"] for n in range(3)] == [HELD, HELD, ""]
 
 
 def test_a_share_alone_takes_the_fewest_messages():
@@ -330,8 +362,8 @@ def test_a_share_alone_takes_the_fewest_messages():
 
 
 def test_a_budget_that_no_floor_keeps_is_said():
-    silent = [replace(idle(f"s{n}", 1), waste=None, peak=None) for n in range(9)]
-    found = seen(*silent, *FIVE_ALERTS)
+    urgent = [silent(f"s{n}", severity=Severity.CRITICAL) for n in range(9)]
+    found = seen(*urgent, *FIVE_ALERTS)
     assert not found.kept(found.chosen(Budget(1)), Budget(1))
 
 
@@ -339,9 +371,7 @@ def test_a_budget_that_no_floor_keeps_is_said():
 @given(st.integers(0, 12), st.integers(0, 9))
 def test_a_promise_is_as_likely_as_drawn_weeks_say(messages, most):
     """Rates are drawn from what two weeks tell (Gamma), weeks from each rate (Poisson)."""
-    alerts = [
-        replace(idle(f"a{n}", 5 + n, opened=NOON + n * HOUR), waste=None) for n in range(messages)
-    ]
+    alerts = [silent(f"a{n}", NOON + n * HOUR, Severity.CRITICAL) for n in range(messages)]
     found = seen(*alerts)
     rng = np.random.default_rng(4)
     weeks = rng.poisson(rng.gamma(messages + 0.5, 1 / 2, 40_000))
@@ -355,9 +385,25 @@ def test_a_week_is_judged_by_what_was_sent():
     week = week_of([*FIVE_ALERTS[3:], muted, snoozed, before], Window(NOON, NOON + WEEK))
     assert (week.messages, week.covered_usd, week.usd) == (2, 3600, 3700)
     assert week.keeps(Budget(2, 0.95))
+    waited = [replace(x, muted_by=HELD) for x in (silent("q"), muted)]
+    assert [x.id for x in week_of(waited, Window(NOON, NOON + WEEK)).held] == ["m", "q"]
+    assert week.held == [], "the floor alone held it back"
     assert not week.keeps(Budget(1))
     assert not week.keeps(Budget(2, 0.99))
     sent = replace(snoozed, notified=NOON)
     assert week_of([sent], Window(NOON, NOON + WEEK)).messages == 1
     late = replace(before, notified=NOON)
     assert week_of([late], Window(NOON, NOON + WEEK)).messages == 1
+
+
+def test_a_digest_lists_what_waited_and_had_no_message():
+    window = Window(NOON, NOON + WEEK)
+    waited = [replace(x, muted_by=HELD) for x in (silent("q"), idle("m", 1))]
+    sent = week_of([*FIVE_ALERTS, *waited], window)
+    week = digest.Week(window, (), (), promised=Budget(5), sent=sent)
+    words = str(digest.digest_card(week).blocks)
+    assert "held back" in words
+    assert "kept (5 messages" in words
+    assert "held back" not in str(
+        digest.digest_card(replace(week, sent=week_of((), window))).blocks
+    )

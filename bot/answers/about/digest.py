@@ -38,7 +38,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about, day, doubted, noted, period, unseen
+from bot.cards.words import about, clock, day, doubted, noted, period, unseen
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.suggestions import Suggestion
@@ -111,6 +111,14 @@ _OPEN = Columns[Alert](
     Column("owner", lambda alert: alert.owner),
     Column("$/h", lambda alert: alert.usd_per_hour, USD),
     Column("so far", lambda alert: alert.waste.so_far if alert.waste else Decimal(0), USD),
+)
+
+
+_HELD = Columns[Alert](
+    Column("held back", lambda alert: alert.cause.facts.words),
+    Column("where", where, missing=""),
+    Column("opened", lambda alert: clock(alert.opened)),
+    Column("cost", lambda alert: alert.waste.so_far if alert.waste else None, USD),
 )
 
 
@@ -192,6 +200,9 @@ def digest_card(week: Week) -> Card:
                 for name, comparison in week.parities
             ],
             [text(Strong(name), f": {line}") for name, line in lines.items() if line],
+            _HELD.table(week.sent.held, most=_MOST, noun="alert")
+            if week.sent and week.sent.held
+            else None,
             text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
             if week.suggested
             else None,

@@ -287,9 +287,10 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
             f" covered {_share(seen, point)}."
         )
     ]
-    if most and seen.per_week(seen.points[0]) > most:
+    if most and seen.urgent / seen.weeks > most:
         parts.append(
-            f" No floor keeps to {most:g} a week: these alerts carry no dollars to filter by."
+            f" Nothing keeps to {most:g} a week: as many alerts are critical whatever they waste, and"
+            " none of these is held back."
         )
     elif most:
         parts.append(

@@ -220,7 +220,7 @@ def _work_text(row: GoodputRow) -> Text | None:
 
 
 def _share(row: GoodputRow) -> str:
-    return "not known" if row.goodput is None else f"{100 * row.goodput:.0f} %"
+    return "not known" if row.goodput is None else SHARE.write(row.goodput)
 
 
 def _uncovered(total: GoodputRow) -> str:
