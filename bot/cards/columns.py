@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from bot.cards.card import Align, Heading, Table, folded
-from bot.cards.words import day
+from bot.cards.words import day, share
 from bot.model.money import counted, usd
 from bot.model.window import rounded_duration
 
@@ -44,7 +44,7 @@ HOURS = Unit("{:,.1f}".format, store=lambda hours: round(hours, 2))
 """Node-hours and pod-hours."""
 MEGABYTES = Unit(lambda size: f"{size / 1e6:,.0f}")
 """Bytes, written in millions."""
-SHARE = Unit(lambda ratio: f"{100 * ratio:.0f} %")
+SHARE = Unit(share)
 """A ratio of 0 to 1, written in percent."""
 TIMES = Unit("{:.2f}x".format)
 """A multiple, such as 1.50x."""

@@ -128,6 +128,11 @@ def about(amount: Decimal) -> str:
     return usd(Decimal(f"{amount:.3g}"))
 
 
+def share(ratio: Decimal | float) -> str:
+    """Write a part of a whole (0.12 = 12 % of it), which is never `0 %` where it is something."""
+    return "under 1 %" if 0 < abs(ratio) <= Decimal("0.005") else f"{100 * ratio:.0f} %"
+
+
 def quantity(value: float, unit: str, noun: str = "event") -> str:
     """Write a value of an anomaly with its unit.
 

@@ -12,7 +12,7 @@ import pytest
 from bot.answers.alerts.why import why_card
 from bot.cards.alert_words import headline, pattern_words
 from bot.cards.charts import alert_chart
-from bot.cards.words import figures, growth, quantity
+from bot.cards.words import figures, growth, quantity, share
 from bot.model.alert import Pattern
 from bot.model.causes import Cause
 from bot.model.frame import Frame
@@ -121,6 +121,21 @@ def test_a_change_of_almost_nothing_has_no_percent(
 ) -> None:
     assert growth(ratio, signed=True) == signed
     assert growth(ratio) == unsigned
+
+
+@pytest.mark.parametrize(
+    ("ratio", "written"),
+    [
+        (0.0, "0 %"),
+        (0.0049, "under 1 %"),
+        (Decimal("0.005"), "under 1 %"),
+        (Decimal("0.0051"), "1 %"),
+        (-0.002, "under 1 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_a_part_of_a_whole_is_never_nothing(ratio: Decimal | float, written: str) -> None:
+    assert share(ratio) == written
 
 
 def test_digits_of_a_change_are_as_asked() -> None:

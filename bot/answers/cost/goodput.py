@@ -30,7 +30,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import cost_line, filter_line, window_line
-from bot.cards.words import day, grouped_words, period, unseen
+from bot.cards.words import day, grouped_words, period, share, unseen
 from bot.costs.allocation import Allocation
 from bot.costs.goodput import (
     BILLED_HOUR,
@@ -220,7 +220,7 @@ def _work_text(row: GoodputRow) -> Text | None:
 
 
 def _share(row: GoodputRow) -> str:
-    return "not known" if row.goodput is None else f"{100 * row.goodput:.0f} %"
+    return "not known" if row.goodput is None else share(row.goodput)
 
 
 def _uncovered(total: GoodputRow) -> str:
@@ -280,12 +280,12 @@ def goodput_card(answer: Goodput) -> Card:
         f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what kept the"
         " nodes from it" + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
     )
-    share = _share(total) if total.goodput is None else f"{_share(total)} of {amount}"
+    part = _share(total) if total.goodput is None else f"{_share(total)} of {amount}"
     rows = Columns(*(Column[GoodputRow](name, _key(name)) for name in answer.by), *_AMOUNTS)
     line = _line(answer, answer.by)
 
     return Card(
-        f"Goodput {share} · {span}{grouped_words(answer.by)}",
+        f"Goodput {part} · {span}{grouped_words(answer.by)}",
         Tone.INFO,
         compose(
             text(lead if total.goodput is not None else f"No {_uncovered(total)}"),
