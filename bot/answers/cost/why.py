@@ -256,7 +256,11 @@ def change_card(change: CostChange) -> Card:
     smaller = drivers[_MOST:]
     smaller_usd = sum((driver.net for driver in smaller), Decimal(0))
     smaller_amortised = sum((driver.amortised for driver in smaller), Decimal(0))
-    amounts = [(reason(x), _detail(x), x.net, x.amortised) for x in drivers[:_MOST]]
+    amounts = [
+        (reason(x), _detail(x), x.net, x.amortised)
+        for x in drivers[:_MOST]
+        if cents(x.net) or cents(x.amortised)
+    ]
     if smaller:
         count = counted(len(smaller), "smaller change")
         amounts.append((count, "", smaller_usd, smaller_amortised))
