@@ -130,7 +130,7 @@ def about(amount: Decimal) -> str:
 
 def share(ratio: Decimal | float) -> str:
     """Write a part of a whole (0.12 = 12 % of it), which is never `0 %` where it is something."""
-    return "under 1 %" if 0 < abs(ratio) <= Decimal("0.005") else f"{100 * ratio:.0f} %"
+    return "under 1 %" if 0 < abs(float(ratio)) <= 0.005 else f"{100 * ratio:.0f} %"
 
 
 def quantity(value: float, unit: str, noun: str = "event") -> str:

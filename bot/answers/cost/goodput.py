@@ -501,9 +501,8 @@ def class_shares(total: GoodputRow) -> list[ClassShare]:
 def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     """Return what each node did in each step, as far as the reading goes back; may block."""
     # Nodes without NeuronCores are in the frame as well, and no row of the bill asks for them.
-    frame = reading.frame("node")
-    if frame is None:
-        frame = Frame("node", (), reading.now, _STEP, (), np.zeros((0, 0, 0), dtype=np.float32))
+    nothing = np.zeros((0, 0, 0), dtype=np.float32)
+    frame = reading.frame("node") or Frame("node", (), reading.now, _STEP, (), nothing)
     neuron = [is_neuron(thing.instance_type) for thing in frame.things]
     nodes = frame.pick(np.array(neuron, dtype=bool)) if not all(neuron) else frame
     limits = [ports.policy.at(thing).number("idle.below") for thing in nodes.things]

@@ -241,8 +241,7 @@ def _worked(goodput: RunGoodput | None) -> Text | None:
 def _units(cost: RunCost) -> Facts:
     under_way, checkpoint = "", _UNREPORTED
     if cost.partial_epoch is not None:
-        done = _under_way(cost.partial_epoch)
-        under_way = f"{done} of an epoch, {usd(cost.partial_usd)} so far"
+        under_way = f"{_under_way(cost.partial_epoch)} of an epoch, {usd(cost.partial_usd)} so far"
     if cost.checkpoints:
         checkpoint = f"{_or(cost.usd_per_checkpoint)} ({cost.checkpoints} written)"
     pairs = (
