@@ -164,9 +164,8 @@ class Split:
 
         hours = self._hours(row.key)
         seen = sum((float(part[: len(CLASSES)].sum()) for _, part in hours), 0.0)
-        unseen = max(0.0, row.hours - seen)
-        if not seen + unseen:
-            unseen = 1.0
+        # Of charges without hours nothing was seen.
+        unseen = max(0.0, row.hours - seen) or float(not seen)
         only[CODE_OF[GoodputClass.NOT_SEEN]] = unseen
         return [(job, part / (seen + unseen)) for job, part in (*hours, ("", only)) if part.any()]
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Volume
 from bot.model.labels import Labels
+from bot.model.money import counted
 from bot.model.spend import Spend
 
 _SHARED = frozenset(
@@ -108,7 +109,7 @@ def _hint(
     cluster = key["cluster"] or (instance.labels.cluster if instance else "")
     if neighbours := teams.get(cluster):
         team, n = neighbours.most_common(1)[0]
-        return team, f"team of {n} other node{'s' if n > 1 else ''} of {cluster}"
+        return team, f"team of {counted(n, 'other node')} of {cluster}"
     return (str(launcher), "launched it") if launcher else ("", "")
 
 

@@ -88,14 +88,14 @@ def neutral(card: Card) -> str:
     return laid_out(document | {"data": shortened(document["data"])}) + "\n"
 
 
-def shortened(data: Any) -> Any:
+def shortened(data: Any, most: int = SHOWN) -> Any:
     """Keep the first items of each long list, and count the others."""
     if isinstance(data, dict):
-        return {name: shortened(value) for name, value in data.items()}
+        return {name: shortened(value, most) for name, value in data.items()}
     if not isinstance(data, list):
         return data
-    rest = [f"... and {len(data) - SHOWN} more"] if len(data) > SHOWN else []
-    return [shortened(item) for item in data[:SHOWN]] + rest
+    rest = [f"... and {len(data) - most} more"] if len(data) > most else []
+    return [shortened(item, most) for item in data[:most]] + rest
 
 
 def laid_out(value: Any, depth: int = 0) -> str:

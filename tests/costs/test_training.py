@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from bot.answers.runs.costed import Costed, sample
 from bot.costs.training import Paid, Sample, compare, difference, run_cost, student_t
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -162,6 +163,14 @@ def test_an_hour_that_was_billed_costs_its_bill_also_where_the_node_came_within_
 
 def test_a_run_that_never_reported_has_no_cost():
     assert run_cost(RUN, series(1), [paid()]) is None
+
+
+def test_a_side_of_a_comparison_has_its_tokens_an_epoch():
+    found = run_cost(RUN, series(9, run_epoch_count=ramp(108, 1 / 24, 3.0)), [paid()])
+    done = replace(found, run=replace(found.run, tokens=4e11, epochs=8.0))
+    assert sample(Costed(done, (), "the project tag", ())).tokens_per_epoch == 5e10
+    begun = replace(done, epochs=())
+    assert sample(Costed(begun, (), "the project tag", ())).tokens_per_epoch is None
 
 
 def side(name: str, usd, hours=None, losses=()) -> Sample:

@@ -280,12 +280,12 @@ def goodput_card(answer: Goodput) -> Card:
         f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what kept the"
         " nodes from it" + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
     )
-    share = _share(total) if total.goodput is None else f"{_share(total)} of {amount}"
+    part = _share(total) if total.goodput is None else f"{_share(total)} of {amount}"
     rows = Columns(*(Column[GoodputRow](name, _key(name)) for name in answer.by), *_AMOUNTS)
     line = _line(answer, answer.by)
 
     return Card(
-        f"Goodput {share} · {span}{grouped_words(answer.by)}",
+        f"Goodput {part} · {span}{grouped_words(answer.by)}",
         Tone.INFO,
         compose(
             text(lead if total.goodput is not None else f"No {_uncovered(total)}"),
@@ -505,9 +505,8 @@ def class_shares(total: GoodputRow) -> list[ClassShare]:
 def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     """Return what each node did in each step, as far as the reading goes back; may block."""
     # Nodes without NeuronCores are in the frame as well, and no row of the bill asks for them.
-    frame = reading.frame("node")
-    if frame is None:
-        frame = Frame("node", (), reading.now, _STEP, (), np.zeros((0, 0, 0), dtype=np.float32))
+    nothing = np.zeros((0, 0, 0), dtype=np.float32)
+    frame = reading.frame("node") or Frame("node", (), reading.now, _STEP, (), nothing)
     neuron = [is_neuron(thing.instance_type) for thing in frame.things]
     nodes = frame.pick(np.array(neuron, dtype=bool)) if not all(neuron) else frame
     limits = [ports.policy.at(thing).number("idle.below") for thing in nodes.things]

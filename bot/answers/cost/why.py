@@ -245,10 +245,7 @@ def _charged(rows: Sequence[Spend]) -> Iterator[Charged]:
 
 
 def change_card(change: CostChange) -> Card:
-    """Draw the change.
-
-    Its largest driver in the title, then a few drivers and the rest, which sum to it.
-    """
+    """Draw the change: its largest driver in the title, a few more, and the rest, which sum to it."""
     drivers, before, current = change.drivers, change.then, change.now
     filters = "".join(f" · {condition}" for condition in change.filters)
 
@@ -256,10 +253,12 @@ def change_card(change: CostChange) -> Card:
     smaller = drivers[_MOST:]
     smaller_usd = sum((driver.net for driver in smaller), Decimal(0))
     smaller_amortised = sum((driver.amortised for driver in smaller), Decimal(0))
-    amounts = [(reason(x), _detail(x), x.net, x.amortised) for x in drivers[:_MOST]]
+    drawn = [x for x in drivers[:_MOST] if cents(x.net) or cents(x.amortised)]
+    amounts = [(reason(x), _detail(x), x.net, x.amortised) for x in drawn]
     if smaller:
-        count = counted(len(smaller), "smaller change")
-        amounts.append((count, "", smaller_usd, smaller_amortised))
+        amounts.append(
+            (counted(len(smaller), "smaller change"), "", smaller_usd, smaller_amortised)
+        )
     amounts.append(("change", "", change.net, change.amortised))
     # What is of net alone has a column beside the amortised part.
     alike = all(net == amortised for _, _, net, amortised in amounts)

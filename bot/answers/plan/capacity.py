@@ -355,7 +355,7 @@ class Demand:
 
     def __str__(self) -> str:
         """Read as `16 x trn1.32xlarge for 14 days`."""
-        return f"{self.nodes} x {self.instance_type} for {self.days} days"
+        return f"{self.nodes} x {self.instance_type} for {counted(self.days, 'day')}"
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ class Witness:
         )
 
     def _quotes(self, quotes: Sequence[Price], kind: str, region: str, _: datetime) -> None:
-        asked_for = f"{kind} in {region}" if region else kind
+        asked_for = f"{kind or 'all types'} in {region}" if region else kind
         self.note(AskedPort.PRICES, asked_for, tuple(quotes), prices=tuple(quotes))
 
     def _spot(self, changes: Sequence[tuple[datetime, Price]], kind: str, _: datetime) -> None:

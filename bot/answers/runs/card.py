@@ -43,8 +43,13 @@ _MOST, _BARS = 15, 24
 
 def _epochs(row: tuple[str, RunCost, RunGoodput | None]) -> str:
     """Count the epochs that ended, and say how far the one is that has begun."""
-    part = f"{int((row[1].partial_epoch or 0) * 100)} %"  # one that goes on is never at 100 %
+    part = _under_way(row[1].partial_epoch or 0)
     return f"{len(row[1].epochs)}" + (f" + {part}" if part != "0 %" else "")
+
+
+def _under_way(part: float) -> str:
+    """Write how much of an epoch is done: one that goes on is never at 100 %."""
+    return f"{int(part * 100)} %"
 
 
 RUNS = Columns[tuple[str, RunCost, RunGoodput | None]](
@@ -238,7 +243,7 @@ def _worked(goodput: RunGoodput | None) -> Text | None:
 def _units(cost: RunCost) -> Facts:
     under_way, checkpoint = "", _UNREPORTED
     if cost.partial_epoch is not None:
-        under_way = f"{cost.partial_epoch * 100:.0f} % of an epoch"
+        under_way = f"{_under_way(cost.partial_epoch)} of an epoch"
         if cost.partial_usd is not None:
             under_way += f", {usd(cost.partial_usd)} so far"
     if cost.checkpoints:

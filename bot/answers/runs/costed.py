@@ -186,7 +186,7 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
         raise not_known(
             f"Neither a run nor a baseline is called '{name}'",
             name,
-            [x.name for x in runs] + BASELINES.keys(ports.stores.documents, MOST),
+            dict.fromkeys([*(x.name for x in runs), *BASELINES.keys(ports.stores.documents, MOST)]),
             otherwise="'runs' and 'baselines' list them",
         )
 

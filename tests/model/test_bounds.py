@@ -1,0 +1,42 @@
+"""What is compared at a bound: amounts of a receipt, and sizes that are unpacked."""
+
+from decimal import Decimal
+
+import pytest
+
+from bot.model.limits import UNPACKED_BYTES, UNPACKED_FREE, UNPACKED_RATIO, unpacked_limit
+from bot.model.receipt import agree
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("12.34", "12.345", True),
+        ("12.34", "12.346", False),
+        ("0.123456", "0.1234565", True),
+        ("0.123456", "0.123459", False),
+        ("0.12", "0.124", True),
+        ("NaN", "NaN", True),
+        ("NaN", "1", False),
+        ("1", "Infinity", False),
+    ],
+)
+def test_amounts_agree_to_the_cent_and_below_a_dollar_to_six_digits(
+    one: str, other: str, same: bool
+) -> None:
+    assert agree(Decimal(one), Decimal(other)) is same
+
+
+@pytest.mark.parametrize(
+    ("packed", "most"),
+    [
+        (0, UNPACKED_FREE),
+        (
+            UNPACKED_FREE // UNPACKED_RATIO + 1,
+            UNPACKED_FREE // UNPACKED_RATIO * UNPACKED_RATIO + UNPACKED_RATIO,
+        ),
+        (UNPACKED_BYTES, UNPACKED_BYTES),
+    ],
+)
+def test_a_file_may_unpack_to_a_multiple_of_itself_and_no_further(packed: int, most: int) -> None:
+    assert unpacked_limit(packed) == most
