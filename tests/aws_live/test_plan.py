@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from adapters.aws.api.operations import Place
 from adapters.aws.live import requests
+from adapters.aws.live.record import _lines
 from adapters.aws.live.requests import (
     MOST_POINTS,
     MOST_QUERIES,
@@ -230,3 +232,19 @@ def test_statistics_come_in_one_order() -> None:
         found = statistics_of(targets)
         assert found
         assert found == tuple(x for x in requests.ALL if x in found)
+
+
+def test_a_point_is_recorded_as_cloudwatch_streams_write_it() -> None:
+    sets = {"SampleCount": [4.0], "Sum": [2.0], "Maximum": [1.0], "Minimum": [0.25]}
+    columns = {name: np.array(values) for name, values in sets.items()}
+    (line,) = _lines(SeriesValues(7, np.array([START]), columns, whole=True), series(1))
+    assert orjson.loads(line) == {
+        "account_id": HERE.account,
+        "region": HERE.region,
+        "namespace": "N",
+        "metric_name": "m",
+        "dimensions": {"Id": "0001"},
+        "timestamp": START * 1000,
+        "value": {"count": 4.0, "sum": 2.0, "max": 1.0, "min": 0.25},
+        "unit": "None",
+    }

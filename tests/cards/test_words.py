@@ -9,7 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.cards import charts, columns, lines, words
+from bot.cards import alert_words, charts, columns, lines, words
 from bot.cards.card import (
     Button,
     Buttons,
@@ -25,9 +25,11 @@ from bot.cards.card import (
     Table,
     Text,
     Tone,
+    plain,
     text,
 )
 from bot.cards.columns import Column, Columns
+from bot.model.anomaly import AtRisk
 from bot.model.claims import Note
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -444,3 +446,27 @@ def test_a_chart_shows_six_hours_or_an_hour_before_the_onset_of_two_days_at_most
     assert chart.times[0] == NOON - first + step
     assert chart.times[-1] == NOON
     assert chart.shaded.start == NOON - ago
+
+
+def test_work_at_risk_is_a_warning_while_it_may_be_lost_and_a_fact_afterwards():
+    risk = AtRisk(("i-1", "i-2"), 2.5)
+    found = alert(anomaly(at_risk=risk), at_risk_usd=Decimal("1234"))
+    (open_now,), (over,) = (
+        alert_words.risk_texts(found),
+        alert_words.risk_texts(alert(found.anomaly, at_risk_usd=found.at_risk_usd, closed=NOON)),
+    )
+    work = " of work on 2 nodes since the newest checkpoint, 2 h 30 min"
+    assert plain(open_now.spans) == f"At risk: $1,234{work} ago; estimated."
+    assert plain(over.spans) == f"At risk were $1,234{work} before its end; estimated."
+    assert (open_now.style, over.style) == (Style.LEAD, Style.NORMAL)
+    assert alert_words.risk_texts(alert()) == []
+    assert alert_words.risk_texts(alert(found.anomaly, at_risk_usd=Decimal(0))) == []
+
+
+def test_a_row_that_lost_all_its_buttons_is_gone():
+    card = Card(
+        "t", blocks=(Buttons((Button("A", "a"),)), Buttons((Button("A", "a"), Button("B", "b"))))
+    )
+    assert card.without_buttons(lambda button: button.line == "a").blocks == (
+        Buttons((Button("B", "b"),)),
+    )

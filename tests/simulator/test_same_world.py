@@ -39,6 +39,7 @@ def billed(folder: Path, sql: duckdb.DuckDBPyConnection) -> dict[str, list[float
         SELECT line_item_line_item_type || ' ' || line_item_product_code || ' ' ||
                line_item_usage_type, count(*), sum(line_item_usage_amount),
                sum(line_item_unblended_cost), count(DISTINCT line_item_resource_id),
+               sum(split_line_item_split_cost), sum(split_line_item_unused_cost),
                epoch(min(line_item_usage_start_date)), epoch(max(line_item_usage_end_date))
         FROM '{folder}/billing/**/*.parquet' GROUP BY ALL"""
     return {

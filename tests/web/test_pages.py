@@ -328,3 +328,10 @@ async def test_an_empty_line_is_refused(open_console):
     _, client = await open_console()
     answer = await client.post("/ask", data={"line": "  "}, headers=SCRIPT)
     assert (answer.status, "The line is empty" in await answer.text()) == (400, True)
+
+
+async def test_an_edited_message_is_found_by_its_newest_key(open_console):
+    page, _ = await open_console()
+    message = await page.post("alerts", Card("first"), "n1")
+    await page.edit("alerts", message, Card("second"), "n2")
+    assert await page.posted("alerts") == {"n2": message}
