@@ -160,7 +160,7 @@ def growth(ratio: Decimal | float, digits: int = 0, *, signed: bool = False) -> 
     percent = Decimal(ratio) * 100
     if abs(percent) >= _TOLD * 100:
         return ALMOST_NOTHING
-    is_slight = abs(percent) < Decimal("0.5").scaleb(-digits)
+    is_slight = abs(percent) <= Decimal("0.5").scaleb(-digits)
     if signed:
         return "0 %" if is_slight else f"{percent:+,.{digits}f} %"
 

@@ -133,6 +133,7 @@ def test_digits_of_a_change_are_as_asked() -> None:
     [
         (0, "0 %"),
         (Decimal("0.0008"), "under 1 %"),
+        (-0.002, "under 1 %"),
         (0.0051, "1 %"),
         (0.5, "50 %"),
         (0.9949, "99 %"),
