@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from typing import Any, TypeVar
@@ -66,12 +66,7 @@ class DaskCluster:
             futures: list[Future] = []
             try:
                 workers = self._workers(client)
-                size, limits = _COPIES * sum(view.nbytes for view in sent), workers.values()
-                if all(0 < limit < size for limit in limits):
-                    raise Unavailable(
-                        f"The work needs about {size / _GIB:.1f} GiB of a worker's memory; the"
-                        f" largest at {self.address} has {max(limits) / _GIB:.1f}."
-                    )
+                self._refuse_large(sum(view.nbytes for view in sent), workers.values())
                 client.subscribe_topic(topic, lambda event: far.update([event[1]]))
                 arrays = [np.frombuffer(view, np.uint8) if view.nbytes else b"" for view in sent]
                 with warnings.catch_warnings():
@@ -155,6 +150,14 @@ class DaskCluster:
                     " install the same version on both."
                 )
         return {address: int(x["memory_limit"] or 0) for address, x in workers.items()}
+
+    def _refuse_large(self, size: int, limits: Collection[int]) -> None:
+        """Raise `Unavailable` where no worker has room for so many bytes."""
+        if all(0 < limit < _COPIES * size for limit in limits):
+            raise Unavailable(
+                f"The work needs about {_COPIES * size / _GIB:.1f} GiB of a worker's memory; the"
+                f" largest at {self.address} has {max(limits) / _GIB:.1f}."
+            )
 
 
 def _received(arrays: Sequence[Any]) -> Sequence[Any]:

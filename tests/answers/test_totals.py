@@ -104,10 +104,10 @@ def load(name: str, share: float, looked: timedelta = MOST_OF_A_WEEK) -> Through
     [
         (BEYOND, MOST_OF_A_WEEK, "beyond its limit"),
         (AT_LIMIT, MOST_OF_A_WEEK, "reaches its limit"),
-        (AT_LIMIT - 0.01, MOST_OF_A_WEEK, "–"),
-        (HARDLY, MOST_OF_A_WEEK, "–"),
+        (AT_LIMIT - 0.01, MOST_OF_A_WEEK, ""),
+        (HARDLY, MOST_OF_A_WEEK, ""),
         (HARDLY / 2, MOST_OF_A_WEEK, "more than is needed"),
-        (HARDLY / 2, MOST_OF_A_WEEK - FIVE, "–"),
+        (HARDLY / 2, MOST_OF_A_WEEK - FIVE, ""),
     ],
 )
 def test_a_file_system_is_too_small_from_its_limit_on_and_too_large_after_a_week(
@@ -115,6 +115,7 @@ def test_a_file_system_is_too_small_from_its_limit_on_and_too_large_after_a_week
 ) -> None:
     (row,) = storage_card((), [load("fs", share, looked)], "").data["file_systems"]
     assert row["verdict"].startswith(words)
+    assert bool(row["verdict"]) == bool(words)
 
 
 def test_file_systems_stand_with_the_busiest_first_then_by_name() -> None:

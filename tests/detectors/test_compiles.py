@@ -12,6 +12,7 @@ from bot.model.causes import Cause
 from bot.model.run import CompileMark, Ending, Mark
 from bot.model.window import Window
 from bot.policy.schema import default_policy
+from detectors import compiles_since
 
 BUSY = {"host_cpu": 0.8}
 
@@ -23,7 +24,7 @@ def minutes(n):
 def compiled(fleet, now, since=START):
     """Return what compiled, as (nodes, start in hours, hours, ending)."""
     world = World(fleet)
-    found = world.detector.compiles(world.reading(now), world.policy, since)
+    found = compiles_since(world.reading(now), world.policy, since)
     return [(x.instance, (x.window.start - START) / hours_(1), x.hours, x.ending) for x in found]
 
 
@@ -197,7 +198,7 @@ def logged(fleet, now, *marks, **more):
     world = World(fleet, **more)
     reading = replace(world.reading(now), marks=tuple(x for x in marks if x.at <= now))
     detection = world.detector(reading, world.policy, ())
-    return detection, world.detector.compiles(reading, world.policy, START)
+    return detection, compiles_since(reading, world.policy, START)
 
 
 def quiet_compile(**more):
