@@ -1,4 +1,4 @@
-"""What is compared at a bound: amounts of a receipt, and sizes that are unpacked."""
+"""What is compared at a bound: amounts of a receipt, sizes that are unpacked, names of attempts."""
 
 from decimal import Decimal
 
@@ -6,6 +6,7 @@ import pytest
 
 from bot.model.limits import UNPACKED_BYTES, UNPACKED_FREE, UNPACKED_RATIO, unpacked_limit
 from bot.model.receipt import agree
+from bot.model.run import job_of
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,18 @@ def test_amounts_agree_to_the_cent_and_below_a_dollar_to_six_digits(
 )
 def test_a_file_may_unpack_to_a_multiple_of_itself_and_no_further(packed: int, most: int) -> None:
     assert unpacked_limit(packed) == most
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("llama-8b", "llama-8b"),
+        ("llama-8b-attempt-2", "llama-8b"),
+        ("llama-8b-20261120", "llama-8b"),
+        ("-20261120", "-20261120"),
+    ],
+)
+def test_a_job_is_named_without_its_attempt_unless_nothing_else_is_left(
+    name: str, job: str
+) -> None:
+    assert job_of(name) == job
