@@ -549,7 +549,8 @@ def _mostly(below: Mask) -> Mask:
 def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     """Return which drops interrupt work of the usual kind, (n,).
 
-    There was work right before, in the same memory; or CPUs speak for data.
+    There was work right before, in the same memory; or it is lacking since a stop of the same job;
+    or CPUs speak for data.
     """
     length, restart = steps.astype(np.intp), view.window.steps(RESTART)
     as_usual = view.utilization >= view.usual_work[:, None]
@@ -558,6 +559,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     stopped = view.standing | (view.restarting & ~view.evaluating)
     fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
     fell |= narrowed(late & ~fell & view.usual.own, lambda: _crept(view, late & ~fell))
+    fell |= late & view.usual.resumed
     memory = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
     same_memory = np.isnan(memory) | (np.abs(memory - 1) <= ALIKE)
 
