@@ -120,6 +120,7 @@ def find(view: View) -> RuleMatch:
     faulty = view.held_open(Cause.HARDWARE_FAULT.value)
     begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view) | faulty))
     begins = narrowed(begins, lambda: _longer_than_troubles(view, begins))
+    begins = narrowed(begins, lambda: ~_by_the_clock(view, begins, steps))
 
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
@@ -394,6 +395,46 @@ def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     lasts = _streak(view, troubled(view))
     rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
     return np.asarray((lasts == 0) | (lasts > rare))
+
+
+def _by_the_clock(view: View, asked: Mask, steps: Numbers) -> Mask:
+    """Return which nodes asked for work less at a time at which their job does so by habit, (n,).
+
+    It did so on most of the newest days, or on as many of the same weekday. An alert about it
+    counts: what comes back every day is a habit. A saturated host or NIC is none, nor is what
+    outlasts any pause.
+    """
+    habit, enough = view.nobody(), count("progress.ENOUGH")
+    asked = asked & ~_saturated(view) & ~view.held_open(*FAMILY)
+    for _, rows in view.roster.by_scope(asked & (steps < view.steps("alert.pause_limit"))):
+        peers = np.flatnonzero(view.fellows(rows))
+        share = worked_of(view.whole)[peers] / view.levels[1][peers, None]
+        level, length = median(share.T), int(steps[rows].max())
+        over, now = float(view.number("starved.over")[rows[0]]), median(view.level[rows, -length:])
+        fell = [
+            _fell_then(view, level, days, length, over, middle_of(now) + LOST)
+            for days in (*range(1, enough + 2), *(7 * week for week in range(1, enough + 1)))
+        ]
+        habit[rows] = sum(fell[: enough + 1]) >= enough or all(fell[enough + 1 :])
+    return habit
+
+
+def _fell_then(view: View, level: Floats, days: int, length: int, over: float, deep: float) -> bool:
+    """Return whether a job fell from its usual work as long and as far, some `days` ago.
+
+    By its `level`, (n_steps,), within a quarter of an hour of the same time.
+    """
+    nearby, settled = view.window.steps(STEADY), view.window.steps(SETTLED)
+    latest = len(level) - days * view.window.steps(DAY) + nearby
+    for end in range(latest, latest - 2 * nearby - 1, -1):
+        start = end - length
+        if start < settled:
+            return False
+        then, before = level[start:end], level[start - settled : start]
+        low, worked = then < over, (before >= over).mean() >= 0.5
+        if worked and low[-1] and low.mean() > 0.5 and np.nanmedian(then) <= deep:
+            return True
+    return False
 
 
 def _still_dropped(view: View, pace: Pace) -> Mask:

@@ -474,6 +474,18 @@ def test_two_pauses_of_an_hour_are_no_drop_that_comes_and_goes():
     assert World(fleet).run(hours(49), hours(52)) == []
 
 
+@pytest.mark.parametrize(("minutes", "told"), [(50, 1), (75, 2)])
+def test_what_a_job_does_at_the_same_hour_of_each_day_is_usual(minutes, told):
+    """It was told on the first day, and is a habit all the same."""
+    fleet, evenings = Fleet(4, days=3), [hours(24 * day + 18) for day in range(3)]
+    for evening, length in zip(evenings, (40, 40, minutes), strict=True):
+        end = evening + timedelta(minutes=length)
+        fleet.scale(evening, end, neuroncore_utilization=0.45, efa=0.45, network_in=0.45)
+    world = World(fleet)
+    assert len(world.run(evenings[0], hours(19))) == 1
+    assert len(world.run(evenings[2], hours(48 + 19.5))) == told
+
+
 def test_a_slow_decay_is_told_from_its_beginning_though_no_step_of_it_fell():
     fleet, steps = Fleet(8), round(timedelta(hours=10) / STEP)
     in_turns(fleet, hours(30), hours(40), np.linspace(1, 0.5, steps))
