@@ -325,12 +325,15 @@ class Incident:
     """None where none is open."""
 
 
-def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incident]:
+def incidents(
+    seen: Readings, rules: tuple[str, ...], rows: Rows, steps: Numbers | None = None
+) -> list[Incident]:
     """Return the incidents of some rules among the nodes at `rows`, all of one scope.
 
-    A node belongs to the open alert that is about it, else to one about its job; one whose job is
-    not known belongs to the first. The first incident of a scope is named by the scope alone, one
-    that another job meets later by that job too.
+    A node belongs to the open alert that is about it, else to one about its job or to one that
+    began with its own trouble, `steps` ago, (n,). One whose job is not known belongs to the first.
+    The first incident of a scope is named by the scope alone, one that another job meets later by
+    that job too.
     """
     scope = seen.roster.scopes[seen.roster.scope[rows[0]]]
     opened = [
@@ -350,7 +353,11 @@ def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incide
     for k, (alert, nodes) in enumerate(zip(opened, about, strict=True)):
         joins = owner < 0
         if len(nodes) and joins.any() and not _holds_all(seen, alert, rows):
-            joins &= _of_job(seen, nodes)[rows]
+            began_with = np.zeros(len(rows), dtype=bool)
+            if steps is not None:
+                ago = (seen.now - alert.anomaly.window.start) / seen.window.step
+                began_with = np.abs(steps[rows] - ago) <= seen.window.steps(TOGETHER)
+            joins &= _of_job(seen, nodes)[rows] | began_with
         owner[joins] = k
     told_apart = [
         Incident(alert.anomaly.scope, rows[owner == k], alert)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,7 +52,7 @@ from detectors.usual import (
     strange_spans,
     worked_of,
 )
-from detectors.view import BEFORE, LOST, View, once_a_tick
+from detectors.view import BEFORE, LOST, OVER_ENDS, View, once_a_tick
 
 NOW = duration("drop.NOW")
 PARTLY = number("drop.PARTLY")
@@ -90,14 +91,9 @@ def find(view: View) -> RuleMatch:
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
-    again, onset = _again(view, goes_on & training)
-    held_back, lost = _held_back(view, training & ~late)
-    blinking = again & ~late
-    if blinking.any():  # its low steps look like pauses, so the mean tells
-        mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
-        lost = np.where(blinking, mean, lost)
-    again |= held_back > 0
-    steps = np.where(again, np.maximum(steps, np.maximum(onset, held_back)), steps)
+    again, onset, lost = _in_mean(view, training, goes_on, late)
+    looping = _looping(view).nodes
+    steps = np.where(again, np.maximum(steps, onset), steps)
     late |= again
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
@@ -114,7 +110,8 @@ def find(view: View) -> RuleMatch:
 
     training_now = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1]
     begins = training_now & (((soon | late | evident) & ~in_full) | slow)
-    begins = narrowed(begins, lambda: _same_job(view, steps, late))
+    begins |= view.eligible & looping
+    begins = narrowed(begins, lambda: looping | _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & _saturated(view))
     # While a fault is open, what its peers lose is its effect.
     faulty = view.held_open(Cause.HARDWARE_FAULT.value)
@@ -125,12 +122,28 @@ def find(view: View) -> RuleMatch:
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
     kept = _still_dropped(view, pace) | (again & view.held_open(*FAMILY))
-    hit = (begins | kept) & ~still
+    hit = (begins | kept) & ~(still & ~looping)
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted, since = (np.where(np.isnan(lost), x, lost) for x in _wasted(view, hit, steps))
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+
+
+def _in_mean(view: View, training: Mask, goes_on: Mask, late: Mask) -> tuple[Mask, Counts, Numbers]:
+    """Return which nodes lack work only in the mean of an hour, since how many steps, and how much.
+
+    Each (n,); how much is nan where the newest steps tell it. Their low steps look like pauses.
+    """
+    again, onset = _again(view, goes_on & training)
+    held_back, lost = _held_back(view, training & ~late)
+    blinking, loop = again & ~late, _looping(view)
+    if blinking.any():
+        mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
+        lost = np.where(blinking, mean, lost)
+    lost = np.where(loop.nodes, loop.lost, lost)
+    onset = np.maximum(np.maximum(onset, held_back), np.where(loop.nodes, loop.steps, 0))
+    return again | (held_back > 0) | loop.nodes, onset, lost
 
 
 def _smoothed(view: View, asked: Mask) -> Floats:
@@ -332,6 +345,81 @@ def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mas
     still = np.mean(work, axis=1, where=since_back) < below
     again[rows] = often & still & (since_last(low) <= longest)
     return again, onset
+
+
+def ending_again(view: View) -> Mask:
+    """Return where an hour lacks work as processes end again and again, (n, n_steps).
+
+    More than one has ended amid its work within twice that time.
+    """
+    gone = ~view.going_on & ~view.unknown
+    ended = np.zeros_like(gone)
+    ended[:, 1:] = gone[:, 1:] & ~gone[:, :-1] & view.executing[:, :-1]
+    times, steps = ended.cumsum(axis=1), 2 * int(view.steps("starved.shallow_for").max())
+    times[:, steps:] -= times[:, :-steps].copy()
+    return np.asarray((times > 1) & (_with_stops(view) < view.number("starved.below")[:, None]))
+
+
+OVER_ENDS.add(ending_again)
+
+
+def _with_stops(view: View) -> Floats:
+    """Return the mean share of usual work in each step and the time before, stops included."""
+    share = np.where(view.evaluating, np.float32(1), np.fmin(view.level, 1))
+    mean = rolling(share, int(view.steps("starved.shallow_for").max()))
+    return np.asarray(mean / view.usual.unpaused[:, None])
+
+
+class _Loop(NamedTuple):
+    """Hold which nodes' processes end again and again, each (n,)."""
+
+    nodes: Mask
+    steps: Counts
+    lost: Numbers
+    """The share of their usual work that they lack by the mean of an hour, nan for other nodes."""
+
+
+@once_a_tick
+def _looping(view: View) -> _Loop:
+    """Return which nodes lack work as their processes end again and again, rarely for their job.
+
+    They worked as usual before the first one ended, or are in an open drop. What another alert is
+    about is counted there.
+    """
+    loop = _Loop(view.nobody(), np.zeros(view.n, dtype=np.intp), np.full(view.n, np.nan))
+    gone = (~view.going_on & ~view.unknown).any(axis=1) & view.eligible & ~view.roster.inference
+    for (rule, _), alert in view.open.items():
+        if rule not in FAMILY:
+            gone[view.members(alert)] = False
+    rows = np.flatnonzero(gone & view.usual.own)
+    if not len(rows):
+        return loop
+    day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
+    needed, held = day.steps("starved.shallow_for"), view.held_open(*FAMILY)[rows]
+    lasts, mean = trailing(ending_again(day), day.unknown), _with_stops(day)[:, -1]
+
+    # It began where the work that lacks since then is the most.
+    share = np.where(day.evaluating | day.unknown, np.float32(1), np.fmin(day.level, 1))
+    known = np.ones_like(share)
+    forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
+    share[np.isnan(known) & ~held[:, None]] = 1
+    looked_at = newest_of(day.window.n_steps, lasts + 2 * needed)
+    onset = _longest_ago(share, day.number("starved.below"), looked_at)
+    as_usual = day.utilization >= day.usual_work[:, None]
+    worked = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED)) >= 0.5
+    goes_on = held & (lasts > 0) & (mean < day.number("starved.over"))
+    long = view.nobody()
+    long[rows] = worked & ~held & (lasts >= needed)
+    lasting = np.zeros(view.n, dtype=np.intp)
+    lasting[rows] = lasts
+    # Short jobs, one after another, are no trouble however many hours they go on.
+    usual = np.floor(view.stretches(ending_again, long).rare) + 1
+    seldom = view.rare_after("starved.shallow_for", ending_again, long)
+    rare = long & (lasting >= np.maximum(usual, seldom))
+
+    loop.nodes[rows] = rare[rows] | goes_on
+    loop.steps[rows], loop.lost[rows] = onset, day.usual.unpaused * (1 - mean)
+    return loop
 
 
 def strained(view: View) -> Mask:
