@@ -139,13 +139,17 @@ def current(
 def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     """Return which nodes of their scope may run the job of those at `rows`, (n,).
 
-    No tag, memory or latency says another one.
+    No tag, memory or latency says another one. Of nodes that a tag gives to one job, the time of an
+    execution alone tells the roles apart: what runs together takes as long, however much it holds.
     """
     mask = roster.scope == roster.scope[rows[0]]
+    named = (roster.jobs != "") & (roster.jobs == roster.jobs[rows[0]])
+    named &= np.isfinite(usual.medians.get(LATENCY, np.full(len(mask), np.nan)))
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)
         if levels is not None:
-            mask &= ~(off(levels, np.float32(middle_of(levels[rows]))) > apart)
+            differs = off(levels, np.float32(middle_of(levels[rows]))) > apart
+            mask &= ~differs | (named & (name == MEMORY))
     jobs = {roster.labels[i].job for i in rows}
     mask[[i for i in np.flatnonzero(mask) if roster.labels[i].job not in jobs]] = False
     return np.asarray(mask)

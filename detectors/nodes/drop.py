@@ -407,7 +407,7 @@ def _looping(view: View) -> _Loop:
     onset = _longest_ago(share, day.number("starved.below"), looked_at)
     as_usual = day.utilization >= day.usual_work[:, None]
     worked = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED)) >= 0.5
-    goes_on = held & (lasts > 0) & (mean < day.number("starved.over"))
+    goes_on = held & (mean < day.number("starved.over")) & _comes_back(day, onset)
     long = view.nobody()
     long[rows] = worked & ~held & (lasts >= needed)
     lasting = np.zeros(view.n, dtype=np.intp)
@@ -420,6 +420,16 @@ def _looping(view: View) -> _Loop:
     loop.nodes[rows] = rare[rows] | goes_on
     loop.steps[rows], loop.lost[rows] = onset, day.usual.unpaused * (1 - mean)
     return loop
+
+
+def _comes_back(view: View, steps: Counts) -> Mask:
+    """Return which nodes' processes ended within as long as they ran in the newest `steps`, (n,)."""
+    gone = ~view.going_on & ~view.unknown
+    row, begin, end = runs_of(~gone)
+    within = (begin > view.window.n_steps - steps[row]) & (end < view.window.n_steps)
+    longest = np.zeros(view.n, dtype=np.intp)
+    np.maximum.at(longest, row[within], (end - begin)[within])
+    return np.asarray(since_last(gone) <= longest)
 
 
 def strained(view: View) -> Mask:
@@ -496,21 +506,20 @@ def _by_the_clock(view: View, asked: Mask, steps: Numbers) -> Mask:
     asked = asked & ~_saturated(view) & ~view.held_open(*FAMILY)
     for _, rows in view.roster.by_scope(asked & (steps < view.steps("alert.pause_limit"))):
         peers = np.flatnonzero(view.fellows(rows))
-        share = worked_of(view.whole)[peers] / view.levels[1][peers, None]
-        level, length = median(share.T), int(steps[rows].max())
-        over, now = float(view.number("starved.over")[rows[0]]), median(view.level[rows, -length:])
-        fell = [
-            _fell_then(view, level, days, length, over, middle_of(now) + LOST)
-            for days in (*range(1, enough + 2), *(7 * week for week in range(1, enough + 1)))
-        ]
+        over, length = float(view.number("starved.over")[rows[0]]), int(steps[rows].max())
+        level = median((worked_of(view.whole)[peers] / view.levels[1][peers, None]).T) / over
+        deep = (middle_of(median(view.level[rows, -length:])) + LOST) / over
+        days = (*range(1, enough + 2), *(7 * week for week in range(1, enough + 1)))
+        fell = [_fell_then(view, level, ago, length, deep) for ago in days]
         habit[rows] = sum(fell[: enough + 1]) >= enough or all(fell[enough + 1 :])
     return habit
 
 
-def _fell_then(view: View, level: Floats, days: int, length: int, over: float, deep: float) -> bool:
+def _fell_then(view: View, level: Floats, days: int, length: int, deep: float) -> bool:
     """Return whether a job fell from its usual work as long and as far, some `days` ago.
 
-    By its `level`, (n_steps,), within a quarter of an hour of the same time.
+    By its `level` as a share of the one at which a drop ends, (n_steps,), within a quarter of an
+    hour of the same time.
     """
     nearby, settled = view.window.steps(STEADY), view.window.steps(SETTLED)
     latest = len(level) - days * view.window.steps(DAY) + nearby
@@ -519,7 +528,7 @@ def _fell_then(view: View, level: Floats, days: int, length: int, over: float, d
         if start < settled:
             return False
         then, before = level[start:end], level[start - settled : start]
-        low, worked = then < over, (before >= over).mean() >= 0.5
+        low, worked = then < 1, (before >= 1).mean() >= 0.5
         if worked and low[-1] and low.mean() > 0.5 and np.nanmedian(then) <= deep:
             return True
     return False

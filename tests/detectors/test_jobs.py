@@ -156,6 +156,14 @@ def test_jobs_that_work_alike_are_apart_by_their_tags():
     ]
 
 
+def test_stages_of_a_named_job_that_hold_more_or_less_are_of_it():
+    """An execution takes all of them as long; that of another role does not."""
+    fleet = Fleet(4, job="a").scale(hours(0), hours(48), slice(1, 2), neuroncore_memory=0.9)
+    fleet.scale(hours(0), hours(48), slice(3, 4), neuroncore_memory=0.9, neuron_execution_latency=2)
+    view = World(fleet).view(hours(40))
+    assert fellows(view.usual, view.roster, np.array([0])).tolist() == [True, True, True, False]
+
+
 def test_what_the_job_before_was_slow_at_is_not_usual_for_this_one():
     """The next job's executions are quicker; as slow as those before for a quarter hour, they are slow."""
     fleet = Fleet(8, days=3).scale(
