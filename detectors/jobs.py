@@ -143,7 +143,8 @@ def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     execution alone tells the roles apart: what runs together takes as long, however much it holds.
     """
     mask = roster.scope == roster.scope[rows[0]]
-    named = (roster.jobs != "") & (roster.jobs == roster.jobs[rows[0]])
+    job = roster.labels[rows[0]].job
+    named = np.array([job != "" and labels.job == job for labels in roster.labels])
     named &= np.isfinite(usual.medians.get(LATENCY, np.full(len(mask), np.nan)))
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)

@@ -174,9 +174,11 @@ def _read_executions(view: View, pace: Pace) -> None:
     usual = view.usual_of(LATENCY)
     asked = (view.latency[:, -1] >= SLOWER * usual) & ~pace.counted & ~view.roster.inference
     if asked.any():
-        # Where others rest, the one that looks busy holds them up.
+        # Where others rest, the one that looks busy holds them up, unless tags name other jobs.
         rests = view.executing[:, -1] & (view.level[:, -1] < view.number("starved.over"))
-        asked &= ~np.isin(view.roster.scope, view.roster.scope[rests])
+        scope, jobs = view.roster.scope[:, None], view.roster.jobs[:, None]
+        apart = (jobs != "") & (jobs[rests].T != "") & (jobs != jobs[rests].T)
+        asked &= ~((scope == scope[rests].T) & ~apart).any(axis=1)
     rows = np.flatnonzero(asked)
     if not len(rows):
         return

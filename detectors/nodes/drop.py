@@ -17,6 +17,7 @@ from detectors.nodes.drop_cause import (
     STEADY,
     explain,
     ratio_to,
+    straggler,
 )
 from detectors.numbers import (
     DAY,
@@ -90,7 +91,7 @@ def find(view: View) -> RuleMatch:
     fluttering = view.at_work & (level < over[:, None])
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
-    evident = narrowed(evident, lambda: _no_pause(view, shallow))
+    evident = narrowed(evident, lambda: _no_pause(view, shallow) | _waits_for_one(view, evident))
     again, onset, lost = _in_mean(view, training, goes_on, late)
     looping = _looping(view).nodes
     steps = np.where(again, np.maximum(steps, onset), steps)
@@ -303,9 +304,10 @@ def _again(view: View, asked: Mask) -> tuple[Mask, Counts]:
         # rare that is a little lower than those that a job of phases has.
         young = view.now - view.whole.start < duration("usual.YOUNG")
         unsure = young | (view.stretches(nearly_lacking, again).count > 0)
-        needed = view.rare_after("starved.for", lacking, again)
-        later = view.rare_after("starved.shallow_for", lacking, again)
-        needed = np.where(unsure, later, needed)
+        soon, later = (
+            view.rare_after(key, lacking, again) for key in ("starved.for", "starved.shallow_for")
+        )
+        needed = np.where(unsure, later, soon)
         again &= trailing(lacking(view), view.unknown) >= needed
     held = view.held_open(*FAMILY) & ~view.roster.inference
     goes_on, longer = _coming_back(view, held, "starved.over")
@@ -429,7 +431,7 @@ def _comes_back(view: View, steps: Counts) -> Mask:
     within = (begin > view.window.n_steps - steps[row]) & (end < view.window.n_steps)
     longest = np.zeros(view.n, dtype=np.intp)
     np.maximum.at(longest, row[within], (end - begin)[within])
-    return np.asarray(since_last(gone) <= longest)
+    return np.asarray((longest > 0) & (since_last(gone) <= longest))
 
 
 def strained(view: View) -> Mask:
@@ -593,6 +595,14 @@ def _no_pause(view: View, steps: Counts) -> Mask:
         habit = steps <= view.stretches(under, slow).rare
         slow &= ~habit | (_streak(view, signs) > view.steps("starved.for"))
     return np.asarray((sign | slow) & (2 * seen_within(signs, steps) > steps))
+
+
+def _waits_for_one(view: View, asked: Mask) -> Mask:
+    """Return which nodes asked for wait for one that works on, (n,): a job pauses as a whole."""
+    waits = view.nobody()
+    for _, rows in view.roster.by_scope(asked):
+        waits[rows] = straggler(view, rows) is not None
+    return waits
 
 
 def slower(view: View) -> Mask:

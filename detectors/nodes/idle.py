@@ -300,8 +300,7 @@ def pausing(view: View) -> Mask:
 
     It saves, evaluates or waits, as it has done before, however long that takes.
     """
-    stopped = amid_work(view)
-    still, _ = view.streak(view.holding)
+    stopped, (still, _) = amid_work(view), view.streak(view.holding)
     usual = stopped & (still < view.rare_after("hung.for", standing_still, stopped))
     return usual & _together(view, usual)
 
@@ -311,11 +310,8 @@ def _together(view: View, asked: Mask) -> Mask:
 
     Or their run says the same step again.
     """
-    together = view.nobody()
-    if not asked.any():
-        return together
-    still, _ = view.streak(view.holding)
-    stuck = scopes_by_progress(view, moves=False)
+    together, (still, _) = view.nobody(), view.streak(view.holding)
+    stuck = scopes_by_progress(view, moves=False) if asked.any() else set()
     for scope, rows in view.roster.by_scope(asked):
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2
         alike &= ~_rested_alone(view, rows, still)

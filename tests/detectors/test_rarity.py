@@ -138,6 +138,17 @@ def test_a_wait_that_looks_busy_is_told_by_the_steps_of_the_run():
     assert "50 % of their usual rate" in told.anomaly.why
 
 
+@pytest.mark.parametrize("job", ["", "b"])
+def test_a_job_that_waits_beside_one_that_starves_is_told_where_tags_tell_them_apart(job):
+    """Without tags the one that looks busy may be what the others wait for."""
+    starved, slow = Fleet(4, job="a"), Fleet(4, job=job, seed=2)
+    slow.ids = [f"i-slow{node}" for node in range(4)]
+    starved.starve(hours(29), hours(34))
+    slow.scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5)
+    alerts = World(starved, slow).run(hours(29), hours(30.5))
+    assert any(slow.ids[0] in alert.anomaly.things for alert in alerts) is bool(job)
+
+
 def test_larger_steps_that_take_longer_are_no_loss():
     fleet = Fleet(8).scale(hours(30), hours(34), neuron_execution_latency=2.0)
     run = progress(fleet, metric="run_tokens_count")

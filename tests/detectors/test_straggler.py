@@ -65,6 +65,15 @@ def test_two_wait_for_the_third_whose_executions_alone_take_longer():
     assert "an execution takes it 2.0x its usual time" in found.why
 
 
+def test_two_that_wait_for_the_third_are_told_before_a_shallow_drop_is():
+    """A job evaluates as a whole: where one of its nodes works on, there is no need to wait."""
+    fleet = Fleet(3).scale(hours(30), hours(32), efa=0.6, network_in=0.6)
+    fleet.scale(hours(30), hours(32), slice(0, 2), neuroncore_utilization=0.6)
+    fleet.scale(hours(30), hours(32), slice(2, 3), neuron_execution_latency=1.7)
+    (alert,) = World(fleet).run(hours(30), hours(30.5))
+    assert alert.cause is Cause.STRAGGLER
+
+
 def test_a_host_at_its_end_on_one_node_holds_up_all():
     fleet = Fleet(8).scale(
         hours(30), hours(34), neuroncore_utilization=0.4, efa=0.4, network_in=0.4
