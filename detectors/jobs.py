@@ -100,7 +100,7 @@ def current(
 
     # Executions that take longer, with as much work in each as ever, are of the same graph: it waits.
     waits = off(latency * work, usual_latency * usual.middle) <= AS_QUICK
-    waits &= usual.own & (apart <= TWINS) & (latency > usual_latency)
+    waits &= usual.own & (apart <= TWINS) & (latency > (1 + AS_QUICK) * usual_latency)
     counts_on = _counts_on(reading, whole, roster, newest, restarted & usual.own & (apart <= SAME))
     resumed = restarted & (waits | counts_on | (same & (roster.jobs != "")))
 

@@ -389,7 +389,8 @@ def _looping(view: View) -> _Loop:
     about is counted there.
     """
     loop = _Loop(view.nobody(), np.zeros(view.n, dtype=np.intp), np.full(view.n, np.nan))
-    gone = (~view.going_on & ~view.unknown).any(axis=1) & view.eligible & ~view.roster.inference
+    gone = (~view.going_on & ~view.unknown).any(axis=1) & view.executing.any(axis=1)
+    gone &= view.eligible & ~view.roster.inference
     for (rule, _), alert in view.open.items():
         if rule not in FAMILY:
             gone[view.members(alert)] = False
