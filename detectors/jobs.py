@@ -227,14 +227,14 @@ def _counts_on(
         together = np.ptp(newest.ago[members]) * whole.step <= TOGETHER if members.any() else False
         if not claimed and (clusters[place.cluster] > 1 or not together):
             continue
-        for row in np.flatnonzero(members & asked):
-            began = whole.end - int(newest.ago[row]) * whole.step
+        for ago in np.unique(newest.ago[members & asked]).tolist():
+            began = whole.end - ago * whole.step
             before, since = (
                 part.of("run_step_count")[run] for part in (frame.until(began), frame.since(began))
             )
             before, since = before[np.isfinite(before)], since[np.isfinite(since)]
-            if len(before) and len(since):
-                counts_on[row] = since.min() > before[-1] / 2
+            if len(before) and len(since) and since.min() > before[-1] / 2:
+                counts_on |= members & asked & (newest.ago == ago)
     return counts_on
 
 
