@@ -602,7 +602,8 @@ def _waits_for_one(view: View, asked: Mask) -> Mask:
     """Return which nodes asked for wait for one that works on, (n,): a job pauses as a whole."""
     waits = view.nobody()
     for _, rows in view.roster.by_scope(asked):
-        waits[rows] = straggler(view, rows) is not None
+        if straggler(view, rows) is not None:
+            waits[rows] = view.fellows(rows)[rows]
     return waits
 
 
