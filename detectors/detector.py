@@ -113,13 +113,18 @@ class Detector:
         anchor = anchor_of(reading.now, whole)
         source = source_of(whole, reading, limits.roster)
         past = Past(anchor, policy.number("alert.usual_days"), strange_spans(known, anchor), source)
-        usual = learnt or self._usual_of(whole, limits, past, known, reading.now)
+        usual = learnt or self._usual_of(reading, whole, limits, past, known)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
         view.past = self._past.get((past, policy), lambda: JobPast(past))
         return view
 
     def _usual_of(
-        self, whole: Frame, limits: Limits, past: Past, alerts: Sequence[Alert], now: datetime
+        self,
+        reading: Reading,
+        whole: Frame,
+        limits: Limits,
+        past: Past,
+        alerts: Sequence[Alert],
     ) -> Usual:
         """Return the usual of the jobs that run now, by the days before, else by the last hours."""
         roster, floor = limits.roster, limits.number("idle.below")
@@ -131,7 +136,7 @@ class Detector:
             return learn(part, roster, floor, past.strange, whole=unthinned)
 
         def young() -> Usual:
-            hour = anchor_of(now, whole, HOUR)
+            hour = anchor_of(reading.now, whole, HOUR)
             newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), past.source)
 
             def learnt() -> Usual:
@@ -144,7 +149,7 @@ class Detector:
         drops = [a for a in alerts if a.firing and a.anomaly.rule in rules]
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
         by_days = self._usual.get((past, *nodes), learnt)
-        return current(by_days, whole, roster, floor, dropped, young)
+        return current(by_days, whole, reading, limits, dropped, young)
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""

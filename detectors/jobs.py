@@ -15,15 +15,19 @@ Introduction to Statistical Modeling of Extreme Values, 2001, chapter 4).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.reading import Reading
+from bot.model.run import claims_of, nodes_of
 from detectors.numbers import (
     WEEK,
     Counts,
@@ -36,12 +40,13 @@ from detectors.numbers import (
     number,
     runs_of,
 )
-from detectors.readings import Readings
-from detectors.roster import Roster, scope_of
+from detectors.readings import Readings, frame_of
+from detectors.roster import Limits, Roster, scope_of
 from detectors.usual import (
     HIGHEST,
     LATENCY,
     MEMORY,
+    SAME,
     Usual,
     medians_where,
     off,
@@ -63,8 +68,8 @@ TOGETHER = duration("jobs.TOGETHER")
 def current(
     usual: Usual,
     whole: Frame,
-    roster: Roster,
-    floor: Numbers,
+    reading: Reading,
+    limits: Limits,
     dropped: Mask,
     young: Callable[[], Usual],
 ) -> Usual:
@@ -73,11 +78,16 @@ def current(
     It is a node's own, else that of the nodes of its scope that ran the job, else the one that
     `young` gives of the last hours. A node whose job nothing is known of keeps its levels, which
     are of another job: `own` says so. Memory that grows in a job that never stopped makes no other
-    job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job.
-    A job that began again on some of its cores holds their share of its memory.
+    job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job,
+    nor are they in a run that counts on. A job that began again on some of its cores holds their
+    share of its memory.
     """
-    began, memory, latency, work, highest = _newest_jobs(whole, roster, floor, dropped)
+    roster, floor = limits.roster, limits.number("idle.below")
+    newest = _newest_jobs(whole, roster, floor, dropped)
+    memory, latency, work = newest.memory, newest.latency, newest.work
     has_memory = ~np.isnan(memory) & ~roster.inference
+    unknown = np.full_like(memory, np.nan)
+    usual_latency = usual.medians.get(LATENCY, unknown)
 
     def alike(source: Usual) -> Mask:
         """Return which nodes' usual is of the job that they run now, (n,)."""
@@ -85,14 +95,22 @@ def current(
         differs = (off(source.medians.get(LATENCY), latency) > AS_QUICK) & ~dropped
         return np.asarray(source.own & same & ~differs)
 
-    changed = has_memory & began & ~alike(usual)
+    restarted, same = newest.began & has_memory, alike(usual)
+    apart = off(usual.medians.get(MEMORY), memory)
+
+    # Executions that take longer, with as much work in each as ever, are of the same graph: it waits.
+    waits = off(latency * work, usual_latency * usual.middle) <= AS_QUICK
+    waits &= usual.own & (apart <= TWINS) & (latency > (1 + AS_QUICK) * usual_latency)
+    counts_on = _counts_on(reading, whole, roster, newest, restarted & usual.own & (apart <= SAME))
+    resumed = restarted & (waits | counts_on | (same & (roster.jobs != "")))
+
+    changed = restarted & ~(same | resumed)
     if not (changed | (dropped & has_memory)).any():
-        return replace(usual, own=~changed)
+        return replace(usual, own=~changed, resumed=resumed)
 
     # Each core at work does and holds as much as ever: fewer of them are no other job.
-    unknown = np.full_like(memory, np.nan)
-    partly = has_memory & usual.own & (off(usual.medians.get(LATENCY), latency) <= AS_QUICK)
-    partly &= highest >= number("cores.BUSY") * usual.medians.get(HIGHEST, unknown)
+    partly = has_memory & usual.own & (off(usual_latency, latency) <= AS_QUICK)
+    partly &= newest.highest >= number("cores.BUSY") * usual.medians.get(HIGHEST, unknown)
     without = 1 - work / usual.middle
     freed = 1 - memory / usual.medians.get(MEMORY, unknown)
     partly &= (without > LIKE) & (off(without, freed) <= AS_QUICK)
@@ -106,6 +124,7 @@ def current(
         medians={name: values.copy() for name, values in usual.medians.items()},
         own=~changed,
         in_part=partly,
+        resumed=resumed,
     )
     merged.medians[MEMORY][partly] = memory[partly]
     _take_from_peers(merged, usual, memory, latency, roster)
@@ -120,26 +139,41 @@ def current(
 def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     """Return which nodes of their scope may run the job of those at `rows`, (n,).
 
-    No tag, memory or latency says another one.
+    No tag, memory or latency says another one. Of nodes that a tag gives to one job, the time of an
+    execution alone tells the roles apart: what runs together takes as long, however much it holds.
     """
     mask = roster.scope == roster.scope[rows[0]]
+    job = roster.labels[rows[0]].job
+    named = np.array([job != "" and labels.job == job for labels in roster.labels])
+    named &= np.isfinite(usual.medians.get(LATENCY, np.full(len(mask), np.nan)))
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)
         if levels is not None:
-            mask &= ~(off(levels, np.float32(middle_of(levels[rows]))) > apart)
+            differs = off(levels, np.float32(middle_of(levels[rows]))) > apart
+            mask &= ~differs | (named & (name == MEMORY))
     jobs = {roster.labels[i].job for i in rows}
     mask[[i for i in np.flatnonzero(mask) if roster.labels[i].job not in jobs]] = False
     return np.asarray(mask)
 
 
-def _newest_jobs(
-    whole: Frame, roster: Roster, floor: Numbers, dropped: Mask
-) -> tuple[Mask, Floats, Floats, Floats, Floats]:
-    """Return which nodes began a job of late, with its memory, latency, work and busiest core's.
+class _Newest(NamedTuple):
+    """Hold which nodes began a job of late, and its levels, each (n,).
 
-    These are of its first hours, of the newest of a node that `dropped` and goes on, nan for the
-    other nodes; each (n,).
+    These are of its first hours, of the newest of a node that dropped and goes on, nan for the
+    other nodes.
     """
+
+    began: Mask
+    ago: Counts
+    """How many steps ago its newest stop ended, 0 for the other nodes."""
+    memory: Floats
+    latency: Floats
+    work: Floats
+    highest: Floats
+
+
+def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) -> _Newest:
+    """Return the newest job of each node, whether it began of late or `dropped`."""
     part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, resting = part.n_steps, work <= floor[:, None]
@@ -164,7 +198,44 @@ def _newest_jobs(
     levels = np.full((4, len(work)), np.nan, dtype=np.float32)
     for level, values in zip(levels, (memory, latency, work, part.of(HIGHEST)), strict=True):
         level[rows] = medians_where(values[rows], first_hours)
-    return began, *levels
+    ago = np.zeros(len(work), dtype=np.intp)
+    ago[rows] = n_steps - ended
+    return _Newest(began, ago, *levels)
+
+
+def _counts_on(
+    reading: Reading, whole: Frame, roster: Roster, newest: _Newest, asked: Mask
+) -> Mask:
+    """Return which nodes asked for go on with the run that they had before their stop, (n,).
+
+    Its count goes on from near where it was: another attempt counts from nought again. A run that
+    claims no node is that of its whole cluster only where all of it began together.
+    """
+    counts_on = np.zeros(len(asked), dtype=bool)
+    if not asked.any():
+        return counts_on
+    frame = frame_of(reading, "run").last(duration("jobs.STOPPED"))
+    claims = claims_of(frame.things, reading.inventory.instances.values())
+    reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
+    clusters = Counter(frame.things[i].cluster for i in np.flatnonzero(reporting))
+
+    for run in np.flatnonzero(reporting).tolist():
+        place = frame.things[run]
+        ids, claimed = nodes_of(place, claims)
+        of_cluster = roster.scope == roster.place.get(scope_of(place), -1)
+        members = of_cluster & (roster.among(ids) == claimed) & roster.running
+        together = np.ptp(newest.ago[members]) * whole.step <= TOGETHER if members.any() else False
+        if not claimed and (clusters[place.cluster] > 1 or not together):
+            continue
+        for ago in np.unique(newest.ago[members & asked]).tolist():
+            began = whole.end - ago * whole.step
+            before, since = (
+                part.of("run_step_count")[run] for part in (frame.until(began), frame.since(began))
+            )
+            before, since = before[np.isfinite(before)], since[np.isfinite(since)]
+            if len(before) and len(since) and since.min() > before[-1] / 2:
+                counts_on |= members & asked & (newest.ago == ago)
+    return counts_on
 
 
 def restarts(part: Frame) -> Mask:
@@ -259,12 +330,15 @@ class Incident:
     """None where none is open."""
 
 
-def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incident]:
+def incidents(
+    seen: Readings, rules: tuple[str, ...], rows: Rows, steps: Numbers | None = None
+) -> list[Incident]:
     """Return the incidents of some rules among the nodes at `rows`, all of one scope.
 
-    A node belongs to the open alert that is about it, else to one about its job; one whose job is
-    not known belongs to the first. The first incident of a scope is named by the scope alone, one
-    that another job meets later by that job too.
+    A node belongs to the open alert that is about it, else to one about its job or to one that
+    began with its own trouble, `steps` ago, (n,). One whose job is not known belongs to the first.
+    The first incident of a scope is named by the scope alone, one that another job meets later by
+    that job too.
     """
     scope = seen.roster.scopes[seen.roster.scope[rows[0]]]
     opened = [
@@ -284,7 +358,11 @@ def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incide
     for k, (alert, nodes) in enumerate(zip(opened, about, strict=True)):
         joins = owner < 0
         if len(nodes) and joins.any() and not _holds_all(seen, alert, rows):
-            joins &= _of_job(seen, nodes)[rows]
+            began_with = np.zeros(len(rows), dtype=bool)
+            if steps is not None:
+                ago = (seen.now - alert.anomaly.window.start) / seen.window.step
+                began_with = np.abs(steps[rows] - ago) <= seen.window.steps(TOGETHER)
+            joins &= _of_job(seen, nodes)[rows] | began_with
         owner[joins] = k
     told_apart = [
         Incident(alert.anomaly.scope, rows[owner == k], alert)

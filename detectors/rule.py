@@ -229,7 +229,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
     """Yield one anomaly for each incident that has nodes in the match."""
     for _, nodes in view.roster.by_scope(match.hit):
-        for incident in incidents(view, rules_of(cause), nodes):
+        for incident in incidents(view, rules_of(cause), nodes, match.steps):
             rows = speaking = incident.rows
             if match.kept is not None and not match.kept[rows].all():
                 speaking = rows[~match.kept[rows]]

@@ -113,6 +113,8 @@ class Usual:
     """
     in_part: Mask
     """Whether its job began again with less memory and as much less work: on some cores, (n,)."""
+    resumed: Mask
+    """Whether its job is known to be the one of before its last stop, (n,)."""
 
     @staticmethod
     def joined(parts: Sequence[Usual]) -> Usual:
@@ -138,6 +140,7 @@ class Usual:
             self.own[rows],
             self.unpaused[rows],
             self.in_part[rows],
+            self.resumed[rows],
         )
 
     def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
@@ -175,7 +178,7 @@ def around(levels: Floats, now: datetime) -> Floats:
 _NO_LEVELS = np.zeros(0, dtype=np.float32)
 _NO_NODES = _NO_LEVELS > 0
 NOTHING = Usual(
-    _NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_NODES, _NO_LEVELS, _NO_NODES
+    *(_NO_LEVELS,) * 3, {}, *(_NO_LEVELS,) * 2, _NO_NODES, _NO_LEVELS, _NO_NODES, _NO_NODES
 )
 """Knows no node: for looks that ask about the present and not about the usual."""
 
@@ -306,8 +309,9 @@ def _learn(
     total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
     reached = total / np.maximum(readable.sum(axis=1), 1)
     unpaused = np.where(enough & ~inference, reached / middle, 1).astype(np.float32)
-    in_part = np.zeros_like(sure)
-    return Usual(middle, low, high, medians, hourly_low, hourly_middle, sure, unpaused, in_part)
+    none = np.zeros_like(sure)
+    hourly = hourly_low, hourly_middle
+    return Usual(middle, low, high, medians, *hourly, sure, unpaused, in_part=none, resumed=none)
 
 
 def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:

@@ -69,6 +69,8 @@ BEFORE = duration("view.BEFORE")
 T = TypeVar("T")
 State = Callable[["View"], Mask]
 """Derives where a state holds, (n, n_steps), of which a job's past may show other stretches."""
+OVER_ENDS: set[State] = set()
+"""States that go on over the ends of processes, which end any other stretch for good."""
 
 
 @dataclass
@@ -105,6 +107,8 @@ class JobPast:
         part = view.whole.until(anchor).since(anchor - days).pick(rows)
         history = view.over(part, usual)
         holds, going_on = state(history), history.going_on.astype(np.float32)
+        if state in OVER_ENDS:
+            going_on[:] = 1
         forget(going_on, part, history.roster, self.past.strange)
         going_on[history.of_another_job] = 0
         bridged = bridge(holds, history.gap)
@@ -418,7 +422,7 @@ class View(Readings):
         """
         ago, scope = steps[rows].astype(np.intp), self.roster.scope[rows]
         for place in np.unique(scope):
-            for incident in incidents(self, rules, rows[scope == place]):
+            for incident in incidents(self, rules, rows[scope == place], steps):
                 if incident.alert:
                     members = np.intersect1d(incident.rows, self.members(incident.alert))
                     since_seen = round((self.now - incident.alert.seen) / self.window.step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,7 +53,7 @@ from detectors.usual import (
     strange_spans,
     worked_of,
 )
-from detectors.view import BEFORE, LOST, View, once_a_tick
+from detectors.view import BEFORE, LOST, OVER_ENDS, View, once_a_tick
 
 NOW = duration("drop.NOW")
 PARTLY = number("drop.PARTLY")
@@ -91,14 +92,9 @@ def find(view: View) -> RuleMatch:
     steps = np.where(late, np.maximum(steps, _lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow) | _waits_for_one(view, evident))
-    again, onset = _again(view, goes_on & training)
-    held_back, lost = _held_back(view, training & ~late)
-    blinking = again & ~late
-    if blinking.any():  # its low steps look like pauses, so the mean tells
-        mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
-        lost = np.where(blinking, mean, lost)
-    again |= held_back > 0
-    steps = np.where(again, np.maximum(steps, np.maximum(onset, held_back)), steps)
+    again, onset, lost = _in_mean(view, training, goes_on, late)
+    looping = _looping(view).nodes
+    steps = np.where(again, np.maximum(steps, onset), steps)
     late |= again
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
@@ -115,22 +111,40 @@ def find(view: View) -> RuleMatch:
 
     training_now = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1]
     begins = training_now & (((soon | late | evident) & ~in_full) | slow)
-    begins = narrowed(begins, lambda: _same_job(view, steps, late))
+    begins |= view.eligible & looping
+    begins = narrowed(begins, lambda: looping | _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & _saturated(view))
     # While a fault is open, what its peers lose is its effect.
     faulty = view.held_open(Cause.HARDWARE_FAULT.value)
     begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view) | faulty))
     begins = narrowed(begins, lambda: _longer_than_troubles(view, begins))
+    begins = narrowed(begins, lambda: ~_by_the_clock(view, begins, steps))
 
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
     kept = _still_dropped(view, pace) | (again & view.held_open(*FAMILY))
-    hit = (begins | kept) & ~still
+    hit = (begins | kept) & ~(still & ~looping)
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted, since = (np.where(np.isnan(lost), x, lost) for x in _wasted(view, hit, steps))
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+
+
+def _in_mean(view: View, training: Mask, goes_on: Mask, late: Mask) -> tuple[Mask, Counts, Numbers]:
+    """Return which nodes lack work only in the mean of an hour, since how many steps, and how much.
+
+    Each (n,); how much is nan where the newest steps tell it. Their low steps look like pauses.
+    """
+    again, onset = _again(view, goes_on & training)
+    held_back, lost = _held_back(view, training & ~late)
+    blinking, loop = again & ~late, _looping(view)
+    if blinking.any():
+        mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
+        lost = np.where(blinking, mean, lost)
+    lost = np.where(loop.nodes, loop.lost, lost)
+    onset = np.maximum(np.maximum(onset, held_back), np.where(loop.nodes, loop.steps, 0))
+    return again | (held_back > 0) | loop.nodes, onset, lost
 
 
 def _smoothed(view: View, asked: Mask) -> Floats:
@@ -335,6 +349,92 @@ def _coming_back(view: View, asked: Mask, key: str, times: int = 1) -> tuple[Mas
     return again, onset
 
 
+def ending_again(view: View) -> Mask:
+    """Return where an hour lacks work as processes end again and again, (n, n_steps).
+
+    More than one has ended amid its work within twice that time.
+    """
+    gone = ~view.going_on & ~view.unknown
+    ended = np.zeros_like(gone)
+    ended[:, 1:] = gone[:, 1:] & ~gone[:, :-1] & view.executing[:, :-1]
+    times, steps = ended.cumsum(axis=1), 2 * int(view.steps("starved.shallow_for").max())
+    times[:, steps:] -= times[:, :-steps].copy()
+    return np.asarray((times > 1) & (_with_stops(view) < view.number("starved.below")[:, None]))
+
+
+OVER_ENDS.add(ending_again)
+
+
+def _with_stops(view: View) -> Floats:
+    """Return the mean share of usual work in each step and the time before, stops included."""
+    share = np.where(view.evaluating, np.float32(1), np.fmin(view.level, 1))
+    mean = rolling(share, int(view.steps("starved.shallow_for").max()))
+    return np.asarray(mean / view.usual.unpaused[:, None])
+
+
+class _Loop(NamedTuple):
+    """Hold which nodes' processes end again and again, each (n,)."""
+
+    nodes: Mask
+    steps: Counts
+    lost: Numbers
+    """The share of their usual work that they lack by the mean of an hour, nan for other nodes."""
+
+
+@once_a_tick
+def _looping(view: View) -> _Loop:
+    """Return which nodes lack work as their processes end again and again, rarely for their job.
+
+    They worked as usual before the first one ended, or are in an open drop. What another alert is
+    about is counted there.
+    """
+    loop = _Loop(view.nobody(), np.zeros(view.n, dtype=np.intp), np.full(view.n, np.nan))
+    gone = (~view.going_on & ~view.unknown).any(axis=1) & view.executing.any(axis=1)
+    gone &= view.eligible & ~view.roster.inference
+    for (rule, _), alert in view.open.items():
+        if rule not in FAMILY:
+            gone[view.members(alert)] = False
+    rows = np.flatnonzero(gone & view.usual.own)
+    if not len(rows):
+        return loop
+    day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
+    needed, held = day.steps("starved.shallow_for"), view.held_open(*FAMILY)[rows]
+    lasts, mean = trailing(ending_again(day), day.unknown), _with_stops(day)[:, -1]
+
+    # It began where the work that lacks since then is the most.
+    share = np.where(day.evaluating | day.unknown, np.float32(1), np.fmin(day.level, 1))
+    known = np.ones_like(share)
+    forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
+    share[np.isnan(known) & ~held[:, None]] = 1
+    looked_at = newest_of(day.window.n_steps, lasts + 2 * needed)
+    onset = _longest_ago(share, day.number("starved.below"), looked_at)
+    as_usual = day.utilization >= day.usual_work[:, None]
+    worked = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED)) >= 0.5
+    goes_on = held & (mean < day.number("starved.over")) & _comes_back(day, onset)
+    long = view.nobody()
+    long[rows] = worked & ~held & (lasts >= needed)
+    lasting = np.zeros(view.n, dtype=np.intp)
+    lasting[rows] = lasts
+    # Short jobs, one after another, are no trouble however many hours they go on.
+    usual = np.floor(view.stretches(ending_again, long).rare) + 1
+    seldom = view.rare_after("starved.shallow_for", ending_again, long)
+    rare = long & (lasting >= np.maximum(usual, seldom))
+
+    loop.nodes[rows] = rare[rows] | goes_on
+    loop.steps[rows], loop.lost[rows] = onset, day.usual.unpaused * (1 - mean)
+    return loop
+
+
+def _comes_back(view: View, steps: Counts) -> Mask:
+    """Return which nodes' processes ended within as long as they ran in the newest `steps`, (n,)."""
+    gone = ~view.going_on & ~view.unknown
+    row, begin, end = runs_of(~gone)
+    within = (begin > view.window.n_steps - steps[row]) & (end < view.window.n_steps)
+    longest = np.zeros(view.n, dtype=np.intp)
+    np.maximum.at(longest, row[within], (end - begin)[within])
+    return np.asarray((longest > 0) & (since_last(gone) <= longest))
+
+
 def strained(view: View) -> Mask:
     """Return where a node trains while half as much of its host rests as usual, (n, n_steps)."""
     return np.asarray((view.cpu >= _half_resting(view)[:, None]) & view.at_work)
@@ -396,6 +496,45 @@ def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     lasts = _streak(view, troubled(view))
     rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
     return np.asarray((lasts == 0) | (lasts > rare))
+
+
+def _by_the_clock(view: View, asked: Mask, steps: Numbers) -> Mask:
+    """Return which nodes asked for work less at a time at which their job does so by habit, (n,).
+
+    It did so on most of the newest days, or on as many of the same weekday. An alert about it
+    counts: what comes back every day is a habit. A saturated host or NIC is none, nor is what
+    outlasts any pause.
+    """
+    habit, enough = view.nobody(), count("progress.ENOUGH")
+    asked = asked & ~_saturated(view) & ~view.held_open(*FAMILY)
+    for _, rows in view.roster.by_scope(asked & (steps < view.steps("alert.pause_limit"))):
+        peers = np.flatnonzero(view.fellows(rows))
+        over, length = float(view.number("starved.over")[rows[0]]), int(steps[rows].max())
+        level = median((worked_of(view.whole)[peers] / view.levels[1][peers, None]).T) / over
+        deep = (middle_of(median(view.level[rows, -length:])) + LOST) / over
+        days = (*range(1, enough + 2), *(7 * week for week in range(1, enough + 1)))
+        fell = [_fell_then(view, level, ago, length, deep) for ago in days]
+        habit[rows] = sum(fell[: enough + 1]) >= enough or all(fell[enough + 1 :])
+    return habit
+
+
+def _fell_then(view: View, level: Floats, days: int, length: int, deep: float) -> bool:
+    """Return whether a job fell from its usual work as long and as far, some `days` ago.
+
+    By its `level` as a share of the one at which a drop ends, (n_steps,), within a quarter of an
+    hour of the same time.
+    """
+    nearby, settled = view.window.steps(STEADY), view.window.steps(SETTLED)
+    latest = len(level) - days * view.window.steps(DAY) + nearby
+    for end in range(latest, latest - 2 * nearby - 1, -1):
+        start = end - length
+        if start < settled:
+            return False
+        then, before = level[start:end], level[start - settled : start]
+        low, worked = then < 1, (before >= 1).mean() >= 0.5
+        if worked and low[-1] and low.mean() > 0.5 and np.nanmedian(then) <= deep:
+            return True
+    return False
 
 
 def _still_dropped(view: View, pace: Pace) -> Mask:
@@ -463,7 +602,8 @@ def _waits_for_one(view: View, asked: Mask) -> Mask:
     """Return which nodes asked for wait for one that works on, (n,): a job pauses as a whole."""
     waits = view.nobody()
     for _, rows in view.roster.by_scope(asked):
-        waits[rows] = straggler(view, rows) is not None
+        if straggler(view, rows) is not None:
+            waits[rows] = view.fellows(rows)[rows]
     return waits
 
 
@@ -559,7 +699,8 @@ def _mostly(below: Mask) -> Mask:
 def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     """Return which drops interrupt work of the usual kind, (n,).
 
-    There was work right before, in the same memory; or CPUs speak for data.
+    There was work right before, in the same memory; or it is lacking since a stop of the same job;
+    or CPUs speak for data.
     """
     length, restart = steps.astype(np.intp), view.window.steps(RESTART)
     as_usual = view.utilization >= view.usual_work[:, None]
@@ -568,6 +709,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     stopped = view.standing | (view.restarting & ~view.evaluating)
     fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
     fell |= narrowed(late & ~fell & view.usual.own, lambda: _crept(view, late & ~fell))
+    fell |= late & view.usual.resumed
     memory = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
     same_memory = np.isnan(memory) | (np.abs(memory - 1) <= ALIKE)
 

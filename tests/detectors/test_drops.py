@@ -474,6 +474,45 @@ def test_two_pauses_of_an_hour_are_no_drop_that_comes_and_goes():
     assert World(fleet).run(hours(49), hours(52)) == []
 
 
+@pytest.mark.parametrize(("minutes", "told"), [(50, 1), (75, 2)])
+def test_what_a_job_does_at_the_same_hour_of_each_day_is_usual(minutes, told):
+    """It was told on the first day, and is a habit all the same."""
+    fleet, evenings = Fleet(4, days=3), [hours(24 * day + 18) for day in range(3)]
+    for evening, length in zip(evenings, (40, 40, minutes), strict=True):
+        end = evening + timedelta(minutes=length)
+        fleet.scale(evening, end, neuroncore_utilization=0.45, efa=0.45, network_in=0.45)
+    world = World(fleet)
+    assert len(world.run(evenings[0], hours(19))) == 1
+    assert len(world.run(evenings[2], hours(48 + 19.5))) == told
+
+
+def crashes(fleet, start, end, nodes=slice(None)):
+    """Let processes end again and again: twenty minutes of work, then twenty-five without one."""
+    while start < end:
+        fleet.stop(start + timedelta(minutes=20), start + timedelta(minutes=45), nodes)
+        start += timedelta(minutes=45)
+    return fleet
+
+
+def test_a_job_whose_process_ends_again_and_again_is_one_drop_by_what_its_hours_lack():
+    """No stop lasts long enough to be told, and no error is counted."""
+    world = World(crashes(Fleet(4, days=3), hours(50), hours(56)))
+    lost = lost_node_hours(world, hours(51.5), hours(58))
+    (alert,) = world.known
+    assert alert.cause is Cause.STARVED
+    assert alert.opened - hours(50) <= timedelta(minutes=150)
+    assert alert.anomaly.window.start == hours(50) + timedelta(minutes=20)
+    assert hours(56) <= alert.closed <= hours(57)
+    assert lost == pytest.approx(4 * 6 * 25 / 45, rel=0.15)
+
+
+def test_jobs_that_always_end_again_and_again_are_not_told():
+    fleet = Fleet(4, days=3)
+    for start in range(4, 60, 8):
+        crashes(fleet, hours(start), hours(start + 4))
+    assert World(fleet).run(hours(51), hours(58)) == []
+
+
 def test_a_slow_decay_is_told_from_its_beginning_though_no_step_of_it_fell():
     fleet, steps = Fleet(8), round(timedelta(hours=10) / STEP)
     in_turns(fleet, hours(30), hours(40), np.linspace(1, 0.5, steps))

@@ -101,6 +101,14 @@ def test_what_befalls_two_jobs_within_ten_minutes_is_one_incident():
     assert len(alert.anomaly.things) == 8
 
 
+def test_what_began_with_an_alert_is_of_its_incident_though_it_is_told_later():
+    """The drop of the second job is shallow, so it must last for an hour."""
+    fleet = two_jobs().starve(hours(30), hours(40), FIRST)
+    fleet.starve(hours(30), hours(40), SECOND, share=0.7, host_cpu=0.11)
+    (alert,) = World(fleet).run(hours(30), hours(32))
+    assert things([alert]) == [[0, 1, 2, 3, 4, 5, 6, 7]]
+
+
 def test_a_job_that_holds_half_of_the_cluster_does_not_take_in_another_one():
     fleet = (
         two_jobs(spare=0)

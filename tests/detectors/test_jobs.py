@@ -8,6 +8,8 @@ import pytest
 from builder import START, STEP, Fleet, World, hours, only
 
 from bot.model.causes import Cause
+from bot.model.frame import Frame
+from bot.model.labels import Labels
 from detectors.jobs import _levels_around, fellows, restarts
 from detectors.usual import MEMORY
 
@@ -59,6 +61,37 @@ def test_a_drop_ends_with_the_job_that_it_was_about():
     )
     (alert,) = World(fleet).run(hours(29), hours(36))
     assert alert.closed <= hours(31.75)
+
+
+def counts(restarted_at):
+    """Return a run of the cluster that goes on at hour 30 from `restarted_at`, with fewer steps."""
+    steps = np.arange(40 * 12, dtype=np.float32) * 10
+    steps[30 * 12 :] = restarted_at + np.arange(10 * 12) * 3
+    steps[30 * 12 : 30 * 12 + 3] = np.nan
+    labels = (Labels(cluster="llama", job="pretrain"),)
+    return Frame("run", labels, START, STEP, ("run_step_count",), steps.reshape(1, -1, 1))
+
+
+@pytest.mark.parametrize(
+    ("job", "latency", "restarted_at", "told"),
+    [
+        ("pretrain", 1.0, None, True),
+        ("", 1.0, None, False),
+        ("", 1 / 0.3, None, True),
+        ("", 2.0, 3_500, True),
+        ("", 2.0, 0, False),
+    ],
+    ids=["its tag", "nothing says", "its executions wait", "its run goes on", "another run"],
+)
+def test_a_job_that_is_known_to_go_on_after_a_restart_keeps_its_usual(
+    job, latency, restarted_at, told
+):
+    fleet = Fleet(3, days=40 / 24, job=job).stop(hours(30), hours(30.25))
+    slow = {"neuroncore_utilization": 0.3, "neuron_execution_latency": latency}
+    fleet.scale(hours(30.25), hours(40), efa=0.3, **slow)
+    frames = {} if restarted_at is None else {"run": counts(restarted_at)}
+    alerts = World(fleet, frames=frames).run(hours(31), hours(31.75))
+    assert [len(alert.anomaly.things) for alert in alerts] == [3] * told
 
 
 def test_a_job_without_a_usual_of_its_own_is_told_by_strong_signs_only():
@@ -121,6 +154,14 @@ def test_jobs_that_work_alike_are_apart_by_their_tags():
     assert fellows(view.usual, view.roster, np.array([0])).tolist() == [
         job == view.roster.jobs[0] for job in view.roster.jobs
     ]
+
+
+def test_stages_of_a_named_job_that_hold_more_or_less_are_of_it():
+    """An execution takes all of them as long; that of another role does not."""
+    fleet = Fleet(4, job="a").scale(hours(0), hours(48), slice(1, 2), neuroncore_memory=0.9)
+    fleet.scale(hours(0), hours(48), slice(3, 4), neuroncore_memory=0.9, neuron_execution_latency=2)
+    view = World(fleet).view(hours(40))
+    assert fellows(view.usual, view.roster, np.array([0])).tolist() == [True, True, True, False]
 
 
 def test_what_the_job_before_was_slow_at_is_not_usual_for_this_one():
