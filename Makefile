@@ -65,8 +65,8 @@ docs: $(VENV)/dev.ready  ## write the generated pages and manifests again
 
 goldens: $(VENV)/dev.ready  ## write anew what cards and answers say, how surfaces draw them and what seeds stand for; look at the diff
 	rm -rf tests/cards/goldens tests/answers/goldens
-	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py tests/answers/test_goldens.py -k "it_says or it_looks or it_answers"
-	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/simulator/test_same_world.py tests/aws/test_simulated.py tests/billing/test_same_answers.py tests/cards/test_drawn.py
+	GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py tests/answers/test_goldens.py -k "it_says or it_looks or it_answers"
+	GOLDENS=write $(BIN)/python -m pytest tests/simulator/test_same_world.py tests/aws/test_simulated.py tests/billing/test_same_answers.py tests/cards/test_drawn.py
 
 MINUTES ?= 60
 soak: $(VENV)/dev.ready  ## a simulated quarter with restarts, deaths, redelivered bills and retention (MINUTES=60)
@@ -76,7 +76,7 @@ card: $(VENV)/dev.ready  ## measure docs/card.md anew: an hour or more; QUICK=1 
 	$(BIN)/python -m benchmarks.card $(if $(QUICK),--quick)
 
 manifests: $(VENV)/helm.ready  ## render the chart anew as plain manifests
-	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/deploy/test_helm.py -k plain_manifests
+	GOLDENS=write $(BIN)/python -m pytest tests/deploy/test_helm.py -k plain_manifests
 
 lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for development, for running (with each extra, too), for building
 	$(PIP) uv

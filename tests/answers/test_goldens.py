@@ -57,7 +57,7 @@ ROUTES = {
     "TRNBOT_OWNERS": "dana = slack:U0DANA",
 }
 """Who is notified of what in the recording of clusters."""
-WRITES = os.environ.get("TRNBOT_GOLDENS") == "write"
+WRITES = os.environ.get("GOLDENS") == "write"
 SHOWN = 6
 """How many items of a long list of data are kept."""
 USUAL = (None, "", [], {}, "normal", "left")

@@ -122,7 +122,7 @@ def laid_out(value: Any, depth: int = 0) -> str:
 
 def compare(drawn: str, golden: Path) -> None:
     """Fail where this is not the golden; write it where that is asked for."""
-    if os.environ.get("TRNBOT_GOLDENS") == "write":
+    if os.environ.get("GOLDENS") == "write":
         golden.parent.mkdir(parents=True, exist_ok=True)
         golden.write_text(drawn, encoding="utf-8")
     assert drawn == golden.read_text(encoding="utf-8")

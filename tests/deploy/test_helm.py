@@ -62,7 +62,7 @@ def test_the_chart_has_the_version_of_the_package():
 @pytest.mark.parametrize("store", sorted(PLAIN))
 def test_plain_manifests_are_the_rendered_chart(store):
     text, file = plain_text(PLAIN[store]), ROOT / f"deploy/kubernetes/{store}.yaml"
-    if os.environ.get("TRNBOT_GOLDENS") == "write":
+    if os.environ.get("GOLDENS") == "write":
         file.write_text(text)
     assert file.read_text() == text, "stale: run 'make manifests' and commit what changed"
 

@@ -122,6 +122,7 @@ _HELD = Columns[Alert](
 )
 
 
+_WORTH = text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
 _NEXT = (
     Button("Savings", "savings 7d"),
     Button("Alerts", "alerts"),
@@ -176,6 +177,7 @@ def digest_card(week: Week) -> Card:
         "The whole bill": week.nowcast and month_end_words(week.nowcast),
     }
 
+    held = week.sent and week.sent.held
     current = f"{usd(wasting)} an hour open"
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
@@ -200,12 +202,8 @@ def digest_card(week: Week) -> Card:
                 for name, comparison in week.parities
             ],
             [text(Strong(name), f": {line}") for name, line in lines.items() if line],
-            _HELD.table(week.sent.held, most=_MOST, noun="alert")
-            if week.sent and week.sent.held
-            else None,
-            text(Strong("Worth a look"), ", see ", Code("suggestions"), ":")
-            if week.suggested
-            else None,
+            _HELD.table(held, most=_MOST, noun="alert") if held else None,
+            _WORTH if week.suggested else None,
             map(suggestions.suggestion_words, week.suggested),
             room_words(week.tight) if week.tight else None,
             Buttons(_NEXT if week.goodput else _NEXT[:2]),
