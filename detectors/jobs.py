@@ -143,17 +143,15 @@ def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
     execution alone tells the roles apart: what runs together takes as long, however much it holds.
     """
     mask = roster.scope == roster.scope[rows[0]]
-    job = roster.labels[rows[0]].job
-    named = np.array([job != "" and labels.job == job for labels in roster.labels])
+    job = roster.jobs[rows[0]]
+    named = (roster.jobs == job) & (job != "")
     named &= np.isfinite(usual.medians.get(LATENCY, np.full(len(mask), np.nan)))
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)
         if levels is not None:
             differs = off(levels, np.float32(middle_of(levels[rows]))) > apart
             mask &= ~differs | (named & (name == MEMORY))
-    jobs = {roster.labels[i].job for i in rows}
-    mask[[i for i in np.flatnonzero(mask) if roster.labels[i].job not in jobs]] = False
-    return np.asarray(mask)
+    return np.asarray(mask & np.isin(roster.jobs, roster.jobs[rows]))
 
 
 class _Newest(NamedTuple):
