@@ -27,7 +27,7 @@ from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
-from bot.model.run import claims_of, nodes_of
+from bot.model.run import nodes_of
 from detectors.numbers import (
     WEEK,
     Counts,
@@ -213,13 +213,12 @@ def _counts_on(
     if not asked.any():
         return counts_on
     frame = frame_of(reading, "run").last(duration("jobs.STOPPED"))
-    claims = claims_of(frame.things, reading.inventory.instances.values())
     reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
     clusters = Counter(frame.things[i].cluster for i in np.flatnonzero(reporting))
 
     for run in np.flatnonzero(reporting).tolist():
         place = frame.things[run]
-        ids, claimed = nodes_of(place, claims)
+        ids, claimed = nodes_of(place, reading.claims)
         of_cluster = roster.scope == roster.place.get(scope_of(place), -1)
         members = of_cluster & (roster.among(ids) == claimed) & roster.running
         together = np.ptp(newest.ago[members]) * whole.step <= TOGETHER if members.any() else False

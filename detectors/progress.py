@@ -117,7 +117,7 @@ def _read_runs(view: View, pace: Pace) -> None:
     for run in np.flatnonzero(reports):
         place = frame.things[run]
         rows = run_rows(view, place)
-        by_name = place.only(("cluster", "job")) in view.claims
+        by_name = place.only(("cluster", "job")) in view.reading.claims
         if not len(rows) or (runs[place.cluster] > 1 and not by_name):
             continue
         below, lately = float(view.number("starved.below")[rows[0]]), newest[run, 0]
@@ -304,7 +304,7 @@ def run_rows(view: View, labels: Labels) -> Rows:
 
 def _members(view: View, labels: Labels) -> Rows:
     """Return the rows of a run's nodes."""
-    rows, (ids, claimed) = view.rows_in(labels), nodes_of(labels, view.claims)
+    rows, (ids, claimed) = view.rows_in(labels), nodes_of(labels, view.reading.claims)
     among = view.roster.among(ids)[rows]
     return rows[among if claimed else ~among]
 

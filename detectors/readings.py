@@ -15,7 +15,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
-from bot.model.run import Claim, CompileMark, Mark, claims_of
+from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
 from detectors.numbers import (
     Counts,
@@ -77,11 +77,6 @@ class Readings:
     def roster(self) -> Roster:
         """Return who the rows are."""
         return self.limits.roster
-
-    @cached_property
-    def claims(self) -> Mapping[Labels, Claim]:
-        """Return the nodes that a label, a tag or a name gives to each run."""
-        return claims_of(self.frame("run").things, self.reading.inventory.instances.values())
 
     @property
     def n(self) -> int:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.notification import Coverage, Known
-from bot.model.run import CompileMark, Run
+from bot.model.run import Claim, CompileMark, Run, claims_of
 from bot.model.spend import Commitment, Finding
 from bot.model.window import Window
 
@@ -107,6 +108,12 @@ class Reading:
             return self.frames[kind]
         except KeyError:
             return None
+
+    @cached_property
+    def claims(self) -> Mapping[Labels, Claim]:
+        """Return the nodes that a label, a tag or a name gives to each run, by its cluster and job."""
+        runs = self.frame("run")
+        return claims_of(runs.things if runs else (), self.inventory.instances.values())
 
 
 @dataclass(frozen=True)

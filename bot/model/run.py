@@ -49,6 +49,9 @@ class Sign(StrEnum):
     NAME = "their names"
 
 
+_SIGNS = tuple(Sign)
+
+
 @dataclass(frozen=True)
 class Claim:
     """Hold the ids of the nodes that a sign gives to a run."""
@@ -69,10 +72,10 @@ def claims_of(runs: Iterable[Labels], nodes: Iterable[Instance]) -> Mapping[Labe
     for cluster, names in jobs.items():
         known, of_cluster = frozenset(names), members.get(cluster, [])
         called = _jobs_by_name(known, frozenset(x.tags.get("Name", "") for x in of_cluster))
-        found: dict[Sign, dict[str, set[str]]] = {sign: {} for sign in Sign}
+        found: dict[Sign, dict[str, set[str]]] = {sign: {} for sign in _SIGNS}
         for node in of_cluster:
             name = called.get(node.tags.get("Name", ""), "")
-            for job, sign in zip((node.labels.job, node.project, name), Sign, strict=True):
+            for job, sign in zip((node.labels.job, node.project, name), _SIGNS, strict=True):
                 if job in known:
                     found[sign].setdefault(job, set()).add(node.id)
                     break

@@ -96,7 +96,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         if worked < limit:
             continue
         # Where several runs report and no sign names its nodes, nobody knows whose they are.
-        run, named = NodesRun(row, labels), scope in view.claims
+        run, named = NodesRun(row, labels), scope in view.reading.claims
         alone = run_of(view, Labels(cluster=labels.cluster), view.now) == run
         things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
         up = min(worked, seconds_up(view, row, age))

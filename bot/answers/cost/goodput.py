@@ -57,7 +57,6 @@ from bot.model.money import cents, usd
 from bot.model.notification import Coverage, Known
 from bot.model.reading import Reading, bill_coverage, coverage_of
 from bot.model.request import Request
-from bot.model.run import claims_of
 from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import Window
 from bot.ports import Ports
@@ -519,7 +518,7 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     time = NodeTime(nodes, np.array(limits, dtype=np.float64), np.array(peaks, dtype=np.float64))
     time.compile(ports.world.compiles(reading, ports.policy, nodes.start))
     if runs := reading.frame("run"):
-        time.run(runs, claims_of(runs.things, reading.inventory.instances.values()))
+        time.run(runs, reading.claims)
     time.lose(ports.stores.alerts.history(window, Labels()))
 
     return time

@@ -31,7 +31,7 @@ from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.price import Price
 from bot.model.reading import Reading
-from bot.model.run import Claim, Run, Sign, claims_of, nodes_of
+from bot.model.run import Claim, Run, Sign, nodes_of
 from bot.model.window import Window
 from bot.ports import Documents, Ports
 
@@ -231,8 +231,7 @@ class _Cluster:
             cluster = clusters[thing.cluster]
             if thing.job not in cluster.rows:
                 cluster.rows[thing.job], cluster.spans[thing.job] = row, reporting(frame, row)
-        nodes = reading.inventory.instances.values()
-        for place, claim in claims_of(frame.things, nodes).items():
+        for place, claim in reading.claims.items():
             clusters[place.cluster].claims[place] = claim
 
         return clusters
