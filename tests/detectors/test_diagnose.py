@@ -42,6 +42,7 @@ def test_what_holds_half_of_a_scope_explains_the_rest_of_it(
         sizes=np.array([sizes]),
         scopes=(Labels(cluster="llama"),),
         labels=(Labels(cluster="llama"),) * n,
+        jobs=np.array([""] * n),
     )
     memory = np.array([40.0] * strong + memory, dtype=np.float32)
     view = SimpleNamespace(
