@@ -21,6 +21,7 @@ from detectors.nodes.drop_cause import (
 )
 from detectors.numbers import (
     DAY,
+    WEEK,
     Counts,
     Floats,
     Mask,
@@ -420,9 +421,33 @@ def _looping(view: View) -> _Loop:
     seldom = view.rare_after("starved.shallow_for", ending_again, long)
     rare = long & (lasting >= np.maximum(usual, seldom))
 
-    loop.nodes[rows] = rare[rows] | goes_on
     loop.steps[rows], loop.lost[rows] = onset, day.usual.unpaused * (1 - mean)
+    loop.nodes[rows] = (rare & _short_lived(view, rare, loop.steps))[rows] | goes_on
     return loop
+
+
+def _short_lived(view: View, asked: Mask, steps: Counts) -> Mask:
+    """Return which nodes' processes of the newest `steps` are rarely so short in a row, (n,).
+
+    By the share of those before that lasted no longer, so many are expected to follow each other
+    less than once in `alert.rare_weeks`: trials of a sweep may end soon several times by chance.
+    """
+    short, rows = view.nobody(), np.flatnonzero(asked)
+    if not len(rows):
+        return short
+    past = view.over(view.whole.pick(rows), view.usual.pick(rows))
+    row, begin, end = runs_of(past.going_on | past.unknown)
+    weeks = view.policy.number("alert.rare_weeks") / (past.whole.window.length / WEEK)
+
+    for place, node in enumerate(rows.tolist()):
+        begins, ends = begin[row == place], end[row == place]
+        lasted, since = ends - begins, past.window.n_steps - steps[node]
+        newest = (begins > since) & (ends < past.window.n_steps)
+        before = lasted[begins <= since]
+        if newest.any():
+            as_short = (np.count_nonzero(before <= lasted[newest].max()) + 1) / (len(before) + 2)
+            short[node] = len(before) * weeks * as_short ** np.count_nonzero(newest) < 1
+    return short
 
 
 def _comes_back(view: View, steps: Counts) -> Mask:

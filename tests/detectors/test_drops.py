@@ -1,5 +1,6 @@
 """A drop under the usual: who is told, when, and what it is called."""
 
+import itertools
 from datetime import timedelta
 
 import numpy as np
@@ -500,10 +501,24 @@ def test_a_job_whose_process_ends_again_and_again_is_one_drop_by_what_its_hours_
     lost = lost_node_hours(world, hours(51.5), hours(58))
     (alert,) = world.known
     assert alert.cause is Cause.STARVED
-    assert alert.opened - hours(50) <= timedelta(minutes=150)
+    assert alert.opened - hours(50) <= timedelta(minutes=165)
     assert alert.anomaly.window.start == hours(50) + timedelta(minutes=20)
     assert hours(56) <= alert.closed <= hours(57)
     assert lost == pytest.approx(4 * 6 * 25 / 45, rel=0.15)
+
+
+@pytest.mark.parametrize(("before", "told"), [((240, 45, 300, 40, 180, 30), 0), ((600,), 1)])
+def test_short_trials_follow_each_other_by_chance(before, told):
+    """Five in a row are short, where every other one was, or where none was."""
+    fleet, begins, lengths = Fleet(4, days=3), hours(0), itertools.cycle(before)
+    while begins < hours(50):
+        begins += timedelta(minutes=next(lengths) + 15)
+        fleet.stop(begins - timedelta(minutes=15), begins)
+    for length in (40, 45, 35, 40, 45):
+        ends = begins + timedelta(minutes=length)
+        fleet.stop(ends, ends + timedelta(minutes=20))
+        begins = ends + timedelta(minutes=20)
+    assert len(World(fleet).run(hours(49), begins)) == told
 
 
 def test_jobs_that_always_end_again_and_again_are_not_told():
