@@ -290,6 +290,11 @@ class View(Readings):
         return np.asarray(~gone & (~self.unknown | self.gap))
 
     @cached_property
+    def unloaded(self) -> Mask:
+        """Return where a node reports, and no process of its job is loaded."""
+        return np.asarray(~self.going_on & ~self.unknown)
+
+    @cached_property
     def of_another_job(self) -> Mask:
         """Return where a node ran another job than its newest.
 

@@ -312,9 +312,8 @@ def without_moved(
     if waste is None or not length or anomaly.billed or anomaly.lost_hours:
         return before
     priced = {
-        thing: usd.usd_per_hour * Decimal(str(round(share, 6)))
-        for thing, share in zip(anomaly.things, anomaly.wasted_shares, strict=False)
-        if (usd := price(thing))
+        thing: of_thing.usd_per_hour * share
+        for thing, of_thing, share in _priced(anomaly, anomaly.wasted_shares, price)
     }
     total, left = sum(priced.values(), Decimal(0)), set(anomaly.things) - set(things)
     if not total or not left:
@@ -393,7 +392,7 @@ def _committed(
 ) -> tuple[Decimal, date | None]:
     """Return the share of an hour's waste that commitments bill either way, and their last day."""
     priced = _priced(anomaly, anomaly.wasted_shares, price_of)
-    usd = sum((price.committed_usd_per_hour * share for price, share in priced), Decimal(0))
+    usd = sum((price.committed_usd_per_hour * share for _, price, share in priced), Decimal(0))
     prices = filter(None, map(price_of, anomaly.things))
     # Of cents, as both are told: it gives the committed part back to the cent.
     whole = cents(per_hour)
@@ -403,10 +402,10 @@ def _committed(
 
 def _priced(
     anomaly: Anomaly, shares: Sequence[float], price_of: PriceOfThing
-) -> list[tuple[Price, Decimal]]:
-    """Return the price of each thing that has one, with the thing's share."""
+) -> list[tuple[str, Price, Decimal]]:
+    """Return each thing that has a price, with its price and share."""
     return [
-        (price, Decimal(str(round(share, 6))))
+        (thing, price, Decimal(str(round(share, 6))))
         for thing, share in zip(anomaly.things, shares, strict=False)
         if (price := price_of(thing))
     ]
@@ -417,7 +416,7 @@ def _shares(
 ) -> dict[Decimal, Decimal]:
     """Return the sum of the things' shares by their price."""
     priced = _priced(anomaly, shares, price_of)
-    return summed((price.usd_per_hour, share) for price, share in priced)
+    return summed((price.usd_per_hour, share) for _, price, share in priced)
 
 
 def _hours_by_price(
@@ -484,8 +483,8 @@ def _per_hour(
     priced = _priced(anomaly, shares, price_of)
     if not priced:
         return None
-    usd = sum((price.usd_per_hour * share for price, share in priced), Decimal(0))
-    weakest = max((price for price, _ in priced), key=lambda p: list(Basis).index(p.basis))
+    usd = sum((price.usd_per_hour * share for _, price, share in priced), Decimal(0))
+    weakest = max((price for _, price, _ in priced), key=lambda p: list(Basis).index(p.basis))
     return usd, weakest, min(len(anomaly.things), len(shares)) - len(priced)
 
 

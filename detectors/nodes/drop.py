@@ -355,7 +355,7 @@ def ending_again(view: View) -> Mask:
 
     More than one has ended amid its work within twice that time.
     """
-    gone = ~view.going_on & ~view.unknown
+    gone = view.unloaded
     ended = np.zeros_like(gone)
     ended[:, 1:] = gone[:, 1:] & ~gone[:, :-1] & view.executing[:, :-1]
     times, steps = ended.cumsum(axis=1), 2 * int(view.steps("starved.shallow_for").max())
@@ -390,7 +390,7 @@ def _looping(view: View) -> _Loop:
     about is counted there.
     """
     loop = _Loop(view.nobody(), np.zeros(view.n, dtype=np.intp), np.full(view.n, np.nan))
-    gone = (~view.going_on & ~view.unknown).any(axis=1) & view.executing.any(axis=1)
+    gone = view.unloaded.any(axis=1) & view.executing.any(axis=1)
     gone &= view.eligible & ~view.roster.inference
     for (rule, _), alert in view.open.items():
         if rule not in FAMILY:
@@ -436,7 +436,7 @@ def _short_lived(view: View, asked: Mask, steps: Counts) -> Mask:
     if not len(rows):
         return short
     past = view.over(view.whole.pick(rows), view.usual.pick(rows))
-    row, begin, end = runs_of(past.going_on | past.unknown)
+    row, begin, end = runs_of(~past.unloaded)
     weeks = view.policy.number("alert.rare_weeks") / (past.whole.window.length / WEEK)
 
     for place, node in enumerate(rows.tolist()):
@@ -452,12 +452,11 @@ def _short_lived(view: View, asked: Mask, steps: Counts) -> Mask:
 
 def _comes_back(view: View, steps: Counts) -> Mask:
     """Return which nodes' processes ended within as long as they ran in the newest `steps`, (n,)."""
-    gone = ~view.going_on & ~view.unknown
-    row, begin, end = runs_of(~gone)
+    row, begin, end = runs_of(~view.unloaded)
     within = (begin > view.window.n_steps - steps[row]) & (end < view.window.n_steps)
     longest = np.zeros(view.n, dtype=np.intp)
     np.maximum.at(longest, row[within], (end - begin)[within])
-    return np.asarray((longest > 0) & (since_last(gone) <= longest))
+    return np.asarray((longest > 0) & (since_last(view.unloaded) <= longest))
 
 
 def strained(view: View) -> Mask:
