@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Series
+from bot.model.window import utc_text
 
 SHEET = Path(__file__).parent / "chart.css"
 """Colours and letters of the parts of a chart, light and dark."""
@@ -164,6 +165,8 @@ class LinePlot(_Plot):
         shaded = chart.shaded
         overlaps = shaded and shaded.end >= self.start and shaded.start <= chart.times[-1]
         self.shaded = shaded if overlaps else None
+        # The label of the usual band stands at its middle, and above the labels of the axis.
+        self.usual_y = min(92.0, sum(map(self.y, chart.band or (0.0, 0.0))) / 2)
 
     def x(self, at: datetime) -> float:
         """Return the distance from the left, in percent of the plot."""
@@ -212,7 +215,7 @@ class LinePlot(_Plot):
             edges = {"y": percent(top), "height": percent(foot - top)}
             yield element("rect", kind="usual", x=0, width="100%", **edges)
             words = axis.span(low, high, self.chart.unit)
-            label = {"kind": "usual-label", "x": "100%", "y": percent((top + foot) / 2), "dx": "10"}
+            label = {"kind": "usual-label", "x": "100%", "y": percent(self.usual_y), "dx": "10"}
             yield element("text", "usual", **label, dy=-3)
             yield element("text", words, **label, dy=10)
 
@@ -255,9 +258,7 @@ class LinePlot(_Plot):
         for i in range((count - 1) % stride, count, stride):
             time = self.chart.times[i]
             left, right = max(0.0, self.x(time) - half), min(100.0, self.x(time) + half)
-            yield _hit(
-                left, right - left, f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
-            )
+            yield _hit(left, right - left, f"{utc_text(time)} · {self.values(i)}")
 
     def _ends(self) -> Iterator[Markup]:
         """Label each line at its last reading, pushed apart where they would touch."""
@@ -274,8 +275,7 @@ class LinePlot(_Plot):
                 words = f"{axis.shorten(series.name, self.canvas.name)} {words}"
                 y = above = min(y, above - apart)
             elif self.chart.band is not None:
-                # The label of the usual band has its place beside the band's middle.
-                middle = sum(self.y(end) for end in self.chart.band) / 2
+                middle = self.usual_y
                 if abs(y - middle) < 18:
                     y = middle + 18 if y >= middle or middle < 20 else middle - 18
             yield element("text", words, kind=f"now {kind}", x="100%", y=percent(y), dx=10, dy=4)
@@ -342,7 +342,7 @@ def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
 
         for i, value in enumerate(series.values[: len(chart.times)]):
             shade, reading = axis.shade(value), _figure((value,), chart.unit)
-            time = f"{chart.times[i].astimezone(UTC):%d %b %H:%M} UTC"
+            time = utc_text(chart.times[i])
             cell = element(
                 "rect",
                 element("title", f"{series.name} · {time} · {reading}"),

@@ -33,6 +33,8 @@ from bot.cards.card import (
     plain,
 )
 from bot.cards.lines import visible
+from bot.cards.words import since
+from bot.model.window import clock
 
 _RISING = "▁▂▃▄▅▆▇█"
 _DARKER = "·░▒▓█"
@@ -74,13 +76,12 @@ def _line_chart(chart: Chart, width: int) -> list[str]:
             for edge in (chart.shaded.start - start, chart.shaded.end - start)
         )
         mark = "▔" * (end_at - onset + 1)
-        since = f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
-        if margin + end_at + 2 + len(since) <= width:
-            lines.append(f"{' ' * (margin + onset)}{mark} {since}")
+        words = f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
+        if margin + end_at + 2 + len(words) <= width:
+            lines.append(f"{' ' * (margin + onset)}{mark} {words}")
         else:
-            lines.append(f"{' ' * max(0, margin + onset - len(since) - 1)}{since} {mark}"[:width])
-    head, tail = f"{start.astimezone(UTC):%d %b %H:%M}", f"{last.astimezone(UTC):%d %b %H:%M} UTC"
-    lines.append(_apart(head, tail, margin, room))
+            lines.append(f"{' ' * max(0, margin + onset - len(words) - 1)}{words} {mark}"[:width])
+    lines.append(_apart(clock(start.astimezone(UTC)), since(last, start), margin, room))
     if chart.band is not None:
         lines.append(f"{' ' * margin}usual {axis.span(*chart.band, chart.unit)}")
     return lines
@@ -108,8 +109,8 @@ def _heat_map(chart: Chart, width: int) -> list[str]:
         figure = axis.figure(round(end[1]), chart.unit) if end else "no reading"
         lines.append(f"{name:<{margin}}{cells} {figure}")
 
-    head = f"{chart.times[0].astimezone(UTC):%d %b %H:%M}"
-    tail = f"{chart.times[-1].astimezone(UTC):%H:%M} UTC"
+    head = clock(chart.times[0].astimezone(UTC))
+    tail = since(chart.times[-1], chart.times[0])
     return [*lines, _apart(head, tail, margin, size * len(chart.times))]
 
 

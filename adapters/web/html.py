@@ -41,7 +41,7 @@ from bot.cards.card import (
 from bot.cards.lines import visible
 from bot.cards.words import doubted
 from bot.model.money import usd
-from bot.model.window import age_text
+from bot.model.window import age_text, utc_text
 from bot.ports.chat import Story
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -127,7 +127,7 @@ class PageRenderer:
             headline=_headline,
             ago=age_text,
             usd=usd,
-            utc=utc,
+            utc=utc_text,
             address=address,
             download=download,
             doubted=doubted,
@@ -238,15 +238,10 @@ def when(at: datetime, form: str = "full") -> Markup:
     UTC without it and on hover.
     """
     instant = at.astimezone(UTC)
-    words = f"{instant:%H:%M} UTC" if form == "clock" else utc(at)
+    words = f"{instant:%H:%M} UTC" if form == "clock" else utc_text(at)
     return Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>').format(
         instant.isoformat(timespec="seconds"), form, f"{instant:%Y-%m-%d %H:%M:%S} UTC", words
     )
-
-
-def utc(at: datetime) -> str:
-    """Write an instant where no script can: `2026-11-20 10:25 UTC`."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 @dataclass

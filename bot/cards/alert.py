@@ -44,14 +44,14 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.words import clock, ended, noted
+from bot.cards.words import ended, noted
 from bot.model.action import ActionKind
 from bot.model.alert import Alert, MutedBy, Silence, leading
 from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, NotificationLogEntry, Reason
 from bot.model.route import Routes, place_of
-from bot.model.window import duration_text
+from bot.model.window import duration_text, utc_text
 
 
 def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
@@ -413,7 +413,7 @@ def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silen
         return f"Muted as not an anomaly by {snooze.who} until {snooze.ends:%Y-%m-%d}"
     ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
 
-    return f"Snoozed by {snooze.who} until {clock(snooze.ends)} UTC{ceiling}{noted(snooze.reason)}"
+    return f"Snoozed by {snooze.who} until {utc_text(snooze.ends)}{ceiling}{noted(snooze.reason)}"
 
 
 def _awake(

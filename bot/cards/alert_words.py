@@ -17,7 +17,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
 from bot.model.money import cents, counted, usd
 from bot.model.price import Whose
-from bot.model.window import duration_text
+from bot.model.window import duration_text, utc_text
 
 _PRICES: Mapping[str, str] = {
     "billed": "the billed price",
@@ -205,7 +205,7 @@ def price_words(alert: Alert) -> str:
     if billed:
         goes_on = alert.firing and billed.until != billed.through
         later = ", later hours are an estimate" if goes_on else ""
-        return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
+        return f"Billed through {utc_text(billed.through)}{later}"
 
     basis, whose = _basis_and_owner(waste.basis)
     parts = [

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
-from bot.model.window import Window
+from bot.model.window import Window, utc_text
 
 _OPTIONAL = {"optional": True}
 """Marks fields that a stored card leaves out where they are empty, as it did before they were."""
@@ -364,7 +364,7 @@ def plain(spans: tuple[Span, ...]) -> str:
             case str():
                 parts.append(span)
             case When(at=at):
-                parts.append(f"{at:%Y-%m-%d %H:%M} UTC")
+                parts.append(utc_text(at))
             case Mention(name=name):
                 parts.append(f"@{name}")
             case Strong(text=words) | Code(text=words) | Link(text=words):

@@ -13,7 +13,7 @@ from bot.cards.words import figures
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
 from bot.model.labels import Labels
-from bot.model.window import Window
+from bot.model.window import Window, day
 
 if TYPE_CHECKING:
     from bot.model.frame import Frame
@@ -111,7 +111,7 @@ def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[dat
     instants: list[tuple[datetime, str]] = []
     while tick <= end and len(instants) < most:
         midnight = tick.hour == tick.minute == 0
-        instants.append((tick, f"{tick.day} {tick:%b}" if midnight else f"{tick:%H:%M}"))
+        instants.append((tick, day(tick) if midnight else f"{tick:%H:%M}"))
         tick += step
 
     return tuple(instants)
@@ -128,9 +128,10 @@ def figure(value: float, unit: str) -> str:
 
 
 def span(low: float, high: float, unit: str) -> str:
-    """Write a range with its unit once: `85-95 %`, `$3-5/h`."""
+    """Write a range with its unit once: `85-95 %`, `$3-5/h`, `$0.00-0.33`."""
     if unit.startswith("$"):
-        return f"${figures(low)}-{figures(high)}{unit[1:]}"
+        digits = 2 if high < 10 and (low % 1 or high % 1) else 0
+        return f"${low:,.{digits}f}-{high:,.{digits}f}{unit[1:]}"
     return f"{figures(low)}-{figures(high)} {unit}".rstrip()
 
 

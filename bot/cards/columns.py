@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from bot.cards.card import MISSING, Align, Heading, Table, folded
-from bot.cards.words import day, percent
+from bot.cards.words import percent
 from bot.model.money import counted, usd
-from bot.model.window import rounded_duration
+from bot.model.window import day, rounded_duration
 
 Item = TypeVar("Item", contravariant=True)  # noqa: PLC0105 (a name for readers)
 

@@ -15,7 +15,7 @@ from bot.model.money import cents, counted, usd
 from bot.model.notification import Coverage, Known
 from bot.model.policy import Policy
 from bot.model.spend import Money, Tally
-from bot.model.window import Window, duration_text, month_of, rounded_duration
+from bot.model.window import Window, clock, day, duration_text, month_of, rounded_duration, utc_text
 
 if TYPE_CHECKING:
     from bot.model.reading import Reading
@@ -105,23 +105,13 @@ def period(window: Window) -> str:
     return f"{clock(start)}{f' {start.year}' if start.year != end.year else ''} to {clock(end)} UTC"
 
 
-def day(at: datetime) -> str:
-    """Write a day: `Nov 20`."""
-    return f"{at:%b} {at.day}"
-
-
-def clock(at: datetime) -> str:
-    """Write an instant to the minute: `Nov 20, 12:00`."""
-    return f"{day(at)}, {at:%H:%M}"
-
-
 def since(at: datetime, now: datetime) -> str:
     """Write the instant from which on something holds, which does not age.
 
     `10:25 UTC`, or `Nov 19, 10:25 UTC` of another day.
     """
     start, today = at.astimezone(UTC), now.astimezone(UTC)
-    return f"{start:%H:%M} UTC" if start.date() == today.date() else f"{clock(start)} UTC"
+    return f"{start:%H:%M} UTC" if start.date() == today.date() else utc_text(start)
 
 
 def about(amount: Decimal) -> str:

@@ -79,6 +79,21 @@ OFF = "off"
 """Stands for no hours at all."""
 
 
+def day(at: date) -> str:
+    """Write a day: `Nov 20`."""
+    return f"{at:%b} {at.day}"
+
+
+def clock(at: datetime) -> str:
+    """Write an instant to the minute, in the zone that it has: `Nov 20, 12:00`."""
+    return f"{day(at)}, {at:%H:%M}"
+
+
+def utc_text(at: datetime) -> str:
+    """Write an instant in a sentence: `Nov 20, 12:00 UTC`."""
+    return f"{clock(at.astimezone(UTC))} UTC"
+
+
 @dataclass(frozen=True)
 class Hours:
     """Hold half-open hours [start, end) of every day in a zone."""

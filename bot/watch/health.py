@@ -23,7 +23,7 @@ from bot.model.money import counted
 from bot.model.notification import Coverage, Delays, Known
 from bot.model.reading import Shares
 from bot.model.request import Check
-from bot.model.window import age_text
+from bot.model.window import age_text, utc_text
 from bot.ports import Documents, DocumentStore
 from bot.ports.work import Lane, LaneLoad
 from bot.watch.deliver import Delivered
@@ -121,7 +121,7 @@ def by_process(clusters: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         (
             x["process"],
             f"{x['cluster']} ({x['known']}, {counted(x['nodes'], 'node')},"
-            f" since {x['since']:%b %d, %H:%M} UTC)",
+            f" since {utc_text(x['since'])})",
         )
         for x in clusters
     )
@@ -231,7 +231,7 @@ class Health:
         usual = median(self._lengths) if self._lengths else 0.0
         if self.interval_s is None or self.silent_s <= max(2 * self.interval_s, LEAST_S) + usual:
             return ""
-        last = f"that of {self.last_tick:%b %d, %H:%M} UTC" if self.last_tick else "the start"
+        last = f"that of {utc_text(self.last_tick)}" if self.last_tick else "the start"
         whose = "The leader has run no tick" if self.leading is False else "No tick was run"
         return (
             f"{whose} since {last}, {age_text(self.silent_s)} ago;"

@@ -20,7 +20,7 @@ from bot.model.codec import by_key
 from bot.model.notification import Reason, ReplayResult, ReplaySpan, StateUpdate
 from bot.model.policy import Draft, Override, Policy, VersionKind
 from bot.model.request import Request
-from bot.model.window import Window
+from bot.model.window import Window, utc_text
 from bot.policy.file import applied, edits
 from bot.ports import Documents, Ports
 from bot.ports.work import checkpoint, progressed
@@ -301,7 +301,7 @@ def replayed(ports: Ports, policies: Sequence[Policy], until: datetime) -> Seque
     start, end = max(until - SPAN, extent.start), min(until, extent.end)
     if start >= end:
         raise Unavailable(
-            f"Nothing is recorded in the 14 days before {until:%Y-%m-%d %H:%M} UTC,"
+            f"Nothing is recorded in the 14 days before {utc_text(until)},"
             " so nothing can be previewed."
         )
 

@@ -9,7 +9,7 @@ from adapters.aws.api.operations import Place, partition_of
 from bot.costs.tally import BilledBy
 from bot.errors import TrnbotError, WrongInput
 from bot.model.money import counted
-from bot.model.window import NO_TIME
+from bot.model.window import NO_TIME, utc_text
 from bot.ports import Check
 from bot.settings.settings import Settings
 from bot.wiring.bills import AskingCost, asking_cost, spark_table
@@ -81,7 +81,7 @@ def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> 
             at = extent.end if extent else at
         bill = BilledBy(opened.bill(), at, settings["billing.lag"])
         newest = bill.tally(NO_TIME, ()).billed_through
-        return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
+        return f"billed through {utc_text(newest)}" if newest else "no billed row"
 
     # A file that is left out makes the bill smaller than the invoice, so it is not well.
     if cost.bill:

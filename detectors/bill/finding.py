@@ -15,6 +15,7 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
+from bot.model.window import clock, day
 from detectors.bill.growth import (
     LINE,
     LOOKBACK,
@@ -313,10 +314,10 @@ def _explanation(
 
     start, end = min(jump.since for jump in days), max(jump.until for jump in days)
     if by_day:
-        cost = f"{usd(value, 0)} on {end - timedelta(days=1):%Y-%m-%d}"
+        cost = f"{usd(value, 0)} on {day(end - timedelta(days=1))}"
     else:
-        until = f"{end:%H:%M}" if end - start < DAY else f"{end:%Y-%m-%d %H:%M}"
-        cost = f"{usd(value, 2)} an hour from {start:%Y-%m-%d %H:%M} to {until} UTC"
+        until = f"{end:%H:%M}" if end - start < DAY else clock(end)
+        cost = f"{usd(value, 2)} an hour from {clock(start)} to {until} UTC"
     # The root cause is said where it is more than the one thing that jumped.
     explained = f" {root}." if root and sum(len(jump.parts) for jump in jumps) > 1 else ""
 

@@ -14,6 +14,7 @@ from bot.model.fleet import Market, Notice, NoticeKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
+from bot.model.window import utc_text
 from detectors.numbers import LISTED, NAMED, Mask, Numbers, count, duration, lasted, since_last
 from detectors.progress import (
     AGE,
@@ -220,7 +221,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
         event = _CAME.get(kind, event)
     when = "an unstated time"
     if due:
-        when = f"{due:%H:%M} UTC" if due.date() == view.now.date() else f"{due:%Y-%m-%d %H:%M} UTC"
+        when = f"{due:%H:%M} UTC" if due.date() == view.now.date() else utc_text(due)
 
     job = run.labels.job or "the run"
     if age is None:

@@ -25,7 +25,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
-from bot.model.window import Window
+from bot.model.window import Window, utc_text
 from detectors.jobs import AS_QUICK, TWINS
 from detectors.numbers import Mask, Rows, count, duration, lasted, percent, runs_of
 from detectors.readings import COMPILING, LULL
@@ -298,7 +298,7 @@ class Cold:
             return f"this work ran before, and {self.warm} runs of it hardly compiled"
         times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
         return (
-            f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC spent"
+            f"this work ran before, and {times} since {utc_text(first)} spent"
             f" {self.hours:,.1f} node-hours compiling"
         )
 

@@ -86,5 +86,5 @@ def test_a_reading_that_is_older_than_the_question_says_of_when_it_is(minutes, s
     )
     last = card.blocks[-1]
     assert isinstance(last, Text)
-    assert ("as of 2026-11-20 12:00 UTC" in plain(last.spans)) is said
+    assert ("as of Nov 20, 12:00 UTC" in plain(last.spans)) is said
     assert ("read_at" in card.data) is said

@@ -124,7 +124,7 @@ def test_a_copy_of_which_nothing_is_known_is_due_and_gives_no_hours(world, tmp_p
         desk.bill.tally(NOVEMBER, ("hour",))
     world.standin.costs.failing = "no slot"
     desk.copy.keep_fresh()
-    assert "Until then the bill of 2026-11-20 12:00 UTC counts." in desk.copy.problems()[0]
+    assert "Until then the bill of Nov 20, 12:00 UTC counts." in desk.copy.problems()[0]
     world.standin.costs.failing = ""
     world.now += timedelta(hours=1)
     desk.copy.keep_fresh()
@@ -171,7 +171,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_of_a_copy(world, desk, tmp_path)
     desk.copy.keep_fresh()
     assert desk.copy.problems() == (
         "The rollup of bills.cur was not written (No space left on device); it is tried again later."
-        " Until then the bill of 2026-11-20 12:00 UTC counts.",
+        " Until then the bill of Nov 20, 12:00 UTC counts.",
     )
     assert not list((tmp_path / "athena" / "billing").glob(".*.part"))
     assert desk.bill.tally(NOVEMBER, ("service",)).rows == before.rows
@@ -224,7 +224,7 @@ def test_a_failed_query_leaves_the_month_as_it_was(world, desk):
     desk.copy.keep_fresh()
     assert desk.copy.problems() == (
         "Athena's query over bills.cur is failed (SCHEMA_MISMATCH: a column changed); it is tried again later."
-        " Until then the bill of 2026-11-20 12:00 UTC counts.",
+        " Until then the bill of Nov 20, 12:00 UTC counts.",
     )
     assert desk.bill.tally(NOVEMBER, ("service",)).rows == before.rows
     world.standin.costs.failing = ""

@@ -292,7 +292,7 @@ def test_a_server_that_dies_amid_a_query_leaves_the_bill_of_before(exported, tmp
     asked.join()
     assert rollup.copy.problems() == (
         f"Spark at {dying.place} went away amid a question; look whether it runs; it is tried again later."
-        " Until then the bill of 2026-11-20 12:00 UTC counts.",
+        " Until then the bill of Nov 20, 12:00 UTC counts.",
     )
     assert rollup.bill.tally(NOVEMBER, ("team",)) == before
     assert list(rollup.bill.problems()) == []

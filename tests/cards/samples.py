@@ -591,7 +591,7 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "notice_assigned": lambda: notice(
         starved(assignment=given()), drawn=chart(), reason=Reason.DECIDED
     ),
-    "decided": lambda: decided_card(starved(), "Snoozed until 2026-11-20 18:00 UTC"),
+    "decided": lambda: decided_card(starved(), "Snoozed until Nov 20, 18:00 UTC"),
     "fleet_none": lambda: fleet_card([], "", Reading(NOON)),
     "fleet": fleet,
     "fleet_cluster": lambda: fleet("llama-70b"),

@@ -98,9 +98,6 @@ WRITTEN = [
         (span(NOON, 42 * DAY + MINUTE),),
         "Nov 20, 12:00 2026 to Jan 1, 12:01 UTC",
     ),
-    (words.day, (NOON,), "Nov 20"),
-    (words.day, (date(2026, 11, 3),), "Nov 3"),
-    (words.clock, (NOON,), "Nov 20, 12:00"),
     (words.since, (NOON, NOON), "12:00 UTC"),
     (words.since, (MIDNIGHT, MIDNIGHT + DAY - SECOND), "00:00 UTC"),
     (words.since, (MIDNIGHT, MIDNIGHT + DAY), "Nov 20, 00:00 UTC"),
@@ -197,7 +194,7 @@ WRITTEN = [
         charts.time_ticks,
         (MIDNIGHT, MIDNIGHT + 6 * HOUR),
         tuple(
-            (MIDNIGHT + n * HOUR, "20 Nov" if n == 0 else f"{n:02}:00") for n in range(7)
+            (MIDNIGHT + n * HOUR, "Nov 20" if n == 0 else f"{n:02}:00") for n in range(7)
         ),
     ),
     (

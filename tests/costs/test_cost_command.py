@@ -204,7 +204,7 @@ async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
     assert any(
         note.startswith("$7.77 (amortised) has no team: tag the resources") for note in notes
     )
-    (age,) = (note for note in notes if note.startswith("Billed through 2026-11-19 21:00 UTC. "))
+    (age,) = (note for note in notes if note.startswith("Billed through Nov 19, 21:00 UTC. "))
     assert "The window ends later." in age
     end = "after credits, discounts and tax. Estimated from Nov 18 on; AWS may still rewrite it."
     assert any(note.endswith(end) for note in notes)

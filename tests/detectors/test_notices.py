@@ -160,7 +160,7 @@ def test_a_planned_event_is_told_only_as_it_comes_near():
         policy, values={**policy.values, "interruption_notice.ahead": timedelta(days=14)}
     )
     anomaly = only(world(plan, policy=near).at(hours(30)))
-    assert "AWS retires the hardware of i-llama001 at 2026-11-12 01:00 UTC" in anomaly.why
+    assert "AWS retires the hardware of i-llama001 at Nov 12, 01:00 UTC" in anomaly.why
     assert anomaly.scope.resource == "AWS_EC2_R_1"
 
 

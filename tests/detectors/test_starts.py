@@ -78,7 +78,7 @@ def test_a_nightly_job_that_compiles_again_on_new_nodes_is_told_at_the_second_st
     as_named = " as tune started" if named else ""
     assert cold.why == (
         f"2 nodes compiled for 40 min until 00:50 UTC{as_named}; this work ran before, and 2"
-        " starts since 2026-11-03 00:10 UTC"
+        " starts since Nov 3, 00:10 UTC"
         " spent 2.8 node-hours compiling; the cache missed, probably because the batch size,"
         " optimizer, compiler flags or compiler version changed, or because the cache is not kept"
         "."

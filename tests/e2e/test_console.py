@@ -150,7 +150,7 @@ async def test_typing_completes_and_asks(page):
 
 async def test_pointing_at_a_chart_tells_the_value(page):
     await page.locator(".chart.line .hit").nth(72).hover()
-    assert await page.locator("figure .tip").last.inner_text() == "20 Nov 14:25 UTC\n20 %"
+    assert await page.locator("figure .tip").last.inner_text() == "Nov 20, 14:25 UTC\n20 %"
     assert await page.locator("figure .cross").last.is_visible()
 
 

@@ -34,7 +34,7 @@ def in_thread(line: str, thread: str = "m0", channel: str = "chat:ops") -> Reque
         ("alert", "FIRING"),
         ("ack", "Acknowledged by you"),
         ("ack I look at the loader", "Acknowledged by you"),
-        ("snooze 2h", "Snoozed until 2026-11-20 14:00 UTC"),
+        ("snooze 2h", "Snoozed until Nov 20, 14:00 UTC"),
         ("snooze", "Snooze: "),
         ("useful", "Noted as useful"),
         ("not-an-anomaly", "Not an anomaly? "),

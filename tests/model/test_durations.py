@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +20,14 @@ from bot.model.window import (
     Days,
     Window,
     age_text,
+    clock,
+    day,
     duration_text,
     parse_duration,
     read_moment,
     read_weekly,
     rounded_duration,
+    utc_text,
     write_duration,
 )
 
@@ -124,6 +127,33 @@ def test_ages_and_spans_are_rounded_in_words() -> None:
         "1 day",
         "7 days",
     ]
+
+
+def test_a_sentence_writes_an_instant_as_a_month_a_day_and_a_clock_time() -> None:
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    assert (day(noon), day(date(2026, 11, 3))) == ("Nov 20", "Nov 3")
+    assert clock(noon) == "Nov 20, 12:00"
+    assert utc_text(noon.astimezone(timezone(timedelta(hours=-8)))) == "Nov 20, 12:00 UTC"
+
+
+def test_no_other_file_writes_instants() -> None:
+    """One card that says both Nov 20, 12:00 UTC and 2026-11-20 12:00 UTC is read twice at night."""
+    typed_or_logged = {
+        "bot/model/window.py",
+        "bot/answers/fleet/command.py",  # a launch may be of another year
+        "adapters/chat/slack/forms.py",
+        "adapters/aws/live/record.py",
+        "adapters/timer.py",
+        "adapters/web/html.py",  # with seconds, on hover
+    }
+    sources = [p for x in ("bot", "detectors", "adapters") for p in (ROOT / x).rglob("*.py")]
+    found = {
+        str(path.relative_to(ROOT))
+        for path in sources
+        if "simulator" not in path.parts
+        and re.search(r"%Y-%m-%d %H|%d %b|%b %d|\.day\} \{", path.read_text())
+    }
+    assert found == typed_or_logged
 
 
 def test_no_other_file_writes_lengths_of_time() -> None:

@@ -71,11 +71,11 @@ def test_a_bill_that_is_not_whole_needs_somebody(tmp_path: Path) -> None:
         bill.close()
         return check.ok, check.found
 
-    assert billing() == (True, "billed through 2026-11-02 00:00 UTC")
+    assert billing() == (True, "billed through Nov 2, 00:00 UTC")
     (tmp_path / "torn.csv.gz").write_bytes(b"no gzip")
     ok, found = billing()
     assert not ok
-    assert found.startswith("billed through 2026-11-02 00:00 UTC; torn.csv.gz could not be read")
+    assert found.startswith("billed through Nov 2, 00:00 UTC; torn.csv.gz could not be read")
 
 
 def test_a_mapping_of_owners_with_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:

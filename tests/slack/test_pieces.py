@@ -73,7 +73,7 @@ WRITTEN = [
     (markup.user_id, "slack:T1/W01A", "W01A"),
     (markup.user_id, "teams:U01A", ""),
     (markup.user_id, "slack:C01A", ""),
-    (markup.when, When(NOON), "<!date^1795176000^{date_short_pretty} {time}|2026-11-20 12:00 UTC>"),
+    (markup.when, When(NOON), "<!date^1795176000^{date_short_pretty} {time}|Nov 20, 12:00 UTC>"),
     (markup.link, Link("a|b", "https://x/?a=<b> c"), "<https://x/?a=%3Cb%3E%20c|a∣b>"),
     (markup.link, Link("a", "javascript:x"), "a"),
     (markup.link, Link("a", "https://x/" + "y" * 690), f"<https://x/{'y' * 690}|a>"),

@@ -197,7 +197,7 @@ def test_spans_are_drawn_with_slacks_own_tokens():
     shown = message(
         Card("t", blocks=(text(*spans, " ", Link("why", "https://x.example/?a=b&c")),))
     ).blocks[1]["text"]["text"]
-    date = "<!date^1795183200^{date_short_pretty} {time}|2026-11-20 14:00 UTC>"
+    date = "<!date^1795183200^{date_short_pretty} {time}|Nov 20, 14:00 UTC>"
     assert (
         shown
         == f"Since {date} <@U01ALICE> @bob *$1*\u200bk `a_b*c` <https://x.example/?a=b&amp;c|why>"

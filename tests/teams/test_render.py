@@ -259,7 +259,7 @@ def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> 
     )
     drawn = body(gap)["body"][2]
     assert drawn["data"][0]["values"] == [{"x": -48.0, "y": 1.0}, {"x": 0.0, "y": 3.0}]
-    assert drawn["xAxisTitle"] == "hours before 22 Nov 09:00 UTC"
+    assert drawn["xAxisTitle"] == "hours before Nov 22, 09:00 UTC"
 
 
 def test_one_series_of_bars_is_plain_and_several_are_stacked() -> None:

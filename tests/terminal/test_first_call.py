@@ -12,6 +12,7 @@ import pytest
 
 from adapters.simulator.generate import generate
 from bot.grammar.registry import commands_by_name
+from bot.model.window import utc_text
 from bot.wiring.surfaces import SHELLS, words
 from bot.wiring.verbs import VERBS, typed_line
 from tests.e2e.product import recording
@@ -248,7 +249,7 @@ def test_doctor_and_cost_name_one_instant_up_to_which_is_billed(tmp_path):
     ]
     billed = datetime.fromisoformat(answers[1]["billed_through"])
     (found,) = (check["found"] for check in answers[0]["checks"] if check["name"] == "billing")
-    assert found == f"billed through {billed:%Y-%m-%d %H:%M} UTC"
+    assert found == f"billed through {utc_text(billed)}"
 
 
 def test_help_loads_nothing_heavy():

@@ -38,7 +38,7 @@ and prefetch; stage the data on FSx.
 NeuronCore utilization, mean of 64 nodes (%)
 █████████████▇▇▇█▇▇███████████  ▇▇▇▇▇██████████████▇▇▇▇▇████████████▅▂▂▂▂ 20 %
                                                        since 14:00 ▔▔▔▔▔▔
-20 Nov 08:25                                             20 Nov 14:25 UTC
+Nov 20, 08:25                                                   14:25 UTC
 usual 85-95 %
 Utilization fell from 90 % to 20 % at 14:00 UTC; usual at this hour is 85-95 %.
 
@@ -49,7 +49,7 @@ Next:
   Why             why a1
   Tune…           tune starved
 
-Since 2026-11-20 14:00 UTC · owner @dana · key starved/llama-70b
+Since Nov 20, 14:00 UTC · owner @dana · key starved/llama-70b
 """
 
 TABLE = """\

@@ -446,7 +446,7 @@ def test_a_card_says_through_when_the_bill_shows_it_and_that_later_hours_are_an_
         lambda *_: None,
         NOON,
     )
-    assert price_words(told) == "Billed through 2026-11-20 12:00 UTC, later hours are an estimate"
+    assert price_words(told) == "Billed through Nov 20, 12:00 UTC, later hours are an estimate"
     over = replace(told, anomaly=replace(told.anomaly, billed=replace(billed, until=NOON)))
     for alert_over in (over, replace(told, closed=NOON)):
-        assert price_words(alert_over) == "Billed through 2026-11-20 12:00 UTC"
+        assert price_words(alert_over) == "Billed through Nov 20, 12:00 UTC"

@@ -6,6 +6,7 @@ import pytest
 
 from adapters.charts.svg import Canvas, svg
 from bot.cards.card import Chart, ChartKind, Series, Tone
+from bot.model.window import clock
 from tests.e2e import samples
 
 LINE, BARS = samples.line_chart(), samples.bar_chart()
@@ -69,7 +70,7 @@ def test_the_incident_says_since_when_and_what_is_now():
 def test_each_time_and_each_bar_tells_its_values():
     assert [e.find("title").text for e in found(LINE, "rect", "hit")][
         -1
-    ] == "20 Nov 14:25 UTC · 20 %"
+    ] == "Nov 20, 14:25 UTC · 20 %"
     assert [e.find("title").text for e in found(LINE, "rect", "hit")][30].endswith("no reading")
     assert (
         found(BARS, "rect", "hit")[0]
@@ -147,7 +148,7 @@ def test_long_charts_stay_light():
         replace(LINE, times=times, series=(Series("a", (1.0,) * 600),), shaded=None), "rect", "hit"
     )
     assert len(hits) <= 120
-    assert hits[-1].find("title").text.startswith(f"{times[-1]:%d %b %H:%M}")
+    assert hits[-1].find("title").text.startswith(f"{clock(times[-1])}")
 
 
 def test_a_unit_in_words_stands_once_on_the_axis():
@@ -161,9 +162,9 @@ def test_a_heat_map_has_a_cell_an_hour_that_says_what_it_is():
     cells = found(samples.heat_chart(), "rect", "cell")
     assert len(cells) == 3 * 24
     assert [cells[i].find("title").text for i in (0, 23, 24)] == [
-        "llama-70b · 19 Nov 15:00 UTC · 90 %",
-        "llama-70b · 20 Nov 14:00 UTC · 20 %",
-        "eval-sweep · 19 Nov 15:00 UTC · no reading",
+        "llama-70b · Nov 19, 15:00 UTC · 90 %",
+        "llama-70b · Nov 20, 14:00 UTC · 20 %",
+        "eval-sweep · Nov 19, 15:00 UTC · no reading",
     ]
     assert [cells[i].get("class").split()[-1] for i in (0, 23, 24, 47)] == ["h4", "h1", "hx", "h0"]
 

@@ -23,6 +23,7 @@ from adapters.aws.api.operations import Place
 from adapters.aws.api.outcomes import log, refused_in
 from adapters.aws.files import replacing, why, write_whole
 from bot.errors import Unavailable, WrongInput, redact, spellings
+from bot.model.window import utc_text
 
 _ENDINGS = (".parquet", ".csv", ".csv.gz", ".zip")
 _BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", "_SUCCESS", "/")
@@ -245,7 +246,7 @@ class RollupCopy:
         if not self._problem:
             return ()
         newest = max((self._asked(path)[0] for path in self._copies()), default=None)
-        until = f" Until then the bill of {newest:%Y-%m-%d %H:%M} UTC counts." if newest else ""
+        until = f" Until then the bill of {utc_text(newest)} counts." if newest else ""
         return (self._problem + until,)
 
     def has_days(self) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from adapters.chat.config import Json
 from bot.cards.card import Code, Link, Mention, Span, Strong, When
 from bot.cards.lines import visible
+from bot.model.window import utc_text
 
 _LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}  # U+2217, U+02CD, U+223C, U+02CB
 _MARKUP = re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])")
@@ -71,8 +72,8 @@ def user_id(user: str) -> str:
 
 def when(span: When) -> str:
     """Return an instant in the reader's own zone, UTC where the client is too old to know."""
-    utc = f"{span.at:%Y-%m-%d %H:%M} UTC"
-    return f"<!date^{int(span.at.timestamp())}^{{date_short_pretty}} {{time}}|{utc}>"
+    seconds, utc = int(span.at.timestamp()), utc_text(span.at)
+    return f"<!date^{seconds}^{{date_short_pretty}} {{time}}|{utc}>"
 
 
 def link(span: Link) -> str:

@@ -54,6 +54,7 @@ from bot.cards.card import (
     unnamed,
 )
 from bot.cards.words import short
+from bot.model.window import utc_text
 from bot.ports import Draw
 
 POINTS_MOST = 60
@@ -169,7 +170,7 @@ def _line(chart: Chart) -> Json:
             data.append({"legend": name, "color": _USUAL, "values": level})
     return {
         "type": "Chart.Line",
-        "xAxisTitle": f"{unit} before {end:%d %b %H:%M} UTC",
+        "xAxisTitle": f"{unit} before {utc_text(end)}",
         "yAxisTitle": _unit(chart),
         **_range(chart),
         "data": data,

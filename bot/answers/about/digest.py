@@ -38,7 +38,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about, clock, day, doubted, noted, period, unseen
+from bot.cards.words import about, doubted, noted, period, unseen
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.suggestions import Suggestion
@@ -52,7 +52,7 @@ from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
 from bot.model.route import Routes
-from bot.model.window import Window, read_recurring, read_weekly
+from bot.model.window import Window, clock, day, read_recurring, read_weekly
 from bot.ports import Documents, Ports
 from bot.ports.work import permitted
 from bot.watch import budget

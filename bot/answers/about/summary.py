@@ -44,7 +44,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import SHARE, USD, Column, Columns
-from bot.cards.words import about_in, amount_of, day, doubted, growth, period, since, unseen
+from bot.cards.words import about_in, amount_of, doubted, growth, period, since, unseen
 from bot.costs.drivers import DriverKind
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
@@ -60,7 +60,7 @@ from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.spend import Commitment, Spend, Tally
-from bot.model.window import NO_TIME, Window
+from bot.model.window import NO_TIME, Window, day
 from bot.ports import Ports
 from bot.watch.feedback import Saving, saved_within
 
@@ -264,7 +264,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
         yield _line("Saved", "no alert of the last 7 days ended because somebody acted.")
 
     words = [
-        f"{use.plan} used to {SHARE.write(use.utilization)} on {use.day:%b} {use.day.day}"
+        f"{use.plan} used to {SHARE.write(use.utilization)} on {day(use.day)}"
         for use in newest_uses(of.commitments)
     ]
     ending = [(entry.ends_at, entry) for entry in of.ending if entry.ends_at]

@@ -40,7 +40,14 @@ from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.notification import Coverage, Notification, NotificationLogEntry, Reason
 from bot.model.request import Request
-from bot.model.window import Window, duration_text, parse_duration, rounded_duration, write_duration
+from bot.model.window import (
+    Window,
+    duration_text,
+    parse_duration,
+    rounded_duration,
+    utc_text,
+    write_duration,
+)
 from bot.ports import Ports, State, StateUpdate
 
 KEPT = timedelta(days=15)
@@ -484,7 +491,7 @@ def snooze(
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
 
     return undoable(
-        decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC"),
+        decided_card(target, f"Snoozed until {utc_text(silence.ends)}"),
         f"silences drop {silence.id}",
     )
 

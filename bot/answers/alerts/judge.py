@@ -37,14 +37,14 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, Column, Columns, datum
-from bot.cards.words import clock, period
+from bot.cards.words import period
 from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, DecisionKind, Silence
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.request import Request
-from bot.model.window import Window, parse_duration, rounded_duration, write_duration
+from bot.model.window import Window, parse_duration, rounded_duration, utc_text, write_duration
 from bot.ports import Ports, StateUpdate
 from bot.watch.feedback import RuleScore, fits, pattern_of, patterns, scores
 from bot.watch.mute import silences_alert
@@ -207,7 +207,7 @@ _SILENCES = Columns[Muted](
     Column("muted", lambda row: _subject(row[0], row[1]), missing=""),
     Column("how", lambda row: _how(row[0])),
     Column("by", lambda row: row[0].who, missing=""),
-    Column("until", lambda row: f"{clock(row[0].ends)} UTC"),
+    Column("until", lambda row: f"{utc_text(row[0].ends)}"),
     Column("mutes now", lambda row: len(row[2]), NUMBER),
     Column("id", lambda row: row[0].id, key="id"),
     datum("kind", lambda row: "pattern" if row[0].pattern else "snooze"),

@@ -37,14 +37,14 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import Column, Columns
-from bot.cards.words import clock, noted, quantity
+from bot.cards.words import noted, quantity
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, command
 from bot.model.alert import Alert, Decision, DecisionKind, MutedBy, Silence
 from bot.model.money import counted, usd
 from bot.model.notification import NotificationLogEntry, Reason
 from bot.model.request import Request
-from bot.model.window import Window
+from bot.model.window import Window, clock, utc_text
 from bot.ports import Ports
 from bot.watch.feedback import RuleScore
 
@@ -229,7 +229,7 @@ def events(
 
     # A pattern is told by the judgement that made it.
     for silence in (x for x in silences if x.alert == alert.id and not x.pattern):
-        words = f"Snoozed until {clock(silence.ends)} UTC{noted(silence.reason)}"
+        words = f"Snoozed until {utc_text(silence.ends)}{noted(silence.reason)}"
         happened.append(Event(silence.starts, "decided", words, silence.who))
         if silence.ended_at:
             happened.append(Event(silence.ended_at, "seen", "The snooze ended"))

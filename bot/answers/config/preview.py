@@ -32,7 +32,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import COUNT, RATIO, SHARE, USD, Column, Columns, Unit
-from bot.cards.words import clock, day, few, period
+from bot.cards.words import few, period
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, arg, command
 from bot.model.alert import Alert, spent
@@ -41,7 +41,7 @@ from bot.model.money import counted, usd
 from bot.model.notification import ReplayResult
 from bot.model.policy import Draft, Edit, VersionKind
 from bot.model.request import Request, Role
-from bot.model.window import duration_text, rounded_duration
+from bot.model.window import clock, day, duration_text, rounded_duration
 from bot.policy.file import read_policy
 from bot.ports import Ports, StateUpdate
 from bot.watch.budget import BEYOND, Budget, Frontier, Point, Week

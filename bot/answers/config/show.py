@@ -25,7 +25,6 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, Column, Columns
 from bot.cards.lines import quote
-from bot.cards.words import clock
 from bot.errors import WrongInput, not_known
 from bot.grammar.names import SCOPES, noting_unseen, scopes
 from bot.grammar.registry import Needs, arg, command
@@ -34,6 +33,7 @@ from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.policy import Attempt, Policy, Version, VersionKind
 from bot.model.request import Request, Role
+from bot.model.window import clock
 from bot.policy.file import shown, write_policy
 from bot.policy.schema import SETTINGS, Setting, SettingUnit
 from bot.ports import Ports

@@ -61,7 +61,6 @@ from bot.cards.words import (
     ALMOST_NOTHING,
     MONEY_FIGURES,
     amount_of,
-    clock,
     growth,
     money_data,
     period,
@@ -89,7 +88,7 @@ from bot.model.notification import Coverage, Known
 from bot.model.reading import bill_coverage
 from bot.model.request import Request
 from bot.model.spend import ZERO, Commitment, Filter, Forecast, Money, Spend, Tally
-from bot.model.window import Window, month_of, rounded_duration
+from bot.model.window import Window, month_of, rounded_duration, utc_text
 from bot.ports import Ports
 
 
@@ -445,7 +444,7 @@ def _compared_words(answer: CostAnswer) -> str:
         return ""
     current, previous = amount_of(change.now, tally), amount_of(change.then, tally)
 
-    return f"Compared up to {clock(change.part.end)} UTC: {current} against {previous}."
+    return f"Compared up to {utc_text(change.part.end)}: {current} against {previous}."
 
 
 @dataclass(frozen=True)

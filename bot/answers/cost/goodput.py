@@ -30,7 +30,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import cost_line, filter_line, window_line
-from bot.cards.words import day, grouped_words, period, unseen
+from bot.cards.words import grouped_words, period, unseen
 from bot.costs.allocation import Allocation
 from bot.costs.goodput import (
     BILLED_HOUR,
@@ -58,7 +58,7 @@ from bot.model.notification import Coverage, Known
 from bot.model.reading import Reading, bill_coverage, coverage_of
 from bot.model.request import Request
 from bot.model.spend import Filter, Spend, Tally
-from bot.model.window import Window
+from bot.model.window import Window, day, utc_text
 from bot.ports import Ports
 
 _NODE, _DAY = "node", "day"
@@ -410,12 +410,10 @@ def _notes(answer: Goodput) -> Iterator[Block]:
         " step by step, and what its day cost. Hours that an alert counted as lost go to its cause."
     )
     if answer.read is None or answer.read.start > answer.window.start + _LATE:
-        reach = (
-            f"go back to {answer.read.start:%Y-%m-%d %H:%M} UTC" if answer.read else "are not read"
-        )
+        reach = f"go back to {utc_text(answer.read.start)}" if answer.read else "are not read"
         yield quiet(f"Metrics {reach}: what was billed before is not seen.")
     if tally.billed_through and tally.billed_through < answer.window.end:
-        yield quiet(f"Billed through {tally.billed_through:%Y-%m-%d %H:%M} UTC.")
+        yield quiet(f"Billed through {utc_text(tally.billed_through)}.")
 
 
 def goodput_within(

@@ -18,17 +18,7 @@ from bot.answers.cost.title import (
 )
 from bot.cards.card import Button, Buttons, Card, Facts, Tone, When, compose, detail, quiet, text
 from bot.cards.columns import DAY, NUMBER, Column, Columns, Unit, datum
-from bot.cards.words import (
-    MONEY_FIGURES,
-    about,
-    about_in,
-    amount_in,
-    clock,
-    day,
-    growth,
-    money_data,
-    period,
-)
+from bot.cards.words import MONEY_FIGURES, about, about_in, amount_in, growth, money_data, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Fleet, Nowcast, expected_by_provider, fleet_of, forecast_month
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
@@ -40,7 +30,7 @@ from bot.model.money import cents, counted, usd
 from bot.model.projection import is_seldom
 from bot.model.request import Request
 from bot.model.spend import Filter, Forecast, Money, Tally
-from bot.model.window import Window, month_of
+from bot.model.window import Window, day, month_of, utc_text
 from bot.ports import Ports
 
 _LEAST_PREPAID = Decimal(1)
@@ -286,7 +276,7 @@ def month_end_card(end: MonthEnd) -> Card:
             Facts(
                 (
                     (
-                        f"Spent until {clock(nowcast.settled)} UTC",
+                        f"Spent until {utc_text(nowcast.settled)}",
                         amount_in(nowcast.spent, currency),
                     ),
                     *([(last_month, amount_in(spent_before, currency))] if before.rows else []),

@@ -13,7 +13,7 @@ from typing import Any
 from bot.cards.card import Block, Button, Chart, ChartKind, Series, Text, When, detail, quiet, text
 from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
-from bot.cards.words import about_in, amount_in, amount_of, clock, day, few, grouped_words, period
+from bot.cards.words import about_in, amount_in, amount_of, few, grouped_words, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Nowcast
 from bot.costs.owners import OwnerHint
@@ -21,7 +21,7 @@ from bot.costs.tally import BEYOND, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted, summed
 from bot.model.spend import Commitment, CommitmentPlan, Filter, Forecast, Spend, Tally
-from bot.model.window import Window, month_of
+from bot.model.window import Window, clock, day, month_of, utc_text
 from bot.ports import Billing
 
 TIMES = {"hour", "day", "month"}
@@ -194,7 +194,7 @@ def cost_title(tally: Tally, filters: Sequence[Filter], days: Tally | None = Non
     span = period(tally.window)
     if cut:
         # The hour of the bill's end matters, and not that of the question.
-        span = span.replace(f"{clock(tally.window.end)} UTC", day(tally.window.end))
+        span = span.replace(utc_text(tally.window.end), day(tally.window.end))
     time = f"{span}{cut}{held_words(days) if days else ''}"
     conditions = (
         str(x)

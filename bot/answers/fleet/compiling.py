@@ -24,7 +24,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import COUNT, USD_CENTS, Column, Columns, Unit, datum
 from bot.cards.lines import window_line
-from bot.cards.words import about, as_read, clock, period
+from bot.cards.words import about, as_read, period
 from bot.costs.compiling import (
     Batch,
     CacheMiss,
@@ -43,7 +43,7 @@ from bot.model.money import counted, summed, usd
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.run import CompileMark, Ending, Mark
-from bot.model.window import Days, Window, duration_text
+from bot.model.window import Days, Window, clock, duration_text, utc_text
 from bot.ports import Ports
 
 _RETRY = (
@@ -154,7 +154,7 @@ COMPILES = Columns[CompileNote](
 
 def compile_text(bill: CompileBill) -> Text:
     """Say how the estimate was made, and how much of it was for nothing or could be spared."""
-    since = f"{bill.window.start:%Y-%m-%d %H:%M} UTC"
+    since = utc_text(bill.window.start)
     compiles = f"{bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')}"
     parts = (
         f"Compiling: {compiles} since {since}",

@@ -14,7 +14,7 @@ from bot.answers.cost.goodput import node_time
 from bot.cards.card import Block, Button, Buttons, Card, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, DURATION, HOURS, USD_CENTS, Column, Columns, Unit, datum
 from bot.cards.lines import window_line
-from bot.cards.words import as_read, clock, period
+from bot.cards.words import as_read, period
 from bot.costs.compiling import HourOf
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.costs.pricing import Pricing, hours_of
@@ -28,7 +28,7 @@ from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
 from bot.model.reading import HARDWARE_METRICS
 from bot.model.request import Request
-from bot.model.window import Window, rounded_duration
+from bot.model.window import Window, clock, rounded_duration
 from bot.ports import Ports
 
 _HOUR = timedelta(hours=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from bot.cards.card import Button, Buttons, Card, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, DURATION, HOURS, Column, Columns, datum
-from bot.cards.words import as_read, clock, period
+from bot.cards.words import as_read, period
 from bot.errors import WrongInput
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -18,7 +18,7 @@ from bot.model.fleet import Scarcity, scarcities
 from bot.model.frame import Frame, runs_of
 from bot.model.money import counted
 from bot.model.request import Request
-from bot.model.window import Window, duration_text
+from bot.model.window import Window, clock, duration_text
 from bot.ports import Ports
 
 PENDING = "pods_pending_count"

@@ -30,7 +30,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
-from bot.cards.words import PriceAge, as_read, day, few, note_lines
+from bot.cards.words import PriceAge, as_read, few, note_lines
 from bot.costs.capacity import Commitments
 from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, refuse
@@ -42,7 +42,7 @@ from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, coverage_of
 from bot.model.request import Request
-from bot.model.window import age_text, rounded_duration
+from bot.model.window import age_text, day, rounded_duration
 from bot.ports import Ports
 
 _COUNTED = ("pending", "running")

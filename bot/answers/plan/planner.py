@@ -22,7 +22,7 @@ from bot.model.fleet import LauncherKind, Market, NodeGroup, Volume
 from bot.model.labels import PLACE, Labels
 from bot.model.money import counted
 from bot.model.request import Request
-from bot.model.window import Window, duration_text
+from bot.model.window import Window, duration_text, utc_text
 from bot.ports import Ports
 
 _MOST = 100
@@ -219,7 +219,7 @@ class Planner:
                 ),
                 (
                     since > self._request.at - waits,
-                    f"{name} was attached until {since:%Y-%m-%d %H:%M} UTC; the rule waits"
+                    f"{name} was attached until {utc_text(since)}; the rule waits"
                     f" {duration_text(waits)}.",
                 ),
             )

@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.cards.card import Align, Block, Button, Buttons, Card, Strong, Tone, compose, quiet, text
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
-from bot.cards.words import clock, day, period
+from bot.cards.words import period
 from bot.costs.pricing import Pricing, listed_price
 from bot.costs.spot import UPPER_SHARES, Crossing, Offer, SpotJob, offer, ranked, zones
 from bot.errors import Unavailable, refuse
@@ -21,7 +21,7 @@ from bot.model.fleet import Market
 from bot.model.money import counted, usd
 from bot.model.price import Interruption, PlacementScore
 from bot.model.request import Request
-from bot.model.window import Window, duration_text
+from bot.model.window import Window, clock, day, duration_text
 from bot.ports import Ports
 
 _MOST = 12

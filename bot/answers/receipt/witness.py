@@ -23,7 +23,7 @@ from bot.model.price import AccountRates, Price
 from bot.model.reading import Reading
 from bot.model.receipt import AskedPort, Piece, PortQuestion, TallyTerms
 from bot.model.spend import Filter, Tally
-from bot.model.window import Window
+from bot.model.window import Window, utc_text
 from bot.ports import Billing, Ports
 
 _BY_DAY = timedelta(days=92)
@@ -72,7 +72,7 @@ class Witness:
                 world.source,
                 read=lambda reading, now: self.note(
                     AskedPort.METRICS,
-                    f"everything visible at {now:%Y-%m-%d %H:%M} UTC",
+                    f"everything visible at {utc_text(now)}",
                     reading,
                     rows=sum(len(frame.things) for frame in reading.frames.values())
                     + len(reading.inventory.instances),

@@ -29,13 +29,14 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
-from bot.cards.words import clock, growth
+from bot.cards.words import growth
 from bot.costs.goodput import RunGoodput
 from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
 from bot.costs.verdict import Verdict
 from bot.model.codec import by_key
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
+from bot.model.window import clock
 
 _UNREPORTED, _UNPRICED = "not reported", "no price known"
 _MOST, _BARS = 15, 24
