@@ -137,6 +137,20 @@ def quantity(value: float, unit: str, noun: str = "event") -> str:
     return f"{figures(value)} {'' if unit == 'score' else unit}".rstrip()
 
 
+def in_period(window: Window) -> str:
+    """Write when something happened that a window holds.
+
+    `in November 2026`, `on Nov 20, 2026`, `from Nov 13 to 19, 2026`, `in the 7 days to Nov 20,
+    12:00 UTC`.
+    """
+    words = period(window)
+    if words[0].isdigit():
+        return f"in the {words}"
+    if " to " in words:
+        return f"from {words}"
+    return f"on {words}" if "," in words else f"in {words}"
+
+
 ALMOST_NOTHING = "from almost nothing"
 _TOLD = 100
 """A change of more than so many times its base says nothing but that the base was small."""

@@ -405,8 +405,8 @@ def pool(where: tuple[str, str], costs: Sequence[PoolCost], window: Window) -> S
     return Suggestion(
         SuggestionKind.POOL,
         f"{cluster}/{name}/{stay.zone}",
-        f"Take the spot {name} of {cluster} from {move.zone}: it costs less with what reclaims"
-        f" lose, and refused none{denied}",
+        f"Run {cluster}'s spot {name} in {move.zone}: there it costs less, work lost to reclaims"
+        f" counted, and no request was refused{denied}",
         cents(stay.usd - move.usd),
         low,
         cents(stay.usd - move.usd),

@@ -369,8 +369,13 @@ class Offers:
         return listed_price(quotes, market, region)
 
     def each(self, instance_type: str, region: str) -> tuple[Price, ...]:
-        """Return one price for every market that has any."""
-        return tuple(filter(None, (self.of(instance_type, market, region) for market in Market)))
+        """Return one price for every market that has any, all of one region where that can be.
+
+        Of the region where the account ran most hours of the type, unless one is named.
+        """
+        used = max(self.quotes(instance_type), key=lambda quote: quote.hours, default=None)
+        where = region or (used.region if used and used.hours else "")
+        return tuple(filter(None, (self.of(instance_type, market, where) for market in Market)))
 
     def plain(self, instance_type: str, region: str = "") -> Price | None:
         """Return what an hour costs without a commitment: on demand, else in a Capacity Block."""

@@ -321,8 +321,8 @@ def _explanation(
     # The root cause is said where it is more than the one thing that jumped.
     explained = f" {root}." if root and sum(len(jump.parts) for jump in jumps) > 1 else ""
 
-    # The things that grew most, with USD a day more: usage type, place, tags.
-    parts = (part for jump in jumps for part in _by_day(jump) if part[1] > part[2])
+    # The things that grew most, with whole USD a day more: usage type, place, tags.
+    parts = (part for jump in jumps for part in _by_day(jump) if round(part[1] - part[2]) > 0)
     evidence = []
     for thing, value_now, before in sorted(parts, key=lambda part: part[2] - part[1])[:5]:
         place = f"{thing.usage_type or thing.service} {thing.region}".strip()

@@ -44,7 +44,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import SHARE, USD, Column, Columns
-from bot.cards.words import about_in, amount_of, doubted, growth, period, since, unseen
+from bot.cards.words import about_in, amount_of, doubted, growth, in_period, period, since, unseen
 from bot.costs.drivers import DriverKind
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
@@ -291,7 +291,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     if advised and part is not Part.MONEY:
         place = advised.anomaly.labels.cluster or where(advised)
         yield text(
-            Strong("Do first"), ": ", *coded(remedies(advised)[0].rstrip(".")), f" ({place})."
+            Strong(f"Do first, {place}"), ": ", *coded(remedies(advised)[0].rstrip(".")), "."
         )
 
 
@@ -326,7 +326,7 @@ def _spend(of: Summary) -> Iterator[Text]:
             trend = f", {direction} {growth(change.amortised / before)} from the week before"
         yield _line(
             "Spend",
-            f"{amount_of(week.total.amortised, week)} from {period(week.window)}{trend} (amortised,"
+            f"{amount_of(week.total.amortised, week)} {in_period(week.window)}{trend} (amortised,"
             " settled days).",
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from bot.cards import alert_words
 from bot.cards.card import Block, Button, Buttons, Card, Tone, When, compose, quiet, text
 from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, datum
 from bot.cards.lines import cost_line, filter_line, window_line
-from bot.cards.words import amount_of, period
+from bot.cards.words import amount_of, in_period
 from bot.costs.allocation import Allocation
 from bot.costs.tally import billed_part
 from bot.errors import TrnbotError
@@ -139,14 +139,8 @@ def level_of(
 
     alerts, runs = None, []
     with suppress(TrnbotError):
-        # What an alert's labels do not say fits no value.
-        concerned = [
-            alert
-            for alert in ports.stores.alerts.load(at).alerts
-            if alert.speaking
-            and all(x.keeps(dict(alert.anomaly.labels)) for x in where if x.dimension in NAMES)
-        ]
-        alerts = sorted(concerned, key=alert_words.worth, reverse=True)
+        speaking = (alert for alert in ports.stores.alerts.load(at).alerts if alert.speaking)
+        alerts = concerned(speaking, where)
     clusters = {
         name for x in where if x.dimension == "cluster" and not x.negated for name in x.values
     }
@@ -223,7 +217,7 @@ def level_card(level: CostLevel) -> Card:
     """Draw the level of a cost: the open jumps first, then its parts, its use and its work."""
     tally, window = level.tally, window_line(level.tally.window)
     typed = "".join(f" {filter_line(condition)}" for condition in level.filters)
-    total = f"{amount_of(tally.total.amortised, tally)} from {period(tally.window)}, amortised"
+    total = f"{amount_of(tally.total.amortised, tally)} {in_period(tally.window)}, amortised"
     if level.filters and level.share is not None:
         total += f": {SHARE.write(level.share)} of all that was spent"
 
@@ -287,6 +281,20 @@ def _title(level: CostLevel) -> str:
     )
 
     return "; ".join(filter(None, parts))
+
+
+def concerned(alerts: Iterable[Alert], where: Sequence[Filter]) -> list[Alert]:
+    """Return the alerts that the conditions of a bill keep, the dearest first.
+
+    What an alert's labels do not say fits no value; of a bill's other dimensions alerts know
+    nothing.
+    """
+    kept = (
+        alert
+        for alert in alerts
+        if all(x.keeps(dict(alert.anomaly.labels)) for x in where if x.dimension in NAMES)
+    )
+    return sorted(kept, key=alert_words.worth, reverse=True)
 
 
 def _per_day(alert: Alert) -> Decimal:

@@ -77,7 +77,7 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
         largest = next((row.key[dimension] for row in ranked if row.key[dimension]), "")
         line = part_line(tally, filters, {dimension: largest}) if largest else ""
         if line:
-            buttons.insert(0, Button(f"Only {largest[:40]}", line))
+            buttons.insert(0, Button(f"Only {named(largest, dimension)[:40]}", line))
 
     # With the button of details they fill one line of a phone.
     return buttons[:2]
@@ -167,8 +167,12 @@ def _is_whole(at: str, tally: Tally) -> bool:
 
 
 def named(value: str, dimension: str) -> str:
-    """Return a value of a dimension, or words for none."""
-    return value or f"(no {_spoken(dimension)})"
+    """Return a value of a dimension as it may be typed, or words for none."""
+    return (
+        value[:16].replace("T", " ")
+        if dimension == "hour"
+        else value or f"(no {_spoken(dimension)})"
+    )
 
 
 def held_words(days: Tally) -> str:

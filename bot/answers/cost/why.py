@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.cost.level import LEVEL_FIGURES, level_card, level_of
+from bot.answers.cost.level import LEVEL_FIGURES, concerned, level_card, level_of
 from bot.answers.cost.title import refuse_unknown
 from bot.cards import alert_words
 from bot.cards.card import (
@@ -27,7 +27,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import window_line
-from bot.cards.words import amount_of, few, growth, period
+from bot.cards.words import amount_of, few, growth, in_period, period
 from bot.costs.allocation import OWNERS, Allocation
 from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
 from bot.costs.tally import comparable, known_rows
@@ -146,10 +146,10 @@ def why_cost(
     """Part the change of the window against the one before, or the cost itself."""
     if view == "level":
         level = level_of(ports, request.at, window, where)
-        return level_card(level) if level else _unbilled_card(ports, request.at, window)
+        return level_card(level) if level else _unbilled_card(ports, request.at, window, where)
     change = change_of(ports, request.at, window, where)
 
-    return change_card(change) if change else _unbilled_card(ports, request.at, window)
+    return change_card(change) if change else _unbilled_card(ports, request.at, window, where)
 
 
 def change_of(
@@ -202,13 +202,7 @@ def change_of(
     if not all(condition.dimension in _WHOLE for condition in where):
         drivers = tuple(sorted(drivers, key=lambda driver: -abs(driver.amortised)))
 
-    # Alerts carry these labels; of other conditions on a bill they know nothing.
-    labels = {
-        condition.dimension: condition.values[0]
-        for condition in where
-        if condition.dimension in ("cluster", "team") and not condition.negated
-    }
-    alerts = _history(ports, Window(spans[0].start, min(window.end, at)), Labels.of(labels))
+    alerts = _history(ports, Window(spans[0].start, min(window.end, at)), where)
 
     return CostChange(window, then, now, drivers, alerts, settled is not None, where)
 
@@ -271,7 +265,7 @@ def change_card(change: CostChange) -> Card:
     table = Table((Heading("driver"), Heading("before and now"), *headings), tuple(rows), total)
     net, amortised = (
         " against ".join(
-            f"{amount_of(getattr(tally.total, measure), tally)} from {period(tally.window)}"
+            f"{amount_of(getattr(tally.total, measure), tally)} {in_period(tally.window)}"
             for tally in (current, before)
         )
         for measure in ("net", "amortised")
@@ -399,24 +393,21 @@ def _signed(amount: Decimal, tally: Tally) -> str:
     return ("+" if amount > 0 else "") + amount_of(amount, tally)
 
 
-def _history(ports: Ports, window: Window, labels: Labels) -> Sequence[Alert] | None:
+def _history(ports: Ports, window: Window, where: tuple[Filter, ...]) -> Sequence[Alert] | None:
     """Return the alerts of a time, None where a recording of a bill alone tells of none."""
     try:
-        return ports.stores.alerts.history(window, labels)
+        return concerned(ports.stores.alerts.history(window, Labels()), where)
     except Unavailable:
         return None
 
 
 def _alerts(alerts: Sequence[Alert] | None) -> list[Block]:
-    """Name the alerts of that time, the dearest first."""
+    """Name the alerts of that time."""
     if alerts is None:
         return [quiet("Which alerts were open in this window is not known: no metrics were read.")]
     if not alerts:
         return [quiet("No alert was open in this window.")]
-    names = [
-        f"{alert.cause.facts.words} · {alert_words.where(alert)}"
-        for alert in sorted(alerts, key=alert_words.worth, reverse=True)
-    ]
+    names = [f"{alert.cause.facts.words} · {alert_words.where(alert)}" for alert in alerts]
 
     return [text(f"Alerts in this window: {'; '.join(few(names, _MOST_ALERTS))}.")]
 
@@ -441,10 +432,10 @@ def driver_data(driver: Driver) -> dict[str, Any]:
     }
 
 
-def _unbilled_card(ports: Ports, at: datetime, window: Window) -> Card:
+def _unbilled_card(ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]) -> Card:
     """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
-    alerts = _history(ports, Window(min(window.start, at), min(window.end, at)), Labels())
+    alerts = _history(ports, Window(min(window.start, at), min(window.end, at)), where)
     blocks = (
         text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."),
         *_alerts(alerts),

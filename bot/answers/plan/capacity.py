@@ -537,7 +537,9 @@ def capacity(
     nodes: int = arg("1", "nodes", keyword=True),
     days: int = arg("14", "days", keyword=True),
     used: Decimal = arg("90", "percent of the time that the nodes will work", keyword=True),
-    region: str = arg("", "where prices are looked up first", keyword=True),
+    region: str = arg(
+        "", "where prices are looked up first; else where most of its hours ran", keyword=True
+    ),
 ) -> Card:
     """Compare every way that has a price."""
     refuse(

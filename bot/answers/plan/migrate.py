@@ -57,9 +57,10 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Conflict, Sourced, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
-from bot.model.money import usd
+from bot.model.money import counted, usd
 from bot.model.reading import Reading
 from bot.model.request import Request
+from bot.model.window import duration_text
 from bot.ports import Ports
 
 
@@ -130,8 +131,8 @@ def migration_card(
         if not recompile.seen:
             basis = "an assumption, as long as compiling.grace allows"
         recompiling = (
-            f"Recompiling once: about {usd(recompile.usd(scenario))} ({scenario.nodes} nodes for"
-            f" {recompile.hours * 60:.0f} min, {basis});"
+            f"Recompiling once: about {usd(recompile.usd(scenario))} ({counted(scenario.nodes, 'node')}"
+            f" for {recompile.hours * 60:.0f} min, {basis});"
             " compiled artifacts do not move to another family, nor to another compiler version."
             " Compile on one node first (neuron_parallel_compile), and the others wait for nothing."
         )
@@ -307,16 +308,16 @@ def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
         hours = break_even_hours(paid, migration.standing, scenario.relative_cost)
         if hours is None:
             return None
-        return f"{hours:,.0f} hours ({hours / 24:,.0f} days) of today's work"
+        return f"{duration_text(timedelta(hours=hours))} of today's work"
 
-    counted = ", recompiling included" if migration.recompile else ""
+    included = ", recompiling included" if migration.recompile else ""
 
     return Columns[tuple[str, SpeedScenario]](
         Column("speed-up", lambda row: f"{row[1].speedup:.1f}x, {row[0]}"),
         Column("pays back after", lambda row: payoff(row[1]), missing="never"),
     ).table(
         list(zip(names, migration.moves()[0].scenarios, strict=False)),
-        caption=f"When {usd(port_usd)} of porting pays{counted}",
+        caption=f"When {usd(port_usd)} of porting pays{included}",
     )
 
 
