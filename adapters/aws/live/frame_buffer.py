@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from threading import Lock
 
 import numpy as np
+import numpy.typing as npt
 
 from adapters.aws.metrics.batch import TimeGrid, batches, differs
 from adapters.aws.metrics.believed import believed
@@ -42,6 +43,7 @@ _SPARE_BINS = 288
 _SPARE_THINGS = 16
 _SPARE_SHARE = 32
 """One more thing in so many finds room before all columns are laid out anew."""
+Places = slice | npt.NDArray[np.intp]
 Room = Callable[[tuple[int, int, int]], Floats]
 """Makes columns of a shape, all nan."""
 
@@ -93,6 +95,8 @@ class GridRing:
         self.things: tuple[Labels, ...] = ()
         self.metrics: tuple[str, ...] = ()
         self._values = room((0, most + _SPARE_BINS, 0))
+        self._looked_up: tuple[tuple[Labels, ...], tuple[Labels, ...], Places, Places]
+        self._looked_up = (), (), slice(0), slice(0)
         self._written = self.base
         """The bin after the last one that was ever written."""
 
@@ -156,10 +160,7 @@ class GridRing:
             return
         self._written = max(self._written, high)
 
-        # What was silent for all of history has left.
-        place = {thing: i for i, thing in enumerate(self.things)}
-        shared = [i for i, thing in enumerate(grid.things) if thing in place]
-        columns = np.array([place[grid.things[i]] for i in shared], dtype=np.intp)
+        shared, columns = self._shared(grid.things)
         for i, metric in enumerate(grid.metrics):
             if metric not in self.metrics:
                 continue
@@ -168,6 +169,26 @@ class GridRing:
             if fill:
                 new = np.where(np.isnan(rows[:, columns]), new, rows[:, columns])
             rows[:, columns] = new
+
+    def _shared(self, things: tuple[Labels, ...]) -> tuple[Places, Places]:
+        """Return the places of some things among themselves and here; none of those that have left.
+
+        Hour after hour of a start has the same things: they are looked up once.
+        """
+        if self._looked_up[0] is not things or self._looked_up[1] is not self.things:
+            place = {thing: i for i, thing in enumerate(self.things)}
+            shared = [i for i, thing in enumerate(things) if thing in place]
+            columns = [place[things[i]] for i in shared]
+            self._looked_up = things, self.things, _places(shared), _places(columns)
+        return self._looked_up[2:]
+
+
+def _places(places: Sequence[int]) -> Places:
+    """Return places as a slice where they follow each other: what is there is not copied."""
+    indices = np.array(places, dtype=np.intp)
+    if len(indices) and (np.diff(indices) == 1).all():
+        return slice(places[0], places[-1] + 1)
+    return indices
 
 
 KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")
