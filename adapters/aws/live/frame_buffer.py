@@ -160,7 +160,13 @@ class GridRing:
             return
         self._written = max(self._written, high)
 
-        shared, columns = self._shared(grid.things)
+        # What was silent for all of history has left. Hour after hour has the same things.
+        if self._looked_up[0] is not grid.things or self._looked_up[1] is not self.things:
+            place = {thing: i for i, thing in enumerate(self.things)}
+            present = [i for i, thing in enumerate(grid.things) if thing in place]
+            places = _places([place[grid.things[i]] for i in present])
+            self._looked_up = grid.things, self.things, _places(present), places
+        _, _, shared, columns = self._looked_up
         for i, metric in enumerate(grid.metrics):
             if metric not in self.metrics:
                 continue
@@ -169,18 +175,6 @@ class GridRing:
             if fill:
                 new = np.where(np.isnan(rows[:, columns]), new, rows[:, columns])
             rows[:, columns] = new
-
-    def _shared(self, things: tuple[Labels, ...]) -> tuple[Places, Places]:
-        """Return the places of some things among themselves and here; none of those that have left.
-
-        Hour after hour of a start has the same things: they are looked up once.
-        """
-        if self._looked_up[0] is not things or self._looked_up[1] is not self.things:
-            place = {thing: i for i, thing in enumerate(self.things)}
-            shared = [i for i, thing in enumerate(things) if thing in place]
-            columns = [place[things[i]] for i in shared]
-            self._looked_up = things, self.things, _places(shared), _places(columns)
-        return self._looked_up[2:]
 
 
 def _places(places: Sequence[int]) -> Places:

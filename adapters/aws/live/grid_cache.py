@@ -246,9 +246,21 @@ class GridCache:
 
         def grids_or_error(hour: int) -> Mapping[str, GridPart] | Exception:
             try:
-                return _grids_in(self._file(folder, hour), names)
+                arrays = _read(self._file(folder, hour))
+                facts = orjson.loads(arrays["said"].tobytes())
+                if facts["format"] != _FORMAT:
+                    raise ValueError(f"format {facts['format']}, not {_FORMAT}")
+                grids = {}
+                for kind, about in facts["kinds"].items():
+                    key = orjson.dumps(about["things"])  # hour by hour mostly the same things
+                    things = names.get(key) or tuple(Labels(**thing) for thing in about["things"])
+                    things, metrics = names.setdefault(key, things), tuple(about["metrics"])
+                    if arrays[kind].shape[::2] != (len(metrics), len(things)):
+                        raise ValueError(f"{kind} has another shape than it says")
+                    grids[kind] = GridPart(int(about["base"]), things, metrics, arrays[kind])
             except _BROKEN as error:
                 return error
+            return grids
 
         lost = []
         for hours in chunked(sorted(self._hours), lambda _: 1, PARALLEL):
@@ -286,23 +298,6 @@ def _points(name: str, arrays: Arrays) -> Points:
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     with np.load(path, allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
-
-
-def _grids_in(path: Path, names: dict[bytes, tuple[Labels, ...]]) -> Mapping[str, GridPart]:
-    """Return the grids of an hour; `names` has the things met so far, mostly those of every hour."""
-    arrays = _read(path)
-    facts = orjson.loads(arrays["said"].tobytes())
-    if facts["format"] != _FORMAT:
-        raise ValueError(f"format {facts['format']}, not {_FORMAT}")
-    grids = {}
-    for kind, about in facts["kinds"].items():
-        key = orjson.dumps(about["things"])
-        things = names.get(key) or tuple(Labels(**thing) for thing in about["things"])
-        things, metrics = names.setdefault(key, things), tuple(about["metrics"])
-        if arrays[kind].shape[::2] != (len(metrics), len(things)):
-            raise ValueError(f"{kind} has another shape than it says")
-        grids[kind] = GridPart(int(about["base"]), things, metrics, arrays[kind])
-    return grids
 
 
 def _store(path: Path, arrays: Arrays) -> None:
