@@ -48,7 +48,7 @@ from bot.wiring.environment import build_name
 from bot.wiring.kept import packed
 from bot.wiring.source import SharedSource, memory_stores
 from bot.wiring.workers import PAYS, DaskWorkers, Parcel, Side, Threshold, replay_side
-from detectors import Detector
+from detectors import SharedDetector
 from tests.dask_cluster import cluster
 from tests.policy.test_budget import idle as _idle
 
@@ -101,9 +101,9 @@ def here(watched: Fleet, span: ReplaySpan) -> list[ReplayResult]:
     """Replay both policies in this process, which reads once for both."""
     shared: Any = SharedSource(watched)
     bill: Any = watched
-    sides = []
+    sides, detector = [], SharedDetector(len(policies()))
     for policy in policies():
-        world = World(shared, bill, bill, load_knowledge(), Detector(), bill, NoOutlook())
+        world = World(shared, bill, bill, load_knowledge(), detector, bill, NoOutlook())
         sides.append(Ports(world, memory_stores(), Site(policy, STEP)))
     return side_by_side(sides, span)
 

@@ -25,7 +25,7 @@ from detectors.nodes.compile import cold_anomalies, compiles, killed_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
 from detectors.numbers import DAY, HOUR, Floats, Mask
 from detectors.readings import frame_of
-from detectors.roster import Limits, build_roster
+from detectors.roster import Limits, Roster, build_roster
 from detectors.usual import (
     NOTHING,
     Memo,
@@ -49,20 +49,22 @@ class Detector:
     as one that never stopped.
     """
 
-    def __init__(self, grow: odd.Grow = fit, *, money: bool = True) -> None:
+    def __init__(self, grow: odd.Grow = fit, *, money: bool = True, policies: int = 1) -> None:
         """Take the learner of strangeness, and whether the detector sees the bill.
 
-        A benchmark asks what both earn.
+        A benchmark asks what both earn. `policies` is how many are judged by side by side: they
+        share what is learnt alike.
         """
-        self._grow, self._money = grow, money
-        self._costs = Memo[Floats]()
-        self._limits = Memo[Limits]()
-        self._usual = Memo[Usual]()
-        self._young = Memo[Usual]()
-        self._odd_model = Memo[odd.OddModel | None]()
-        self._job_usual = Memo[JobUsual]()
-        self._past = Memo[JobPast]()
-        self._bill = BillJudge()
+        self._grow, self._money, self._policies = grow, money, policies
+        self._costs = Memo[Floats](policies)
+        self._roster = Memo[Roster]()
+        self._limits = Memo[Limits](policies)
+        self._usual = Memo[Usual](policies)
+        self._young = Memo[Usual](policies)
+        self._odd_model = Memo[odd.OddModel | None](policies)
+        self._job_usual = Memo[JobUsual](policies)
+        self._past = Memo[JobPast](policies)
+        self._bill = BillJudge(policies)
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it, without the spans of `known` alerts."""
@@ -87,7 +89,7 @@ class Detector:
     @cached_property
     def _fleet(self) -> Detector:
         """Return a detector with memos of its own for all nodes of the fleet."""
-        return Detector(self._grow, money=self._money)
+        return Detector(self._grow, money=self._money, policies=self._policies)
 
     def view(
         self,
@@ -102,10 +104,9 @@ class Detector:
         """
         whole = frame_of(reading, "node")
         listed = reading.inventory
-        limits = self._limits.get(
-            (whole.things, policy, listed.instances, listed.types, listed.reservations),
-            lambda: Limits(policy, build_roster(whole.things, listed)),
-        )
+        makeup = whole.things, listed.instances, listed.types, listed.reservations
+        roster = self._roster.get(makeup, lambda: build_roster(whole.things, listed))
+        limits = self._limits.get((policy, makeup), lambda: Limits(policy, roster))
         window = whole.last(limits.longest + LOOKBACK)
         still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
 
@@ -193,6 +194,38 @@ class Detector:
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
         oddness = odd.Oddness(model, usual, costs_far)
         return odd.odd_anomalies(view, oddness, explained | alerted, falling)
+
+
+class SharedDetector:
+    """Judge for several policies side by side, whose readings of one time are the same.
+
+    They share what is learnt alike, and a whole detection where they differ in nothing that judges.
+    """
+
+    def __init__(self, policies: int) -> None:
+        self._detector = Detector(policies=policies)
+        self._detections = Memo[Detection](policies)
+
+    def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
+        """Judge as a detector of this policy alone would."""
+        # The detector is given nothing else of a policy, so that nothing else can matter.
+        judging = Policy(
+            {key: value for key, value in policy.values.items() if _judges(key)},
+            tuple(override for override in policy.overrides if _judges(override[1])),
+        )
+        alerts = tuple((a.id, a.anomaly, a.opened, a.seen, a.closed, a.peak) for a in known)
+        key = reading.now, judging, alerts
+        return self._detections.get(key, lambda: self._detector(reading, judging, known))
+
+
+_TOLD = ("least_", "critical_", "resolve_", "worse_", "remind_", "escalate_", "quiet_", "most_")
+_AFTERWARDS = ("acting.", "advice.", *(f"alert.{name}" for name in _TOLD))
+"""How settings begin that say what is told and done of what was found."""
+
+
+def _judges(key: str) -> bool:
+    """Return whether anomalies may depend on a setting."""
+    return not key.startswith(_AFTERWARDS)
 
 
 def compiles_since(reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:

@@ -35,6 +35,7 @@ from detectors.numbers import (
 from detectors.roster import Roster, scope_of
 from detectors.usual import (
     MEMORY,
+    THREADS,
     THREE,
     StrangeSpan,
     forget,
@@ -326,7 +327,6 @@ Leaves = Callable[[Floats], Rows]
 TREES = 100
 SAMPLE = count("forest.SAMPLE")
 MANY = count("forest.MANY")
-THREADS = 2
 
 
 @dataclass(frozen=True)

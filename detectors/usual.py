@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,11 +22,10 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """Remember the newest value of a pure function by its key."""
+    """Remember the newest values of a pure function by their keys, as many as are in use."""
 
-    def __init__(self) -> None:
-        self._newest: tuple[object, T] | None = None
-        self._read: Sequence[object] = ()
+    def __init__(self, in_use: int = 1) -> None:
+        self._newest: deque[tuple[object, Sequence[object], T]] = deque(maxlen=in_use)
 
     def get(self, key: object, make: Callable[[], T], *frames: Frame | None) -> T:
         """Return the value for `key`, made anew only when the key has changed or a frame is new.
@@ -33,15 +34,22 @@ class Memo(Generic[T]):
         """
         key = key, *(x and x.start for x in frames)
         arrays = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
-        same = len(arrays) == len(self._read) and all(map(operator.is_, arrays, self._read))
-        if self._newest is None or self._newest[0] != key or not same:
-            self._newest, self._read = (key, make()), arrays
-        return self._newest[1]
+        for earlier, bases, value in self._newest:
+            if (
+                len(arrays) == len(bases)
+                and all(map(operator.is_, arrays, bases))
+                and earlier == key
+            ):
+                return value
+        value = make()
+        self._newest.append((key, arrays, value))
+        return value
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-BLOCK = 1_024
-"""Nodes that are learnt of at a time."""
+THREADS = 2
+BLOCK = 128
+"""Nodes that are learnt of at a time: what is worked out of so many stays near the processor."""
 SAMPLE = duration("usual.SAMPLE")
 LEAST = duration("usual.LEAST")
 MEMORY = "neuroncore_memory_used_bytes"
@@ -246,8 +254,9 @@ def learn(
         return _learn(part.pick(rows), whole.pick(rows) if whole else None, nodes, strange, least)
 
     # By blocks: beside their history, all that is worked out of it on the way is large.
-    starts = range(0, max(1, len(part.things)), BLOCK)
-    usual = Usual.joined([learnt(slice(start, start + BLOCK)) for start in starts])
+    blocks = [slice(start, start + BLOCK) for start in range(0, max(1, len(part.things)), BLOCK)]
+    with ThreadPoolExecutor(THREADS) as pool:  # numpy works without Python's lock
+        usual = Usual.joined(list(pool.map(learnt, blocks)))
     _borrow((usual.low, usual.middle, usual.high), roster)
     return usual
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from adapters.aws.recording.recording import Recording
     from adapters.aws.services import BedrockReader
     from bot.wiring.workers import Parcel
-    from detectors import Detector
+    from detectors import Detector, SharedDetector
 
 
 _DIGITS = 8
@@ -358,11 +358,17 @@ class SourceReplays:
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
         """Return ports over the watched source for each policy.
 
-        They go on side by side and read once.
+        They go on side by side, read once and learn once.
         """
+
+        def open_detector() -> SharedDetector:
+            from detectors import SharedDetector
+
+            return SharedDetector(len(policies))
+
         replays = [self._watched.ports(memory_stores(), policy) for policy in policies]
-        shared = SharedSource(replays[0].world.source)
-        return [replace(ports, world=replace(ports.world, source=shared)) for ports in replays]
+        source, detect = SharedSource(replays[0].world.source), lazy(Once(open_detector))
+        return [replace(x, world=replace(x.world, source=source, detect=detect)) for x in replays]
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
         """Return the labelled incidents of a recording, None when it has none."""

@@ -396,11 +396,11 @@ class BillJudge:
     Its findings hold until another day or hour settles, so they are remembered until then.
     """
 
-    def __init__(self) -> None:
-        self._jumps_by_day = Memo[list[Jump]]()
-        self._usual_by_hour = Memo[dict[Labels, float]]()
-        self._findings = Memo[list[BillFinding]]()
-        self._burns = Memo[list[BudgetBurn]]()
+    def __init__(self, policies: int) -> None:
+        self._jumps_by_day = Memo[list[Jump]](policies)
+        self._usual_by_hour = Memo[dict[Labels, float]](policies)
+        self._findings = Memo[list[BillFinding]](policies)
+        self._burns = Memo[list[BudgetBurn]](policies)
 
     def __call__(self, view: View) -> list[Anomaly]:
         """Return the anomalies of money at the tick."""

@@ -13,7 +13,7 @@ from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRICS
 from bot.policy.file import applied
 from bot.policy.schema import default_policy
-from detectors import Detector
+from detectors import Detector, SharedDetector
 from detectors.usual import Memo
 
 NOW = hours(10 * 24 + 7)
@@ -145,9 +145,10 @@ def assert_forgets(first, then):
     found, expected = kept(*then, ()), new(*then, ())
     learnt = memos_of(new)
     for name, memo in memos_of(kept).items():
-        newest, again = memo._newest, learnt[name]._newest
-        if newest and again and newest[0] == again[0]:
-            np.testing.assert_equal(plain(newest[1]), plain(again[1]), err_msg=name)
+        entries = zip(memo._newest, learnt[name]._newest, strict=False)
+        for (key, _, value), (new_key, _, new_value) in entries:
+            if key == new_key:
+                np.testing.assert_equal(plain(value), plain(new_value), err_msg=name)
     assert found == expected
 
 
@@ -161,3 +162,19 @@ def test_what_is_remembered_follows_the_reading(before, change):
 def test_what_is_remembered_follows_the_policy(before, key, value):
     policy = default_policy()
     assert_forgets((before, policy), (before, applied(policy, [(Labels(), key, value)])))
+
+
+@pytest.mark.parametrize(("key", "value"), POLICIES.items())
+def test_policies_side_by_side_find_what_each_finds_alone(before, key, value):
+    policies = default_policy(), applied(default_policy(), [(Labels(), key, value)])
+    shared = SharedDetector(len(policies))
+    earlier = replace(with_frame(before, "node", lambda f: f.until(NOW - HOUR)), now=NOW - HOUR)
+    for reading in (earlier, before):
+        found = [shared(reading, policy, ()) for policy in policies]
+        assert found == [Detector()(reading, policy, ()) for policy in policies]
+
+
+def test_a_policy_that_says_only_what_is_told_judges_nothing_anew(before):
+    policy, shared = default_policy(), SharedDetector(2)
+    quieter = applied(policy, [(Labels(), "alert.least_usd_per_hour", "70")])
+    assert shared(before, policy, ()) is shared(before, quieter, ())

@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from threading import Lock
 
 import numpy as np
+import numpy.typing as npt
 
 from adapters.aws.metrics.batch import TimeGrid, batches, differs
 from adapters.aws.metrics.believed import believed
@@ -42,6 +43,7 @@ _SPARE_BINS = 288
 _SPARE_THINGS = 16
 _SPARE_SHARE = 32
 """One more thing in so many finds room before all columns are laid out anew."""
+Places = slice | npt.NDArray[np.intp]
 Room = Callable[[tuple[int, int, int]], Floats]
 """Makes columns of a shape, all nan."""
 
@@ -93,6 +95,8 @@ class GridRing:
         self.things: tuple[Labels, ...] = ()
         self.metrics: tuple[str, ...] = ()
         self._values = room((0, most + _SPARE_BINS, 0))
+        self._looked_up: tuple[tuple[Labels, ...], tuple[Labels, ...], Places, Places]
+        self._looked_up = (), (), slice(0), slice(0)
         self._written = self.base
         """The bin after the last one that was ever written."""
 
@@ -156,10 +160,13 @@ class GridRing:
             return
         self._written = max(self._written, high)
 
-        # What was silent for all of history has left.
-        place = {thing: i for i, thing in enumerate(self.things)}
-        shared = [i for i, thing in enumerate(grid.things) if thing in place]
-        columns = np.array([place[grid.things[i]] for i in shared], dtype=np.intp)
+        # What was silent for all of history has left. Hour after hour has the same things.
+        if self._looked_up[0] is not grid.things or self._looked_up[1] is not self.things:
+            place = {thing: i for i, thing in enumerate(self.things)}
+            present = [i for i, thing in enumerate(grid.things) if thing in place]
+            places = _places([place[grid.things[i]] for i in present])
+            self._looked_up = grid.things, self.things, _places(present), places
+        _, _, shared, columns = self._looked_up
         for i, metric in enumerate(grid.metrics):
             if metric not in self.metrics:
                 continue
@@ -168,6 +175,14 @@ class GridRing:
             if fill:
                 new = np.where(np.isnan(rows[:, columns]), new, rows[:, columns])
             rows[:, columns] = new
+
+
+def _places(places: Sequence[int]) -> Places:
+    """Return places as a slice where they follow each other: what is there is not copied."""
+    indices = np.array(places, dtype=np.intp)
+    if len(indices) and (np.diff(indices) == 1).all():
+        return slice(places[0], places[-1] + 1)
+    return indices
 
 
 KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")

@@ -19,10 +19,11 @@ import numpy.typing as npt
 import orjson
 
 from adapters.aws.api.operations import Place
-from adapters.aws.files import Problems, replacing, why
+from adapters.aws.files import Problems, chunked, replacing, why
 from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.live.requests import SeriesBlock
+from adapters.aws.metrics.batch import PARALLEL, parallel_map
 from adapters.aws.metrics.metric_grid import GridPart
 from adapters.aws.metrics.points import COLUMNS, MetricSeries, Points
 from bot.model.labels import Labels
@@ -242,26 +243,33 @@ class GridCache:
         One that cannot be read is set aside, and wanted as history once more.
         """
         names: dict[bytes, tuple[Labels, ...]] = {}
-        lost = []
-        for hour in sorted(self._hours):
+
+        def grids_or_error(hour: int) -> Mapping[str, GridPart] | Exception:
             try:
                 arrays = _read(self._file(folder, hour))
                 facts = orjson.loads(arrays["said"].tobytes())
                 if facts["format"] != _FORMAT:
                     raise ValueError(f"format {facts['format']}, not {_FORMAT}")
-                parts = {}
+                grids = {}
                 for kind, about in facts["kinds"].items():
                     key = orjson.dumps(about["things"])  # hour by hour mostly the same things
-                    if key not in names:
-                        names[key] = tuple(Labels(**thing) for thing in about["things"])
-                    things, metrics = names[key], tuple(about["metrics"])
+                    things = names.get(key) or tuple(Labels(**thing) for thing in about["things"])
+                    things, metrics = names.setdefault(key, things), tuple(about["metrics"])
                     if arrays[kind].shape[::2] != (len(metrics), len(things)):
                         raise ValueError(f"{kind} has another shape than it says")
-                    parts[kind] = GridPart(int(about["base"]), things, metrics, arrays[kind])
-                yield parts
+                    grids[kind] = GridPart(int(about["base"]), things, metrics, arrays[kind])
             except _BROKEN as error:
-                self._set_aside(self._file(folder, hour), error, "its hour is bought again")
-                lost.append(hour)
+                return error
+            return grids
+
+        lost = []
+        for hours in chunked(sorted(self._hours), lambda _: 1, PARALLEL):
+            for hour, grids in zip(hours, parallel_map(grids_or_error, hours), strict=True):
+                if isinstance(grids, Exception):
+                    self._set_aside(self._file(folder, hour), grids, "its hour is bought again")
+                    lost.append(hour)
+                else:
+                    yield grids
         if lost:
             self._hours -= set(lost)
             self.metrics.refill(lost[0] * self._seconds, (lost[-1] + 1) * self._seconds)

@@ -22,6 +22,7 @@ from adapters.aws.metrics.batch import (
 )
 from adapters.aws.metrics.lines import NAMESPACE
 from adapters.aws.metrics.points import (
+    LAST_SECOND,
     Catalogue,
     Ints,
     MetricSeries,
@@ -201,24 +202,25 @@ def _in_order(
 
     When each first reported.
     """
-    first: dict[Labels, int] = {}
-    details: dict[Labels, Labels] = {}
-    reported_at: dict[Labels, int] = {}
-    for source, (starts, _) in zip(feeding, spans, strict=True):
-        reported = source.batch.points.seconds[source.batch.starts[:-1]]
-        for thing, labels, start, when in zip(
-            source.things, source.labels, starts.tolist(), reported.tolist(), strict=True
-        ):
-            first[thing] = min(start, first.get(thing, start))
-            reported_at[thing] = min(when, reported_at.get(thing, when))
-            details[thing] = labels.merge(details[thing]) if thing in details else labels
-    order = {
-        thing: first[thing] for thing in sorted(first, key=lambda thing: (first[thing], thing))
-    }
+    place: dict[Labels, int] = {}
+    rows_of = [[place.setdefault(x, len(place)) for x in source.things] for source in feeding]
+    things, details = list(place), dict[int, Labels]()
+    first, reported_at = (np.full(len(place), LAST_SECOND, dtype=np.int64) for _ in range(2))
+    for source, (starts, _), rows in zip(feeding, spans, rows_of, strict=True):
+        np.minimum.at(first, rows, starts)
+        np.minimum.at(reported_at, rows, source.batch.points.seconds[source.batch.starts[:-1]])
+
+        # The metrics of a node mostly repeat its labels.
+        for row, labels in zip(rows, source.labels, strict=True):
+            if details.setdefault(row, labels) != labels:
+                details[row] = labels.merge(details[row])
+
+    firsts = first.tolist()
+    order = sorted(range(len(things)), key=lambda row: (firsts[row], things[row]))
     return (
-        order,
-        tuple(details[x] for x in order),
-        np.array([reported_at[x] for x in order], dtype=np.int64),
+        {things[row]: firsts[row] for row in order},
+        tuple(details[row] for row in order),
+        reported_at[order],
     )
 
 
