@@ -44,14 +44,12 @@ _WRONG_S = 1.0
 
 @dataclass(frozen=True)
 class WebConfig:
-    """Hold the console's name, its addresses and its token.
+    """Hold the console's name, its public address and its token.
 
-    Without `hosts` and `public_url`, a loopback address answers to loopback names alone.
+    A loopback address answers to loopback names, and to that of `public_url`.
     """
 
     title: str = "trnbot"
-    hosts: tuple[str, ...] = ()
-    """Names under which a proxy on this machine offers the console."""
     secret: str = field(default="", repr=False)
     """The token that every page but `/healthz` asks for, "" for none."""
     public_url: str = ""
@@ -64,10 +62,9 @@ class WebConfig:
         return self.public_url.startswith("https://")
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Return every name under which a proxy offers the console."""
-        public = urlsplit(self.public_url).hostname
-        return (*self.hosts, *((public,) if public else ()))
+    def host(self) -> str:
+        """Return the name under which a proxy offers the console, "" for none."""
+        return urlsplit(self.public_url).hostname or ""
 
 
 class WebSurface:
@@ -85,7 +82,7 @@ class WebSurface:
         )
         self._views = Views(console, self._pages, self._messages, self._hub, self)
         self._login = LoginPage(auth, self._pages, config.public_url)
-        self._guard = Guard(token=token, auth=auth, pages=self._pages, hosts=config.names)
+        self._guard = Guard(token=token, auth=auth, pages=self._pages, host=config.host)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Show a new message on every open page and return its id."""
