@@ -39,6 +39,8 @@ Calls = list[tuple[str, list[str]]]
 """Each call in words, and the outline of what it shows."""
 STALE = {"type": "button", "action_id": "old", "value": ""}
 THEIRS = "T9"
+PATIENCE_S = 60.0
+"""No answer takes so long, however busy the machine is: nothing is said to be worked on."""
 
 
 class Log(logging.Handler):
@@ -80,7 +82,7 @@ class Side:
 
         draw: Callable[..., bytes] = lambda _: b"\x89PNG"  # noqa: E731
         hints = command_hints()
-        return ChatPorts(answer, lambda: self.now, draw, self.store, self.store, hints, effect_of, self.store)  # fmt: skip
+        return ChatPorts(answer, lambda: self.now, draw, self.store, self.store, hints, effect_of, self.store, PATIENCE_S)  # fmt: skip
 
     async def __aenter__(self) -> Self:
         logger = logging.getLogger(f"trnbot.{self.name}")
@@ -337,7 +339,11 @@ class TeamsSide(Side):
         made.roster[self.id("gus")] |= {"userRole": "guest"}
         made.roster[self.id("eve")] |= {"tenantId": THEIRS}
         config = TeamsConfig(
-            app_id=APP, app_password=SECRET, tenant_id="T1", cloud=cloud(login), answer_timeout_s=5
+            app_id=APP,
+            app_password=SECRET,
+            tenant_id="T1",
+            cloud=cloud(login),
+            answer_timeout_s=PATIENCE_S,
         )
         self.told: list[str] = []
 

@@ -188,7 +188,7 @@ class Responder:
             message = await message_of(WORKING, self._ports.draw, budget=ANSWER_BYTES)
             return await send(self._sdk, where, message, under)
 
-        card, note = await answered(answer, say_working, log)
+        card, note = await answered(answer, say_working, self._ports.working_after_s, log)
         await self.send(where, under, _shareable(card, place, belonging), note)
         if where is not place:
             await self.send(place, thread, _ELSEWHERE)
