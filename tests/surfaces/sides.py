@@ -14,6 +14,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from adapters.chat.config import TeamsConfig
+from adapters.chat.slack.listener import PRESSES
 from adapters.chat.slack.surface import SlackSurface
 from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.memory import MemoryStore
@@ -54,6 +55,22 @@ class Log(logging.Handler):
         self.lines.append(record.getMessage())
 
 
+class Holding(MemoryStore):
+    """Know which messages and presses are held, as a database does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: set[str] = set()
+
+    def hold(self, name: str) -> int:
+        free = name not in self.held
+        self.held.add(name)
+        return int(free)
+
+    def release(self, name: str, token: int) -> None:
+        self.held.discard(name)
+
+
 class Side:
     """Be one platform: a bot with one alert firing in its channel, and the people around it.
 
@@ -63,7 +80,7 @@ class Side:
     name, channel = "", ""
 
     def __init__(self, answer: Answer | None = None, *, shared: bool = False) -> None:
-        self._stack, self._log, self.store = AsyncExitStack(), Log(), MemoryStore()
+        self._stack, self._log, self.store = AsyncExitStack(), Log(), Holding()
         self.shared, self._heard = shared, list[tuple[int, str, list[str]]]()
         surfaces: dict[str, Any] = {}
         script = Script(*(anomaly(at=NOON + n * FIVE) for n in range(2)))
@@ -137,6 +154,10 @@ class Side:
         self.forget()
         self._log.lines.clear()
         return [(self.unnamed(words), [self.unnamed(x) for x in shown]) for words, shown in calls]
+
+    def left_over(self) -> list[str]:
+        """Return what is still held or kept of what people did."""
+        return [*self.store.held, *PRESSES.keys(self.store, 9)]
 
     def calls(self) -> Calls:
         raise NotImplementedError

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from tests.builders import FIVE, NOON
 from tests.cards.test_goldens import compare
@@ -252,10 +253,122 @@ TEAMS: Mapping[str, Scene] = {
 }  # fmt: skip
 
 
+def refusing(codes: str, scene: Scene) -> Scene:
+    """Return a scene in which Slack refuses methods, each with its codes: `views.open=expired, ...`."""
+
+    async def refused(side: Side) -> None:
+        assert isinstance(side, SlackSide)
+        for refusal in codes.split(", "):
+            method, _, code = refusal.partition("=")
+            side.slack.failing.setdefault(method, []).append(code)
+        await scene(side)
+
+    return refused
+
+
+SLACK_REFUSES = (
+    ("views.open=expired_trigger_id", lambda side: side.press(f"why {side.alert}", opens=True)),
+    ("views.open=expired_trigger_id", SLACK["a shortcut anywhere"]),
+    ("views.update=not_found", lambda side: side.press(f"why {side.alert}", opens=True)),
+    ("views.publish=missing_scope", lambda side: side.home()),
+    ("chat.unfurl=invalid_metadata", SLACK["a link to an alert"]),
+    ("chat.unfurl=429 0", SLACK["a link to an alert"]),
+    ("chat.unfurl=invalid_metadata, chat.unfurl=cannot_unfurl_url", SLACK["a link to an alert"]),
+    ("files.getUploadURLExternal=missing_scope, files.getUploadURLExternal=missing_scope", lambda side: side.slash("csv alerts")),
+    ("files.getUploadURLExternal=missing_scope", lambda side: side.mention("csv alerts")),
+    ("conversations.open=cannot_dm_bot", lambda side: side.slash("csv alerts")),
+    ("users.info=user_not_found", lambda side: side.mention("alerts")),
+    ("users.info=internal_error", lambda side: side.slash("alerts")),
+    ("auth.test=invalid_auth, auth.test=invalid_auth", lambda side: side.mention("alerts")),
+    ("response=400", lambda side: side.slash("alerts")),
+    ("response=400, chat.postEphemeral=user_not_in_channel", lambda side: side.slash("alerts")),
+    ("response=400, chat.postEphemeral=429 0", lambda side: side.slash("alerts")),
+    ("chat.postMessage=invalid_blocks", lambda side: side.mention("help")),
+    ("chat.postMessage=invalid_blocks, chat.postMessage=invalid_blocks", lambda side: side.mention("help")),
+    ("response=400, response=400", lambda side: side.slash("help")),
+    ("assistant.threads.setStatus=missing_scope", SLACK["a direct message in a thread"]),
+    ("assistant.threads.setStatus=429 0", SLACK["a direct message in a thread"]),
+    ("chat.postMessage=is_archived", lambda side: side.mention("alerts")),
+    ("chat.postMessage=token_revoked", lambda side: side.mention("alerts")),
+    ("chat.postMessage=missing_scope", lambda side: side.mention("alerts")),
+    ("chat.update=edit_window_closed", lambda side: side.press(f"ack {side.alert}")),
+    ("chat.update=not_in_channel", lambda side: side.press(f"ack {side.alert}")),
+)  # fmt: skip
+
+
+def answering(statuses: str, scene: Scene) -> Scene:
+    """Return a scene in which Teams answers so first, waiting for nothing."""
+
+    async def answered(side: Side) -> None:
+        assert isinstance(side, TeamsSide)
+        for status in map(int, statuses.split()):
+            body = {} if status < 400 else {"error": {"code": "Refused"}}
+            answer = web.json_response(body, status=status, headers={"Retry-After": "0"})
+            side.connector.answers.append(answer)
+        await scene(side)
+
+    return answered
+
+
+def roster(told: object, scene: Scene) -> Scene:
+    """Return a scene in which the roster tells this of Dana, an hour after she was last asked after."""
+
+    async def rostered(side: Side) -> None:
+        assert isinstance(side, TeamsSide)
+        side.connector.roster["29:new"] = told  # type: ignore[assignment]
+        await scene(side)
+
+    return rostered
+
+
+MINE = {"id": "29:new", "tenantId": "T1", "name": "New", "userRole": "user"}
+TEAMS_REFUSES = (
+    *((status, lambda side: side.mention("alerts")) for status in ("401", "403", "404", "413", "500", "429", "412", "502 201", "504 504 504 504", "429 429 429 429", "502 429 500")),
+    *((status, lambda side: side.direct("alerts")) for status in ("403", "429", "201 404")),
+    *((status, lambda side: side.press(f"ack {side.alert}")) for status in ("404", "403", "404 500", "500")),
+)  # fmt: skip
+ROSTERS: tuple[object, ...] = (
+    404,
+    500,
+    MINE,
+    MINE | {"userRole": "guest"},
+    MINE | {"userRole": "", "userPrincipalName": "new_x#EXT#@ours.example"},
+    MINE | {"userRole": "", "userPrincipalName": "new@ours.example"},
+    MINE | {"userRole": "anonymous"},
+    MINE | {"tenantId": ""},
+    MINE | {"tenantId": THEIRS},
+    MINE | {"objectId": "0f8f"},
+)
+
+
+@pytest.mark.parametrize("platform", ["slack", "teams"])
+async def test_what_a_platform_refuses_ends_as_it_was_last_read(platform: str) -> None:
+    written = []
+    if platform == "slack":
+        for codes, scene in SLACK_REFUSES:
+            calls = await seen(SlackSide, codes, refusing(codes, scene))
+            written.append(told(codes, brief(calls), []))
+    else:
+        for statuses, scene in TEAMS_REFUSES:
+            calls = await seen(TeamsSide, statuses, answering(statuses, scene))
+            written.append(told(statuses, [], brief(calls)))
+        for listed in ROSTERS:
+            asks = roster(listed, lambda side: side.send(by="new", text="alerts", conversation=dict(PERSONAL), **{"from": {"id": "29:new", "name": "New", "aadObjectId": "1a2b"}}))  # fmt: skip
+            written.append(told(str(listed), [], brief(await seen(TeamsSide, "", asks))))
+    compare("".join(written), GOLDENS / f"{platform}_refuses.txt")
+
+
+def brief(calls: Calls) -> Calls:
+    """Keep of what is shown what tells it: its first two lines."""
+    return [(words, shown[:2]) for words, shown in calls]
+
+
 async def seen(kind: type[Side], title: str, scene: Scene) -> Calls:
     async with kind(shared=title == SHARED) as side:
         await side.alerted()
         await scene(side)
+        await side.bot.settle()
+        assert side.left_over() == []
         return side.went_out()
 
 
