@@ -408,7 +408,10 @@ class ActivityListener:
             ),
         )
         hello = Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
-        tasks = self._responder.tasks
-        tasks.spawn(self._responder.send(place, "", hello))
-        if place.personal:
-            tasks.spawn(self._responder.respond(activity, HOME))
+
+        async def begin() -> None:
+            await self._responder.send(place, "", hello)
+            if place.personal:
+                await self._responder.respond(activity, HOME)
+
+        self._responder.tasks.spawn(begin())
