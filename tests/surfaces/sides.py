@@ -13,7 +13,7 @@ from typing import Any, Self
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from adapters.chat.config import TeamsConfig
+from adapters.chat.config import TeamsConfig, TeamsSdk
 from adapters.chat.slack.listener import PRESSES
 from adapters.chat.slack.surface import SlackSurface
 from adapters.chat.teams.surface import TeamsSurface
@@ -329,6 +329,7 @@ class TeamsSide(Side):
     """Be Teams: Microsoft signs each activity, and the roster tells who belongs."""
 
     name, channel = "teams", "19:c@thread.tacv2"
+    sdk = TeamsSdk.BOTBUILDER
 
     def id(self, person: str) -> str:
         return f"29:{person}"
@@ -365,6 +366,7 @@ class TeamsSide(Side):
             tenant_id="T1",
             cloud=cloud(login),
             answer_timeout_s=PATIENCE_S,
+            sdk=self.sdk,
         )
         self.told: list[str] = []
 
@@ -496,6 +498,12 @@ class TeamsSide(Side):
         status, wait = {"limit": (429, "0"), "limit 60": (429, "60"), "refused": (403, ""), "gone": (404, ""), "away": (500, "")}[how]  # fmt: skip
         headers = {"Retry-After": wait} if wait else {}
         self.connector.answers.append(web.json_response({}, status=status, headers=headers))
+
+
+class AgentsSide(TeamsSide):
+    """Be Teams for a bot whose activities the other SDK carries."""
+
+    sdk = TeamsSdk.AGENTS
 
 
 def controls(card: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -19,6 +19,7 @@ from tests.surfaces.outline import side_by_side
 from tests.surfaces.sides import (
     PERSONAL,
     THEIRS,
+    AgentsSide,
     Calls,
     Side,
     SlackSide,
@@ -341,21 +342,21 @@ ROSTERS: tuple[object, ...] = (
 )
 
 
-@pytest.mark.parametrize("platform", ["slack", "teams"])
-async def test_what_a_platform_refuses_ends_as_it_was_last_read(platform: str) -> None:
+@pytest.mark.parametrize("kind", [SlackSide, TeamsSide, AgentsSide])
+async def test_what_a_platform_refuses_ends_as_it_was_last_read(kind: type[Side]) -> None:
     written = []
-    if platform == "slack":
+    if kind is SlackSide:
         for codes, scene in SLACK_REFUSES:
             calls = await seen(SlackSide, codes, refusing(codes, scene))
             written.append(told(codes, brief(calls), []))
     else:
         for statuses, scene in TEAMS_REFUSES:
-            calls = await seen(TeamsSide, statuses, answering(statuses, scene))
+            calls = await seen(kind, statuses, answering(statuses, scene))
             written.append(told(statuses, [], brief(calls)))
         for listed in ROSTERS:
             asks = roster(listed, lambda side: side.send(by="new", text="alerts", conversation=dict(PERSONAL), **{"from": {"id": "29:new", "name": "New", "aadObjectId": "1a2b"}}))  # fmt: skip
-            written.append(told(str(listed), [], brief(await seen(TeamsSide, "", asks))))
-    compare("".join(written), GOLDENS / f"{platform}_refuses.txt")
+            written.append(told(str(listed), [], brief(await seen(kind, "", asks))))
+    compare("".join(written), GOLDENS / f"{kind.name}_refuses.txt")
 
 
 def brief(calls: Calls) -> Calls:
@@ -395,7 +396,9 @@ def steps(calls: Calls) -> Iterator[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "scenes"), [("slack", SlackSide, SLACK), ("teams", TeamsSide, TEAMS)]
+    ("name", "kind", "scenes"),
+    [("slack", SlackSide, SLACK), ("teams", TeamsSide, TEAMS), ("teams", AgentsSide, TEAMS)],
+    ids=["slack", "teams", "the other SDK of teams"],
 )
 async def test_what_one_of_them_alone_has_is_what_was_last_read(
     name: str, kind: type[Side], scenes: Mapping[str, Scene]
