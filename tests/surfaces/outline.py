@@ -140,6 +140,8 @@ def _of_element(element: Json) -> Iterator[str]:
                 for row in element["rows"]
             ]
             yield f"(table: {' | '.join(rows[0])}; {len(rows) - 1} rows)"
+        case "Image":
+            yield f"(picture: {element['altText']})"
         case "Chart.Line" | "Chart.VerticalBar" | "Chart.VerticalBar.Grouped":
             yield f"(chart: {element['title']})"
         case "ActionSet":
