@@ -25,7 +25,7 @@ from adapters.web.auth import (
     redirect,
 )
 from adapters.web.html import PageRenderer, static_routes
-from adapters.web.links import DOWNLOAD
+from adapters.web.links import DOWNLOAD, PAGES
 from adapters.web.live import Hub
 from adapters.web.messages import Messages, PageMessage
 from adapters.web.people import READER, Known, packed
@@ -44,12 +44,11 @@ _WRONG_S = 1.0
 
 @dataclass(frozen=True)
 class WebConfig:
-    """Hold the console's name, its public address and its token.
+    """Hold the console's public address and its token.
 
     A loopback address answers to loopback names, and to that of `public_url`.
     """
 
-    title: str = "trnbot"
     secret: str = field(default="", repr=False)
     """The token that every page but `/healthz` asks for, "" for none."""
     public_url: str = ""
@@ -75,7 +74,7 @@ class WebSurface:
             config.secret, documents, secure=config.secure, known=config.known
         )
         token = auth.form_token(secrets.token_urlsafe(24))
-        self._pages = PageRenderer(token=token, title=config.title, locked=auth.locked)
+        self._pages = PageRenderer(token=token, title="trnbot", locked=auth.locked)
         self._messages = Messages(documents, console.clock)
         self._hub = Hub(
             lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits
@@ -118,11 +117,7 @@ class WebSurface:
             web.get("/", reading(views.channel)),
             web.get("/now", reading(views.now)),
             web.get("/lead", reading(views.lead)),
-            *(
-                web.get(path, reading(views.fixed))
-                for path, page in views.lines.items()
-                if page.line
-            ),
+            *(web.get(path, reading(views.fixed)) for path, page in PAGES.items() if page.line),
             web.get("/alert/{id}", reading(views.alert)),
             web.get("/ask", reading(views.typed)),
             web.get(DOWNLOAD, reading(views.csv)),

@@ -290,12 +290,15 @@ def row_words(row: Sequence[str], columns: Sequence[Heading]) -> tuple[str, list
     Of no value no name is said.
     """
     first, *cells = row[: len(columns)]
-    facts = []
-    for n, (cell, column) in enumerate(zip(cells, columns[1:], strict=False)):
-        # The only one after the first needs no name, nor do words right behind it.
-        is_plain = len(columns) == 2 or (n == 0 and column.align is Align.LEFT)
-        if cell not in ("", MISSING):
-            facts.append(cell if is_plain else f"{column.name} {cell}")
+    # The only one after the first needs no name, nor do words right behind it.
+    unnamed = [
+        len(columns) == 2 or (n == 0 and x.align is Align.LEFT) for n, x in enumerate(columns[1:])
+    ]
+    facts = [
+        cell if is_plain else f"{column.name} {cell}"
+        for cell, column, is_plain in zip(cells, columns[1:], unnamed, strict=False)
+        if cell not in ("", MISSING)
+    ]
     return first or MISSING, facts
 
 

@@ -263,8 +263,9 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     widths, least = _widths(table, columns)
     small, is_list = least > _ROW, least > _SMALL_ROW
     if is_list:
-        shown = filter(None, (*table.rows[:ROWS_MOST], table.total))
-        elements += [_point(row, table.columns) for row in shown]
+        elements += [
+            _point(row, table.columns) for row in (*table.rows[:ROWS_MOST], table.total) if row
+        ]
     elif columns:
         drawn: Json = {
             "type": "Table",
