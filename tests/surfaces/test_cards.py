@@ -12,7 +12,19 @@ from pathlib import Path
 from adapters.chat.slack.forms import Origin, answer_view
 from adapters.chat.slack.render import Around, chart_places, message, view_blocks
 from adapters.chat.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
-from bot.cards.card import Card, Chart, ChartKind, Form, Series, Table, Tone, text
+from bot.cards.card import (
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    ChartKind,
+    Form,
+    Series,
+    Table,
+    Tone,
+    detail,
+    text,
+)
 from tests.cards.samples import SAMPLES
 from tests.cards.test_drawn import CHARTS, TABLES
 from tests.cards.test_goldens import compare
@@ -39,6 +51,10 @@ EDGES: Mapping[str, Callable[[], Card]] = {
         "t", blocks=(replace(TABLES["long"], rows=tuple((f"i-{n}", PARAGRAPH[:200]) for n in range(400)), every=()),)
     ),
     "a first paragraph without end": lambda: Card("t", blocks=(text(PARAGRAPH * 60), text("after"))),
+    "details, and buttons of which none is drawn": lambda: Card(
+        "t", blocks=(text("a"), detail("b"), Buttons((Button("Why", "why a1"),)), Buttons((Button("far", "x" * 5_000),)))
+    ),
+    "details alone": lambda: Card("t", blocks=(text("a"), detail("b"))),
     "a title without end": lambda: Card("word " * 90, Tone.CRITICAL, (text("a"),)),
     "no title": lambda: Card("", Tone.GOOD),
     "nothing but a table that is empty": lambda: Card("t", blocks=(Table((), ()),)),

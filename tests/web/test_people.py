@@ -386,5 +386,7 @@ def test_what_a_provider_says_of_itself_is_believed_for_an_hour_and_of_itself_al
         assert provider._about(itself)["jwks_uri"].endswith("/keys")
         assert itself.asked == asked
     now[0] = 9_999.0
+    assert provider._about(Discovery("https://id.example/"))
+    now[0] += 9_999.0
     with pytest.raises(Unavailable, match=r"calls itself 'https://evil\.example'"):
         provider._about(Discovery("https://evil.example"))
