@@ -95,6 +95,19 @@ def test_lines_of_the_grammar_are_read_as_they_were() -> None:
     compare("\n".join(written) + "\n", GOLDENS / "grammar.txt")
 
 
+def test_each_argument_refuses_what_it_cannot_be_as_it_did() -> None:
+    written = []
+    for command in commands_by_name(hidden=True):
+        needed = {x.word for x in command.parameters if x.arg.default is None}
+        for parameter in command.parameters:
+            others = " ".join(f"{word}=1" for word in sorted(needed - {parameter.word}))
+            line = f"{command.name} {others} {parameter.word}=x!y".replace("  ", " ")
+            answer = told(lambda line=line: grammar(line))[:200]
+            if not answer.startswith(command.name):
+                written.append(f"{line}: {answer}")
+    compare("\n".join(written) + "\n", GOLDENS / "refused.txt")
+
+
 def test_lines_are_amended_as_they_were() -> None:
     changes: list[tuple[dict[str, str], list[Filter]]] = [
         ({"by": "cluster"}, []),

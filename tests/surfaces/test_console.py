@@ -13,12 +13,14 @@ from html import unescape
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import DummyCookieJar
 from aiohttp.test_utils import TestClient, TestServer
 
 from adapters.http import application
 from adapters.store.memory import MemoryStore
+from adapters.web.links import HOME, PAGES
 from adapters.web.people import Known, ProgramToken, Proxy, Roles, make_token
 from adapters.web.surface import WebConfig, WebSurface
 from adapters.web.views import Console
@@ -69,11 +71,13 @@ OF_SCRIPT = ("Tone", "Form", "Changed", "Field", "Asks", "Posted", "Address")
 class Served:
     """Hold a console that is served, its bot and its alert."""
 
-    def __init__(self, client: TestClient[Any, Any], bot: App, alert: str, metrics: str) -> None:
-        self.client, self.bot, self.alert, self.metrics = client, bot, alert, metrics
+    def __init__(
+        self, client: TestClient[Any, Any], web: WebSurface, alert: str, metrics: str
+    ) -> None:
+        self.client, self.web, self.alert, self.metrics = client, web, alert, metrics
 
     async def ask(
-        self, method: str, path: str, headers: Mapping[str, str], data: Any = None
+        self, method: str, path: str, headers: Mapping[str, str], data: Any = None, most: int = 400
     ) -> str:
         """Return in words what answers a request."""
         sent = HOST | dict(headers)
@@ -92,7 +96,7 @@ class Served:
             words = body.decode(errors="replace")
         shown = page_of(words) if kind == "text/html" else words
         kinds = {"text/html": "", "text/plain": "", "application/octet-stream": ""}
-        facts += [kinds.get(kind, kind), cut(shown, 400 if kind == "text/html" else 200)]
+        facts += [kinds.get(kind, kind), cut(shown, most if kind == "text/html" else 200)]
         words = " ".join(filter(None, facts)).replace(self.alert, "ALERT")
         return re.sub(r'"version": "\w+-', '"version": "START-', words)
 
@@ -163,7 +167,7 @@ async def served(*, known: bool = True) -> AsyncIterator[Served]:
     result = await bot.tick(NOON)
     assert result
     try:
-        yield Served(client, bot, result.outcome.alerts[0].id, metrics)
+        yield Served(client, web, result.outcome.alerts[0].id, metrics)
     finally:
         await web.stop()
         await client.close()
@@ -285,6 +289,23 @@ async def test_what_is_asked_amiss_is_answered_as_it_was_last_read() -> None:
             how = [f"{k} {v}" for k, v in headers.items() if k in ("Sec-Fetch-Site", "Accept", "Origin", "X-Trnbot")]  # fmt: skip
             lines += [f"## {method} {cut(path, 80)} {cut(str(data or ''), 80)}", f"by {who} {', '.join(how)}", answer]  # fmt: skip
     compare("\n".join(lines) + "\n", GOLDENS / "requests.txt")
+
+
+async def test_each_tab_and_thread_answers_as_it_was_last_read() -> None:
+    lines = []
+    async with served() as console:
+        for path, page in PAGES.items():
+            for words, line in page.tabs:
+                if line != HOME:
+                    answer = await console.ask("GET", f"{path}?line={quote(line)}", BROWSER)
+                    lines.append(f"{path}, {words}: {answer[:260]}")
+        (message,) = (await console.web.posted("alerts")).values()
+        for line in ("ack", "why", "share alerts", "unack", "alert"):
+            answer = await console.ask("POST", "/ask", ME, {"line": line, "where": message})
+            lines.append(f"under the alert's message, {line}: {answer}".replace(message, "MESSAGE"))
+        page = await console.ask("GET", "/", BROWSER, most=2_000)
+        lines.append(f"the channel then: {page}".replace(message, "MESSAGE"))
+    compare("\n".join(lines) + "\n", GOLDENS / "tabs.txt")
 
 
 async def test_a_session_lasts_as_it_was_last_read() -> None:
