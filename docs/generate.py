@@ -12,7 +12,6 @@ from adapters.aws.api.operations import ACTING, READING, policy_text
 from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manifest
 from bot.answers.all import ANSWERS
 from bot.grammar.plain.ranker import Counts, Example, count
-from bot.grammar.registry import index_page
 from bot.model.causes import Cause
 from bot.wiring.surfaces import command_hints
 from docs import stacks
@@ -22,6 +21,7 @@ from docs.pages import (
     commands_page,
     detection_page,
     glossary_page,
+    index_page,
     numbers_page,
     settings_page,
 )

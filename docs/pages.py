@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Iterator
 
 from bot.cards.card import MISSING
@@ -13,6 +15,19 @@ from bot.model.window import BOUNDS, GRAMMAR, write_duration
 from bot.policy.schema import SETTINGS, Setting
 from detectors.numbers import CONSTANTS
 from detectors.rule import SIGNS
+
+
+def index_page() -> str:
+    """Return bot/grammar/commands.csv, the table of all commands, from those that are imported."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(["name", "module", "topic", "hidden", "aliases", "example", "summary"])
+    for entry in commands_by_name(hidden=True):
+        module, topic = entry.handler.__module__, entry.topic.name
+        hidden, aliases = "yes" if entry.hidden else "", " ".join(entry.aliases)
+        example = entry.examples[0] if entry.examples else entry.name
+        writer.writerow([entry.name, module, topic, hidden, aliases, example, entry.summary])
+    return written.getvalue()
 
 
 def commands_page() -> str:

@@ -12,7 +12,6 @@ from aiohttp import web
 
 from bot.cards.card import Card
 from bot.errors import TrnbotError
-from bot.ports import WORKING_AFTER_S
 
 T = TypeVar("T")
 Monotonic = Callable[[], float]
@@ -81,13 +80,16 @@ class Tasks:
 
 
 async def answered(
-    answer: asyncio.Future[Card], say_working: Callable[[], Awaitable[str]], log: logging.Logger
+    answer: asyncio.Future[Card],
+    say_working: Callable[[], Awaitable[str]],
+    after_s: float,
+    log: logging.Logger,
 ) -> tuple[Card, str]:
     """Return an answer, and the id of the message which said that it takes long.
 
     "" where none was needed, or could be said.
     """
-    done, _ = await asyncio.wait({answer}, timeout=WORKING_AFTER_S)
+    done, _ = await asyncio.wait({answer}, timeout=after_s)
     note = ""
     if not done:
         try:

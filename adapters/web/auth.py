@@ -11,7 +11,7 @@ import ipaddress
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -380,7 +380,7 @@ def sender_of(request: web.Request) -> Sender:
 
 
 class Guard:
-    """Wrap handlers; `hosts` are names under which a proxy on this machine offers the console."""
+    """Wrap handlers; `host` is the name under which a proxy on this machine offers the console."""
 
     def __init__(
         self,
@@ -388,10 +388,10 @@ class Guard:
         token: str,
         auth: ConsoleAuth,
         pages: PageRenderer,
-        hosts: Collection[str] = (),
+        host: str = "",
     ) -> None:
         self._token, self._auth, self._pages = token, auth, pages
-        self._hosts = {*_LOOPBACK_NAMES, *(host.lower() for host in hosts)}
+        self._host = host
 
     def open(self, handler: RequestHandler) -> RequestHandler:
         """Check the host name, and that no other site sends this behind the person's back.
@@ -490,10 +490,10 @@ class Guard:
             # Without its port; an IPv6 address without its brackets.
             name = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
 
-        if loopback and name.lower() not in self._hosts:
-            raise web.HTTPMisdirectedRequest(
-                text="This console answers to localhost and 127.0.0.1 only.\n"
-            )
+        own = [self._host] if self._host else []
+        if loopback and name.lower() not in (*_LOOPBACK_NAMES, *own):
+            names = " and ".join(["localhost", *own])
+            raise web.HTTPMisdirectedRequest(text=f"This console answers to {names} only.\n")
 
 
 def _ours(address: str, request: web.Request) -> bool:

@@ -25,7 +25,7 @@ from adapters.web.auth import (
     redirect,
 )
 from adapters.web.html import PageRenderer, static_routes
-from adapters.web.links import DOWNLOAD
+from adapters.web.links import DOWNLOAD, PAGES
 from adapters.web.live import Hub
 from adapters.web.messages import Messages, PageMessage
 from adapters.web.people import READER, Known, packed
@@ -44,14 +44,11 @@ _WRONG_S = 1.0
 
 @dataclass(frozen=True)
 class WebConfig:
-    """Hold the console's name, its addresses and its token.
+    """Hold the console's public address and its token.
 
-    Without `hosts` and `public_url`, a loopback address answers to loopback names alone.
+    A loopback address answers to loopback names, and to that of `public_url`.
     """
 
-    title: str = "trnbot"
-    hosts: tuple[str, ...] = ()
-    """Names under which a proxy on this machine offers the console."""
     secret: str = field(default="", repr=False)
     """The token that every page but `/healthz` asks for, "" for none."""
     public_url: str = ""
@@ -64,10 +61,9 @@ class WebConfig:
         return self.public_url.startswith("https://")
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Return every name under which a proxy offers the console."""
-        public = urlsplit(self.public_url).hostname
-        return (*self.hosts, *((public,) if public else ()))
+    def host(self) -> str:
+        """Return the name under which a proxy offers the console, "" for none."""
+        return urlsplit(self.public_url).hostname or ""
 
 
 class WebSurface:
@@ -78,14 +74,14 @@ class WebSurface:
             config.secret, documents, secure=config.secure, known=config.known
         )
         token = auth.form_token(secrets.token_urlsafe(24))
-        self._pages = PageRenderer(token=token, title=config.title, locked=auth.locked)
+        self._pages = PageRenderer(token=token, title="trnbot", locked=auth.locked)
         self._messages = Messages(documents, console.clock)
         self._hub = Hub(
             lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits
         )
         self._views = Views(console, self._pages, self._messages, self._hub, self)
         self._login = LoginPage(auth, self._pages, config.public_url)
-        self._guard = Guard(token=token, auth=auth, pages=self._pages, hosts=config.names)
+        self._guard = Guard(token=token, auth=auth, pages=self._pages, host=config.host)
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Show a new message on every open page and return its id."""
@@ -121,11 +117,7 @@ class WebSurface:
             web.get("/", reading(views.channel)),
             web.get("/now", reading(views.now)),
             web.get("/lead", reading(views.lead)),
-            *(
-                web.get(path, reading(views.fixed))
-                for path, page in views.lines.items()
-                if page.line
-            ),
+            *(web.get(path, reading(views.fixed)) for path, page in PAGES.items() if page.line),
             web.get("/alert/{id}", reading(views.alert)),
             web.get("/ask", reading(views.typed)),
             web.get(DOWNLOAD, reading(views.csv)),

@@ -105,8 +105,6 @@ class Console:
 class Views:
     """Hold one handler a page."""
 
-    lines = PAGES
-
     def __init__(
         self, console: Console, pages: PageRenderer, messages: Messages, hub: Hub, surface: Surface
     ) -> None:
@@ -161,7 +159,7 @@ class Views:
 
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
-        page = self.lines[request.path]
+        page = PAGES[request.path]
         line = self._asked_line(request) or page.line
         if page_of(line) != request.path and line != page.line:
             raise web.HTTPSeeOther(address(line))
@@ -196,7 +194,7 @@ class Views:
         line, draft = self._asked_line(request), _line(request.query.get("draft", ""))
         if draft and not line:
             return self._page("ask.html", request, name="Ask", draft=f"{draft} ")
-        return await self._show(request, self.lines["/ask"], line)
+        return await self._show(request, PAGES["/ask"], line)
 
     async def missing(self, request: web.Request) -> web.StreamResponse:
         """Say that no page is here, and how to go on."""
@@ -445,7 +443,7 @@ class Views:
             "code": status,
             "path": request.path,
             "here": HOME if request.path.startswith("/alert") else request.path,
-            "lines": self.lines,
+            "lines": PAGES,
             "health": {**self._console.health(), **(facts or {})},
             "hints": self._console.hints,
             "hints_at": self._hints_at,

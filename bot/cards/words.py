@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from bot.cards.card import Block, Card, Strong, Tone, text
+from bot.cards.card import MISSING, Align, Block, Card, Heading, Strong, Tone, text
 from bot.model.claims import Note, Sourced, stale_days
 from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
@@ -286,6 +286,24 @@ def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Bl
 def grouped_words(by: Sequence[str]) -> str:
     """Say in a title how a cost is split, "" for not at all."""
     return f" · by {', '.join(name.replace('_', ' ') for name in by)}" if by else ""
+
+
+def row_words(row: Sequence[str], columns: Sequence[Heading]) -> tuple[str, list[str]]:
+    """Return the first cell of a table's row, and the others after the names of their columns.
+
+    Of no value no name is said.
+    """
+    first, *cells = row[: len(columns)]
+    # The only one after the first needs no name, nor do words right behind it.
+    unnamed = [
+        len(columns) == 2 or (n == 0 and x.align is Align.LEFT) for n, x in enumerate(columns[1:])
+    ]
+    facts = [
+        cell if is_plain else f"{column.name} {cell}"
+        for cell, column, is_plain in zip(cells, columns[1:], unnamed, strict=False)
+        if cell not in ("", MISSING)
+    ]
+    return first or MISSING, facts
 
 
 def short(text: str, most: int) -> str:

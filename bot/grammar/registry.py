@@ -6,9 +6,7 @@ Signature and `@command` are all that parser, help, docs, hints, forms and a ter
 from __future__ import annotations
 
 import asyncio
-import csv
 import inspect
-import io
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -199,19 +197,6 @@ def command_index() -> Mapping[str, IndexEntry]:
         )
         entries |= dict.fromkeys((entry.name, *row["aliases"].split()), entry)
     return entries
-
-
-def index_page() -> str:
-    """Write the table of all commands anew, from those that are imported."""
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(["name", "module", "topic", "hidden", "aliases", "example", "summary"])
-    for entry in commands_by_name(hidden=True):
-        module, topic = entry.handler.__module__, entry.topic.name
-        hidden, aliases = "yes" if entry.hidden else "", " ".join(entry.aliases)
-        example = entry.examples[0] if entry.examples else entry.name
-        writer.writerow([entry.name, module, topic, hidden, aliases, example, entry.summary])
-    return written.getvalue()
 
 
 def arg(

@@ -11,7 +11,6 @@ from bot.model.notification import State, StateUpdate
 from bot.model.request import Check, CommandHint
 from bot.ports.chat import (
     WORKING,
-    WORKING_AFTER_S,
     Answer,
     ChatPorts,
     Clock,
@@ -58,7 +57,6 @@ __all__ = [
     "REPORTS",
     "SHARES",
     "WORKING",
-    "WORKING_AFTER_S",
     "Actions",
     "AlertStore",
     "Answer",

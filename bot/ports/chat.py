@@ -19,8 +19,6 @@ Answer = Callable[[Request], Awaitable[Card]]
 Tell = Callable[[str], Awaitable[None]]
 """Tell an admin one sentence about the bot itself."""
 
-WORKING_AFTER_S = 2.0
-"""How long an answer may take before a chat says that it is worked on."""
 WORKING = Card("Working on it …", Tone.OVER)
 
 Draw = Callable[[Chart], bytes]  # as PNG
@@ -41,6 +39,8 @@ class ChatPorts:
     """Tells how far a line reaches: no surface reads a line itself."""
     outbox: Outbox | None = None
     """Lets one process answer what was pressed; without it, a press that a kill cuts off is lost."""
+    working_after_s: float = 2.0
+    """How long an answer may take before a chat says that it is worked on; Slack waits three."""
 
 
 class Surface(Protocol):

@@ -11,6 +11,7 @@ import pytest
 
 from bot.cards import alert_words, charts, columns, lines, words
 from bot.cards.card import (
+    Align,
     Button,
     Buttons,
     Card,
@@ -18,6 +19,7 @@ from bot.cards.card import (
     ChartKind,
     Field,
     Form,
+    Heading,
     Series,
     ShareButton,
     Strong,
@@ -59,6 +61,7 @@ def note_of(asof: date) -> Note:
     )
 
 
+ROW = (Heading("x"), Heading("y"), Heading("n", Align.RIGHT))
 WRITTEN = [
     (words.doubted, ("calm", "unknown", Coverage()), "calm"),
     (words.doubted, ("calm", "unknown", PARTLY), "calm, as far as could be read"),
@@ -70,6 +73,9 @@ WRITTEN = [
     (words.ended, ("Why?",), "Why?"),
     (words.noted, ("",), ""),
     (words.noted, ("moving data",), ": moving data"),
+    (words.row_words, (("a", "b", "1"), ROW), ("a", ["b", "n 1"])),
+    (words.row_words, (("", "", "–"), ROW), ("–", [])),
+    (words.row_words, (("a", "1", "b"), (Heading("x"), Heading("n", Align.RIGHT))), ("a", ["1"])),
     (words.committed_words, (Decimal(100), Decimal("0.99")), ""),
     (
         words.committed_words,

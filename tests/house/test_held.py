@@ -358,12 +358,12 @@ def test_who_waits_is_told_so_and_answered_even_where_that_cannot_be_said(
 
     async def wait() -> tuple[Card, str]:
         log = logging.getLogger("tests")
-        return await work.answered(asyncio.ensure_future(answer()), say, log)
+        return await work.answered(asyncio.ensure_future(answer()), say, 2.0, log)
 
     card, note = simulate(wait())
-    slow = after_s > work.WORKING_AFTER_S
+    slow = after_s > 2.0
     assert (card.title, note) == ("answer", "m1" if slow and said else "")
-    assert notes == ([work.WORKING_AFTER_S] if slow else [])
+    assert notes == ([2.0] if slow else [])
 
 
 def test_work_in_the_background_is_waited_for_then_given_up_and_its_failure_told_once() -> None:

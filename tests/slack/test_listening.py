@@ -32,34 +32,7 @@ def titles(body):
     return [block["text"]["text"] for block in body["blocks"] if block["type"] == "header"]
 
 
-async def test_a_slash_command_is_acknowledged_empty_and_answered_to_the_asker_alone(
-    workspace, slack, bot
-):
-    assert await workspace.command("cost 7d by team") == (200, "")
-    (answer,) = slack.sent("response")
-    assert answer["response_type"] == "ephemeral"
-    assert titles(answer) == ["Cost of 7 days"]
-    (request,) = bot.asked
-    assert (request.line, request.user.id, request.user.name) == (
-        "cost 7d by team",
-        "slack:U1",
-        "dana",
-    )
-    assert (request.surface, request.channel) == ("slack", "slack:C1")
-
-
 SHARED = (text("$142,000"), Buttons((ShareButton("Share", "share cost 7d"),)))
-
-
-async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(
-    workspace, slack, bot
-):
-    bot.card = Card("Cost of 7 days", blocks=SHARED, public=True)
-    await workspace.press("share cost 7d", container={"type": "message", "is_ephemeral": True})
-    shared, removed = slack.sent("response")
-    assert shared["response_type"] == "in_channel"
-    assert removed == {"delete_original": True}
-    assert bot.asked[-1].line == "share cost 7d"
 
 
 @pytest.mark.parametrize(
@@ -98,45 +71,6 @@ async def test_typed_text_becomes_the_line_that_was_meant(workspace, bot, typed,
     assert bot.asked[0].line == line
 
 
-@pytest.mark.parametrize(("thread", "expected"), [({}, "7.1"), ({"thread_ts": "3.3"}, "3.3")])
-async def test_a_mention_is_answered_in_its_thread_for_all(workspace, slack, bot, thread, expected):
-    await workspace.event(MENTION | thread)
-    (answer,) = slack.sent("chat.postMessage")
-    assert (answer["channel"], answer["thread_ts"]) == ("C1", expected)
-    assert (bot.asked[0].line, bot.asked[0].thread) == ("cost 7d by team", expected)
-
-
-async def test_a_direct_message_is_answered_in_place(workspace, slack, bot):
-    await workspace.event(DIRECT)
-    (answer,) = slack.sent("chat.postMessage")
-    assert answer["channel"] == "D1"
-    assert "thread_ts" not in answer
-    assert bot.asked[0].channel == ""
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        DIRECT | {"channel_type": "channel", "channel": "C1"},
-        DIRECT | {"bot_id": "B9"},
-        DIRECT | {"subtype": "message_changed"},
-        {"type": "reaction_added", "user": "U1"},
-    ],
-)
-async def test_what_is_not_said_to_the_bot_is_not_answered(workspace, bot, event):
-    assert (await workspace.event(event))[0] == 200
-    assert bot.asked == []
-
-
-async def test_a_retry_of_slack_is_handled_once(workspace, bot):
-    await workspace.event(MENTION)
-    status, _ = await workspace.event(
-        MENTION, headers={"X-Slack-Retry-Num": "1", "X-Slack-Retry-Reason": "http_timeout"}
-    )
-    assert status == 200
-    assert len(bot.asked) == 1
-
-
 @pytest.mark.parametrize("options", [{"secret": "forged"}, {"age": 600}])
 async def test_a_forged_or_old_request_is_refused(workspace, bot, options):
     assert (await workspace.event(MENTION, **options))[0] == 401
@@ -150,18 +84,6 @@ async def test_garbage_is_refused_without_a_traceback(workspace, bot, body):
     assert "Traceback" not in text
 
 
-async def test_a_button_types_its_line_for_who_pressed(workspace, slack, bot):
-    assert (await workspace.press("ack a1"))[0] == 200
-    assert (bot.asked[0].line, bot.asked[0].user.name) == ("ack a1", "dana")
-    (answer,) = slack.sent("response")
-    assert (answer["response_type"], answer["replace_original"]) == ("ephemeral", False)
-
-
-async def test_a_button_in_a_thread_answers_in_the_thread(workspace, slack):
-    await workspace.press("why a1", message={"ts": "6.6", "thread_ts": "5.5"})
-    assert slack.sent("response")[0]["thread_ts"] == "5.5"
-
-
 @pytest.mark.parametrize(
     "fields", [{"value": ""}, {"value": "x", "actions": [{"type": "overflow", "action_id": "old"}]}]
 )
@@ -169,12 +91,6 @@ async def test_a_button_no_longer_understood_says_so(workspace, slack, bot, fiel
     await workspace.press(**fields)
     assert "no longer works" in slack.sent("response")[0]["text"]
     assert bot.asked == []
-
-
-async def test_an_expired_response_address_falls_back_to_a_message_only_they_see(workspace, slack):
-    await workspace.press("why a1", response_url="http://127.0.0.1:9/gone")
-    (answer,) = slack.sent("chat.postEphemeral")
-    assert (answer["channel"], answer["user"]) == ("C1", "U1")
 
 
 @pytest.mark.parametrize("refused", [1, 2])
@@ -189,13 +105,6 @@ async def test_a_picture_that_is_not_ready_is_tried_again_then_left_to_its_summa
         refused + 1,
         "image" if refused == 1 else "context",
     )
-
-
-async def test_app_home_shows_the_home_card(workspace, slack, bot):
-    await workspace.event({"type": "app_home_opened", "user": "U1", "channel": "D1", "tab": "home"})
-    assert bot.asked[0].line == "home"
-    view = slack.sent("views.publish")[0]["view"]
-    assert view["type"] == "home"
 
 
 async def test_slack_is_acknowledged_before_the_answer_is_ready(workspace, slack, bot):
@@ -311,13 +220,6 @@ async def test_a_file_that_one_person_asked_for_goes_to_their_own_messages(works
     assert (given["channel_id"][0], given.get("thread_ts")) == ("D", None)
 
 
-async def test_a_file_that_slack_does_not_take_says_so(workspace, slack, bot):
-    bot.card = FILE
-    slack.failing["files.getUploadURLExternal"] = ["missing_scope"] * 4
-    await workspace.command("csv cost 7d")
-    assert "Slack did not take the file" in json.dumps(slack.sent("response"))
-
-
 async def test_what_was_pressed_into_a_kill_is_answered_alone_and_once(slack, bot, surface):
     """The process that took it ended between its acknowledgement and its answer."""
     store, claim = surface._ports.documents, Claim("U1", "dana", "C1", team="T1")
@@ -332,9 +234,3 @@ async def test_what_was_pressed_into_a_kill_is_answered_alone_and_once(slack, bo
     assert (body["channel"], body["user"]) == ("C1", "U1")
     assert [request.at for request in bot.asked] == [pressed]
     assert PRESSES.keys(store, 9) == []
-
-
-async def test_a_press_that_was_answered_is_kept_no_more(workspace, surface, slack):
-    await workspace.press("cost 7d")
-    assert len(slack.sent("response")) == 1
-    assert PRESSES.keys(surface._ports.documents, 9) == []

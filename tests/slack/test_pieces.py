@@ -220,7 +220,7 @@ def test_a_form_that_was_filled_in_is_the_line_that_it_completes():
     }
     state = {"values": {name: {name: value} for name, value in states.items()}}
     line, origin = submitted_line(view | {"state": state})
-    assert line == 'set x note="a b" at="2026-11-20 12:00" who=slack:U1 on=true off=false pick=b'
+    assert line == 'set x note="a b" at="2026-11-20 12:00" who=slack:U1 on=on off=off pick=b'
     assert (origin.channel, origin.thread) == ("C1", "1.1")
     for broken in (
         {"x" * 256: {"value": "a"}},

@@ -315,7 +315,7 @@ def test_a_table_wider_than_a_phone_is_a_list_that_markup_cannot_enter():
         (("now", "*b* <!here>", "s" * 50, "t" * 50), ("then",)),
     )
     shown = message(Card("t", blocks=(table,))).blocks[1]["text"]["text"].splitlines()
-    assert shown == [f"• *now*: ∗b∗ &lt;!here&gt; · source {'s' * 50} · of {'t' * 50}", "• *then*:"]
+    assert shown == [f"• *now*: ∗b∗ &lt;!here&gt; · source {'s' * 50} · of {'t' * 50}", "• *then*"]
 
 
 def test_a_wide_table_without_rows_shows_its_header():

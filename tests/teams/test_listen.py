@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.cards.card import Button, Buttons, Card, Facts, ShareButton, Tone, text
+from bot.cards.card import Button, Buttons, Card, ShareButton
 from bot.model.request import Request
 
 DANA = "teams:29:dana"
@@ -31,19 +31,6 @@ def texts(card: dict[str, Any]) -> str:
         for child in value if isinstance(value, list) else [value]:
             found += [texts(child)] if isinstance(child, dict) else []
     return " ".join(found)
-
-
-async def test_a_personal_line_is_answered_with_a_card(bot: Any, connector: Any) -> None:
-    status, _ = await bot.hear("cost 7d by team")
-    assert status == 200
-    assert "you asked: cost 7d by team" in texts(connector.cards()[0])
-    asked = bot.asked[0]
-    assert (asked.user.id, asked.user.name, asked.surface, asked.channel) == (
-        DANA,
-        "Dana",
-        "teams",
-        "teams:a:personal",
-    )
 
 
 async def test_half_a_character_in_a_message_keeps_no_answer_back(bot: Any, connector: Any) -> None:
@@ -188,35 +175,6 @@ async def test_a_press_that_is_none_of_ours_says_so(bot: Any, value: Any) -> Non
     assert bot.asked == []
 
 
-async def test_another_kind_of_invoke_is_declined(bot: Any) -> None:
-    assert (await bot.send(bot.activity(type="invoke", name="composeExtension/query", value={})))[
-        0
-    ] == 501
-
-
-async def test_an_alert_keeps_its_card_and_the_long_answer_goes_to_the_thread(
-    bot: Any, connector: Any
-) -> None:
-    async def why(request: Request) -> Card:
-        return Card("Why", Tone.INFO, (text("starved"), Facts((("loader", "0.86"),))))
-
-    bot.answer = why
-    body = await bot.press({"line": "why 7", "stands": True}, conversation=CHANNEL)
-    await bot.settled()
-    assert body["type"] == "application/vnd.microsoft.activity.message"
-    assert body["value"] == "Why\nstarved"
-    assert "loader" in str(connector.cards()[0])
-
-
-async def test_a_short_answer_to_an_alert_is_only_told_to_who_pressed(
-    bot: Any, connector: Any
-) -> None:
-    body = await bot.press({"line": "ack 7", "stands": True})
-    await bot.settled()
-    assert "you asked: ack 7" in body["value"]
-    assert connector.said() == []
-
-
 async def test_a_public_answer_is_posted_by_lines_that_share_and_by_no_other(
     bot: Any, connector: Any
 ) -> None:
@@ -263,12 +221,6 @@ async def test_a_slow_press_is_acknowledged_and_answered_later(bot: Any, connect
     assert "Done at last" in texts(connector.cards()[0])
 
 
-async def test_a_repeated_message_is_answered_once(bot: Any, connector: Any) -> None:
-    for _ in range(3):
-        await bot.hear("cost", id="same")
-    assert len(bot.asked) == len(connector.said()) == 1
-
-
 async def test_installing_greets_once_and_says_how_alerts_come_here(
     bot: Any, connector: Any
 ) -> None:
@@ -284,27 +236,11 @@ async def test_installing_greets_once_and_says_how_alerts_come_here(
     assert "teams:19:c@thread.tacv2" in texts(connector.cards()[0])
 
 
-async def test_a_personal_chat_begins_with_the_home_page(bot: Any, connector: Any) -> None:
-    added = {"type": "conversationUpdate", "membersAdded": [{"id": "28:bot"}]}
-    await bot.hear("", **added)
-    await bot.hear("", **added)
-    assert [request.line for request in bot.asked] == ["home"]
-    assert len(connector.cards()) == 2
-
-
 async def test_removal_forgets_the_conversation(bot: Any) -> None:
     await bot.hear("hi", conversation=CHANNEL)
     assert bot.shelf.get("teams.conversations", "19:c@thread.tacv2")
     await bot.hear("", type="installationUpdate", action="remove", conversation=CHANNEL)
     assert bot.shelf.get("teams.conversations", "19:c@thread.tacv2") is None
-
-
-async def test_another_person_joining_is_no_reason_to_speak(bot: Any, connector: Any) -> None:
-    await bot.hear(
-        "", type="conversationUpdate", membersAdded=[{"id": "29:sam"}], conversation=CHANNEL
-    )
-    await bot.hear("", type="messageReaction", reactionsAdded=[{"type": "like"}])
-    assert connector.calls == bot.asked == []
 
 
 async def shareable(request: Request) -> Card:
@@ -315,37 +251,6 @@ async def shareable(request: Request) -> Card:
         blocks=() if shared else (Buttons((Button("Share", f"share {request.line}"),)),),
         public=shared,
     )
-
-
-async def test_a_slash_command_is_answered_to_one_person_alone(bot: Any, connector: Any) -> None:
-    bot.answer = shareable
-    await bot.hear("cost", conversation=CHANNEL, recipient={"id": "28:bot", "isTargeted": True})
-    path, query, body = next(
-        (p, connector.queries[i], b)
-        for i, (_, p, b) in enumerate(connector.calls)
-        if b["type"] == "message"
-    )
-    assert "messageid=100" in path
-    assert query == "isTargetedActivity=true"
-    assert body["recipient"] == {
-        "id": "29:dana",
-        "name": "Dana",
-        "aadObjectId": "0",
-        "isTargeted": True,
-    }
-    assert "share cost" in str(connector.cards()[0])
-
-
-async def test_sharing_in_a_channel_shows_the_answer_to_all_in_the_thread(
-    bot: Any, connector: Any
-) -> None:
-    bot.answer = shareable
-    body = await bot.press(
-        {"line": "share cost"}, conversation=CHANNEL, recipient={"id": "28:bot", "isTargeted": True}
-    )
-    assert body["value"] == "Shared."
-    assert "messageid=100" in connector.calls[-1][1]
-    assert connector.queries[-1] == ""
 
 
 async def test_sharing_from_a_personal_chat_goes_to_the_one_channel(

@@ -42,6 +42,12 @@ CHANNEL = {
 SECRET = "S3CRET-7"
 
 
+@pytest.fixture(params=list(TeamsSdk))
+def sdk(request: pytest.FixtureRequest) -> TeamsSdk:
+    """Do each test by both of Microsoft's SDKs."""
+    return TeamsSdk(request.param)
+
+
 def reference(service_url: str) -> Reference:
     bot, dana = Account("28:bot", "trnbot"), Account("29:dana", "Dana", "0-1", "user")
     return Reference(

@@ -60,7 +60,7 @@ async def test_loopback_answers_to_loopback_names_alone(open_console, host, stat
 
 
 async def test_a_proxys_name_can_be_allowed(open_console):
-    _, client = await open_console(hosts=("Trn.corp.example",))
+    _, client = await open_console(public_url="http://Trn.corp.example")
     assert (await client.get("/", headers={"Host": "trn.corp.example"})).status == 200
 
 

@@ -82,6 +82,15 @@ async def test_shelf_keeps_the_newest_only(open_console):
     assert (await console.posted("alerts")).get("k701", "")
 
 
+async def test_what_an_earlier_process_kept_too_long_is_dropped_at_the_first_message(open_console):
+    shelf = MemoryShelf()
+    for number in range(600):
+        shelf.put("web.messages", f"m{number}", {"id": f"m{number}", "channel": "alerts"})
+    console, _ = await open_console(shelf=shelf)
+    await console.post("alerts", Card("new"), "k")
+    assert (len(shelf.rows), shelf.get("web.messages", "m100")) == (500, None)
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [

@@ -28,7 +28,7 @@ from adapters.web.people import (
     Roles,
     make_token,
 )
-from bot.errors import NotAllowed, WrongInput
+from bot.errors import NotAllowed, Unavailable, WrongInput
 from bot.model.request import LOCAL, Request, User
 from bot.settings.keys import console_roles
 from bot.wiring.programs import ToolCalls, tool_ports
@@ -357,3 +357,36 @@ async def test_the_provider_is_asked_for_proof_that_only_this_browser_can_give(p
         "scope": "openid email profile",
         "code_challenge_method": "S256",
     }
+
+
+class Discovery:
+    """A provider that says what it is."""
+
+    def __init__(self, issuer):
+        self.issuer, self.asked = issuer, 0
+
+    def get(self, address, **_):
+        self.asked += 1
+        assert address == "https://id.example/.well-known/openid-configuration"
+        return self
+
+    def raise_for_status(self):
+        """It answers."""
+
+    def json(self):
+        return {"issuer": self.issuer, "jwks_uri": "https://id.example/keys"}
+
+
+def test_what_a_provider_says_of_itself_is_believed_for_an_hour_and_of_itself_alone():
+    now = [0.0]
+    provider = OidcProvider(OidcConfig("https://id.example/", "trnbot", "s"), lambda: now[0])
+    itself = Discovery("https://id.example")
+    for seconds, asked in ((0.0, 1), (3_599.0, 1), (3_600.0, 2)):
+        now[0] = seconds
+        assert provider._about(itself)["jwks_uri"].endswith("/keys")
+        assert itself.asked == asked
+    now[0] = 9_999.0
+    assert provider._about(Discovery("https://id.example/"))
+    now[0] += 9_999.0
+    with pytest.raises(Unavailable, match=r"calls itself 'https://evil\.example'"):
+        provider._about(Discovery("https://evil.example"))

@@ -159,7 +159,7 @@ def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
 def _value(state: Mapping[str, Any]) -> str:
     """Return the value of one input as a person would type it, "" for an empty one."""
     if state.get("type") == "checkboxes":
-        return "true" if state.get("selected_options") else "false"
+        return "on" if state.get("selected_options") else "off"
     if picked := state.get("selected_date_time"):
         return f"{datetime.fromtimestamp(int(picked), UTC):%Y-%m-%d %H:%M}"
     if person := state.get("selected_user"):
@@ -224,7 +224,7 @@ def _element(field: Field, label: str) -> Json:
         case FieldKind.PERSON:
             return {"type": "users_select", "placeholder": choose}
         case FieldKind.SWITCH:
-            on = _option("true", label)
+            on = _option("on", label)
             checked = {"initial_options": [on]} if field.value.lower() in _ON else {}
             return {"type": "checkboxes", "options": [on], **checked}
         case FieldKind.CHOICE:

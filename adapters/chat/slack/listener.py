@@ -47,8 +47,6 @@ from bot.model.request import Effect, Standing
 from bot.ports import ChatPorts, Deduplicator, Documents
 
 _ANY = re.compile(".*", re.DOTALL)
-_ANSWER_WITHIN_S = 2.0
-"""Slack waits three seconds for what a modal shall do next."""
 _STALE = Card("This button no longer works; type /trn help for the commands.", Tone.ERROR)
 _ADDRESS = re.compile(r"slack:(T\w+/)?\w+")
 
@@ -407,7 +405,7 @@ class EventListener:
             body, origin.channel, thread=origin.thread, private=view.get("callback_id") != ASK
         )
         answer = self.tasks.spawn(self._answer(claim, line, context))
-        await asyncio.wait({answer}, timeout=_ANSWER_WITHIN_S)
+        await asyncio.wait({answer}, timeout=self._ports.working_after_s)
         responder = (await self._workspace(context)).responder
         if not answer.done():
             name = f"trnbot-{secrets.token_hex(12)}"

@@ -79,6 +79,7 @@ from bot.cards.card import (
     unnamed,
 )
 from bot.cards.lines import without_details
+from bot.cards.words import row_words
 
 ICONS = {
     Tone.CRITICAL: "🔴",
@@ -406,16 +407,9 @@ def _lines(table: Table) -> list[str]:
 
 
 def _point(row: Sequence[str], columns: Sequence[Heading]) -> str:
-    first, *cells = [cut(one_line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
-    facts = []
-    for n, (cell, column) in enumerate(zip(cells, columns[1:], strict=False)):
-        # The only one after the first needs no name, nor do words right behind it.
-        is_plain = len(columns) == 2 or (n == 0 and column.align is Align.LEFT)
-        name = "" if is_plain else f"{cut(one_line(column.name), 40)} "
-        facts += (
-            [f"{name}{cell}"] if cell not in ("", MISSING) else []
-        )  # of no value no name is said
-    return f"• {strong(first)}: {escape(' · '.join(facts))}".rstrip()
+    first, facts = row_words(row, columns)
+    words = escape(" · ".join(cut(one_line(fact), _WIDEST[1]) for fact in facts))
+    return f"• {strong(cut(one_line(first), _WIDEST[1]))}{words and f': {words}'}"
 
 
 def _width(text: str) -> int:

@@ -140,7 +140,7 @@ class Responder:
                 )
             return ""
 
-        card, note = await answered(answer, say_working, log)
+        card, note = await answered(answer, say_working, self._ports.working_after_s, log)
         await self.deliver(card, line, requester, note)
 
     async def deliver(self, card: Card, line: str, requester: Requester, note: str = "") -> None:

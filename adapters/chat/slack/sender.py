@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from adapters.chat.slack.client import (
 from adapters.chat.slack.pictures import ChartUploader
 from adapters.chat.slack.render import Around, draws, key_block_id, message
 from bot.cards.card import Attachment, Card
-from bot.errors import Limited
+from bot.errors import Limited, Unavailable
 from bot.ports.work import permitted
 
 EVENT_TYPE = "trnbot_notice"
@@ -101,9 +101,10 @@ class Sender:
         """
         if channel and await self.charts.give(file, channel, thread):
             return ""
-        direct = await self._conversation(user)
-        if direct != channel and await self.charts.give(file, direct, ""):
-            return "The file is in your messages with this app."
+        with suppress(Unavailable):  # the answer goes without its file rather than not at all
+            direct = await self._conversation(user)
+            if direct != channel and await self.charts.give(file, direct, ""):
+                return "The file is in your messages with this app."
         return "Slack did not take the file; try again."
 
     async def show_status(self, channel: str, thread: str) -> bool:

@@ -84,6 +84,8 @@ class SlackSurface:
             "name": "trnbot",
             # `_serve` verifies before bolt parses, and logs no body.
             "request_verification_enabled": False,
+            "user_facing_authorize_error_message": "trnbot is not installed in this workspace,"
+            " or not any more; ask its operator to install it.",
         }
         if self._installs is None:
             return AsyncApp(client=self._workspaces.opened()[0].client, **common)
@@ -101,8 +103,6 @@ class SlackSurface:
         return AsyncApp(
             client=self._client(),
             authorize=authorize,
-            user_facing_authorize_error_message="trnbot is not installed in this workspace;"
-            " ask its operator for the address to install it.",
             **common,
         )
 

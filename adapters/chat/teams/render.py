@@ -27,6 +27,7 @@ from adapters.chat.teams.elements import (
     form_elements,
     paragraph,
     pings,
+    runs,
     words,
 )
 from bot.cards import charts as axis
@@ -44,6 +45,7 @@ from bot.cards.card import (
     Form,
     Heading,
     Link,
+    Strong,
     Style,
     Table,
     Text,
@@ -53,7 +55,7 @@ from bot.cards.card import (
     text,
     unnamed,
 )
-from bot.cards.words import short
+from bot.cards.words import row_words, short
 from bot.model.window import utc_text
 from bot.ports import Draw
 
@@ -242,8 +244,8 @@ _CELL_MOST = 200
 _LINES_MOST = 12
 _WORD, _MORE = 24, 10
 """Signs up to which a column grows with its longest word, and with what else its cells hold."""
-_ROW = 48
-"""Signs of a row on a phone 390 wide, each column's edge among them."""
+_ROW, _SMALL_ROW = 48, 64
+"""Signs of a row on a phone 390 wide, each column's edge among them; and where it is small."""
 
 
 _UNBROKEN = re.compile(r"-?[^\s-]+-?")
@@ -253,13 +255,19 @@ _UNBROKEN = re.compile(r"-?[^\s-]+-?")
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
     """Draw caption, table and the note on folded rows.
 
-    `rich` adds lines of text for hosts without tables.
+    `rich` adds lines of text for hosts without tables. Where a phone would break even small words,
+    each row is a paragraph.
     """
     columns = table.columns[:COLUMNS_MOST]
     heads = [column.name for column in table.columns]
     elements = [words(table.caption, bold=True)] if table.caption else []
-    widths, small = _widths(table, columns)
-    if columns:
+    widths, least = _widths(table, columns)
+    small, is_list = least > _ROW, least > _SMALL_ROW
+    if is_list:
+        elements += [
+            _point(row, table.columns) for row in (*table.rows[:ROWS_MOST], table.total) if row
+        ]
+    elif columns:
         drawn: Json = {
             "type": "Table",
             "columns": [{"width": width} for width in widths],
@@ -278,7 +286,8 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
             drawn["fallback"] = {"type": "Container", "items": [words("\n".join(plain_rows))]}
         elements.append(drawn)
 
-    folded, narrowed = len(table.rows) - ROWS_MOST, len(table.columns) - COLUMNS_MOST
+    folded = len(table.rows) - ROWS_MOST
+    narrowed = 0 if is_list else len(table.columns) - COLUMNS_MOST
     notes = (
         table.rest,
         f"and {folded} more rows" if folded > 0 else "",
@@ -286,6 +295,12 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     )
     note = "; ".join(filter(None, notes))
     return [*elements, words(note, Style.QUIET)] if note else elements
+
+
+def _point(row: Sequence[str], columns: Sequence[Heading]) -> Json:
+    first, facts = row_words(row, columns)
+    words = " · ".join(facts)
+    return runs((Strong(short(first, _CELL_MOST)), words and f": {words}"))
 
 
 def _row(
@@ -302,8 +317,8 @@ def _row(
     return row | {"style": "emphasis"} if bold else row
 
 
-def _widths(table: Table, columns: Sequence[Heading]) -> tuple[list[int], bool]:
-    """Return relative widths, and whether the table is written small to hold its words.
+def _widths(table: Table, columns: Sequence[Heading]) -> tuple[list[int], int]:
+    """Return relative widths, and the signs that its words need side by side.
 
     A column has room for its longest word, which Teams would else break, and a share of what the
     row has left.
@@ -322,7 +337,7 @@ def _widths(table: Table, columns: Sequence[Heading]) -> tuple[list[int], bool]:
     widths = [
         width + wish * min(left, wanted) // wanted for width, wish in zip(least, more, strict=True)
     ]
-    return widths, sum(least) > _ROW
+    return widths, sum(least)
 
 
 ALERT_BYTES = 27_000

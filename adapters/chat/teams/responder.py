@@ -174,9 +174,8 @@ class Responder:
             await self.refuse(activity, error)
             return
 
-        answer = asyncio.ensure_future(
-            self._ask(place, self._request(activity, line, place, belonging))
-        )
+        request = self._request(activity, line, place, belonging)
+        answer = asyncio.ensure_future(self._ports.answer(request))
         under = thread if where is place else ""
         if not where.threaded:
             # The sign of typing is not shown in channels; an answer does not fail for want of it.
@@ -189,8 +188,8 @@ class Responder:
             message = await message_of(WORKING, self._ports.draw, budget=ANSWER_BYTES)
             return await send(self._sdk, where, message, under)
 
-        card, note = await answered(answer, say_working, log)
-        await self.send(where, under, card, note)
+        card, note = await answered(answer, say_working, self._ports.working_after_s, log)
+        await self.send(where, under, _shareable(card, place, belonging), note)
         if where is not place:
             await self.send(place, thread, _ELSEWHERE)
 
@@ -201,7 +200,8 @@ class Responder:
         except (NotAllowed, Unavailable) as error:
             return _Reply(Card(str(error)), None)
         request = self._request(activity, line, place, belonging)
-        return _Reply(await self._ask(place, request), place, request)
+        # Only who pressed sees it, and may show it to all.
+        return _Reply(await self._ports.answer(request), place, request)
 
     def _request(
         self, activity: Activity, line: str, place: Conversation, belonging: Belonging
@@ -257,11 +257,8 @@ class Responder:
             return
         user = reply.request.user.id.removeprefix(OURS)
         where = await self._safe_place(reply.place, reply.request.belonging, user)
-        await self.send(where, thread if where is reply.place else "", reply.card)
-
-    async def _ask(self, place: Conversation, request: Request) -> Card:
-        card = await self._ports.answer(request)
-        return card if place.private and not request.belonging.shared else without_share(card)
+        card = _shareable(reply.card, reply.place, reply.request.belonging)
+        await self.send(where, thread if where is reply.place else "", card)
 
     async def send(self, place: Conversation, thread: str, card: Card, instead: str = "") -> None:
         """Send a card, in the place of a message where there is one to replace."""
@@ -273,6 +270,11 @@ class Responder:
             except TrnbotError as error:
                 log.info("teams: the answer is a message of its own: %s", error)
         await send(self._sdk, place, message, thread)
+
+
+def _shareable(card: Card, place: Conversation, belonging: Belonging) -> Card:
+    """Return a card without its button to share where all see it, or strangers might."""
+    return card if place.private and not belonging.shared else without_share(card)
 
 
 def _report(error: BaseException) -> None:
@@ -406,7 +408,10 @@ class ActivityListener:
             ),
         )
         hello = Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
-        tasks = self._responder.tasks
-        tasks.spawn(self._responder.send(place, "", hello))
-        if place.personal:
-            tasks.spawn(self._responder.respond(activity, HOME))
+
+        async def begin() -> None:
+            await self._responder.send(place, "", hello)
+            if place.personal:
+                await self._responder.respond(activity, HOME)
+
+        self._responder.tasks.spawn(begin())
