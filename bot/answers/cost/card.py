@@ -83,6 +83,7 @@ from bot.costs.tally import (
     untagged,
     until,
 )
+from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import usd
 from bot.model.notification import Coverage, Known
@@ -165,7 +166,13 @@ def _answer(
         usual = "day" if window.length > timedelta(days=2) else "hour"
     step = next((name for name in by if name in TIMES), usual)
     groups = [name for name in by if name not in TIMES][:1]
-    over_time = over_steps(allocation, tally, [step, *groups], where, COLOURS)
+    try:
+        over_time = over_steps(allocation, tally, [step, *groups], where, COLOURS)
+    except WrongInput:
+        # A bill by days tells no hours, for which nobody asked.
+        if step in by or step == "day":
+            raise
+        over_time = over_steps(allocation, tally, ["day", *groups], where, COLOURS)
 
     # A recording may hold rows that are later than the question.
     known_until = min(tally.billed_through, at) if tally.billed_through else None
