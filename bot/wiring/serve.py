@@ -100,6 +100,8 @@ async def _serve_until_signal(
     settings: Settings, again: Again, *, demo: bool, browser: bool
 ) -> None:
     """Open database and source, and serve every surface beside the watch."""
+    # Where there is nothing to watch it says so before it makes a file.
+    opened = OpenedSource(settings.source, settings)
     url = database(settings, demo=demo)
     for left in SCRATCH.glob("*"):
         # A process that was killed left it; what works now is younger.
@@ -120,7 +122,6 @@ async def _serve_until_signal(
         pause_s = min(_SHARD_PAUSE_S, max(_LEAST_PAUSE_S, tempo.interval_s / 10))
         shards = StoreShards(store, max(2 * lease_s, tempo.interval_s), pause_s)
     documents = await asyncio.to_thread(sealed_documents, settings, store)
-    opened = OpenedSource(settings.source, settings)
     port = Port(settings["host"], settings["port"], settings["web.proxies"])
     extent = await _opened(opened, settings.source, port)
 
