@@ -7,7 +7,6 @@ watch stands. `make goldens` writes them: read the diff.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import goldens
 from tests.aws_live.conftest import World
 from tests.aws_live.test_connect import serving
 from tests.wiring.conftest import tiny
 from tests.wiring.day import Day, Happening, Office
 
 DAYS = Path(__file__).with_name("days")
-WRITES = os.environ.get("GOLDENS") == "write"
 MASKS = (
     (r"http://127\.0\.0\.1:\d+", "http://HERE"),
     (r"\b\d+(\.\d+)? s\b", "N s"),
@@ -59,11 +58,7 @@ def check(name: str, day: Day) -> None:
     text = "\n".join(day.journal) + "\n"
     for pattern, word in MASKS:
         text = re.sub(pattern, word, text)
-    golden = DAYS / f"{name}.txt"
-    if WRITES:
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text, encoding="utf-8")
-    assert text.splitlines() == golden.read_text(encoding="utf-8").splitlines()
+    goldens.check(DAYS / f"{name}.txt", text)
 
 
 def types(user: str, line: str, answer: str) -> Happening:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import goldens
 from tests.aws_live.conftest import World
 from tests.wiring.conftest import tiny
 from tests.wiring.shell import INDENT, NOON, Shell
 
 SESSIONS = sorted(Path(__file__).with_name("sessions").glob("*.txt"))
-WRITES = os.environ.get("GOLDENS") == "write"
 BARE = ("TRNBOT_", "SLACK_", "Microsoft", "AWS_REGION", "COLUMNS", "LINES", "LOGNAME")
 
 
@@ -41,9 +41,7 @@ def test_a_session_shows_what_it_was_last_seen_to_show(
     finally:
         shell.close()
 
-    if WRITES:
-        session.write_text(shown, encoding="utf-8")
-    assert shown.splitlines() == written.splitlines() or WRITES
+    goldens.check(session, shown)
 
 
 def transcript(script: str, shell: Shell) -> str:
