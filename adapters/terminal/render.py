@@ -358,7 +358,7 @@ class _Pen:
         for name, value in pairs:
             head = self.ink(_pad(_cut(name, size), size, Align.LEFT), _QUIET)
             first, *others = textwrap.wrap(value, self.width - size - 2) or [""]
-            lines += [f"{head}  {first}", *(" " * (size + 2) + line for line in others)]
+            lines += [f"{head}  {first}".rstrip(), *(" " * (size + 2) + line for line in others)]
         return "\n".join(lines)
 
     def _table(self, block: Table) -> str:
