@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import os
 from pathlib import Path
 
+import pytest
+
 WRITES = os.environ.get("GOLDENS") == "write"
+MOST = 40
+"""Lines of a difference that are told."""
 
 
 def check(golden: Path, text: str) -> None:
@@ -13,4 +19,9 @@ def check(golden: Path, text: str) -> None:
     if WRITES:
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(text, encoding="utf-8")
-    assert text.splitlines() == golden.read_text(encoding="utf-8").splitlines()
+    lines = golden.read_text(encoding="utf-8").splitlines(), text.splitlines()
+    if lines[0] != lines[1]:
+        changes = difflib.unified_diff(*lines, "was", "is", lineterm="", n=1)
+        pytest.fail(
+            f"{golden} differs\n" + "\n".join(itertools.islice(changes, MOST)), pytrace=False
+        )

@@ -181,8 +181,11 @@ def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card,
     if meaning.call and meaning.command.name == "help":
         # Help opens nothing, and is what a newcomer waits for.
         with suppress(WrongInput):
-            card = help_about(meaning.call.arguments["name"])
-            return meaning.call, card, asked_time or wall_clock()
+            return (
+                meaning.call,
+                help_about(meaning.call.arguments["name"]),
+                asked_time or wall_clock(),
+            )
 
     from adapters.terminal.render import ProgressBar
     from bot.ports.work import noting_progress

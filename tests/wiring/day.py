@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from adapters import timer
 from bot.__main__ import main
 from bot.watch.background import Background
 from bot.wiring import serve
+from bot.wiring import watch as wiring_watch
 from bot.wiring.logs import LogFormatter
-from bot.wiring.watch import WatchServer
+from bot.wiring.watch import LiveServer, WatchServer
 from tests.aws_live.conftest import World
 from tests.aws_live.test_connect import SocketSlack
 from tests.wiring.shell import INDENT, clock_of, left_as_it_was
@@ -155,6 +157,8 @@ class Day:
         ):
             patch.setattr(serve, "serve", served)
             patch.setattr(timer, "LOOK_S", STEP_S)
+            steady = partial(timer.SteadyClock, monotonic=lambda: self._seconds)
+            patch.setattr(wiring_watch, "SteadyClock", steady)
             patch.setattr(os, "_exit", lambda code: self.note(f"exit {code}"))
             patch.setattr(os, "execv", anew)
             patch.setattr(logging, "shutdown", lambda: None)
@@ -224,10 +228,7 @@ class Day:
             await port.cleanup()
 
     def _follow(self, watch: Any) -> None:
-        """Let the steady clock of a watch go as the world's does, and note when each tick has ended."""
-        if isinstance(watch.clock, timer.SteadyClock):
-            began, before = watch.clock.monotonic(), self._seconds
-            watch.clock.monotonic = lambda: began + self._seconds - before
+        """Note when each tick of a watch has ended."""
         tick = watch.tick
 
         async def noted(at: Any) -> Any:
@@ -241,7 +242,7 @@ class Day:
     async def _settled(self, watch: WatchServer, rounds: Sequence[Background]) -> None:
         """Wait until the tick that is due has ended, well or not, and all that follows it; tell what is new."""
         clock: Any = watch.clock  # type: ignore[attr-defined]  # both kinds have one
-        health, is_live = watch.app.health, isinstance(clock, timer.SteadyClock)
+        health, is_live = watch.app.health, isinstance(watch, LiveServer)
         async with asyncio.timeout(PATIENCE_S):
             while not (self._ended == timer.grid_floor(clock(), FIVE) if is_live else health.ended):
                 await asyncio.sleep(STEP_S)

@@ -83,7 +83,6 @@ from bot.costs.tally import (
     untagged,
     until,
 )
-from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import usd
 from bot.model.notification import Coverage, Known
@@ -163,16 +162,12 @@ def _answer(
     # As many bars as can be told apart: hours of two days, days of two months, else months.
     usual = "month"
     if window.length <= timedelta(days=62):
-        usual = "day" if window.length > timedelta(days=2) else "hour"
+        # A bill by days tells no hours.
+        is_short = window.length <= timedelta(days=2)
+        usual = "hour" if is_short and known_rows(allocation, window, ("hour",), where) else "day"
     step = next((name for name in by if name in TIMES), usual)
     groups = [name for name in by if name not in TIMES][:1]
-    try:
-        over_time = over_steps(allocation, tally, [step, *groups], where, COLOURS)
-    except WrongInput:
-        # A bill by days tells no hours, for which nobody asked.
-        if step in by or step == "day":
-            raise
-        over_time = over_steps(allocation, tally, ["day", *groups], where, COLOURS)
+    over_time = over_steps(allocation, tally, [step, *groups], where, COLOURS)
 
     # A recording may hold rows that are later than the question.
     known_until = min(tally.billed_through, at) if tally.billed_through else None
