@@ -130,7 +130,8 @@ class Limited(Unavailable):
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Return a text as an error may quote it: its beginning where it is long."""
+    """Return a text as an error may quote it: on one line, its beginning where it is long."""
+    text = " ".join(text.split())
     return text if len(text) <= most else f"{text[:most]}…"
 
 

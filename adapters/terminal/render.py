@@ -266,8 +266,7 @@ def as_markdown(card: Card) -> str:
                 parts.append("\n\n".join((table, *(f"<sub>{note}</sub>" for note in notes))))
             case Chart():
                 parts.append(_escaped(block.summary))
-            case _:
-                continue  # nobody can press or fill in what stands in a comment
+    # Nobody can press or fill in what stands in a comment, so the other blocks are left out.
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -359,7 +358,7 @@ class _Pen:
         for name, value in pairs:
             head = self.ink(_pad(_cut(name, size), size, Align.LEFT), _QUIET)
             first, *others = textwrap.wrap(value, self.width - size - 2) or [""]
-            lines += [f"{head}  {first}", *(" " * (size + 2) + line for line in others)]
+            lines += [f"{head}  {first}".rstrip(), *(" " * (size + 2) + line for line in others)]
         return "\n".join(lines)
 
     def _table(self, block: Table) -> str:

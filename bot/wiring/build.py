@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import PurePath
+from pkgutil import resolve_name
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -37,7 +38,6 @@ from bot.ports import (
     SHARES,
     AlertStore,
     ChatPorts,
-    Check,
     Clock,
     Detect,
     DocumentStore,
@@ -56,7 +56,7 @@ from bot.settings.settings import LOOPBACK, Settings
 from bot.watch.health import Health
 from bot.watch.preview import replay
 from bot.wiring.environment import product_version, terminal_user
-from bot.wiring.kept import kept
+from bot.wiring.kept import kept, lazy
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
 from bot.wiring.surfaces import ADMINS, StoryTeller
 
@@ -97,7 +97,7 @@ def site_of(site: Site, settings: Settings, opened: OpenedSource, console: str) 
     return replace(
         site,
         facts={"version": product_version(), **settings.facts()},
-        checks=lambda paid: checks(settings, opened, paid=paid),
+        checks=partial(lazy(partial(resolve_name, "bot.wiring.checks:examine")), settings, opened),
         self_cost=opened.self_cost,
         permalink=partial(at_console, console, address),
         download=partial(at_console, console, download),
@@ -339,10 +339,11 @@ def _serving_app(
     """Return the app of a process that serves; `simulated` are the admins of a demonstration."""
     watched = Health(stopwatch=time.monotonic, setup_problem=lambda: opened.owners.problem)
     site = site_of(ports.site, settings, opened, settings["public_url"])
+    examine = site.checks
     site = replace(
         site,
         health=watched.facts,
-        checks=lambda paid: [*checks(settings, opened, paid=paid), *watched.checks],
+        checks=lambda paid: [*examine(paid), *watched.checks],
     )
     # Behind a public address the one shared token is everybody's, and everybody is no admin.
     embedded = settings["host"] in LOOPBACK and not settings["public_url"]
@@ -394,13 +395,6 @@ def source_name(source: str) -> str:
     """Return a source as anybody may read it: of a recording its name, not where it lies."""
     kind, _, place = source.partition(":")
     return f"{kind}:{PurePath(place).name}" if kind == "recording" else source
-
-
-def checks(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> list[Check]:
-    """Look at everything the bot needs, also where AWS bills the look; may block."""
-    from bot.wiring.checks import examine
-
-    return examine(settings, opened, paid=paid)
 
 
 P = ParamSpec("P")

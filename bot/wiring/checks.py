@@ -43,7 +43,7 @@ _ADDRESSES: Mapping[str, Check] = {
 _UNASKED = "not asked, as that costs {}; 'doctor paid' asks"
 
 
-def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> list[Check]:
+def examine(settings: Settings, opened: OpenedSource, paid: bool = False) -> list[Check]:
     """Return every check, an account's own too; a part that fails becomes its own sentence.
 
     What AWS bills by the call is asked only where `paid`.

@@ -102,7 +102,10 @@ def audit_to(place: str) -> None:
             Path(place).touch(0o600)
             handler = WatchedFileHandler(place, encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise Unavailable(f"TRNBOT_AUDIT: '{place}' cannot be written to ({error}).") from error
+        raise Unavailable(
+            f"TRNBOT_AUDIT: '{place}' cannot be written to"
+            f" ({getattr(error, 'strerror', None) or error})."
+        ) from error
     handler.setFormatter(AuditFormatter())
     log = logging.getLogger("trnbot.audit")
     log.setLevel(logging.INFO)

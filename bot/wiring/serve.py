@@ -100,6 +100,8 @@ async def _serve_until_signal(
     settings: Settings, again: Again, *, demo: bool, browser: bool
 ) -> None:
     """Open database and source, and serve every surface beside the watch."""
+    # Where there is nothing to watch it says so before it makes a file.
+    opened = OpenedSource(settings.source, settings)
     url = database(settings, demo=demo)
     for left in SCRATCH.glob("*"):
         # A process that was killed left it; what works now is younger.
@@ -120,7 +122,6 @@ async def _serve_until_signal(
         pause_s = min(_SHARD_PAUSE_S, max(_LEAST_PAUSE_S, tempo.interval_s / 10))
         shards = StoreShards(store, max(2 * lease_s, tempo.interval_s), pause_s)
     documents = await asyncio.to_thread(sealed_documents, settings, store)
-    opened = OpenedSource(settings.source, settings)
     port = Port(settings["host"], settings["port"], settings["web.proxies"])
     extent = await _opened(opened, settings.source, port)
 
@@ -133,10 +134,14 @@ async def _serve_until_signal(
         play.story = story
     else:
         play = LiveServer(settings["interval"], wall_clock, store, again, lease_s)
-    shown = Shown(play.clock, tempo.speed if extent else 0, story)
     # Seconds of imports, as the port says that the bot starts.
-    joined = Database(store, documents, shards)
-    bot = await asyncio.to_thread(running_bot, settings, joined, opened, shown)
+    bot = await asyncio.to_thread(
+        running_bot,
+        settings,
+        Database(store, documents, shards),
+        opened,
+        Shown(play.clock, tempo.speed if extent else 0, story),
+    )
     play.app, play.shards = bot.app, shards
 
     def ready(address: str) -> None:
@@ -189,8 +194,7 @@ def _tempo(settings: Settings, *, demo: bool) -> Tempo:
     if not demo:
         return Tempo(settings["interval"], settings["speed"])
     speed = DEMO_SPEED if settings["speed"] == 1 else settings["speed"]
-    length = STORY_SHOWN if tells(settings.source) else DEMO_SHOWN
-    return Tempo(settings["interval"], speed, length)
+    return Tempo(settings["interval"], speed, STORY_SHOWN if tells(settings.source) else DEMO_SHOWN)
 
 
 _GOODPUT_S, _GOODPUT_LOOK_S = 3600.0, 60.0

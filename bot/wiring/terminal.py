@@ -92,12 +92,12 @@ class TerminalApps:
     def _state_of(self, command: Command) -> StateOf | None:
         """Return what opens the state of a command, None for a replay up to the time asked about.
 
-        A named source is not the one whose watch the database remembers: a replay tells its state.
-        A command that only reads makes no database.
+        A named recording is not what the database's watch has seen: a replay tells its state. An
+        account cannot be replayed. A command that only reads makes no database.
         """
-        needs = command.needs
+        needs, replayed = command.needs, self._named not in ("", "aws")
         if Needs.DATABASE not in needs and (
-            self._named or Needs.STATE not in command.opens or not needs.watched
+            replayed or Needs.STATE not in command.opens or not needs.watched
         ):
             return None
 
@@ -177,11 +177,15 @@ def exit_code(card: Card) -> int:
 
 def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card, datetime]:
     """Open what the command of a line needs, and ask it; how far long work is, a terminal shows."""
+    asked_time = _asked_time(options)
     if meaning.call and meaning.command.name == "help":
         # Help opens nothing, and is what a newcomer waits for.
-        time = _asked_time(options) or wall_clock()
         with suppress(WrongInput):
-            return meaning.call, help_about(meaning.call.arguments["name"]), time
+            return (
+                meaning.call,
+                help_about(meaning.call.arguments["name"]),
+                asked_time or wall_clock(),
+            )
 
     from adapters.terminal.render import ProgressBar
     from bot.ports.work import noting_progress
@@ -189,7 +193,7 @@ def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card,
     apps = TerminalApps(settings_of(options.values), options.values.get("source", ""))
     try:
         opened = apps.open(meaning.command)
-        time = _asked_time(options) or opened.now()
+        time = asked_time or opened.now()
     except NothingToWatch as nothing:
         raise (meaning.refused or nothing) from None
     except Unavailable:

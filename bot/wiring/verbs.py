@@ -68,10 +68,10 @@ class Options:
 
     def only(self, *names: str) -> None:
         """Refuse options that this verb does not know."""
-        for name in (*self.values, *self.switches):
-            if name not in names:
-                asked = " ".join(self.words[:1]) or "trnbot"
-                raise not_known(f"'{asked}' has no option '--{name}'", name, names)
+        asked, known = " ".join(self.words[:1]) or "trnbot", [f"--{name}" for name in names]
+        for flag in (f"--{name}" for name in (*self.values, *self.switches)):
+            if flag not in known:
+                raise not_known(f"'{asked}' has no option '{flag}'", flag, known)
 
     def refuse_unread(self, *names: str) -> None:
         """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""

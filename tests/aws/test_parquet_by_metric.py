@@ -88,3 +88,25 @@ def test_where_the_first_file_is_damaged_the_next_tells_the_sets(build, at):
     same_nodes(
         build.open(write=False).read(at(30)).frames["node"], recording.read(at(30)).frames["node"]
     )
+
+
+def test_a_file_whose_row_groups_are_each_about_another_metric_is_about_any(build, at):
+    """Within each row group all names are one, and the next has another."""
+    for metric in (UTILIZATION, MEMORY):
+        for instance in range(50):
+            build.node(metric, {m: (32, m) for m in range(41)}, f"i-{instance}")
+    lines = build.open()
+    written = build.write()
+    duckdb.sql(
+        f"COPY (SELECT * FROM (SELECT * FROM read_json('{written}', format='newline_delimited', columns={COLUMNS})"
+        f" WHERE metric_name = '{UTILIZATION}' ORDER BY \"timestamp\" LIMIT 2048) UNION ALL BY NAME"
+        f" SELECT * FROM read_json('{written}', format='newline_delimited', columns={COLUMNS})"
+        f" WHERE metric_name = '{MEMORY}') TO '{build.folder}/metrics/both.parquet'"
+        " (FORMAT parquet, ROW_GROUP_SIZE 2048)"
+    )
+    written.unlink()
+    recording = build.open(write=False)
+    assert recording.problems() == ()
+    ours, theirs = (x.read(at(30)).frames["node"] for x in (lines, recording))
+    assert ours.metrics == theirs.metrics
+    assert np.array_equal(ours.values, theirs.values, equal_nan=True)

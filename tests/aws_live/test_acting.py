@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.credentials import Credentials
 from botocore.session import get_session
@@ -75,50 +74,6 @@ def state(ec2: Any, node: str) -> str:
     return str(reservation["Instances"][0]["State"]["Name"])
 
 
-def test_a_volume_goes_once_its_snapshot_is_whole_and_one_attached_again_stays(
-    ec2: Any, actor: Actor
-) -> None:
-    volume = ec2.create_volume(Size=10, AvailabilityZone="us-east-1a")["VolumeId"]
-    delete = action(ActionKind.DELETE, volume)
-    assert len(actor.rehearse(delete)) == 1
-    assert not ours(ec2)
-    assert actor.advance(delete).words == f"A snapshot of {volume} is being made."
-    # Begun again, as after a kill, it finds its snapshot and makes no second one.
-    assert actor.advance(delete).words == f"{volume} is being deleted."
-    assert len(ours(ec2)) == 1
-    assert actor.advance(delete).state is WORKED
-
-    used = ec2.create_volume(Size=10, AvailabilityZone="us-east-1a")["VolumeId"]
-    node = run(ec2, "trn1.2xlarge", "search")
-    ec2.attach_volume(VolumeId=used, InstanceId=node, Device="/dev/sdf")
-    progress = actor.advance(action(ActionKind.DELETE, used))
-    assert (progress.state, len(ours(ec2))) == (FAILED, 1)
-    # What somebody else deleted, without a snapshot of ours, is no success of ours.
-    gone = actor.advance(action(ActionKind.DELETE, "vol-0a1b2c3d4e5f60718"))
-    assert (gone.state, "without a snapshot" in gone.words) == (FAILED, True)
-
-
-def ours(ec2: Any) -> list[Any]:
-    snapshots = ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]
-    return [x for x in snapshots if x["Description"].startswith("trnbot ")]
-
-
-def test_a_notebook_is_stopped(ec2: Any, actor: Actor) -> None:
-    sagemaker = boto3.client("sagemaker", region_name="us-east-1")
-    role = f"arn:aws:iam::{ACCOUNT}:role/notebook"
-    sagemaker.create_notebook_instance(
-        NotebookInstanceName="trial", InstanceType="ml.m5.xlarge", RoleArn=role
-    )
-    stop = action(ActionKind.NOTEBOOK, "trial")
-    assert "would stop the notebook trial" in actor.rehearse(stop)[0]
-    stop, progress = stepped(actor, stop)
-    assert progress.state is UNDER_WAY
-    assert actor.advance(stop).state is WORKED
-    with pytest.raises(WrongInput, match="is not running: SageMaker says Stopped"):
-        actor.rehearse(stop)
-    sagemaker.close()
-
-
 def test_without_a_role_of_the_account_nothing_is_asked(actor: Actor) -> None:
     place = Labels(account="444455556666", region="us-east-1")
     zero = Decimal(0)
@@ -171,41 +126,6 @@ class Answers:
 
     def credentials(self, _: Place) -> Credentials:
         return Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "token")
-
-
-def group(desired: int, running: int) -> Answers:
-    nodes = [{"State": {"Name": "running"}} for _ in range(running)]
-    scaling = {"minSize": 1, "maxSize": 8, "desiredSize": desired}
-    return Answers(
-        describe_nodegroup={"nodegroup": {"scalingConfig": scaling}},
-        update_nodegroup_config={"update": {}},
-        describe_instances={"Reservations": [{"Instances": nodes}]},
-    )
-
-
-def test_a_group_is_scaled_within_its_limits_and_has_worked_once_so_many_run() -> None:
-    scale = action(ActionKind.SCALE, "llama/trn", size=4)
-    answers = group(8, 8)
-    assert Actor(answers, [ROLE]).rehearse(scale) == [  # type: ignore[arg-type]
-        "EKS would change its desired size from 8 to 4."
-    ]
-    assert Actor(answers, [ROLE]).advance(scale).state is UNDER_WAY  # type: ignore[arg-type]
-    names = {"clusterName": "llama", "nodegroupName": "trn"}
-    changed = {**names, "scalingConfig": {"desiredSize": 4}}
-    assert answers.asked[-1] == ("update_nodegroup_config", changed)
-    ordered = replace(scale, ordered=scale.targets)
-    for desired, running, expected in ((4, 6, UNDER_WAY), (4, 4, WORKED), (7, 7, FAILED)):
-        answers = group(desired, running)
-        assert Actor(answers, [ROLE]).advance(ordered).state is expected  # type: ignore[arg-type]
-        assert "update_nodegroup_config" not in dict(answers.asked)
-    # An autoscaler was there between the look and the press.
-    answers = group(6, 6)
-    with pytest.raises(Refused, match="is 6, and was 8 when this was prepared"):
-        Actor(answers, [ROLE]).advance(scale)  # type: ignore[arg-type]
-    assert "update_nodegroup_config" not in dict(answers.asked)
-    too_many = action(ActionKind.SCALE, "llama/trn", size=9)
-    with pytest.raises(WrongInput, match="may have 1 to 8 nodes"):
-        Actor(group(8, 8), [ROLE]).rehearse(too_many)  # type: ignore[arg-type]
 
 
 class Kubernetes(BaseHTTPRequestHandler):

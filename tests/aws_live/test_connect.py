@@ -195,6 +195,14 @@ def test_from_nothing_to_a_test_that_somebody_presses(take, hand, slack, tmp_pat
     assert [f"  {time}:" in hand.text for time in FIRST_DAYS] == [True] * len(FIRST_DAYS)
     assert [body["channel"] for body in slack.posted] == ["C02FIN"]
     assert "This is a test" in json.dumps(slack.posted)
+    assert not {BOT, APP} & set(" ".join(hand.shown).split())
+    assert [question.partition(",")[0] for question in hand.hidden] == ["Bot token", "App token"]
+
+    # A step that is taken again keeps what was answered.
+    before = [(tmp_path / name).read_text() for name in ("trnbot.toml", "trnbot.env")]
+    hand.answers = {}
+    take("slack")
+    assert [(tmp_path / name).read_text() for name in ("trnbot.toml", "trnbot.env")] == before
 
 
 def export_of(name, table, prefix=""):
@@ -249,20 +257,6 @@ def test_secrets_beside_the_settings_are_read_and_kept_from_others(take, tmp_pat
     (tmp_path / "trnbot.env").chmod(0o644)
     assert main(["doctor", "--source", "simulator:7/tiny"]) == 2
     assert "chmod 600" in capsys.readouterr().err
-
-
-def test_tokens_are_not_shown(take, hand):
-    take("slack")
-    assert not {BOT, APP} & set(" ".join(hand.shown).split())
-    assert [question.partition(",")[0] for question in hand.hidden] == ["Bot token", "App token"]
-
-
-def test_a_step_taken_again_keeps_what_was_answered(take, hand, tmp_path):
-    take()
-    before = [(tmp_path / name).read_text() for name in ("trnbot.toml", "trnbot.env")]
-    hand.answers = {}
-    take("slack")
-    assert [(tmp_path / name).read_text() for name in ("trnbot.toml", "trnbot.env")] == before
 
 
 def test_a_refused_token_is_not_written(take, slack, tmp_path):

@@ -16,7 +16,7 @@ def test_a_frozen_account_reads_as_the_account_did_whatever_comes_later(world, t
     with pytest.raises(Unavailable, match="AWS has not been read yet"):
         live.frozen(copied)
 
-    *_, now = world.ticks(2, 2.5)
+    *_, now = world.ticks(2, 2.1)
     live.read(now)
     times = [now - timedelta(minutes=5), now]
     before = [live.read(time) for time in times]
@@ -24,7 +24,7 @@ def test_a_frozen_account_reads_as_the_account_did_whatever_comes_later(world, t
     told = [{kind: x.values.copy() for kind, x in reading.frames.items()} for reading in before]
     frozen = live.frozen(copied)
 
-    for later in world.ticks(3, 3.2):
+    for later in world.ticks(3, 3.1):
         live.read(later)
     for time, reading, frames in zip(times, before, told, strict=True):
         there = frozen.read(time)

@@ -117,7 +117,7 @@ def with_rules(folder, data, address, window, rules="rules.yaml"):
         yield recorded
 
 
-@pytest.fixture(scope="module", params=["otel", "prometheus"])
+@pytest.fixture(scope="module", params=[pytest.param("otel", marks=pytest.mark.slow), "prometheus"])
 def server(request, tiny, tmp_path_factory):
     """Serve what a node's exporter would have said, as blocks that promtool made."""
     folder = tmp_path_factory.mktemp("prometheus")

@@ -31,7 +31,7 @@ from bot.errors import TrnbotError
 from bot.model.request import LOCAL
 from bot.ports import ChatPorts
 from bot.settings.settings import read_settings
-from bot.wiring.build import checks
+from bot.wiring.checks import examine
 from bot.wiring.source import OpenedSource
 from tests.builders import NOON
 from tests.e2e.product import product, recording
@@ -276,7 +276,7 @@ def test_no_secret_shows_of_a_product_to_which_everything_fails(tmp_path: Path) 
             for path in ("/healthz", "/metrics", "/", "/login", "/alerts", "/nothing")
         )
     settings = read_settings(environment)
-    told = repr(checks(settings, OpenedSource(settings.source, settings)))
+    told = repr(examine(settings, OpenedSource(settings.source, settings)))
     assert "Slack" in told
     assert SECRET not in f"{pages}{bot.log.read_text()}{told}"
 

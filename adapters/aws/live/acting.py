@@ -209,7 +209,7 @@ class DeleteTask(Task):
             self.dry("create_snapshot", VolumeId=volume)
             self.dry("delete_volume", VolumeId=volume)
         count = counted(len(self._action.targets), "volume")
-        yield f"EC2 tried it dry: it would make snapshots of {count}, and delete what they hold."
+        yield f"EC2 tried it dry: it would snapshot {count}, and then delete what is copied."
 
     def advance(self) -> Progress:
         """Take each volume a step further; it worked once all are gone."""

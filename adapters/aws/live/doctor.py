@@ -108,7 +108,8 @@ class Surface:
     def __str__(self) -> str:
         """Read as `Container Insights (GetMetricData): 3 nodes, read`."""
         nodes = "" if self.nodes is None else counted(self.nodes, "node")
-        return f"{self.name}: {', '.join(x for x in (nodes, self.remark) if x)}"
+        told = ", ".join(x for x in (nodes, self.remark.rstrip(".")) if x)
+        return f"{self.name}: {told}"
 
 
 def surfaces(live: Live, place: Place) -> list[Surface]:

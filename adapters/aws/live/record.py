@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from adapters.aws.api.operations import Place
-from adapters.aws.api.responses import file_of
+from adapters.aws.api.responses import argument_and_account, file_of
 from adapters.aws.inventory.ownership import Aliases, with_trimmed_events
 from adapters.aws.live.poller import detail_spans
 from adapters.aws.live.promql import fetch
@@ -118,13 +118,15 @@ class _Recorder:
     def write_answers(self) -> int:
         """Write the newest answers, and those that a watch kept while it ran.
 
-        They tell which nodes have ended since.
+        They tell which nodes have ended since. Those of accounts that are read no more stay.
         """
         responses, files = self.live.responses, dict[Path, bytes]()
+        accounts = {"", *(place.account for place in self.live.places())}
         if journal := responses.journal:
             files = {
                 path.relative_to(journal): path.read_bytes()
                 for path in journal.glob("api/*/*/*/*.json")
+                if argument_and_account(path.stem.partition(".")[2])[1] in accounts
             }
         files |= {
             file_of(call, newest[0]): newest[1] + b"\n"

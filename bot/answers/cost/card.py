@@ -161,7 +161,9 @@ def _answer(
     # As many bars as can be told apart: hours of two days, days of two months, else months.
     usual = "month"
     if window.length <= timedelta(days=62):
-        usual = "day" if window.length > timedelta(days=2) else "hour"
+        # A bill by days tells no hours.
+        is_short = window.length <= timedelta(days=2)
+        usual = "hour" if is_short and known_rows(allocation, window, ("hour",), where) else "day"
     step = next((name for name in by if name in TIMES), usual)
     groups = [name for name in by if name not in TIMES][:1]
     over_time = over_steps(allocation, tally, [step, *groups], where, COLOURS)
