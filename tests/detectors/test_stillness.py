@@ -126,8 +126,13 @@ def test_no_reading_is_no_zero():
 
 @pytest.mark.parametrize(
     ("of", "silent", "severity"),
-    [(4, 1, Severity.WARNING), (4, 2, Severity.CRITICAL), (5, 2, Severity.WARNING)]
-    + [(4, 4, Severity.CRITICAL), (1, 1, Severity.WARNING)],
+    [
+        (4, 1, Severity.WARNING),
+        (4, 2, Severity.CRITICAL),
+        (4, 4, Severity.CRITICAL),
+        (5, 2, Severity.WARNING),
+        (1, 1, Severity.WARNING),
+    ],
 )
 def test_a_place_of_which_half_is_silent_is_critical_and_a_node_beside_others_is_not(
     of, silent, severity
