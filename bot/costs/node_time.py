@@ -214,6 +214,11 @@ class NodeTime:
         inside = np.clip(grid, 0, runs.n_steps - 1)
         self._paces = np.where(reported, paces[:, inside], np.nan)
         paused = paused_shares(self._paces, self.nodes.steps(HOUR))
+        # What goes on for longer than a checkpoint and makes steps is another pace.
+        for row, begin, end in zip(*runs_of(paused > 0), strict=True):
+            longest = self.nodes.steps(_CHECKPOINT) + 1
+            if end - begin > longest and paused[row, begin:end].max() < 1:
+                paused[row, begin:end] = 0.0
 
         clusters = np.array([thing.cluster for thing in self.nodes.things])
         for cluster in {thing.cluster for thing in runs.things}:

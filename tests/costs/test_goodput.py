@@ -650,6 +650,13 @@ def test_a_step_in_which_work_ends_or_begins_is_no_pause():
     assert shares(time, GoodputClass.STARTING)[42:44] == [1.0, 0.5]
 
 
+@pytest.mark.parametrize(("pace", "paused"), [(30, 0.0), (0, 1.0)])
+def test_what_lasts_longer_than_a_checkpoint_pauses_only_where_it_makes_no_step(pace, paused):
+    time = time_of([0.9] * 96)
+    time.run(counted([100] * 48 + [pace] * 6 + [100] * 42), LLAMA)
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[48:54] == [paused] * 6
+
+
 def test_a_pause_is_held_against_the_hour_right_beside_it():
     """A job went on at half of its pace for hours, and saves after that as it did before."""
     time = time_of([0.9] * 96)
