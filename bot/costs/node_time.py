@@ -101,16 +101,12 @@ _AROUND = timedelta(hours=3)
 """How long before a fault or a pause and after it the usual work is looked for."""
 _REACH = 3
 """How many half hours on each side of one tell its usual pace."""
-_MOSTLY = 0.75
-"""Quantile of how far the steps of an hour lie below their usual that is what a fault does to them."""
 _NO_LOSS = 0.05
 """Share of its usual up to which a node loses nothing: levels move as much by themselves."""
 _CHECKPOINT = timedelta(minutes=10)
 """How long a checkpoint takes at most; a longer pause amid work is an evaluation."""
 _EVALUATION = timedelta(hours=1)
 """How long an evaluation takes at most; what lasts longer is another pace of the work."""
-_PAUSED = 0.75
-"""Share of the level of work below which it pauses."""
 _STEADY = 0.05
 """How far the levels of a slower pace scatter at most, so that a pause amid it is told from it."""
 _SAME_WORK = 0.02
@@ -353,20 +349,17 @@ class NodeTime:
 
         It is no pause amid work.
         """
+        pause, starting = (
+            CODE_OF[kind] for kind in (GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.STARTING)
+        )
         for row, begin, end in zip(*runs_of(self.working), strict=True):
             for step, beside in ((begin, begin - 1), (end - 1, end)):
-                if not 0 <= beside < self.nodes.n_steps or not self.paused[row, step]:
-                    continue
-                code = self.base[row, beside]
-                if code == CODE_OF[GoodputClass.CHECKPOINT_EVALUATION]:
+                if not 0 <= beside < self.nodes.n_steps or self.base[row, beside] == pause:
                     continue
                 if self.seen[row, beside] and not self.share[row, step]:
-                    if beside < step:
-                        code = CODE_OF[GoodputClass.STARTING]
-                    elif self.share[row, beside] > 0.5:
-                        code = self.lost_to[row, beside]
+                    codes = self.lost_to if self.share[row, beside] > 0.5 else self.base
                     self.share[row, step] = self.paused[row, step]
-                    self.lost_to[row, step] = code
+                    self.lost_to[row, step] = starting if beside < step else codes[row, beside]
                 self.paused[row, step] = 0.0
 
     def _cold(self, rows: Indices, whole: Window, hours: float) -> float:
@@ -431,7 +424,7 @@ class NodeTime:
         around[first:last] = around[: max(0, first - hours)] = around[last + hours :] = False
         if not around.any() or working[part].mean() <= 0.5:
             return None
-        usual = _usual_work(level[around])
+        usual = float(np.median(level[around]))
 
         # It begins and ends where the work is nearer to that within than to the usual.
         slow = working & (paused <= 0.5)
@@ -460,12 +453,15 @@ class NodeTime:
         steps = slice(max(0, start - 1), min(working.size, stop + 1))
         lost, paused = np.full((rows.size, working.size), share), self.paused[rows]
         paused[:, start:stop] = within
-        # Of the step before it and the one after it the part that the next one has more.
-        for step, beside in ((start - 1, start - 2), (stop, stop + 1)):
+        # The steps in which it begins and ends lose the part that the next one has more.
+        ends = ((start - 1, start - 2), (start, start - 2), (stop - 1, stop + 1), (stop, stop + 1))
+        for step, beside in ends:
             if 0 <= beside < working.size:
-                missing = 1 - level[step] / (level[beside] if working[beside] else usual)
-                is_pause = paused[:, step] > share
-                lost[:, step] = np.where(is_pause, 0.0, np.clip(missing, 0, share))
+                plain = working[beside] and not slow[beside] and (paused[:, beside] == 0).all()
+                missing = 1 - level[step] / (level[beside] if plain else usual)
+                kept, most = (share, _NO_LOSS) if start <= step < stop else (0.0, share)
+                is_pause = paused[:, step] > most
+                lost[:, step] = np.where(is_pause, kept, np.clip(missing, 0, share))
                 paused[~is_pause, step] = 0.0
         lost *= works * (1 - paused)
         return Fall(steps, lost[:, steps].astype(np.float32), paused[:, steps])
@@ -525,11 +521,6 @@ def _span(alert: Alert) -> Window:
     """Return the time from an alert's onset to its newest sight."""
     anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
     return Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
-
-
-def _usual_work(levels: Doubles) -> float:
-    """Return the mean of the levels of work, pauses apart."""
-    return float(levels[levels > _PAUSED * np.median(levels)].mean())
 
 
 def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:

@@ -616,7 +616,7 @@ def test_where_a_pace_wavers_the_hours_are_those_of_the_alert():
     ("first", "job", "kind", "steps"),
     [
         (37, 0, GoodputClass.ERRORS_HARDWARE, 24),
-        (45, 0, GoodputClass.STARVED, 18),
+        (45, 0, GoodputClass.STARVED, 19),
         (37, 1, GoodputClass.STARVED, 24),
     ],
     ids=["with it", "later", "another job"],
