@@ -1,9 +1,10 @@
 """Hold promises of messages against weeks they never saw: `python -m benchmarks.budget FOLDER`.
 
-Each recording of two weeks is replayed once without a floor. The world leaves its first part
-without incidents; of the rest, a floor is chosen on what the first half raised, and what it would
-have sent in the second is held against the promise, and against the best floor that could have been
-found afterwards. Without the world, it says so and measures nothing.
+Each recording of ten days is replayed once without a floor, with the detectors. Of its newest week,
+in which all its incidents begin, what a promise would have sent is held against the promise, and
+against the best floor that could have been found afterwards. The promise has learnt from the weeks
+of the two recordings before it: other fleets, which waste other amounts. Without the world, it says
+so and measures nothing.
 
 With `--labels` no recording is made and nothing is replayed: the world's labels stand for the
 alerts of a watch that sees all and is never wrong, a floor is chosen on two weeks as in life, and
@@ -32,7 +33,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from bot.model.window import WEEK, Window
+from bot.model.window import HOUR, WEEK, Window
 from bot.policy.schema import default_policy
 from bot.watch.budget import (
     FLOOR,
@@ -53,30 +54,48 @@ MOST = (2, 3, 5, 8)
 NEAR = 0.8
 """Of the dollars of the best floor, what counts as near it."""
 _DAYS = 30
-CALM = 0.3
-"""The part of a recording in which `shared/world` begins no incident."""
 
 
-def recorded(folder: Path) -> Weeks:
-    """Return the halves of the part of a recording in which incidents begin, by its alerts."""
+def replayed(folder: Path) -> tuple[Window, list[Alert]]:
+    """Return the newest week of a recording, and the alerts that the detectors raised in it."""
     settings = settings_of({})
     source = f"recording:{folder}"
     free = Policy({**settings.policy.values, FLOOR: Decimal(0)}, settings.policy.overrides)
     ports = SourceReplays(settings, OpenedSource(source, settings)).open(source, free)
-    replayed = replay(ports, ("default",))
+    found = replay(ports, ("default",))
+    week = Window(found.window.end - WEEK, found.window.end)
+    return week, [x for x in found.alerts.values() if x.opened in week and not x.muted_by]
 
-    start = replayed.window.start + CALM * replayed.window.length
-    middle, end = start + (replayed.window.end - start) / 2, replayed.window.end
-    windows = Window(start, middle), Window(middle, end)
-    first, second = (
-        frontier(
-            [a for a in replayed.alerts.values() if window.start <= a.opened < window.end],
-            window,
-            settings.policy,
-        )
-        for window in windows
+
+def after_others(weeks: Sequence[tuple[Window, Sequence[Alert]]], number: int) -> Weeks:
+    """Return one of some weeks as if the two before it in the list had come right before it.
+
+    An alert that is open at the end of its recording ends with its week.
+    """
+    week, raised = weeks[number]
+    earlier: list[Alert] = []
+    for back in (1, 2):
+        before, alerts = weeks[number - back]
+        by, until = week.start - back * WEEK - before.start, before.end - 2 * HOUR
+        earlier += (_moved(alert, by, until) for alert in alerts)
+    window = Window(week.start - 2 * WEEK, week.start)
+    return Weeks(
+        frontier(earlier, window, default_policy()), frontier(raised, week, default_policy())
     )
-    return Weeks(first, second)
+
+
+def _moved(alert: Alert, by: timedelta, until: datetime) -> Alert:
+    """Return an alert of another week, over at `until` at the latest."""
+    span = alert.anomaly.window
+    closed = min(alert.closed or until, until)
+    return replace(
+        alert,
+        id=f"{alert.id} {by}",
+        anomaly=replace(alert.anomaly, window=Window(span.start + by, span.end + by)),
+        opened=alert.opened + by,
+        seen=min(alert.seen, closed) + by,
+        closed=closed + by,
+    )
 
 
 @dataclass(frozen=True)
@@ -210,10 +229,11 @@ def main() -> None:
     folders = [arguments.folder / f"{arguments.scenario}-{seed}" for seed in seeds]
     for seed, folder in zip(seeds, folders, strict=True):
         if not (folder / "labels.json").exists():
-            options = ("--seed", seed, "--days", 14, "--scenario", arguments.scenario)
+            options = ("--seed", seed, "--days", 10, "--scenario", arguments.scenario)
             run_python(WORLD / "make_recording.py", *options, folder)
     with ProcessPoolExecutor(arguments.processes) as pool:
-        print("\n".join(lines(list(pool.map(recorded, folders)))))
+        weeks = list(pool.map(replayed, folders))
+    print("\n".join(lines([after_others(weeks, number) for number in range(len(weeks))])))
 
 
 if __name__ == "__main__":

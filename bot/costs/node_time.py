@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from bot.costs.training import reporting
 from bot.model.alert import Alert
 from bot.model.causes import Cause
-from bot.model.frame import Doubles, Floats, Frame, Mask, runs_of
+from bot.model.frame import Doubles, Floats, Frame, Indices, Mask, runs_of
 from bot.model.labels import Labels
 from bot.model.run import Claim, Compile, Ending, nodes_of
 from bot.model.window import HOUR, Window
@@ -82,21 +82,33 @@ LOST_TO: Mapping[Cause, GoodputClass] = {
 }
 """Where the time goes that an alert of a cause says was lost; no other cause loses time of nodes."""
 
+_SLOWED = frozenset(
+    {
+        GoodputClass.STARVED,
+        GoodputClass.NETWORK,
+        GoodputClass.STRAGGLER,
+        GoodputClass.ERRORS_HARDWARE,
+        GoodputClass.ALLOCATED_UNUSED,
+    }
+)
+"""What slows work that goes on."""
+_MAY_SLOW = (Cause.MEMORY_PRESSURE, Cause.EXECUTION_ERRORS)
+"""Troubles that need not slow any work."""
 _PFLOPS = 1e15
 _EDGE = timedelta(minutes=15)
 """How long before its onset, and after its newest sight, the fall of a fault is looked for."""
 _AROUND = timedelta(hours=3)
 """How long before a fault or a pause and after it the usual work is looked for."""
-_MOSTLY = 0.75
-"""Quantile of how far the steps of an hour lie below their usual that is what a fault does to them."""
+_REACH = 3
+"""How many half hours on each side of one tell its usual pace."""
 _NO_LOSS = 0.05
 """Share of its usual up to which a node loses nothing: levels move as much by themselves."""
 _CHECKPOINT = timedelta(minutes=10)
 """How long a checkpoint takes at most; a longer pause amid work is an evaluation."""
 _EVALUATION = timedelta(hours=1)
 """How long an evaluation takes at most; what lasts longer is another pace of the work."""
-_PAUSED = 0.75
-"""Share of the level of work below which it pauses."""
+_STEADY = 0.05
+"""How far the levels of a slower pace scatter at most, so that a pause amid it is told from it."""
 _SAME_WORK = 0.02
 """How far the memory of one job's nodes differs from start to start at most."""
 Codes = npt.NDArray[np.int8]
@@ -104,6 +116,17 @@ Rows = npt.NDArray[np.int32]
 NO_JOB, ANY_JOB = -1, -2
 _UNUSED = (CODE_OF[GoodputClass.ALLOCATED_UNUSED], CODE_OF[GoodputClass.IDLE])
 _COMPILES = (CODE_OF[GoodputClass.COMPILING_FIRST], CODE_OF[GoodputClass.COMPILING_AGAIN])
+
+
+class Fall(NamedTuple):
+    """State where work fell, and the share of each step of its nodes that is lost, and paused.
+
+    Both shares are of shape (n_rows, n_steps).
+    """
+
+    steps: slice
+    lost: Floats
+    paused: Floats
 
 
 class NodeTime:
@@ -132,6 +155,8 @@ class NodeTime:
         """The row of the run that each step worked for."""
         self.job_names: tuple[str, ...] = ()
         self.compiles: list[Compile] = []
+        self._paces: Doubles = np.full((0, self.seen.shape[1]), np.nan)
+        """How many steps each run made in each step of the nodes, nan where it did not report."""
 
         # Either sign will do: not every source tells both.
         memory = nodes.of("neuron_runtime_memory_used_bytes")
@@ -174,7 +199,7 @@ class NodeTime:
         self.job_names = tuple(thing.job for thing in runs.things)
         counts = runs.of("run_step_count").astype(np.float64)
         paces = np.diff(counts, axis=1, prepend=np.nan)
-        paused = paused_shares(np.where(paces < 0, np.nan, paces), runs.steps(HOUR))
+        paces = np.where(paces < 0, np.nan, paces)
         # For each step of the nodes the step of the runs that it lies in, out of range too.
         offset, ratio = (self.nodes.start - runs.start) / runs.step, self.nodes.step / runs.step
         grid = np.floor(offset + (np.arange(self.nodes.n_steps) + 0.5) * ratio).astype(np.intp)
@@ -182,6 +207,14 @@ class NodeTime:
         for row in range(len(runs.things)):
             if span := reporting(runs, row):
                 reported[row] = (grid >= span.start) & (grid < span.stop)
+        inside = np.clip(grid, 0, runs.n_steps - 1)
+        self._paces = np.where(reported, paces[:, inside], np.nan)
+        paused = paused_shares(self._paces, self.nodes.steps(HOUR))
+        # What goes on for longer than a checkpoint and makes steps is another pace.
+        for row, begin, end in zip(*runs_of(paused > 0), strict=True):
+            longest = self.nodes.steps(_CHECKPOINT) + 1
+            if end - begin > longest and paused[row, begin:end].max() < 1:
+                paused[row, begin:end] = 0.0
 
         clusters = np.array([thing.cluster for thing in self.nodes.things])
         for cluster in {thing.cluster for thing in runs.things}:
@@ -199,69 +232,109 @@ class NodeTime:
                 works = self.base[block] == CODE_OF[GoodputClass.PRODUCTIVE]
                 is_lost = works & _thrown_away(counts[row])[at]
                 self.base[block] = np.where(is_lost, CODE_OF[GoodputClass.LOST], self.base[block])
-                self.paused[block] = np.where(works & ~is_lost, paused[row, at], 0.0)
+                self.paused[block] = np.where(works & ~is_lost, paused[row, steps], 0.0)
 
             # Node by node: copies of all levels of a large fleet would not fit beside them.
             reports = reported[alike].any(axis=0)
             for row in in_cluster.tolist():
                 unknown = reports & (self.jobs[row] == NO_JOB)
-                levels = np.where(self.working[row], self.levels[row], np.nan)[None]
                 if unknown.any():
-                    shares = paused_shares(levels, self.nodes.steps(HOUR))
-                    lengths = (self.nodes.steps(x) for x in (_CHECKPOINT, _EVALUATION))
-                    shares = with_evaluations(shares, levels, *lengths)
-                    self.paused[row, unknown] = shares[0, unknown]
+                    shares = self._paused_by_level(row, slice(None))
+                    self.paused[row, unknown] = shares[unknown]
+
+    def _paused_by_level(self, row: int, part: slice) -> Floats:
+        """Return the share of some steps of a node that a pause took, by its level, (n_steps,)."""
+        levels = np.where(self.working[row, part], self.levels[row, part], np.nan)[None]
+        shares = paused_shares(levels, self.nodes.steps(HOUR))
+        lengths = (self.nodes.steps(x) for x in (_CHECKPOINT, _EVALUATION))
+        paused: Floats = with_evaluations(shares, levels, *lengths)[0]
+        return paused
+
+    def _paused_amid(self, rows: Indices, part: slice) -> Floats:
+        """Return the share of some steps that a pause took, held against these steps alone.
+
+        Shape (n_rows, n_steps). What a fault slows has another pace than before and after it.
+        """
+        of_run = paused_shares(self._paces[:, part], self.nodes.steps(HOUR))
+        amid = np.zeros((rows.size, part.stop - part.start), dtype=np.float32)
+        for place, row in enumerate(rows.tolist()):
+            jobs = self.jobs[row, part]
+            amid[place] = self._paused_by_level(row, part)
+            for job in np.unique(jobs[(jobs >= 0) & (jobs < len(of_run))]).tolist():
+                amid[place, jobs == job] = of_run[job, jobs == job]
+        amid[self.base[rows, part] != CODE_OF[GoodputClass.PRODUCTIVE]] = 0.0
+        return amid
 
     def lose(self, alerts: Iterable[Alert]) -> None:
-        """Give the hours that alerts say were lost to their causes' classes.
+        """Give the time that alerts say was lost to their causes' classes.
 
-        An alert's own hours are spread over its nodes and steps by how far each lay below its
-        usual: so `goodput` and the alert tell the same dollars, but for the edges of a fault and of
-        a stretch without work. Where two claim a step, the greater share has it.
+        What slows work that goes on loses what that work fell by, from its fall to its recovery,
+        pauses apart. Where no fall tells it, the hours are the alert's own, spread over its nodes
+        and steps by how far each lay below its usual. Where two claim a step, the greater share has
+        it.
         """
+        alerts = [x for x in alerts if x.cause in LOST_TO and x.waste]
+        faults = [x for x in alerts if x.cause is Cause.HARDWARE_FAULT]
         for alert in alerts:
-            kind = LOST_TO.get(alert.cause)
-            if kind is None or alert.waste is None:
-                continue
             # The newest sight may name fewer nodes than lost hours before.
-            anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
-            rows = np.array([self.rows[x] for x in alert.things if x in self.rows], dtype=np.intp)
-            whole = Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
-            part = self.steps(whole)
+            rows, part, kind = self._rows_of(alert), self.steps(_span(alert)), LOST_TO[alert.cause]
             if alert.cause is Cause.HARDWARE_FAULT:
                 rows = self._struck(rows, part)
             if not rows.size or part.start >= part.stop:
                 continue
-            hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0)))
-            if alert.cause is Cause.COLD_CACHE:
-                hours -= self._cold(rows, whole, hours)
-            # Of an alert that began before the frame, the hours within it are lost here.
-            inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
-            steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
+            if any(self._fell_with(alert, fault) for fault in faults):
+                kind = GoodputClass.ERRORS_HARDWARE
 
-            is_fault = kind is GoodputClass.ERRORS_HARDWARE
-            fallen = self._fallen(rows, part) if is_fault else None
-            # Without a fall, broken hardware may hold nodes in a busy wait.
-            if fallen and alert.cause is Cause.HARDWARE_FAULT and not fallen[1].any():
-                fallen = None
-            part = fallen[0] if fallen else part
-            block = rows, part
-            paused = pauses_amid(self.paused[block], self.nodes.steps(HOUR))
-            self.paused[block] = paused
-            if fallen:
-                lost = fallen[1]
-            else:
-                is_of_work = anomaly.unit == "ratio" and not is_fault
-                usual = anomaly.usual if is_of_work and anomaly.usual else (1.0, 1.0)
-                work = self.seen[block] * (1.0 - paused)
-                done = np.nan_to_num(self.levels[block]) / max(sum(usual) / 2, 1e-6)
-                lost = spread(np.clip(work - done, 0, 1), work, steps)
-
+            fall = self._fall(rows, part) if kind in _SLOWED else None
+            if fall is None or not (fall.lost.any() or alert.cause in _MAY_SLOW):
+                fall = self._as_told(alert, rows, part)
+            block = rows, fall.steps
+            self.paused[block] = fall.paused
             # One fault may have several alerts: its dollars count once.
-            is_greater = lost > self.share[block]
-            self.share[block] = np.where(is_greater, lost, self.share[block])
+            is_greater = fall.lost > self.share[block]
+            self.share[block] = np.where(is_greater, fall.lost, self.share[block])
             self.lost_to[block] = np.where(is_greater, CODE_OF[kind], self.lost_to[block])
         self._lose_whole_stretches()
+        self._part_edges()
+
+    def _rows_of(self, alert: Alert) -> Indices:
+        return np.array([self.rows[x] for x in alert.things if x in self.rows], dtype=np.intp)
+
+    def _fell_with(self, alert: Alert, fault: Alert) -> bool:
+        """Return whether the work of an alert's nodes fell with that of a broken node of their job."""
+        span, broken = _span(alert), _span(fault)
+        both = min(span.end, broken.end) - max(span.start, broken.start)
+        at = min(self.steps(span).start, self.nodes.n_steps - 1)
+        jobs = (
+            {(self.nodes.things[row].cluster, int(self.jobs[row, at])) for row in self._rows_of(x)}
+            for x in (alert, fault)
+        )
+        return (
+            fault.cause in alert.cause.facts.explained_by
+            and LOST_TO[alert.cause] in _SLOWED
+            and abs(span.start - broken.start) <= _EDGE
+            and 2 * both >= span.length
+            and not set.isdisjoint(*jobs)
+        )
+
+    def _as_told(self, alert: Alert, rows: Indices, part: slice) -> Fall:
+        """Return the hours that an alert says were lost, as shares of the steps of its nodes."""
+        anomaly, whole = alert.peak.anomaly if alert.peak else alert.anomaly, _span(alert)
+        hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0))) if alert.waste else 0.0
+        if alert.cause is Cause.COLD_CACHE:
+            hours -= self._cold(rows, whole, hours)
+        # Of an alert that began before the frame, the hours within it are lost here.
+        inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
+        steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
+
+        # What stands still does not pause, nor is what takes most of an alert's time a pause.
+        paused = self.paused[rows, part].copy()
+        if LOST_TO[alert.cause] not in _SLOWED or paused.mean() > 0.5:
+            paused[:] = 0.0
+        usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
+        work = self.seen[rows, part] * (1.0 - paused)
+        done = np.nan_to_num(self.levels[rows, part]) / max(sum(usual) / 2, 1e-6)
+        return Fall(part, spread(np.clip(work - done, 0, 1), work, steps), paused)
 
     def _lose_whole_stretches(self) -> None:
         """Give all of a stretch without work to the cause that took most of it."""
@@ -271,7 +344,25 @@ class NodeTime:
                 lost_to[:] = np.where(share > 0, lost_to, np.bincount(lost_to, share).argmax())
                 share[:] = 1.0
 
-    def _cold(self, rows: npt.NDArray[np.intp], whole: Window, hours: float) -> float:
+    def _part_edges(self) -> None:
+        """Give a step in which work ends or begins to what stands beside it, by the missing share.
+
+        It is no pause amid work.
+        """
+        pause, starting = (
+            CODE_OF[kind] for kind in (GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.STARTING)
+        )
+        for row, begin, end in zip(*runs_of(self.working), strict=True):
+            for step, beside in ((begin, begin - 1), (end - 1, end)):
+                if not 0 <= beside < self.nodes.n_steps or self.base[row, beside] == pause:
+                    continue
+                if self.seen[row, beside] and not self.share[row, step]:
+                    codes = self.lost_to if self.share[row, beside] > 0.5 else self.base
+                    self.share[row, step] = self.paused[row, step]
+                    self.lost_to[row, step] = starting if beside < step else codes[row, beside]
+                self.paused[row, step] = 0.0
+
+    def _cold(self, rows: Indices, whole: Window, hours: float) -> float:
         """Call compiles of a cold cache cold, the newest first; return their hours.
 
         An alert's hours are those of all starts of its work that it found, its nodes those of the
@@ -302,7 +393,7 @@ class NodeTime:
         held = held[self.working[row, part] & (held > 0)]
         return float(np.median(held)) if held.size else np.nan
 
-    def _struck(self, rows: npt.NDArray[np.intp], part: slice) -> npt.NDArray[np.intp]:
+    def _struck(self, rows: Indices, part: slice) -> Indices:
         """Return the nodes of a fault that worked before it: what starts amid it loses no work to it.
 
         All of them where none did.
@@ -311,43 +402,69 @@ class NodeTime:
         worked = self.working[rows, max(0, part.start - before) : part.start].any(axis=1)
         return rows[worked] if worked.any() else rows
 
-    def _fallen(self, rows: npt.NDArray[np.intp], part: slice) -> tuple[slice, Floats] | None:
-        """Return where nodes that go on working did less, and the share lost, (n_rows, n_steps).
+    def _fall(self, rows: Indices, part: slice) -> Fall | None:
+        """Return where nodes that go on working did less, right beside an alert too.
 
-        A fault is seen by its events: it begins and ends with the fall of the work beside them. The
-        usual is what the same job did in the hours before it and after it, as its level moves. A
-        pause within loses nothing. None where nothing tells what was usual.
+        The usual is what the same job did in the hours before it and after it, as its level moves.
+        None where nothing tells what was usual.
         """
         edge, hours = (self.nodes.steps(x) for x in (_EDGE, _AROUND))
+        first, last = max(0, part.start - edge), min(self.nodes.n_steps, part.stop + edge)
         # While several runs share a cluster nobody knows whose a step is: it may be the same job's.
         of_job = (self.jobs[rows] == NO_JOB) | (
             self.jobs[rows] == self.jobs[rows, part.start, None]
         )
-        working = (self.working[rows] & of_job).mean(axis=0) > 0.5
+        works = self.working[rows] & of_job
+        working = works.mean(axis=0) > 0.5
         # A node that failed may be replaced: the mean is of those that were read.
         levels = self.levels[rows]
-        mean = np.nan_to_num(levels).sum(axis=0) / np.maximum(1, np.isfinite(levels).sum(axis=0))
-        around = working.copy()
-        around[max(0, part.start - edge) : part.stop + edge] = False
-        around[: max(0, part.start - edge - hours)] = around[part.stop + edge + hours :] = False
+        level = np.nan_to_num(levels).sum(axis=0) / np.maximum(1, np.isfinite(levels).sum(axis=0))
+        paused = self.paused[rows].mean(axis=0)
+        around = working & (paused <= _NO_LOSS)
+        around[first:last] = around[: max(0, first - hours)] = around[last + hours :] = False
         if not around.any() or working[part].mean() <= 0.5:
             return None
-        usual, within = _usual_work(mean[around]), _usual_work(mean[part][working[part]])
+        usual = float(np.median(level[around]))
 
-        slow = working & (mean < (usual + within) / 2)
+        # It begins and ends where the work is nearer to that within than to the usual.
+        slow = working & (paused <= 0.5)
+        slow &= level < (usual + np.median(level[part][working[part]])) / 2
         start, stop = part.start, part.stop
-        while start > max(0, part.start - edge) and slow[start - 1]:
+        while start > first and slow[start - 1]:
             start -= 1
-        while stop < min(self.nodes.n_steps, part.stop + edge) and slow[stop]:
+        while stop < last and slow[stop]:
             stop += 1
-        # A step that is paused in part loses of the other part; an evaluation nothing.
-        whole, share = slice(start, stop), 1 - within / usual
-        worked = np.minimum(mean[whole] / within, 1.0)
-        for _, begin, end in zip(*runs_of(worked[None] <= _PAUSED), strict=True):
-            if end - begin > self.nodes.steps(_CHECKPOINT):
-                worked[begin:end] = 0.0
-        lost = self.seen[rows, whole] * worked
-        return whole, (lost * (share if share > _NO_LOSS else 0.0)).astype(np.float32)
+        fallen = np.flatnonzero(slow[start:stop]) + start
+        nothing = Fall(part, np.zeros_like(self.share[rows, part]), self.paused[rows, part])
+        if not fallen.size:
+            return nothing
+        start, stop = int(fallen[0]), int(fallen[-1]) + 1
+
+        # Of a pace that wavers nobody can tell a pause, nor what it lost but for that.
+        within = self._paused_amid(rows, slice(start, stop))
+        work = level[start:stop][working[start:stop] & (within.mean(axis=0) <= _NO_LOSS)]
+        slowed = float(np.median(work)) if work.size else usual
+        if work.size and np.median(abs(work - slowed)) > _STEADY * slowed:
+            return None
+        share = 1 - slowed / usual
+        if share <= _NO_LOSS:
+            return nothing
+
+        steps = slice(max(0, start - 1), min(working.size, stop + 1))
+        lost, paused = np.full((rows.size, working.size), share), self.paused[rows]
+        paused[:, start:stop] = within
+        # The steps in which it begins and ends lose the part that the next one has more.
+        ends = ((start - 1, start - 2), (start, start - 2), (stop - 1, stop + 1), (stop, stop + 1))
+        for step, beside in ends:
+            if 0 <= beside < working.size:
+                plain = working[beside] and not slow[beside] and (paused[:, beside] == 0).all()
+                missing = 1 - level[step] / (level[beside] if plain else usual)
+                kept, most = (share, _NO_LOSS) if start <= step < stop else (0.0, share)
+                is_pause = paused[:, step] > most
+                lost[:, step] = np.where(is_pause, kept, np.clip(missing, 0, share))
+                paused[~is_pause, step] = 0.0
+        lost *= works * (1 - paused)
+        return Fall(steps, lost[:, steps].astype(np.float32), paused[:, steps])
 
     def steps(self, window: Window) -> slice:
         """Return the steps of the frame that lie in a window."""
@@ -400,9 +517,10 @@ class NodeTime:
         return np.stack(hours, axis=1) * (self.nodes.step / HOUR)
 
 
-def _usual_work(levels: Doubles) -> float:
-    """Return the mean of the levels of work, pauses apart."""
-    return float(levels[levels > _PAUSED * np.median(levels)].mean())
+def _span(alert: Alert) -> Window:
+    """Return the time from an alert's onset to its newest sight."""
+    anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
+    return Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
 
 
 def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:
@@ -447,21 +565,6 @@ def spread(missing: Doubles, work: Doubles, steps: float) -> Floats:
     return lost.astype(np.float32)
 
 
-def pauses_amid(paused: Floats, an_hour: int) -> Doubles:
-    """Return the share of each step that a pause took amid a fault, both of shape (n, n_steps).
-
-    `paused` is how far a pace lay below its usual. A fault slows most steps of an hour and may
-    waver; a pause is what lies further below than these.
-    """
-    pauses = np.zeros(paused.shape)
-    for row in np.flatnonzero(paused.any(axis=1)).tolist():
-        hours = sliding_window_view(np.pad(paused[row], an_hour, mode="edge"), 2 * an_hour + 1)
-        slowed = np.quantile(hours, _MOSTLY, axis=1)
-        further = np.where(paused[row] > slowed + _NO_LOSS, paused[row] - slowed, 0.0)
-        pauses[row] = further / np.maximum(1 - slowed, 1e-6)
-    return pauses
-
-
 def paused_shares(paces: Doubles, an_hour: int) -> Floats:
     """Return the share of each step that a pause took, both of shape (n, n_steps).
 
@@ -472,18 +575,19 @@ def paused_shares(paces: Doubles, an_hour: int) -> Floats:
     if not paces.size:
         return np.zeros(paces.shape, dtype=np.float32)
     n, n_steps = paces.shape
-    room = ((0, 0), (0, -n_steps % an_hour))
-    hours = np.pad(np.where(paces > 0, paces, np.nan), room, constant_values=np.nan)
-    hours = hours.reshape(n, -1, an_hour)
+    size = max(1, an_hour // 2)
+    room = ((0, 0), (0, -n_steps % size))
+    parts = np.pad(np.where(paces > 0, paces, np.nan), room, constant_values=np.nan)
+    parts = parts.reshape(n, -1, size)
 
-    # An hour may be all pause: of those around it the middle one is usual.
-    reach = _AROUND // HOUR
-    by_hour = np.stack((_middle(hours), np.fmax.reduce(hours, axis=2)))
-    by_hour = np.pad(by_hour, ((0, 0), (0, 0), (reach, reach)), constant_values=np.nan)
-    around = _middle(sliding_window_view(by_hour, 2 * reach + 1, axis=2))
-    usual, highest = np.repeat(around, an_hour, axis=2)[:, :, :n_steps]
+    # An hour may be all pause: of the half hours around it the middle one is usual.
+    by_part = np.stack((_middle(parts), np.fmax.reduce(parts, axis=2)))
+    by_part = np.pad(by_part, ((0, 0), (0, 0), (_REACH, _REACH)), constant_values=np.nan)
+    around = _middle(sliding_window_view(by_part, 2 * _REACH + 1, axis=2))
+    usual, highest = np.repeat(around, size, axis=2)[:, :, :n_steps]
 
-    share = np.where(paces < 2 * usual - highest, 1 - paces / usual, 0.0)
+    least = np.minimum(2 * usual - highest, (1 - _NO_LOSS) * usual)
+    share = np.where(paces < least, 1 - paces / usual, 0.0)
     return np.where(paces == 0, 1.0, share).astype(np.float32)
 
 
@@ -504,10 +608,13 @@ def with_evaluations(paused: Floats, levels: Doubles, least: int, most: int) -> 
 
 
 def _middle(values: Doubles) -> Doubles:
-    """Return the median along the last axis, the lower of two; nan of none."""
+    """Return the median along the last axis; nan of none."""
     last = np.maximum(1, np.isfinite(values).sum(axis=-1, keepdims=True)) - 1
-    middle = np.take_along_axis(np.sort(values, axis=-1), last // 2, axis=-1)
-    return np.asarray(middle[..., 0])
+    ordered, halves = (
+        np.sort(values, axis=-1),
+        np.concatenate([last // 2, (last + 1) // 2], axis=-1),
+    )
+    return np.asarray(np.take_along_axis(ordered, halves, axis=-1).mean(axis=-1))
 
 
 def _thrown_away(counts: Doubles) -> Mask:

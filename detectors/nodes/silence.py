@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bot.model.anomaly import Anomaly
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Severity
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
@@ -66,7 +66,10 @@ def _without_collector(view: View) -> set[int]:
 
 
 def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
-    """Explain how long the nodes have been silent, and whether their hosts still report."""
+    """Explain how long the nodes have been silent, and whether their hosts still report.
+
+    Several nodes that are half of what runs in their place are critical: the watch is blind there.
+    """
     longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
     host = "nothing else on them reports either"
@@ -76,13 +79,20 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
     if set(view.roster.scope[rows]) <= _without_collector(view):
         host = "all fell silent at once while their run still reports: check the collector first"
+
+    # No other alert about them can be raised before they report again.
+    place = np.isin(view.roster.scope, view.roster.scope[rows])
+    silent, running = int((match.hit & place).sum()), int((view.roster.running & place).sum())
+    is_blind = silent > 1 and 2 * silent >= running
+    blind = f"{silent} of {running} nodes are silent: no other alert can be raised about them"
     return Explanation(
         why=f"No Neuron metrics from {counted(len(rows), 'running node')}"
         f" for {lasted(longest)}; {host}.",
         value=longest.total_seconds(),
         unit="seconds",
         **belief("silent"),
-        evidence=(host,),
+        evidence=(host, blind) if is_blind else (host,),
+        severity=Severity.CRITICAL if is_blind else None,
     )
 
 

@@ -395,14 +395,15 @@ def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow
     ids=["as before", "at another level", "another job", "nothing", "beside a second run"],
 )
 def test_what_a_fault_took_is_held_against_the_work_of_its_job_before_and_after(after, job, share):
-    time = time_of([0.8] * 20 + [0.4] * 3 + [0.2] * 3 + [0.4] * 4 + [0.2] * 2 + [after] * 20)
-    time.jobs[:, :32], time.jobs[:, 32:] = 0, job
+    levels = [0.8] * 20 + [0.4] * 8 + [0.2] * 3 + [0.4] * 11 + [0.2] * 2 + [after] * 20
+    time = time_of(levels)
+    time.jobs[:, :44], time.jobs[:, 44:] = 0, job
     found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
-    found = replace(found, window=Window(START + 20 * FIVE, START + 32 * FIVE))
+    found = replace(found, window=Window(START + 20 * FIVE, START + 44 * FIVE))
     time.lose([alert(found, seen=found.window.end, waste=waste())])
-    lost = time.hours(slice(0, 52))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
-    # Seven steps, and two halves that a checkpoint paused; in the evaluation nothing.
-    assert lost == pytest.approx(8 * share)
+    lost = time.hours(slice(0, 64))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
+    # Nineteen steps, and two halves that a checkpoint paused; in the evaluation nothing.
+    assert lost == pytest.approx(20 * share)
 
 
 @pytest.mark.parametrize(("level", "lost"), [(0.8, 0.0), (0.78, 0.0), (0.4, 6.0)])
@@ -581,6 +582,86 @@ def test_a_node_that_was_charged_in_two_ways_on_one_day_is_repriced():
     assert repriced([paid(), other, next_day]) == set()
     assert repriced([paid(), spot, other, next_day]) == {"i-llama000"}
     assert repriced([other, replace(other, key=plan)]) == {"i-other"}
+
+
+def dropped(time, first, last, *, cause=Cause.NETWORK_BOUND, hours="1", node="i-llama000"):
+    """An alert about one node from step `first` to before `last` that says it lost so many hours."""
+    found = anomaly(cause, n=1, usual=(0.8, 0.8), unit="ratio")
+    found = replace(found, things=(node,), window=Window(START + first * FIVE, START + last * FIVE))
+    lost = WastedHours(Decimal(20), Decimal(hours))
+    return alert(found, seen=found.window.end, waste=replace(waste(), hours=(lost,)))
+
+
+def test_a_slower_pace_loses_from_its_fall_to_its_recovery_whatever_its_alert_covers():
+    """The alert ends an hour late, when it is sure; within, a checkpoint paused a step in part."""
+    levels = [0.8] * 36 + [0.6] + [0.4] * 6 + [0.1] + [0.4] * 29 + [0.7] + [0.8] * 48
+    time = time_of(levels)
+    paces = [100] * 36 + [75] + [50] * 6 + [12.5] + [50] * 29 + [87.5] + [100] * 48
+    time.run(counted(paces), LLAMA)
+    time.lose([dropped(time, 37, 85, hours="3")])
+    network = shares(time, GoodputClass.NETWORK)
+    assert network[36:44] == pytest.approx([0.25, *[0.5] * 6, 0.125], abs=0.01)
+    # Half of 35 steps and of the quarter of one, and the parts of the steps at both ends.
+    assert sum(network) == pytest.approx(35.25 / 2 + 0.25 + 0.125, abs=0.05)
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[43] == pytest.approx(0.75)
+
+
+def test_where_a_pace_wavers_the_hours_are_those_of_the_alert():
+    time = time_of([0.8] * 36 + [0.1, 0.3] * 18 + [0.8] * 36)
+    time.lose([dropped(time, 36, 72, cause=Cause.STARVED, hours="2.2")])
+    assert sum(shares(time, GoodputClass.STARVED)) == pytest.approx(2.2 * 12, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("first", "job", "kind", "steps"),
+    [
+        (37, 0, GoodputClass.ERRORS_HARDWARE, 24),
+        (45, 0, GoodputClass.STARVED, 19),
+        (37, 1, GoodputClass.STARVED, 24),
+    ],
+    ids=["with it", "later", "another job"],
+)
+def test_a_drop_of_the_job_of_a_broken_node_that_falls_with_it_is_the_faults(
+    first, job, kind, steps
+):
+    levels = [0.8] * 36 + [0.4] * 24 + [0.8] * 24
+    one = frame(levels)
+    things = tuple(replace(NODE, instance=name) for name in ("i-broken", "i-waits"))
+    values = np.concatenate([one.values, one.values])
+    time = NodeTime(replace(one, things=things, values=values), np.full(2, 0.05))
+    time.jobs[0], time.jobs[1] = 0, job
+    fault = dropped(time, 36, 60, cause=Cause.HARDWARE_FAULT, node="i-broken")
+    drop = dropped(time, first, 61, cause=Cause.STARVED, node="i-waits")
+    time.lose([drop, fault])
+    lost = time.hours(slice(0, 84))[1] * 12
+    assert lost[CLASSES.index(kind)] == pytest.approx(steps / 2)
+
+
+def test_a_step_in_which_work_ends_or_begins_is_no_pause():
+    """A job ends a fifth into a step and begins again amid another one."""
+    held = [1] * 37 + [0] * 5 + [1] * 38
+    time = time_of([0.8] * 36 + [0.16] + [0.0] * 6 + [0.4] + [0.8] * 36, held)
+    things = tuple(replace(LLAMA_8B, job=f"job-{n}") for n in range(2))
+    steps = np.tile(np.arange(80.0)[:, None], (2, 1, 1))
+    time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
+    time.lose([])
+    assert not any(shares(time, GoodputClass.CHECKPOINT_EVALUATION))
+    assert shares(time, GoodputClass.IDLE)[36:42] == [0.8, *[1.0] * 5]
+    assert shares(time, GoodputClass.STARTING)[42:44] == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(("pace", "paused"), [(30, 0.0), (0, 1.0)])
+def test_what_lasts_longer_than_a_checkpoint_pauses_only_where_it_makes_no_step(pace, paused):
+    time = time_of([0.9] * 96)
+    time.run(counted([100] * 48 + [pace] * 6 + [100] * 42), LLAMA)
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[48:54] == [paused] * 6
+
+
+def test_a_pause_is_held_against_the_hour_right_beside_it():
+    """A job went on at half of its pace for hours, and saves after that as it did before."""
+    time = time_of([0.9] * 96)
+    time.run(counted([100] * 36 + [50] * 36 + [100] * 18 + [60] + [100] * 5), LLAMA)
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[90] == pytest.approx(0.4)
 
 
 def test_nodes_that_stand_still_after_a_fault_lose_what_its_alert_says():

@@ -7,7 +7,7 @@ import pytest
 from builder import HBM, Fleet, World, hours, only
 
 from bot.model.anomaly import NodeState
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Severity
 from bot.model.reading import Gap
 from bot.policy.schema import default_policy
 
@@ -122,6 +122,23 @@ def test_no_reading_is_no_zero():
         (),
     )
     assert world.at(hours(30.25)).states["i-llama001"] is NodeState.NO_DATA
+
+
+@pytest.mark.parametrize(
+    ("of", "silent", "severity"),
+    [
+        (4, 1, Severity.WARNING),
+        (4, 2, Severity.CRITICAL),
+        (4, 4, Severity.CRITICAL),
+        (5, 2, Severity.WARNING),
+        (1, 1, Severity.WARNING),
+    ],
+)
+def test_a_place_of_which_half_is_silent_is_critical_and_a_node_beside_others_is_not(
+    of, silent, severity
+):
+    fleet = Fleet(of).silence(hours(30), hours(40), slice(0, silent))
+    assert only(World(fleet).at(hours(31.5))).severity is severity
 
 
 def test_a_stopped_instance_is_not_silent():
