@@ -37,6 +37,8 @@ from bot.model.causes import CAUSES, Cause
 from detectors.jobs import fellows
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
+from detectors.nodes.drop_cause import slower
+from detectors.nodes.shortfall import working
 from detectors.numbers import Mask, Numbers, count, narrowed
 from detectors.rule import Rule, RuleMatch, anomalies_of, rules_of
 from detectors.view import View
@@ -104,7 +106,7 @@ def diagnose(view: View) -> Diagnosis:
     explained[view.roster.rows_of(suspects)] = True
     if starved.any():
         # So is one of another stage or role whose executions slow down with theirs.
-        explained |= np.isin(view.roster.scope, view.roster.scope[starved]) & drop.slower(view)
+        explained |= np.isin(view.roster.scope, view.roster.scope[starved]) & slower(view)
     return Diagnosis(tuple(anomalies), explained | silent.hit, starved, stopped)
 
 
@@ -204,7 +206,7 @@ def _kept(
             alike = match.hit | _fellows(match.hit, view)
             part |= cause.hit & (alerted | (alike & (cause.steps <= since + FOLD_STEPS)))
     if alerted.any():
-        part |= alerted & ~match.hit & ~drop.working(view)
+        part |= alerted & ~match.hit & ~working(view)
     if view.silent.any():
         # They fell silent as the incident of their scope began, or later while under it.
         began = (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
@@ -277,7 +279,7 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
         return fault
     failing = fault.within(_failing(fault, view))
     since = _since(failing, view)[view.roster.scope]
-    waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
+    waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~working(view) & view.roster.running
     fell = drops.hit & (drops.steps <= since + FOLD_STEPS) & _fellows(failing.hit, view)
     waiting = (fell | waited) & ~fault.hit & (since > 0)
     none = np.zeros(view.n)

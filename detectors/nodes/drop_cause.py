@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bot.model.causes import Cause, Family
+from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import scattered
 from detectors.jobs import AS_QUICK
 from detectors.nodes import cores
+from detectors.nodes.shortfall import FAMILY, NOW, SETTLED, half_resting, under
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.numbers import (
     Floats,
@@ -26,13 +27,11 @@ from detectors.numbers import (
 )
 from detectors.progress import SLOWER, TOGETHER, pace_of_nodes
 from detectors.rule import SIGNS, Explanation, RuleMatch, believed
-from detectors.usual import DROPPED, LATENCY, SENT, median
-from detectors.view import View
+from detectors.usual import DROPPED, LATENCY, SENT, median, medians_where
+from detectors.view import BEFORE, View
 
-SETTLED = duration("drop_cause.SETTLED")
 STEADY = duration("drop_cause.STEADY")
 DIVERTED = number("drop_cause.DIVERTED")
-FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
     "The host's CPUs are saturated: tokenize and decode ahead of time, or move it off the"
     " training nodes.",
@@ -44,6 +43,59 @@ ALONE = number("drop_cause.ALONE")
 BUSY = number("drop_cause.BUSY")
 AHEAD = number("drop_cause.AHEAD")
 CPU_ABOVE = number("drop_cause.CPU_ABOVE")
+
+
+def slower(view: View) -> Mask:
+    """Return which nodes' executions take longer than usual and than in usual work lately, (n,).
+
+    A job may slow its executions and not its work, as a longer context does: those of its pauses
+    are then no slower.
+    """
+    latency = view.recent(view.latency, view.window.steps(NOW))
+    longer = np.asarray(ratio_to(latency, view.usual_of(LATENCY)) >= SLOWER)
+    rows = np.flatnonzero(longer)
+    if len(rows):
+        newest = slice(-view.window.steps(BEFORE), None)
+        working = view.utilization[rows, newest] >= view.usual_work[rows, None]
+        before = medians_where(view.latency[rows, newest], working)
+        longer[rows] = ~(latency[rows] < SLOWER * before)
+    return longer
+
+
+def quiet(view: View) -> Mask:
+    """Return which nodes lately sent far less than their work would, (n,).
+
+    So does an evaluation, whose executions may be longer. It is asked of each step: an evaluation
+    that ended within the newest one has sent as much as ever since.
+    """
+    newest = slice(-view.window.steps(STEADY), None)
+    sent = ratio_to(view.metric(SENT)[:, newest], view.usual_of(SENT)[:, None])
+    work = ratio_to(view.utilization[:, newest], view.levels[1][:, None])
+    return np.asarray(((sent < DIVERTED * work) & view.executing[:, newest]).any(axis=1))
+
+
+def loader_busy(view: View) -> Mask:
+    """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
+    cpu = view.recent(view.cpu, view.window.steps(NOW))
+    usual = view.usual_of("host_cpu_utilization_ratio")
+    return np.asarray((cpu >= view.number("starved.cpu")) & ~(cpu < usual + CPU_ABOVE))
+
+
+def saturated(view: View) -> Mask:
+    """Return which nodes' host CPUs or NIC are saturated, (n,).
+
+    That is evidence of a drop even in a job whose usual is not known yet.
+    """
+    share = view.recent(view.efa, view.window.steps(NOW)) / view.roster.nic
+    return np.asarray(loader_busy(view) | (share >= view.number("network_bound.above")))
+
+
+def troubled(view: View) -> Mask:
+    """Return where a node shows the sign of a drop: slow executions, a busy host or a full NIC."""
+    surge = view.cpu >= half_resting(view)[:, None]
+    full = view.efa / view.roster.nic[:, None] >= view.number("network_bound.above")[:, None]
+    late = view.latency >= SLOWER * view.usual_of(LATENCY)[:, None]
+    return np.asarray((late & view.at_work) | (under(view) & (surge | full | late)))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from bot.model.causes import Cause
 from bot.model.money import counted
 from detectors.jobs import roles_of
 from detectors.nodes import cores
-from detectors.nodes.drop import loader_busy
+from detectors.nodes.drop_cause import loader_busy
 from detectors.numbers import (
     Counts,
     Mask,
