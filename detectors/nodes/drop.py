@@ -315,13 +315,19 @@ def _still_dropped(view: View, pace: Pace) -> Mask:
     slow = pace.lately < view.number("starved.over")
     low_now = falling(view) | in_pause | slow
 
-    # Nodes of one job wait for each other, so those of the job belong to its drop.
-    members = view.held_open(*FAMILY)
+    # Nodes of one job wait for each other, so those of the job belong to its drop: not in a pause
+    # as their role has shown, though, in which they lose nothing by it.
+    members, joining = view.held_open(*FAMILY), view.nobody()
     for alert in view.opened(*FAMILY):
         rows = view.roster.rows_of(alert.anomaly.things)
         if len(rows) > 1:
             length = (view.now - alert.anomaly.window.start) / view.window.step
-            members |= view.fellows(rows) & view.launched_before(length)
+            joining |= view.fellows(rows) & view.launched_before(length)
+    joining &= low_now & ~members
+    if joining.any():
+        longest = view.stretches(under, joining).longest
+        pause = np.minimum(longest, view.steps("alert.pause_limit"))
+        members |= joining & (slow | (streak(view, under(view)) > pause))
 
     dropped = members & low_now & (view.usual.own | saturated(view)) & view.roster.running
     lacks = low(view) | (view.evaluating & in_pause[:, None])
