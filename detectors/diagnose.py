@@ -169,7 +169,7 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
     """Drop the nodes that began with or after a stronger match of half of their scope.
 
     They are of its job, or a process is loaded there that may wait for it in another role. One that
-    another job left waits for nothing.
+    another job left waits for nothing, nor does another owner's.
     """
     folded, scope = np.zeros_like(match.hit), view.roster.scope
     sizes = np.maximum(view.roster.sizes, 1)
@@ -177,9 +177,10 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
     for cause in stronger:
         wide = (2 * np.bincount(scope[cause.hit], minlength=len(sizes)) >= sizes) & (sizes > 1)
         after = match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
-        for place in np.unique(scope[after & ~loaded]):
+        for place in np.unique(scope[after]):
             rows = np.flatnonzero(cause.hit & (scope == place))
-            after &= (scope != place) | loaded | fellows(view.usual, view.roster, rows)
+            waits = (loaded & view.of_owner(rows)) | fellows(view, rows)
+            after &= (scope != place) | waits
         folded |= after
     return match.within(~folded), folded
 
@@ -215,6 +216,8 @@ def _kept(
         last = np.clip(view.window.n_steps - 1 - view.silent_steps, 0, None)
         low = view.utilization[np.arange(view.n), last] < view.usual_work
         part |= silent & (low | (view.silent_steps >= since - FOLD_STEPS))
+    for place, rows in view.roster.by_scope(match.hit):
+        part &= alerted | (scope != place) | view.of_owner(rows)
     part &= ~elsewhere & ~plain
     if not part.any():
         return part

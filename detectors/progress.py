@@ -176,7 +176,7 @@ def _read_executions(view: View, pace: Pace) -> None:
     if asked.any():
         # Where others rest, the one that looks busy holds them up, unless tags name other jobs.
         rests = view.executing[:, -1] & (view.level[:, -1] < view.number("starved.over"))
-        scope, jobs = view.roster.scope[:, None], view.roster.jobs[:, None]
+        scope, jobs = view.roster.scope[:, None], view.jobs[:, None]
         apart = (jobs != "") & (jobs[rests].T != "") & (jobs != jobs[rests].T)
         asked &= ~((scope == scope[rests].T) & ~apart).any(axis=1)
     rows = np.flatnonzero(asked)

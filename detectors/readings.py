@@ -22,6 +22,7 @@ from detectors.numbers import (
     Floats,
     Mask,
     Numbers,
+    Rows,
     close_gaps,
     drop_singles,
     duration,
@@ -86,6 +87,25 @@ class Readings:
     def frame(self, kind: str) -> Frame:
         """Return the frame of a kind; one of no things where none was read."""
         return frame_of(self.reading, kind)
+
+    @cached_property
+    def jobs(self) -> npt.NDArray[np.str_]:
+        """Return the job of each node, (n,): its tag, else the run that claims it, "" where none."""
+        jobs = self.roster.jobs.tolist()
+        for run, claim in self.reading.claims.items():
+            for row in self.roster.rows_of(claim.nodes).tolist():
+                jobs[row] = jobs[row] or run.job
+        return np.array(jobs, dtype=np.str_)
+
+    def of_owner(self, rows: Rows) -> Mask:
+        """Return which nodes no tag gives to another owner than those at `rows`, (n,).
+
+        A job that is known is all of one.
+        """
+        owners, jobs = self.roster.owners, self.jobs
+        named = np.setdiff1d(owners[rows], [""])
+        same = (owners == "") | np.isin(owners, named) | (len(named) == 0)
+        return np.asarray(same | ((jobs != "") & np.isin(jobs, jobs[rows])))
 
     def nobody(self) -> Mask:
         """Return a new mask that holds no node, (n,)."""

@@ -437,7 +437,7 @@ class View(Readings):
     def fellows(self, rows: Rows) -> Mask:
         """Return which training nodes report and may be of the job of those at `rows`, (n,)."""
         trains = self.eligible & ~self.roster.inference
-        return np.asarray(trains & fellows(self.usual, self.roster, rows))
+        return np.asarray(trains & fellows(self, rows))
 
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
         """Return the open alert of any of the rules with a scope as its key."""

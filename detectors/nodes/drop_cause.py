@@ -114,9 +114,20 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
     """
     # The slow node is seen first by its executions; those that wait for it may not be told yet.
     peers = np.flatnonzero(view.fellows(rows))
-    level = ratio_to(view.recent(view.utilization), view.levels[1])[peers]
+    level, longer, sent = (
+        ratio_to(view.recent(now), usual)[peers]
+        for now, usual in (
+            (view.utilization, view.levels[1]),
+            (view.latency, view.usual_of(LATENCY)),
+            (view.metric(SENT), view.usual_of(SENT)),
+        )
+    )
     fallen = level < view.number("starved.over")[peers]
     fallen |= np.isin(peers, rows) & np.isnan(level)
+
+    # What executes and sends as ever waits for nobody: it is of another job that no tag tells.
+    apart = ~fallen & (np.abs(longer - 1) <= AS_QUICK) & (np.abs(sent - 1) <= AS_QUICK)
+    peers, fallen, level = peers[~apart], fallen[~apart], level[~apart]
     if fallen.sum() < max(count("drop_cause.LEAST"), 0.5 * len(rows), len(peers) - 1):
         return None
     return _that_works(view, peers, fallen, level) or _with_busy_host(view, peers, fallen)
