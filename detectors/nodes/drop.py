@@ -67,7 +67,6 @@ from detectors.usual import (
 )
 from detectors.view import LOST, View
 
-PARTLY = number("drop.PARTLY")
 EVIDENT = duration("drop.EVIDENT")
 RESTART = duration("drop.RESTART")
 
@@ -134,12 +133,13 @@ def find(view: View) -> RuleMatch:
 
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
-    kept = _still_dropped(view, pace) | (lack.nodes & view.held_open(*FAMILY))
-    hit = (begins | kept) & ~(still & ~loop.nodes)
+    stays = _still_dropped(view, pace) | (lack.nodes & view.held_open(*FAMILY))
+    hit = (begins | stays) & ~(still & ~loop.nodes)
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    lost = _wasted(view, hit, steps)
-    wasted, since = (np.where(np.isnan(lack.lost), x, lack.lost) for x in lost)
+    wasted, since = (
+        np.where(np.isnan(lack.lost), lost, lack.lost) for lost in _wasted(view, hit, steps)
+    )
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
@@ -240,7 +240,9 @@ def _fell_together(view: View, deep: Counts) -> Mask:
     before, mask = view.level[np.arange(view.n), onset], view.nobody()
     for _, rows in view.roster.by_scope(deep > 0):
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
-        mask[same] = len(same) >= count("drop.COHERENT") and middle_of(before[same]) < PARTLY
+        mask[same] = len(same) >= count("drop.COHERENT") and middle_of(before[same]) < number(
+            "drop.PARTLY"
+        )
     return mask
 
 
@@ -324,10 +326,8 @@ def _still_dropped(view: View, pace: Pace) -> Mask:
             length = (view.now - alert.anomaly.window.start) / view.window.step
             joining |= view.fellows(rows) & view.launched_before(length)
     joining &= low_now & ~members
-    if joining.any():
-        longest = view.stretches(under, joining).longest
-        pause = np.minimum(longest, view.steps("alert.pause_limit"))
-        members |= joining & (slow | (streak(view, under(view)) > pause))
+    longest = np.minimum(view.stretches(under, joining).longest, view.steps("alert.pause_limit"))
+    members |= joining & (slow | (streak(view, under(view)) > longest))
 
     dropped = members & low_now & (view.usual.own | saturated(view)) & view.roster.running
     lacks = low(view) | (view.evaluating & in_pause[:, None])

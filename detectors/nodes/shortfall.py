@@ -184,8 +184,8 @@ def coming_back(view: View, asked: Mask, late: Mask) -> Shortfall:
             view.rare_after(key, lacking, begun) for key in ("starved.for", "starved.shallow_for")
         )
         begun &= trailing(lacking(view), view.unknown) >= np.where(unsure, later, soon)
-    held = view.held_open(*FAMILY) & ~view.roster.inference
-    goes_on, longer = _in_turns(view, held, "starved.over", times=1)
+    in_drop = view.held_open(*FAMILY) & ~view.roster.inference
+    goes_on, longer = _in_turns(view, in_drop, "starved.over", times=1)
 
     again, lost = begun | goes_on, np.full(view.n, np.nan)
     if (again & ~late).any():
@@ -292,23 +292,23 @@ def looping(view: View) -> Shortfall:
     if not len(rows):
         return Shortfall(long, steps, lost)
     day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
-    needed, held = day.steps("starved.shallow_for"), view.held_open(*FAMILY)[rows]
+    needed, in_drop = day.steps("starved.shallow_for"), view.held_open(*FAMILY)[rows]
     lasts[rows], work = trailing(ending_again(day), day.unknown), _with_stops(day)
     mean = _mean(day, work)[:, -1]
 
     # It began where the work that lacks since then is the most, outside of other alerts.
     known = np.ones_like(work)
     forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
-    work[np.isnan(known) & ~held[:, None]] = 1
+    work[np.isnan(known) & ~in_drop[:, None]] = 1
     looked_at = newest_of(day.window.n_steps, lasts[rows] + 2 * needed)
     onset = longest_ago(work, day.number("starved.below"), looked_at)
     steps[rows], lost[rows] = onset, day.usual.unpaused * (1 - mean)
 
     as_usual = day.utilization >= day.usual_work[:, None]
     worked = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED)) >= 0.5
-    long[rows] = worked & ~held & (lasts[rows] >= needed)
+    long[rows] = worked & ~in_drop & (lasts[rows] >= needed)
     back, _ = _came_back(day.unloaded, onset, times=1)
-    goes_on[rows] = held & (mean < day.number("starved.over")) & back
+    goes_on[rows] = in_drop & (mean < day.number("starved.over")) & back
 
     # Short jobs, one after another, are no trouble however many hours they go on.
     usual = np.floor(view.stretches(ending_again, long).rare) + 1

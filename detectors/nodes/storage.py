@@ -32,7 +32,6 @@ FILE_SYSTEM_SUGGESTIONS = (
     " again.",
 )
 _CLIENTS = "fsx_client_connections_count"
-_NEAR = number("storage.NEAR")
 _NAMED = 2
 _MOSTLY = number("storage.MOSTLY")
 
@@ -155,9 +154,8 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
         patience = policy.duration("unused_capacity.for")
         started = reservation.starts_at + patience <= view.now
         ended = reservation.ends_at is not None and view.now >= reservation.ends_at
-        if not policy.on("unused_capacity.on") or not started or ended or reservation.total <= 0:
-            continue
-        if empty <= _just_left(view, reservation, patience):
+        asked = policy.on("unused_capacity.on") and reservation.total > 0
+        if not (asked and started) or ended or empty <= _just_left(view, reservation, patience):
             continue
         share = empty / reservation.total
         explanation = Explanation(
@@ -198,7 +196,11 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
     loads = [load for x in (tagged or near) if (load := throughput_of(x, frame, DAY))]
     if not tagged:
-        loads = [load for load in loads if load.share >= _NEAR and load.peak_share < BEYOND]
+        loads = [
+            load
+            for load in loads
+            if load.share >= number("storage.NEAR") and load.peak_share < BEYOND
+        ]
     return sorted(loads, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
 
 
