@@ -35,7 +35,9 @@ class Memo(Generic[T]):
         arrays = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
         same = len(arrays) == len(self._read) and all(map(operator.is_, arrays, self._read))
         if self._newest is None or self._newest[0] != key or not same:
-            self._newest, self._read = (key, make()), arrays
+            self._newest = key, make()
+        # An equal key is kept as well: the next one shares more with it, and equals it by identity.
+        self._newest, self._read = (key, self._newest[1]), arrays
         return self._newest[1]
 
 

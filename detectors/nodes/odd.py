@@ -71,6 +71,7 @@ from detectors.usual import (
 from detectors.view import View
 
 BLOCK = duration("odd_model.BLOCK")
+MOST_ROWS = count("odd_model.MOST_ROWS")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
 
@@ -175,7 +176,7 @@ def learn(
         return None
     live = np.logical_or.reduce([(far != 0).any(axis=0) for far in rows])
     stride, before = (
-        -(-n_rows // count("odd_model.MOST_ROWS")),
+        -(-n_rows // MOST_ROWS),
         accumulate(map(len, rows), initial=0),
     )
     sample = [far[-n % stride :: stride, live] for n, far in zip(before, rows, strict=False)]

@@ -178,8 +178,8 @@ def coming_back(view: View, asked: Mask, late: Mask) -> Shortfall:
     if begun.any():
         # A young history has shown too few hours to know which mean of one is rare. Nor is an hour
         # rare that is a little lower than those that a job of phases has.
-        young = view.now - view.whole.start < duration("usual.YOUNG")
-        unsure = young | (view.stretches(nearly_lacking, begun).count > 0)
+        unsure = view.stretches(nearly_lacking, begun).count > 0
+        unsure |= view.now - view.whole.start < duration("usual.YOUNG")
         soon, later = (
             view.rare_after(key, lacking, begun) for key in ("starved.for", "starved.shallow_for")
         )
@@ -312,8 +312,8 @@ def looping(view: View) -> Shortfall:
 
     # Short jobs, one after another, are no trouble however many hours they go on.
     usual = np.floor(view.stretches(ending_again, long).rare) + 1
-    seldom = view.rare_after("starved.shallow_for", ending_again, long)
-    rare = long & (lasts >= np.maximum(usual, seldom))
+    needed = view.rare_after("starved.shallow_for", ending_again, long)
+    rare = long & (lasts >= np.maximum(usual, needed))
     return _shortfall((rare & _short_lived(view, rare, steps)) | goes_on, steps, lost)
 
 
