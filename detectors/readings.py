@@ -104,9 +104,9 @@ class Readings:
         A job that is known is all of one.
         """
         owners, jobs = self.roster.owners, self.jobs
-        owning = [owner for owner in owners[rows] if owner] or owners
-        of_job = (jobs != "") & np.isin(jobs, jobs[rows])
-        return np.asarray((owners == "") | np.isin(owners, owning) | of_job)
+        owning, working_on = (list({*of[rows].tolist()} - {""}) for of in (owners, jobs))
+        same = np.isin(owners, [*owning, ""]) | np.isin(jobs, working_on)
+        return np.asarray(same | (not owning))
 
     def nobody(self) -> Mask:
         """Return a new mask that holds no node, (n,)."""

@@ -400,9 +400,9 @@ class Inventory:
 
     @cached_property
     def once(self) -> Callable[..., Any]:
-        """Return what a function derives of something and the instances, worked out once.
+        """Call a function with something and the instances, once as long as both stay the same.
 
-        An inventory is the same object while nothing changes, and ticks ask for the same.
+        An inventory is the same object while nothing changes, and each tick asks again.
         """
         return lru_cache(maxsize=2)(lambda derive, of: derive(of, self.instances.values()))
 

@@ -125,10 +125,8 @@ def _intervals(frame: Frame, row: int, age: float) -> Numbers:
     After a start the age counts from the restore, and the first checkpoint may come early: neither
     makes an interval. A reading in which a checkpoint fell is a mean of two ages, and dates none.
     """
-    n, step = (
-        frame.steps(duration("at_risk.LEARNT") + timedelta(seconds=age)),
-        frame.step.total_seconds(),
-    )
+    n = frame.steps(duration("at_risk.LEARNT") + timedelta(seconds=age))
+    step = frame.step.total_seconds()
     ages, steps = frame.of(AGE)[row, -n:], frame.of("run_step_count")[row, -n:]
     reported = np.flatnonzero(~np.isnan(ages))
     saved = reported * step - ages[reported]

@@ -81,10 +81,10 @@ def find(view: View) -> RuleMatch:
     """
     over, below = view.number("starved.over"), view.number("starved.below")
     if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
-        highest = np.maximum.reduce((below, view.number("starved.deep"), over))
         # A streak ends at the last step that was read, so nobody is in a drop now.
-        low_now = (view.unknown[:, -1] | (view.level[:, -1] < highest)).any()
-        if not low_now and not (pace_of_nodes(view).slow_steps > 0).any():
+        highest = np.maximum.reduce((below, view.number("starved.deep"), over))
+        low_now = view.unknown[:, -1] | (view.level[:, -1] < highest)
+        if not (low_now.any() or pace_of_nodes(view).slow_steps.any()):
             return no_match(view.n)
 
     training = ~view.roster.inference
@@ -240,9 +240,8 @@ def _fell_together(view: View, deep: Counts) -> Mask:
     before, mask = view.level[np.arange(view.n), onset], view.nobody()
     for _, rows in view.roster.by_scope(deep > 0):
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
-        mask[same] = len(same) >= count("drop.COHERENT") and middle_of(before[same]) < number(
-            "drop.PARTLY"
-        )
+        partly = middle_of(before[same]) < number("drop.PARTLY")
+        mask[same] = partly and len(same) >= count("drop.COHERENT")
     return mask
 
 

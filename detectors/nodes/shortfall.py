@@ -106,7 +106,7 @@ class Shortfall(NamedTuple):
     """The share of their usual work that they lack; nan where the newest steps tell it."""
 
     def joined(self, newer: Shortfall) -> Shortfall:
-        """Return what either says of a node; of what it lost, `newer` where that knows."""
+        """Return the nodes of both; of the work that one lacks, `newer` tells where it knows."""
         lost = np.where(np.isnan(newer.lost), self.lost, newer.lost)
         return Shortfall(self.nodes | newer.nodes, np.maximum(self.steps, newer.steps), lost)
 
@@ -305,15 +305,14 @@ def looping(view: View) -> Shortfall:
     steps[rows], lost[rows] = onset, day.usual.unpaused * (1 - mean)
 
     as_usual = day.utilization >= day.usual_work[:, None]
-    worked = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED)) >= 0.5
-    long[rows] = worked & ~in_drop & (lasts[rows] >= needed)
+    share = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED))
+    long[rows] = (share >= 0.5) & ~in_drop & (lasts[rows] >= needed)
     back, _ = _came_back(day.unloaded, onset, times=1)
     goes_on[rows] = in_drop & (mean < day.number("starved.over")) & back
 
     # Short jobs, one after another, are no trouble however many hours they go on.
-    usual = np.floor(view.stretches(ending_again, long).rare) + 1
-    needed = view.rare_after("starved.shallow_for", ending_again, long)
-    rare = long & (lasts >= np.maximum(usual, needed))
+    rare = long & (lasts >= view.rare_after("starved.shallow_for", ending_again, long))
+    rare &= lasts > np.floor(view.stretches(ending_again, long).rare)
     return _shortfall((rare & _short_lived(view, rare, steps)) | goes_on, steps, lost)
 
 
