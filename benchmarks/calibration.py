@@ -31,8 +31,9 @@ from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from detectors import Detector
 from detectors.jobs import roles_of
-from detectors.nodes.drop import troubled, under
+from detectors.nodes.drop_cause import troubled
 from detectors.nodes.idle import standing_still
+from detectors.nodes.shortfall import under
 from detectors.numbers import DAY, WEEK, Mask, trailing
 from detectors.usual import MEMORY
 from detectors.view import State, View

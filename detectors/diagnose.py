@@ -35,8 +35,9 @@ import numpy as np
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
 from detectors.jobs import fellows
-from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
+from detectors.nodes.drop_cause import slower
+from detectors.nodes.shortfall import working
 from detectors.numbers import Mask, Numbers, count, narrowed
 from detectors.rule import Rule, RuleMatch, anomalies_of, rules_of
 from detectors.view import View
@@ -104,7 +105,7 @@ def diagnose(view: View) -> Diagnosis:
     explained[view.roster.rows_of(suspects)] = True
     if starved.any():
         # So is one of another stage or role whose executions slow down with theirs.
-        explained |= np.isin(view.roster.scope, view.roster.scope[starved]) & drop.slower(view)
+        explained |= np.isin(view.roster.scope, view.roster.scope[starved]) & slower(view)
     return Diagnosis(tuple(anomalies), explained | silent.hit, starved, stopped)
 
 
@@ -141,6 +142,7 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     young = view.age_seconds < view.steps("compiling.grace") * view.window.step.total_seconds()
     young = narrowed(young, lambda: np.asarray(~view.executing.any(axis=1)))
     resting, holding = view.newest(view.resting), view.newest(view.holding)
+    compiling = (view.compile_steps > 0) & view.limits.on("compiling.on")
 
     # Of the states that hold for a node the last one counts.
     codes = np.full(view.n, _STATES.index(NodeState.BUSY))
@@ -149,7 +151,7 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
         (resting, NodeState.IDLE),
         (holding, NodeState.LOADED_IDLE),
         (young & (starved | resting | holding), NodeState.NEW),
-        (compiling.compiling_now(view), NodeState.COMPILING),
+        (compiling, NodeState.COMPILING),
         (view.silent, NodeState.NO_DATA),
         (view.silent & young, NodeState.NEW),
         (view.unwatched, NodeState.UNWATCHED),
@@ -167,7 +169,7 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
     """Drop the nodes that began with or after a stronger match of half of their scope.
 
     They are of its job, or a process is loaded there that may wait for it in another role. One that
-    another job left waits for nothing.
+    another job left waits for nothing, nor does another owner's.
     """
     folded, scope = np.zeros_like(match.hit), view.roster.scope
     sizes = np.maximum(view.roster.sizes, 1)
@@ -175,9 +177,10 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
     for cause in stronger:
         wide = (2 * np.bincount(scope[cause.hit], minlength=len(sizes)) >= sizes) & (sizes > 1)
         after = match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
-        for place in np.unique(scope[after & ~loaded]):
+        for place in np.unique(scope[after]):
             rows = np.flatnonzero(cause.hit & (scope == place))
-            after &= (scope != place) | loaded | fellows(view.usual, view.roster, rows)
+            waits = (loaded & view.of_owner(rows)) | fellows(view, rows)
+            after &= (scope != place) | waits
         folded |= after
     return match.within(~folded), folded
 
@@ -204,7 +207,7 @@ def _kept(
             alike = match.hit | _fellows(match.hit, view)
             part |= cause.hit & (alerted | (alike & (cause.steps <= since + FOLD_STEPS)))
     if alerted.any():
-        part |= alerted & ~match.hit & ~drop.working(view)
+        part |= alerted & ~match.hit & ~working(view)
     if view.silent.any():
         # They fell silent as the incident of their scope began, or later while under it.
         began = (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
@@ -213,6 +216,8 @@ def _kept(
         last = np.clip(view.window.n_steps - 1 - view.silent_steps, 0, None)
         low = view.utilization[np.arange(view.n), last] < view.usual_work
         part |= silent & (low | (view.silent_steps >= since - FOLD_STEPS))
+    for place, rows in view.roster.by_scope(match.hit):
+        part &= alerted | (scope != place) | view.of_owner(rows)
     part &= ~elsewhere & ~plain
     if not part.any():
         return part
@@ -277,7 +282,7 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
         return fault
     failing = fault.within(_failing(fault, view))
     since = _since(failing, view)[view.roster.scope]
-    waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~drop.working(view) & view.roster.running
+    waited = view.held_open(Cause.HARDWARE_FAULT.value) & ~working(view) & view.roster.running
     fell = drops.hit & (drops.steps <= since + FOLD_STEPS) & _fellows(failing.hit, view)
     waiting = (fell | waited) & ~fault.hit & (since > 0)
     none = np.zeros(view.n)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bot.model.alert import Alert
+from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
@@ -136,22 +137,23 @@ def current(
     return merged
 
 
-def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
+def fellows(seen: Readings, rows: Rows) -> Mask:
     """Return which nodes of their scope may run the job of those at `rows`, (n,).
 
-    No tag, memory or latency says another one. Of nodes that a tag gives to one job, the time of an
-    execution alone tells the roles apart: what runs together takes as long, however much it holds.
+    No tag, run, owner, memory or latency says another one. Of nodes that are known to be of one
+    job, the time of an execution alone tells the roles apart: what runs together takes as long,
+    however much it holds.
     """
-    mask = roster.scope == roster.scope[rows[0]]
-    job = roster.jobs[rows[0]]
-    named = (roster.jobs == job) & (job != "")
+    usual, jobs, scope = seen.usual, seen.jobs, seen.roster.scope
+    mask = (scope == scope[rows[0]]) & seen.of_owner(rows)
+    named = (jobs == jobs[rows[0]]) & (jobs != "")
     named &= np.isfinite(usual.medians.get(LATENCY, np.full(len(mask), np.nan)))
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)
         if levels is not None:
             differs = off(levels, np.float32(middle_of(levels[rows]))) > apart
             mask &= ~differs | (named & (name == MEMORY))
-    return np.asarray(mask & np.isin(roster.jobs, roster.jobs[rows]))
+    return np.asarray(mask & np.isin(jobs, jobs[rows]))
 
 
 class _Newest(NamedTuple):
@@ -332,10 +334,10 @@ def incidents(
 ) -> list[Incident]:
     """Return the incidents of some rules among the nodes at `rows`, all of one scope.
 
-    A node belongs to the open alert that is about it, else to one about its job or to one that
-    began with its own trouble, `steps` ago, (n,). One whose job is not known belongs to the first.
-    The first incident of a scope is named by the scope alone, one that another job meets later by
-    that job too.
+    Each is of one owner, where tags name several. A node belongs to the open alert that is about
+    it, else to one about its job or to one that began with its own trouble, `steps` ago, (n,). One
+    whose job is not known belongs to the first. The first incident of a scope is named by the scope
+    alone, one that another job meets later by that job too, one of another owner by that owner.
     """
     scope = seen.roster.scopes[seen.roster.scope[rows[0]]]
     opened = [
@@ -343,38 +345,44 @@ def incidents(
         for (rule, place), alert in seen.open.items()
         if rule in rules and scope_of(place) == scope
     ]
-    if not opened:
-        return [Incident(scope, rows)]
-    if len(opened) == 1 and _holds_all(seen, opened[0], rows):
-        return [Incident(opened[0].anomaly.scope, rows, opened[0])]
-
-    owner = np.full(len(rows), -1, dtype=np.intp)
+    of_job = Cause(rules[0]).facts.of_job
+    placed = np.full(len(rows), -1, dtype=np.intp)
     about = [seen.roster.rows_of(alert.anomaly.things) for alert in opened]
     for k, nodes in enumerate(about):
-        owner[np.isin(rows, nodes)] = k
+        placed[np.isin(rows, nodes)] = k
     for k, (alert, nodes) in enumerate(zip(opened, about, strict=True)):
-        joins = owner < 0
-        if len(nodes) and joins.any() and not _holds_all(seen, alert, rows):
-            began_with = np.zeros(len(rows), dtype=bool)
-            if steps is not None:
-                ago = (seen.now - alert.anomaly.window.start) / seen.window.step
-                began_with = np.abs(steps[rows] - ago) <= seen.window.steps(TOGETHER)
-            joins &= _of_job(seen, nodes)[rows] | began_with
-        owner[joins] = k
+        joins = placed < 0
+        if len(nodes) and joins.any():
+            joins &= seen.of_owner(nodes)[rows]
+            if of_job and seen.now - alert.opened >= TOGETHER:
+                same = _of_job(seen, nodes)[rows]
+                if steps is not None:
+                    ago = (seen.now - alert.anomaly.window.start) / seen.window.step
+                    same |= np.abs(steps[rows] - ago) <= seen.window.steps(TOGETHER)
+                joins &= same
+        placed[joins] = k
     told_apart = [
-        Incident(alert.anomaly.scope, rows[owner == k], alert)
+        Incident(alert.anomaly.scope, rows[placed == k], alert)
         for k, alert in enumerate(opened)
-        if (owner == k).any()
+        if (placed == k).any()
     ]
 
-    # The nodes that no alert is about, by the name of their job or that of its first node.
-    rows = rows[owner < 0]
+    # The nodes that no alert is about, by owner; beside an alert about a job by their job, which is
+    # named as it is or by its first node.
+    rows = rows[placed < 0]
     while len(rows):
-        same = _of_job(seen, rows[:1])[rows]
-        same[0] = True
+        owners = seen.roster.owners[rows]
+        owner, _ = max(Counter(owners.tolist()).items(), key=lambda x: (x[0] != "", x[1]))
+        same = seen.of_owner(rows[owners == owner])[rows]
+        if of_job and opened:
+            same = _of_job(seen, rows[:1])[rows]
+            same[0] = True
         first = min(seen.roster.ids[i] for i in rows[same])
-        job = seen.roster.labels[rows[0]].job or f"of {first}"
-        told_apart.append(Incident(replace(scope, job=job), rows[same]))
+        name = (of_job and seen.roster.labels[rows[same][0]].job) or (
+            f"of {first if of_job else owner}"
+        )
+        place = replace(scope, job=name) if opened or told_apart else scope
+        told_apart.append(Incident(place, rows[same]))
         rows = rows[~same]
     return told_apart
 
@@ -382,20 +390,11 @@ def incidents(
 def _of_job(seen: Readings, rows: Rows) -> Mask:
     """Return which nodes of their scope run the job of those at `rows`, (n,).
 
-    Where a tag names it, in whatever role: a trainer waits for rollouts that hold other memory.
+    Where it is known, in whatever role: a trainer waits for rollouts that hold other memory.
     """
-    jobs, scope = seen.roster.jobs, seen.roster.scope
+    jobs, scope = seen.jobs, seen.roster.scope
     named = (scope == scope[rows[0]]) & (jobs != "") & np.isin(jobs, jobs[rows])
-    return np.asarray(named | fellows(seen.usual, seen.roster, rows))
-
-
-def _holds_all(seen: Readings, alert: Alert, rows: Rows) -> bool:
-    """Return whether none of the nodes is apart from the alert.
-
-    It is so by its cause, by its age, or as it is about all of them.
-    """
-    whole = not alert.cause.facts.of_job or seen.now - alert.opened < TOGETHER
-    return whole or set(rows.tolist()) <= set(seen.roster.rows_of(alert.anomaly.things))
+    return np.asarray(named | fellows(seen, rows))
 
 
 @dataclass(frozen=True)

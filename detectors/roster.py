@@ -49,6 +49,8 @@ class Roster:
     """Device memory in bytes, nan where not known."""
     cores: Numbers
     """NeuronCores or GPUs, nan where not known."""
+    owners: npt.NDArray[np.str_]
+    """Whom each node names as its owner, its team where none in its scope does, else "", (n,)."""
     purposes: tuple[str, ...]
     """What the tag of each node says it is for, "" where none does."""
     mute: tuple[Instance, ...]
@@ -118,6 +120,13 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
     # What a tag, or a label of its node group, names as the purpose of a node.
     marks = ({**i.node_labels, **i.tags} if i else {} for i in instances)
     purposes = ({key.lower(): text for key, text in x.items()}.get("purpose", "") for x in marks)
+    # Whom its tags name, else its labels; where nobody in a scope is named, its team.
+    names = [(i.owner or i.labelled_owner) if i else "" for i in instances]
+    owned = {scope for scope, name in zip(scope_of_node, names, strict=True) if name}
+    owners = [
+        name or ("" if scope in owned else x.team)
+        for name, scope, x in zip(names, scope_of_node, labels, strict=True)
+    ]
     accelerated = [
         is_neuron(x.instance_type) or t is not None for x, t in zip(labels, types, strict=True)
     ]
@@ -140,6 +149,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         nic=numbers(t.network_gbps * 1e9 / 8 if t else 0 for t in types),
         memory=numbers(t.accelerator_memory_gib * GIB if t else 0 for t in types),
         cores=numbers(t.cores if t else 0 for t in types),
+        owners=np.array(owners, dtype=np.str_),
         purposes=tuple(purposes),
         mute=tuple(i for i in mute if is_neuron(i.labels.instance_type)),
     )

@@ -34,12 +34,11 @@ class Memo(Generic[T]):
         """
         key = key, *(x and x.start for x in frames)
         arrays = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
-        for earlier, bases, value in self._newest:
-            if (
-                len(arrays) == len(bases)
-                and all(map(operator.is_, arrays, bases))
-                and earlier == key
-            ):
+        for place, (earlier, bases, value) in enumerate(self._newest):
+            same = len(arrays) == len(bases) and all(map(operator.is_, arrays, bases))
+            if same and earlier == key:
+                # An equal key is kept too: the next shares more with it, and equals it by identity.
+                self._newest[place] = key, arrays, value
                 return value
         value = make()
         self._newest.append((key, arrays, value))
@@ -58,7 +57,6 @@ SENT = "efa_tx_bytes_per_second"
 RESERVED = "neuroncore_reserved_count"
 DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
-NEWEST = duration("usual.NEWEST")
 SAME = number("usual.SAME")
 ALIKE = number("usual.ALIKE")
 MEDIANS_OF: tuple[str, ...] = (
@@ -257,7 +255,15 @@ def learn(
     blocks = [slice(start, start + BLOCK) for start in range(0, max(1, len(part.things)), BLOCK)]
     with ThreadPoolExecutor(THREADS) as pool:  # numpy works without Python's lock
         usual = Usual.joined(list(pool.map(learnt, blocks)))
-    _borrow((usual.low, usual.middle, usual.high), roster)
+
+    # A node without history has the median of its cluster, training apart from inference.
+    unknown = np.isnan(usual.middle)
+    for scope in np.unique(roster.scope[unknown]):
+        training = (roster.scope == scope) & ~roster.inference
+        peers, new = training & ~unknown, training & unknown
+        if peers.any() and new.any():
+            for levels in (usual.low, usual.middle, usual.high):
+                levels[new] = np.median(levels[peers])
     return usual
 
 
@@ -291,7 +297,9 @@ def _learn(
     learnable = readable & active
     readable = learnable | (readable & ~learnable.any(axis=1, keepdims=True))
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
-    newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
+    newest = medians_where(memory, readable & (newer <= part.steps(duration("usual.NEWEST"))))[
+        :, None
+    ]
 
     any_job = np.isnan(newest) | inference[:, None]
     fewest = max(3, least // part.step)
@@ -321,17 +329,6 @@ def _learn(
     none = np.zeros_like(sure)
     hourly = hourly_low, hourly_middle
     return Usual(middle, low, high, medians, *hourly, sure, unpaused, in_part=none, resumed=none)
-
-
-def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
-    """Give a node without history the median of its cluster, training apart from inference."""
-    unknown = np.isnan(levels[1])
-    for scope in np.unique(roster.scope[unknown]):
-        training = (roster.scope == scope) & ~roster.inference
-        peers, new = training & ~unknown, training & unknown
-        if peers.any() and new.any():
-            for array in levels:
-                array[new] = np.median(array[peers])
 
 
 def off(level: Floats | None, usual: Floats | np.float32) -> Floats:

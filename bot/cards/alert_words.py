@@ -14,7 +14,7 @@ from bot.cards.charts import figure
 from bot.cards.words import about, committed_words, noted, plural, quantity, since
 from bot.model.alert import Alert, MutedBy, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
-from bot.model.causes import Severity
+from bot.model.causes import About, Severity
 from bot.model.money import cents, counted, usd
 from bot.model.price import Whose
 from bot.model.window import duration_text, utc_text
@@ -64,14 +64,15 @@ def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:
 def where(alert: Alert) -> str:
     """Name the place of an alert: `llama-70b, 64 x trn1.32xlarge, us-west-2`.
 
-    A cluster's second incident names its job.
+    A cluster's second incident names its job or owner.
     """
     labels, things, scope = alert.anomaly.labels, alert.anomaly.things, alert.anomaly.scope
     money = labels.service if alert.anomaly.kind.startswith("spend") else ""
     name = (
         money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
     )
-    job = f"job {scope.job}" if alert.cause.facts.of_job and scope.job else ""
+    noun = "job " if alert.cause.facts.of_job else ""
+    job = f"{noun}{scope.job}" if scope.job and alert.cause.facts.about is About.NODES else ""
     if len(things) < 2:
         count = " ".join(filter(None, (labels.instance_type, *things)))
     elif labels.instance_type:

@@ -15,7 +15,7 @@ import numpy as np
 
 from bot.model.anomaly import Detection
 from bot.model.codec import by_key
-from bot.model.fleet import FileSystem, Instance, Inventory, Notice, Refusal, Volume, is_neuron
+from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume
 from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import counted
@@ -113,7 +113,8 @@ class Reading:
     def claims(self) -> Mapping[Labels, Claim]:
         """Return the nodes that a label, a tag or a name gives to each run, by its cluster and job."""
         runs = self.frame("run")
-        return claims_of(runs.things if runs else (), self.inventory.instances.values())
+        claims: Mapping[Labels, Claim] = self.inventory.once(claims_of, runs.things if runs else ())
+        return claims
 
 
 @dataclass(frozen=True)
@@ -290,33 +291,26 @@ def bill_coverage(
 
 def coverage_of(reading: Reading) -> Coverage:
     """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown."""
-    inventory, instances = reading.inventory, reading.inventory.instances
+    nodes = reading.inventory.accelerated
     frame, reporting = reading.frame("node"), set[str]()
     if frame is not None and frame.n_steps:
         recent = np.flatnonzero(~np.isnan(frame.last(_NOW).values).all(axis=(1, 2)))
         reporting = {frame.things[row].instance for row in recent.tolist()}
-
-    def awaited(node: Instance) -> bool:
-        kind = node.labels.instance_type
-        return node.running and (is_neuron(kind) or kind in inventory.types)
-
     # At most ticks all report: then no node is looked at by itself.
-    unread = (instances[name] for name in instances.keys() - reporting)
-    silent = sum(awaited(x) and reading.now - x.launched_at > _NOW for x in unread)
-    nodes = map(awaited, instances.values())
-    n_nodes = sum(nodes) if silent else int(any(nodes))
+    unread = nodes.keys() - reporting
+    silent = sum(reading.now - nodes[name].launched_at > _NOW for name in unread)
 
     troubles = list(dict.fromkeys([*reading.missing, *map(str, reading.gaps)]))
     sentences = troubles[:_NAMED]
     if unnamed := len(troubles) - len(sentences):
         sentences.append(f"And {counted(unnamed, 'more gap')}; 'doctor' lists them.")
     if silent:
-        sentences.append(f"{silent:,} of {counted(n_nodes, 'node')} sent no metrics lately.")
+        sentences.append(f"{silent:,} of {counted(len(nodes), 'node')} sent no metrics lately.")
     if spend := reading.frame("spend"):
         sentences += filter(None, [bill_coverage(billed_end(spend), reading.now).because])
     sentences = sentences or list(filter(None, [reading.learning]))
 
-    blind = silent == n_nodes if n_nodes else bool(reading.gaps)
+    blind = silent == len(nodes) if nodes else bool(reading.gaps)
     if blind and sentences:
         return Coverage(Known.UNKNOWN, " ".join(sentences))
     return Coverage(Known.PARTLY, " ".join(sentences)) if sentences else Coverage()

@@ -138,13 +138,13 @@ def group_key(alert: Alert) -> str:
     Cause and cluster, or the account for causes of money.
 
     What is planned for a cluster's nodes is an incident of its own: an interruption is no further
-    detail of it. So is what befalls another job of the cluster later.
+    detail of it. So is what befalls another job of the cluster later, or another owner's nodes.
     """
     where = alert.anomaly.scope
     if alert.cause.facts.about is About.MONEY:
         return f"money/{where.account}"
-    apart = where.resource if where.cluster else ""
-    apart = apart or (where.job if alert.cause.facts.of_job else "")
+    job = where.job if alert.cause.facts.about is About.NODES else ""
+    apart = (where.cluster and where.resource) or job
     return "/".join(
         filter(None, (alert.anomaly.rule, where.cluster or where.account or where.region, apart))
     )

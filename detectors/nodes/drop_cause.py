@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bot.model.causes import Cause, Family
+from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import scattered
 from detectors.jobs import AS_QUICK
 from detectors.nodes import cores
+from detectors.nodes.shortfall import FAMILY, NOW, SETTLED, half_resting, under
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.numbers import (
     Floats,
@@ -26,24 +27,73 @@ from detectors.numbers import (
 )
 from detectors.progress import SLOWER, TOGETHER, pace_of_nodes
 from detectors.rule import SIGNS, Explanation, RuleMatch, believed
-from detectors.usual import DROPPED, LATENCY, SENT, median
-from detectors.view import View
+from detectors.usual import DROPPED, LATENCY, SENT, median, medians_where
+from detectors.view import BEFORE, View
 
-SETTLED = duration("drop_cause.SETTLED")
 STEADY = duration("drop_cause.STEADY")
 DIVERTED = number("drop_cause.DIVERTED")
-FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
     "The host's CPUs are saturated: tokenize and decode ahead of time, or move it off the"
     " training nodes.",
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
 
-DECIDES = number("drop_cause.DECIDES")
-ALONE = number("drop_cause.ALONE")
 BUSY = number("drop_cause.BUSY")
 AHEAD = number("drop_cause.AHEAD")
 CPU_ABOVE = number("drop_cause.CPU_ABOVE")
+
+
+def slower(view: View) -> Mask:
+    """Return which nodes' executions take longer than usual and than in usual work lately, (n,).
+
+    A job may slow its executions and not its work, as a longer context does: those of its pauses
+    are then no slower.
+    """
+    latency = view.recent(view.latency, view.window.steps(NOW))
+    longer = np.asarray(ratio_to(latency, view.usual_of(LATENCY)) >= SLOWER)
+    rows = np.flatnonzero(longer)
+    if len(rows):
+        newest = slice(-view.window.steps(BEFORE), None)
+        working = view.utilization[rows, newest] >= view.usual_work[rows, None]
+        before = medians_where(view.latency[rows, newest], working)
+        longer[rows] = ~(latency[rows] < SLOWER * before)
+    return longer
+
+
+def quiet(view: View) -> Mask:
+    """Return which nodes lately sent far less than their work would, (n,).
+
+    So does an evaluation, whose executions may be longer. It is asked of each step: an evaluation
+    that ended within the newest one has sent as much as ever since.
+    """
+    newest = slice(-view.window.steps(STEADY), None)
+    sent = ratio_to(view.metric(SENT)[:, newest], view.usual_of(SENT)[:, None])
+    work = ratio_to(view.utilization[:, newest], view.levels[1][:, None])
+    return np.asarray(((sent < DIVERTED * work) & view.executing[:, newest]).any(axis=1))
+
+
+def loader_busy(view: View) -> Mask:
+    """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
+    cpu = view.recent(view.cpu, view.window.steps(NOW))
+    usual = view.usual_of("host_cpu_utilization_ratio")
+    return np.asarray((cpu >= view.number("starved.cpu")) & ~(cpu < usual + CPU_ABOVE))
+
+
+def saturated(view: View) -> Mask:
+    """Return which nodes' host CPUs or NIC are saturated, (n,).
+
+    That is evidence of a drop even in a job whose usual is not known yet.
+    """
+    share = view.recent(view.efa, view.window.steps(NOW)) / view.roster.nic
+    return np.asarray(loader_busy(view) | (share >= view.number("network_bound.above")))
+
+
+def troubled(view: View) -> Mask:
+    """Return where a node shows the sign of a drop: slow executions, a busy host or a full NIC."""
+    surge = view.cpu >= half_resting(view)[:, None]
+    full = view.efa / view.roster.nic[:, None] >= view.number("network_bound.above")[:, None]
+    late = view.latency >= SLOWER * view.usual_of(LATENCY)[:, None]
+    return np.asarray((late & view.at_work) | (under(view) & (surge | full | late)))
 
 
 @dataclass(frozen=True)
@@ -62,9 +112,20 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
     """
     # The slow node is seen first by its executions; those that wait for it may not be told yet.
     peers = np.flatnonzero(view.fellows(rows))
-    level = ratio_to(view.recent(view.utilization), view.levels[1])[peers]
+    level, longer, sent = (
+        ratio_to(view.recent(now), usual)[peers]
+        for now, usual in (
+            (view.utilization, view.levels[1]),
+            (view.latency, view.usual_of(LATENCY)),
+            (view.metric(SENT), view.usual_of(SENT)),
+        )
+    )
     fallen = level < view.number("starved.over")[peers]
     fallen |= np.isin(peers, rows) & np.isnan(level)
+
+    # What executes and sends as ever waits for nobody: it is of another job that no tag tells.
+    apart = ~fallen & (np.abs(longer - 1) <= AS_QUICK) & (np.abs(sent - 1) <= AS_QUICK)
+    peers, fallen, level = peers[~apart], fallen[~apart], level[~apart]
     if fallen.sum() < max(count("drop_cause.LEAST"), 0.5 * len(rows), len(peers) - 1):
         return None
     return _that_works(view, peers, fallen, level) or _with_busy_host(view, peers, fallen)
@@ -160,7 +221,9 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     ranked = believed(present, on)
 
     # A cause that was named before the drop settled gives way only to one that has evidence.
-    plain = not any(sign.sign in present and sign.weight >= DECIDES for sign in SIGNS)
+    plain = not any(
+        sign.sign in present and sign.weight >= number("drop_cause.DECIDES") for sign in SIGNS
+    )
     still_holds = not settled or (alert is not None and alert.cause is Cause.STRAGGLER)
     if alert and plain and still_holds and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
@@ -265,7 +328,9 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     scope = view.roster.scope == view.roster.scope[rows[0]]
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
     sent = usual(SENT)
-    alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < ALONE)
+    alone = busy <= 1 or bool(
+        np.isfinite(sent).any() and np.nanmedian(sent) < number("drop_cause.ALONE")
+    )
     pace = pace_of_nodes(view)
 
     # Where most of the drop's steps are as usual, it comes and goes: its mean tells.

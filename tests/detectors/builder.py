@@ -50,6 +50,8 @@ class Fleet:
     metrics: dict[str, np.ndarray] = field(default_factory=dict)
     ended: dict[int, datetime] = field(default_factory=dict)
     launched: dict[int, datetime] = field(default_factory=dict)
+    owners: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self):
         rng = np.random.default_rng(self.seed)
@@ -141,6 +143,8 @@ class Fleet:
                 "running"
                 if now < self.ended.get(i, datetime.max.replace(tzinfo=UTC))
                 else "terminated",
+                owner=self.owners.get(i, ""),
+                tags={"Name": self.names[i]} if i in self.names else {},
             )
             for i in range(self.nodes)
             if self.launched.get(i, long_ago) <= now

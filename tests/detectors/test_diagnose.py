@@ -42,13 +42,14 @@ def test_what_holds_half_of_a_scope_explains_the_rest_of_it(
         sizes=np.array([sizes]),
         scopes=(Labels(cluster="llama"),),
         labels=(Labels(cluster="llama"),) * n,
-        jobs=np.array([""] * n),
     )
     memory = np.array([40.0] * strong + memory, dtype=np.float32)
     view = SimpleNamespace(
         n=n,
         roster=roster,
         usual=SimpleNamespace(medians={MEMORY: memory}),
+        jobs=np.array([""] * n),
+        of_owner=lambda rows: np.ones(n, dtype=bool),
         held=np.full((n, 1), float(loaded)),
         newest=lambda holds: holds[:, -1],
     )

@@ -1,6 +1,7 @@
 """Two jobs of one cluster: the trouble of the second is an incident of its own, and a story that began goes on."""
 
 import numpy as np
+import pytest
 from builder import Fleet, World, hours
 
 from bot.cards.alert_words import where
@@ -155,3 +156,43 @@ def test_the_second_alert_names_its_job():
     first, second = World(fleet).run(hours(30), hours(34))
     assert where(first) == "llama, 4 x trn1.32xlarge, us-west-2"
     assert where(second) == "llama, job of i-llama004, 4 x trn1.32xlarge, us-west-2"
+
+
+GONE = STILL | {"neuroncore_memory": 0, "neuron_runtime": 0}
+
+
+def two_owners(job=""):
+    """Return a cluster in which two people have four nodes each."""
+    return Fleet(8, job=job, owners={i: "ann" if i < 4 else "bob" for i in range(8)})
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_idle_nodes_of_two_owners_are_two_alerts(later):
+    fleet = two_owners().set(hours(30), hours(34), FIRST, **GONE)
+    alerts = World(fleet.set(hours(30 + later), hours(34), SECOND, **GONE)).run(
+        hours(30), hours(32.5)
+    )
+    assert [a.cause for a in alerts] == [Cause.IDLE] * 2
+    assert things(alerts) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert where(alerts[1]) == "llama, of bob, 4 x trn1.32xlarge, us-west-2"
+    assert len(group(alerts, (), "slack")) == 2
+
+
+def test_nodes_that_name_no_owner_join_the_first_of_several():
+    fleet = two_owners().set(hours(30), hours(34), **GONE)
+    del fleet.owners[0], fleet.owners[1], fleet.owners[2]
+    alerts = World(fleet).run(hours(30), hours(31))
+    assert things(alerts) == [[0, 1, 2, 4, 5, 6, 7], [3]]
+
+
+def test_a_job_that_a_tag_names_is_one_incident_though_its_nodes_name_two_owners():
+    fleet = two_owners(job="a").set(hours(30), hours(34), **STILL)
+    (alert,) = World(fleet).run(hours(30), hours(31))
+    assert things([alert]) == [[*range(8)]]
+
+
+def test_idle_nodes_of_another_owner_are_no_effect_of_a_hang_of_half_a_cluster():
+    fleet = two_owners().set(hours(30), hours(34), FIRST, **STILL)
+    alerts = World(fleet.set(hours(30), hours(34), slice(5, 8), **GONE)).run(hours(30), hours(32))
+    assert sorted(a.cause for a in alerts) == [Cause.HUNG, Cause.IDLE]
+    assert sorted(things(alerts)) == [[0, 1, 2, 3], [5, 6, 7]]

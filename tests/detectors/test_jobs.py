@@ -146,12 +146,12 @@ def test_another_job_begins_where_memory_was_let_go_and_what_runs_changed_for_go
 def test_jobs_of_like_memory_are_apart_by_the_time_of_an_execution():
     fleet = Fleet(4).scale(hours(0), hours(48), slice(2, 4), neuron_execution_latency=2.0)
     view = World(fleet).view(hours(40))
-    assert fellows(view.usual, view.roster, np.array([0])).tolist() == [True, True, False, False]
+    assert fellows(view, np.array([0])).tolist() == [True, True, False, False]
 
 
 def test_jobs_that_work_alike_are_apart_by_their_tags():
     view = World(Fleet(2, job="a"), Fleet(2, cluster="llama", job="b", seed=2)).view(hours(40))
-    assert fellows(view.usual, view.roster, np.array([0])).tolist() == [
+    assert fellows(view, np.array([0])).tolist() == [
         job == view.roster.jobs[0] for job in view.roster.jobs
     ]
 
@@ -161,7 +161,7 @@ def test_stages_of_a_named_job_that_hold_more_or_less_are_of_it():
     fleet = Fleet(4, job="a").scale(hours(0), hours(48), slice(1, 2), neuroncore_memory=0.9)
     fleet.scale(hours(0), hours(48), slice(3, 4), neuroncore_memory=0.9, neuron_execution_latency=2)
     view = World(fleet).view(hours(40))
-    assert fellows(view.usual, view.roster, np.array([0])).tolist() == [True, True, True, False]
+    assert fellows(view, np.array([0])).tolist() == [True, True, True, False]
 
 
 def test_what_the_job_before_was_slow_at_is_not_usual_for_this_one():

@@ -85,6 +85,19 @@ def test_saves_that_take_longer_and_longer_are_pauses_of_their_job(nodes, known)
     assert causes == (set() if nodes > 1 or known else {Cause.ALLOCATED_UNUSED})
 
 
+def test_a_role_that_pauses_as_ever_is_no_part_of_the_drop_of_another():
+    """A tag names the job of both, and an execution takes as long in each."""
+    fleet = rollouts_and_trainers(5).starve(hours(60), hours(66), slice(4, 8), share=0.3)
+    fleet.job = "rl"
+    dropped = {
+        thing
+        for _, detection in World(fleet).ticks(hours(60), hours(65), 2 * fleet.step)
+        for anomaly in detection.anomalies
+        for thing in anomaly.things
+    }
+    assert dropped == set(fleet.ids[4:])
+
+
 def test_a_hang_that_was_told_is_no_pause_of_its_job():
     fleet = rollouts_and_trainers(5, until=hours(80))
     hang = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0}

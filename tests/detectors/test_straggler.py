@@ -10,6 +10,7 @@ from builder import HBM, Fleet, World, hours, join, only
 from bot.cards.alert import notification_card
 from bot.model.alert import Alert
 from bot.model.causes import Cause
+from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason
 from bot.watch.track import value
 from tests.builders import price
@@ -115,6 +116,31 @@ def test_another_job_of_the_cluster_that_goes_on_is_no_straggler():
     world = World(slow, other)
     assert world.whole.things == join(slow.frame(), other.frame()).things
     assert only(world.at(hours(31))).cause is not Cause.STRAGGLER
+
+
+def beside(other_nodes, **by):
+    """Return a job whose node 5 holds up five, and another that holds the same memory."""
+    other = replace(Fleet(other_nodes, seed=2), cluster="llama")
+    other.ids = [f"i-other{i}" for i in range(other_nodes)]
+    return waiting(6), other.scale(hours(30), hours(41), **by)
+
+
+def test_a_straggler_is_named_beside_another_job_that_no_tag_tells_apart():
+    found = only(World(*beside(5)).at(hours(31)))
+    assert (found.cause, found.suspect) == (Cause.STRAGGLER, "i-llama005")
+
+
+def test_a_run_that_claims_nodes_by_their_names_tells_a_job_as_a_tag_does():
+    """The other job waits for its network: two nodes look as busy as the slow one."""
+    fleets = beside(2, neuron_execution_latency=2.0, efa=0.5)
+    for fleet, job in zip(fleets, ("vit", "bert"), strict=True):
+        fleet.names = {i: f"{job}-{i}" for i in range(fleet.nodes)}
+    frame = fleets[0].frame()
+    runs = tuple(Labels(cluster="llama", job=job) for job in ("vit", "bert"))
+    steps = np.full((2, frame.n_steps, 1), np.nan, dtype=np.float32)
+    run = replace(frame, kind="run", things=runs, metrics=("run_step_count",), values=steps)
+    causes = [World(*fleets, frames=x).at(hours(31)).anomalies for x in ({}, {"run": run})]
+    assert [[x.suspect for x in found] for found in causes] == [[""], ["i-llama005"]]
 
 
 def test_a_node_once_named_stays_named_while_the_drop_fades():
