@@ -209,10 +209,10 @@ def _events(view: View) -> Mask:
 
 
 def find_errors(view: View) -> RuleMatch:
-    """Return nodes with more than `execution_errors.above` errors in the span that lose work, or
-    errors in most of its steps.
+    """Return nodes with more than `execution_errors.above` errors in the span, again in the hour.
 
-    They come again within the hour. What passed soon and cost nothing is history.
+    They lose work, or most steps of the span have errors: what passed soon and cost nothing is
+    history.
     """
     metric = view.metric("neuron_execution_errors_count")
     rows = np.flatnonzero((metric > 0).any(axis=1))
