@@ -103,7 +103,10 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         alone = run_of(view, Labels(cluster=labels.cluster), view.now) == run
         things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
         up = min(worked, seconds_up(view, row, age))
-        subject = Subject(scope, labels, things, view.now - timedelta(seconds=age))
+        # Its nodes name the team that a run's reports do not.
+        of_nodes = Labels.shared(view.roster.labels[i] for i in rows if things)
+        whose = of_nodes.merge(labels)
+        subject = Subject(scope, whose, things, view.now - timedelta(seconds=age))
         old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
         lost = "that work"
         if up < worked - STUCK.total_seconds():

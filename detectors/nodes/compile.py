@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 
@@ -176,6 +177,11 @@ class Start:
         return sum(x.hours for x in self.compiles)
 
     @property
+    def longest(self) -> timedelta:
+        """Return how long the slowest of its nodes compiled."""
+        return max(x.window.length for x in self.compiles)
+
+    @property
     def instances(self) -> frozenset[str]:
         """Return the nodes that compiled."""
         return frozenset(x.instance for x in self.compiles)
@@ -216,7 +222,7 @@ def starts(view: View, scope: int, least: timedelta) -> list[Start]:
     runs, place = view.frame("run"), view.roster.scopes[scope]
     runs = runs.pick([i for i, x in enumerate(runs.things) if scope_of(x) == place])
     groups = (Start(tuple(group)) for group in together)
-    return [_with_job(start, past, runs) for start in groups if start.window.length >= least]
+    return [_with_job(start, past, runs) for start in groups if start.longest >= least]
 
 
 def _with_job(start: Start, past: View, runs: Frame) -> Start:
@@ -279,6 +285,8 @@ class Cold:
 
     newest: Start
     earlier: tuple[Start, ...]
+    uncounted: tuple[Start, ...] = ()
+    """Those of the earlier whose hours no alert that is over has counted."""
     warm: int = 0
     """How many runs of its job did this very work before without a long compile."""
 
@@ -307,11 +315,11 @@ class Cold:
         return f" as {' or '.join(sorted(self.newest.names))} started" if self.named else ""
 
     def lost_hours(self, ids: Sequence[str]) -> dict[str, float]:
-        """Return the node-hours of all these starts as hours of the nodes of the newest.
+        """Return the node-hours that count now as hours of the nodes of the newest.
 
         Those of the earlier may be gone.
         """
-        lost = dict.fromkeys(ids, sum(x.hours for x in self.earlier) / len(ids))
+        lost = dict.fromkeys(ids, sum(x.hours for x in self.uncounted) / len(ids))
         for compile_ in self.newest.compiles:
             if compile_.instance in lost:
                 lost[compile_.instance] += compile_.hours
@@ -324,9 +332,12 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     The nodes are of one scope. A first compile is due, and one more may be a change, unless several
     runs did the very same without; None where it is no more than that.
     """
-    ids = {view.roster.ids[row] for row in rows}
-    again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
-    past_starts = starts(view, int(view.roster.scope[rows[0]]), again / 2)
+    ids, scope = {view.roster.ids[row] for row in rows}, int(view.roster.scope[rows[0]])
+    again, grace = (
+        float(view.steps(key)[rows[0]]) * view.window.step
+        for key in ("cold_cache.again", "compiling.grace")
+    )
+    past_starts = starts(view, scope, again / 2)
     newest = next((start for start in reversed(past_starts) if ids & start.instances), None)
     if newest is None:
         return None
@@ -334,8 +345,24 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     alike = tuple(start for start in ended if start.again)
     warm = newest.runs_before - len(ended)
 
-    known = bool(alike) or warm >= count("compiles.WARM")
-    return Cold(newest, alike, warm) if known else None
+    if not alike and warm < count("compiles.WARM"):
+        return None
+
+    # The first was counted as a long compile past the grace. A later one raised an alert that counts
+    # those before it, and that a start continues for as long as its cause may return.
+    returns, alerted = Cause.COLD_CACHE.facts.returns, [x for x in alike[1:] if x.longest >= again]
+    over = [
+        this.window.end
+        for this, then in pairwise([*alerted, newest])
+        if then.window.start - this.window.end > returns
+    ]
+    uncounted = tuple(
+        start
+        for start in alike
+        if (start is not alike[0] or start.longest <= grace)
+        and not (over and start.window.start < over[-1])
+    )
+    return Cold(newest, alike, uncounted, warm)
 
 
 FAMILY = Family.COMPILE.rules

@@ -47,13 +47,19 @@ def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     return tuple(filter(None, (_cores_of_node(view, frame, row) for row in nodes)))
 
 
-def _cores_of_node(view: View, frame: Frame, row: int) -> str:
-    """State how many cores of a node stand still, "" where none was read lately."""
+def _newest_levels(view: View, frame: Frame, row: int) -> tuple[list[int], Floats]:
+    """Return the places of a node's cores in their frame, and the newest level of each."""
     name = view.roster.ids[row]
     places = [i for i, thing in enumerate(frame.things) if thing.instance == name]
     newest = frame.of("neuroncore_utilization_ratio")[places][:, -count("cores.NEWEST") :]
     reported = (values[np.isfinite(values)] for values in newest)
-    levels = np.array([float(values[-1]) if len(values) else np.nan for values in reported])
+    return places, np.array([float(values[-1]) if len(values) else np.nan for values in reported])
+
+
+def _cores_of_node(view: View, frame: Frame, row: int) -> str:
+    """State how many cores of a node stand still, "" where none was read lately."""
+    name = view.roster.ids[row]
+    places, levels = _newest_levels(view, frame, row)
     reporting = np.isfinite(levels)
     if not reporting.any():
         return ""
@@ -207,7 +213,16 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     kind = view.reading.inventory.types.get(view.roster.labels[rows[0]].instance_type)
     working = f"{percent(share)} of the cores"
     if kind and kind.cores:
-        working = f"{max(1, round(share * kind.cores))} of {counted(kind.cores, 'core')}"
+        working = f"about {max(1, round(share * kind.cores))} of {counted(kind.cores, 'core')}"
+
+    # Where cores were read they are counted.
+    frame = view.frame("core")
+    each = [_newest_levels(view, frame, row)[1] for row in rows[:NAMED]]
+    read = [levels[np.isfinite(levels)] for levels in each if np.isfinite(levels).any()]
+    if read:
+        busy = [int((x > float(view.number("idle.below")[rows[0]])).sum()) for x in read]
+        of = counted(max(map(len, read)), "core")
+        working = f"{min(busy)}{f'-{max(busy)}' if max(busy) > min(busy) else ''} of {of}"
 
     steps, length = int(match.steps[rows].max()), view.lasting(match.steps, rows, _RULE)
     level, busiest = (

@@ -209,24 +209,34 @@ def _events(view: View) -> Mask:
 
 
 def find_errors(view: View) -> RuleMatch:
-    """Return nodes with more than `execution_errors.above` errors, in several steps of the span."""
+    """Return nodes with more than `execution_errors.above` errors in the span, again in the hour.
+
+    They lose work, or most steps of the span have errors: what passed soon and cost nothing is
+    history.
+    """
     metric = view.metric("neuron_execution_errors_count")
     rows = np.flatnonzero((metric > 0).any(axis=1))
     if not len(rows):
         return no_match(view.n)
     errors, needed = metric[rows], view.steps("execution_errors.within")[rows]
-    often = ((errors > 0) & newest_of(errors.shape[1], needed)).sum(axis=1) >= 2
+    hour = np.maximum(needed, view.window.steps(LOOKBACK))
+    again, lasting = (
+        ((errors > 0) & newest_of(errors.shape[1], steps)).sum(axis=1) for steps in (hour, needed)
+    )
     on = view.roster.running & view.limits.on("execution_errors.on")
     total, stays = sums(errors, needed), view.held_open(Cause.EXECUTION_ERRORS.value)[rows]
-    begins = often & (total > view.number("execution_errors.above")[rows])
+    begins = (again >= 2) & (total > view.number("execution_errors.above")[rows])
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = (begins | (stays & (total > 0))) & on[rows]
     if hit.any():  # what fails where memory has run out is an effect of that
         hit &= ~runs_out(view)
     if not hit.any():
         return no_match(view.n)
-    steps[rows] = np.maximum(1, trailing(lately(errors > 0, int(needed.max()))))
-    return _losing(view, Cause.EXECUTION_ERRORS, hit, steps)
+    steps[rows] = np.maximum(1, trailing(lately(errors > 0, int(hour.max()))))
+    losing = _losing(view, Cause.EXECUTION_ERRORS, hit, steps)
+    wasted = view.nobody() if losing.wasted is None else losing.wasted > 0
+    losing.hit[rows] &= stays | (lasting > needed / 2) | wasted[rows]
+    return losing
 
 
 def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:

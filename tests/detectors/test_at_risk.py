@@ -76,6 +76,8 @@ def test_an_ageing_checkpoint_says_what_it_would_cost():
     risk = only(World(Fleet(4), frames={"run": run()}).at(hours(32)))
     assert risk.cause is Cause.CHECKPOINT_AT_RISK
     assert (risk.at_risk.things, risk.at_risk.hours) == (risk.things, pytest.approx(2.67, abs=0.1))
+    # What its nodes share is known of it too: the team, where tags name one.
+    assert risk.labels.instance_type == "trn1.32xlarge"
 
 
 @pytest.mark.parametrize(

@@ -59,3 +59,14 @@ def test_a_closer_look_changes_no_alert():
         far.score,
     )
     assert near.why == far.why
+
+
+def test_cores_that_were_read_are_counted_and_not_estimated():
+    """The job works harder on the cores it has, so the mean alone says that more of them work."""
+    fleet, highest = Fleet(4), "neuroncore_utilization_highest_ratio"
+    fleet.metrics[highest] = fleet.metrics["neuroncore_utilization_ratio"] + 0.02
+    fleet.metrics["neuroncore_utilization_ratio"][fleet.cut(hours(30), hours(34))] *= 0.62
+    fleet.scale(hours(30), hours(34), efa=0.62)
+    read = cores([0.97] * 16 + [0.0] * 16)
+    (alert,) = World(fleet, frames={"core": read}).run(hours(29), hours(32))
+    assert alert.anomaly.why.startswith("Only 16 of 32 cores work on 4 nodes for ")

@@ -136,6 +136,26 @@ def test_many_errors_in_one_step_alone_are_not_told():
     assert World(fleet).at(hours(30.25)).anomalies == ()
 
 
+def test_a_few_errors_that_pass_soon_and_cost_nothing_are_not_told():
+    fleet = Fleet(4).set(
+        hours(30), hours(30) + 2 * STEP, slice(0, 1), neuron_execution_errors_count=4
+    )
+    assert World(fleet).run(hours(30), hours(31)) == []
+
+
+def test_a_process_that_fails_minutes_after_each_start_is_told_with_what_it_loses():
+    """Its errors come in one step of each half hour, as its work does."""
+    fleet, ill = Fleet(4), slice(0, 1)
+    for n in range(8):
+        at = hours(30) + 6 * n * STEP
+        fleet.set(at + STEP, at + 2 * STEP, ill, neuron_execution_errors_count=200)
+        fleet.stop(at + 2 * STEP, at + 6 * STEP, ill)
+    (alert,) = World(fleet).run(hours(30), hours(34))
+    assert alert.cause is Cause.EXECUTION_ERRORS
+    assert alert.opened <= hours(31)
+    assert alert.anomaly.wasted_shares == pytest.approx([0.67], abs=0.05)
+
+
 @pytest.mark.parametrize(
     ("level", "dip", "evaluates"), [(0.9, 0.1, 0), (0.86, 0.5, 0), (0.9, 0.5, 5)]
 )

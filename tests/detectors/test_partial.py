@@ -32,7 +32,7 @@ def test_cores_that_do_not_work_are_counted(share, cores):
         Cause.ALLOCATED_UNUSED,
         True,
     )
-    assert f"Only {cores} of 32 cores work on 8 nodes" in alert.anomaly.why
+    assert f"Only about {cores} of 32 cores work on 8 nodes" in alert.anomaly.why
     assert alert.anomaly.wasted_shares[0] == pytest.approx(1 - share, abs=0.03)
     assert alert.closed <= hours(34.5)
 
@@ -98,7 +98,7 @@ def test_a_restart_on_half_of_the_cores_is_told_by_its_memory():
     (alert,) = World(made).run(hours(29), hours(35))
     assert (alert.cause, alert.closed) == (Cause.ALLOCATED_UNUSED, None)
     assert alert.opened - hours(30) <= timedelta(minutes=35)
-    assert "Only 17 of 32 cores work on 8 nodes for 5 h" in alert.anomaly.why
+    assert "Only about 17 of 32 cores work on 8 nodes for 5 h" in alert.anomaly.why
     assert alert.anomaly.wasted_shares[0] == pytest.approx(0.48, abs=0.03)
 
 

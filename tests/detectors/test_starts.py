@@ -115,6 +115,32 @@ def test_a_third_start_counts_the_two_before():
     assert sum(cold.lost_hours) == pytest.approx(2 * 135 / 60)
 
 
+def test_a_start_after_its_alert_is_over_for_good_counts_what_no_alert_has_counted():
+    compiles = [5, 45, 40, 5, 5, 5, 20, 50]
+    (cold,) = told(nightly(compiles), 7, 50, run=runs(compiles))
+    assert "4 starts since" in cold.why
+    assert cold.evidence[0] == "5.2 node-hours of compiling at these starts"
+    assert sum(cold.lost_hours) == pytest.approx(2 * 70 / 60)
+
+
+def test_a_first_start_past_the_grace_was_counted_as_a_long_compile():
+    compiles = [5, 90, 40]
+    (cold,) = told(nightly(compiles), 2, 40, run=runs(compiles))
+    assert sum(cold.lost_hours) == pytest.approx(2 * 40 / 60)
+
+
+def test_short_compiles_of_several_jobs_that_follow_each_other_are_no_long_start():
+    """Nine minutes on one node after nine on another are no compile of eighteen."""
+    fleet = Fleet(4)
+    for night in (20, 30):
+        for n in range(4):
+            fleet.stop(
+                hours(night) + n * minutes(5), hours(night) + (n + 2) * minutes(5), [n], **BUSY
+            )
+    fleet.stop(hours(40), hours(40.75), slice(0, 2), **BUSY)
+    assert World(fleet).at(hours(40.75) + FRESH).anomalies == ()
+
+
 def test_a_new_job_that_compiles_once_more_is_not_told():
     compiles = [45, 40]
     assert told(nightly(compiles), 1, 40, run=runs(compiles)) == ()

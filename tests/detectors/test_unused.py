@@ -208,7 +208,7 @@ def test_a_job_that_starts_again_on_half_of_its_cores_is_told_until_it_uses_them
     alerts = World(halved(back)).run(hours(29), hours(back + 6))
     (alert,) = alerts
     assert alert.cause is Cause.ALLOCATED_UNUSED
-    assert alert.anomaly.why.startswith("Only 16 of 32 cores work on 4 nodes for ")
+    assert alert.anomaly.why.startswith("Only about 16 of 32 cores work on 4 nodes for ")
     assert "utilization 45 %, usually 89-9" in alert.anomaly.why
     assert alert.anomaly.wasted_shares == pytest.approx([0.5] * 4, abs=0.03)
     assert alert.opened <= hours(31)
