@@ -666,9 +666,10 @@ def everything_and_a_team_have_budgets():
     return burnt(4000, search=3000, vision=90_000, teams={"search": 125.0, "vision": 50.0})
 
 
-@story("budgets", 14 * 24)
+@story("budgets", 48)
 def the_fees_of_a_first_day_are_spent_but_no_pace():
-    return burnt(search=4400, teams={"search": [100.0] * 25 + [1000.0] + [100.0] * 13})
+    usd = [100.0] * 37 + [1000.0, 100.0]
+    return burnt(search=4400, vision=3000, until=NOW, teams={"search": usd, "vision": usd})
 
 
 @story("budgets", 14 * 24, 15 * 24)

@@ -241,3 +241,11 @@ def cores_of_a_sick_node_that_all_work_alike_and_of_one_that_stand_still():
         for (kind, x), y in both
     }
     return World(fleet, frames=frames)
+
+
+@story("faults", *every(5, 30.2, 30.5), 31)
+def peers_fall_half_as_far_as_the_sick_node_and_one_a_third():
+    fleet = events(Fleet(8), 30, 34, neuron_hardware_ecc_events=8)
+    fleet.scale(hours(30), hours(34), neuroncore_utilization=0.65)
+    fleet.scale(hours(30), hours(34), SICK, neuroncore_utilization=0.7)
+    return World(fleet.scale(hours(30), hours(34), slice(7, 8), neuroncore_utilization=1.25))

@@ -358,3 +358,92 @@ def a_process_that_reads_a_part_of_the_fleet_sees_storage_and_the_bill_of_all():
     plain = world.reading
     world.reading = lambda now: replace(plain(now), fleet=fleet.reading(now))
     return world
+
+
+# Readings that are missing within a state.
+
+
+@story("gaps", *every(5, 30.5, 31))
+def readings_are_missing_for_ten_minutes_of_a_rest():
+    return World(Fleet(4).stop(hours(30), hours(40)).silence(hours(30.25), hours(30.25) + 2 * STEP))
+
+
+@story("gaps", *every(5, 30.5, 31.2))
+def readings_are_missing_for_a_quarter_of_an_hour_of_a_rest():
+    return World(Fleet(4).stop(hours(30), hours(40)).silence(hours(30.25), hours(30.5)))
+
+
+@story("gaps", *every(5, 30.5, 31.2))
+def readings_are_missing_for_twenty_minutes_of_a_rest():
+    return World(Fleet(4).stop(hours(30), hours(40)).silence(hours(30.25), hours(30.5) + STEP))
+
+
+@story("gaps", *every(5, 30.5, 31))
+def readings_are_missing_within_a_hang_and_within_a_drop():
+    hung = Fleet(4).set(hours(30), hours(40), **STILL).silence(hours(30.1), hours(30.25))
+    low = Fleet(4, cluster="low", seed=2).starve(hours(30), hours(40), share=0.7, host_cpu=0.11)
+    return World(hung, low.silence(hours(30.25), hours(30.5)))
+
+
+@story("gaps", *every(5, 31.25, 31.7))
+def a_moment_of_work_within_a_long_rest():
+    fleet = Fleet(2).stop(hours(30), hours(40))
+    return World(fleet.set(hours(31.25), hours(31.5), neuroncore_utilization=0.02))
+
+
+# Nodes that wait for one that compiles.
+
+COMPILES = {"neuroncore_memory": 0.004 * HBM, "neuron_runtime": 1e9, "host_cpu": 0.6}
+LOADED = STILL | {"neuroncore_memory": 0.01 * HBM, "neuron_runtime": 1e9}
+
+
+def led(**peers: float) -> Fleet:
+    """Return eight nodes of which the first compiles from the thirtieth hour, and the others rest in a way."""
+    fleet = Fleet(8).stop(hours(30), hours(40)).set(hours(0), hours(40), neuroncore_reserved=32)
+    return fleet.set(hours(30), hours(40), slice(1, 8), **peers).set(
+        hours(30), hours(40), ONE, **COMPILES
+    )
+
+
+@story("waiting", 30.75, *every(5, 31, 31.2))
+def peers_of_a_compiling_leader_rest():
+    return World(led())
+
+
+@story("waiting", 30.75, *every(5, 31, 31.2))
+def peers_of_a_compiling_leader_hold_a_runtime():
+    return World(led(**LOADED))
+
+
+@story("waiting", 30.75)
+def peers_without_a_pod_wait_for_nobody():
+    return World(led().set(hours(30), hours(40), slice(4, 8), neuroncore_reserved=0))
+
+
+@story("waiting", *every(5, 30.2, 30.6))
+def peers_that_rested_for_an_hour_and_for_a_quarter_before_the_compile():
+    return World(
+        led().stop(hours(29.25), hours(40), slice(6, 8)).stop(hours(29.75), hours(40), slice(4, 6))
+    )
+
+
+@story("waiting", *every(5, 30.5, 31))
+def pods_come_together_to_nodes_that_had_rested_for_an_hour():
+    return World(led().stop(hours(29), hours(30), neuroncore_reserved=0))
+
+
+@story("waiting", *every(5, 30.9, 31.1))
+def peers_begin_to_rest_a_quarter_of_an_hour_after_the_compile_began():
+    fleet = Fleet(4).set(hours(0), hours(40), neuroncore_reserved=32)
+    fleet.stop(hours(30), hours(40), ONE, **COMPILES).stop(hours(30.15), hours(40), slice(1, 2))
+    return World(fleet.stop(hours(30.3), hours(40), slice(2, 3)))
+
+
+@story("waiting", 30.75)
+def nodes_whose_tag_names_another_job_wait_for_nobody():
+    fleets = [Fleet(1, job="tune"), Fleet(2, job="", seed=2), Fleet(2, job="probe", seed=3)]
+    for fleet in fleets:
+        fleet.ids = [f"i-{fleet.job or 'untagged'}{i}" for i in range(fleet.nodes)]
+        fleet.stop(hours(30), hours(40)).set(hours(0), hours(40), neuroncore_reserved=32)
+    fleets[0].set(hours(30), hours(40), **COMPILES)
+    return World(*fleets)
