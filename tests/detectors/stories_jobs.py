@@ -61,6 +61,14 @@ def what_began_with_an_alert_is_of_its_incident_though_it_is_told_later():
     return World(fleet.starve(hours(30), hours(40), SECOND, share=0.7, host_cpu=0.11))
 
 
+@story("incidents", 30.25, *every(5, 31, 31.4))
+def a_second_job_that_fell_ten_minutes_later_is_told_with_the_first_and_a_third_is_not():
+    fleet = two_jobs().starve(hours(30), hours(40), FIRST)
+    for nodes, steps in ((SECOND, 2), (slice(8, 12), 3)):
+        fleet.starve(hours(30) + steps * STEP, hours(40), nodes, share=0.7, host_cpu=0.11)
+    return World(fleet)
+
+
 @story("incidents", 30.5, 32.5)
 def two_halves_of_a_cluster_hang_one_after_the_other():
     fleet = two_jobs(spare=0).set(hours(30), hours(40), FIRST, **STILL)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 from builder import HBM, START, STEP, Fleet, World, hours
-from stories import NAN, ONE, SOME, STILL, every, progress, story, unread, with_nodes
+from stories import NAN, ONE, SOME, STILL, every, policy, progress, story, unread, with_nodes
 
 from bot.model.fleet import Market, Reservation, Volume
 from bot.model.labels import Labels
@@ -234,18 +234,23 @@ def after_a_hang_the_pod_of_the_next_start_has_its_own_time():
     return World(fleet.set(hours(0), hours(40), neuroncore_reserved=32))
 
 
-def saves(fleet: Fleet, *, longest: float) -> Fleet:
-    """Let a job stand still to save every four hours, each time for longer."""
-    for save in range(8):
-        start = hours(4 + 4 * save)
-        length = timedelta(minutes=5 * round(1 + longest / 5 * save / 8))
-        fleet.set(start, start + length, **STILL)
+def saves(fleet: Fleet, minutes: float) -> Fleet:
+    """Let a job stand still to save every four hours."""
+    for hour in range(4, 34, 4):
+        fleet.set(hours(hour), hours(hour) + timedelta(minutes=minutes), **STILL)
     return fleet
 
 
-@story("stillness", 32.75, *every(5, 36.25, 37.5))
-def a_job_that_always_stands_still_to_save_is_told_when_it_does_for_longer():
-    return World(saves(Fleet(4), longest=40).set(hours(36), hours(40), **STILL))
+@story("stillness", *every(5, 32.25, 32.5), *every(5, 36.3, 36.9))
+def a_job_that_always_stands_still_to_save_does_so_for_longer():
+    return World(saves(Fleet(4), 25).set(hours(36), hours(40), **STILL))
+
+
+@story("stillness", *every(5, 30.4, 30.8))
+def an_idle_node_may_rest_for_a_span_that_is_no_whole_number_of_steps():
+    rules = policy(idle__for=timedelta(minutes=33), no_data__for=timedelta(minutes=22))
+    fleet = Fleet(4).stop(hours(30), hours(40), ONE).silence(hours(30), hours(40), slice(1, 2))
+    return World(fleet, policy=rules)
 
 
 # What does not report.
