@@ -704,15 +704,19 @@ def a_fee_of_one_day_is_not_forecast_again():
 # What a bill is held against arrives later, or is not there.
 
 
-@story("use", 216, 217)
+@story("use", 216, 217, 218)
 def the_history_of_the_nodes_arrives_after_the_bill():
-    """At the first look nobody knows that half of the nodes are new: their use explains nothing."""
+    """At first nobody knows that half of the nodes are new: their use explains nothing."""
     world = billed({thing(HOURS_OF): GROWN}, None, scaled_up(busy=True), until=USED)
     plain = world.reading
 
     def reading(now: datetime):
         found = plain(now)
-        nodes = found.frames["node"] if now > USED else found.frames["node"].since(USED - 2 * DAY)
+        nodes = (
+            found.frames["node"]
+            if now > USED + HOUR
+            else found.frames["node"].since(USED - 2 * DAY)
+        )
         return replace(found, frames={**found.frames, "node": nodes})
 
     world.reading = reading

@@ -525,6 +525,22 @@ def a_run_gives_up_half_of_its_nodes_and_makes_half_of_the_tokens():
     return World(fleet, frames={"run": progress(fleet, 30, 40, job="a", metric="run_tokens_count")})
 
 
+@story("pace", *every(10, 30.25, 31.7))
+def a_run_without_latency_gives_up_three_of_its_nodes_which_rest():
+    fleet = unread(Fleet(8, job="a"), "neuron_execution_latency")
+    fleet.stop(hours(30), hours(40), slice(5, 8))
+    run = progress(fleet, 30, 40, share=0.625, job="a", metric="run_tokens_count")
+    return World(fleet, frames={"run": run})
+
+
+@story("pace", 30.5, *every(5, 30.9, 31.3))
+def a_run_falls_back_to_its_checkpoint_amid_a_drop():
+    fleet = Fleet(8).starve(hours(30), hours(34), share=0.4)
+    run = progress(fleet, 30, 34, 0.4)
+    run.values[:, fleet.cut(hours(31), hours(48))[1]] -= 300
+    return World(fleet, frames={"run": run})
+
+
 @story("pace", 30.5, 31)
 def a_job_that_waits_beside_one_that_starves_as_tags_tell():
     starved, slow = Fleet(4, job="a"), Fleet(4, job="b", seed=2)

@@ -354,6 +354,12 @@ def a_service_has_no_requests_at_noon():
     return World(fleet, policy=CALM)
 
 
+@story("services", at(3, 12.5), at(3, 13.5))
+def a_service_that_hardly_does_anything_rests_at_noon():
+    fleet = service(nights=()).scale(hours(0), hours(at(8, 0)), neuroncore_utilization=0.17)
+    return World(fleet.set(hours(at(3, 12)), hours(at(3, 18)), **QUIET), policy=CALM)
+
+
 @story("services", at(3, 14), *every(15, at(4, 11.75), at(4, 12.25)))
 def one_node_of_a_service_has_no_requests_for_a_day():
     return World(service().set(hours(at(3, 12)), hours(at(8, 0)), ONE, **QUIET), policy=CALM)

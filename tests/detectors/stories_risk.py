@@ -143,6 +143,11 @@ def the_interval_of_a_trial_is_that_of_its_newest_attempt():
     return World(Fleet(4), frames={"run": trial(90, (120, 250), 250 + 30 + 181)})
 
 
+@story("checkpoints", 10, *every(10, 10.5, 11.2))
+def checkpoints_that_fall_within_a_reading_date_none():
+    return World(Fleet(4), frames={"run": trial(73, (123,), 123 + 30 + 360)})
+
+
 # What AWS says that it will take away.
 
 AT = hours(30) - timedelta(minutes=3)

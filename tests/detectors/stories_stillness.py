@@ -302,6 +302,12 @@ def the_source_failed_in_another_region():
 
 
 @story("silence", 31)
+def the_source_failed_in_their_region_and_three_of_four_report():
+    fleet = Fleet(4).silence(hours(30), hours(40), ONE)
+    return World(fleet, gaps=(Gap("throttled", region="us-west-2"),))
+
+
+@story("silence", 31)
 def nobody_could_ask_one_of_two_silent_nodes():
     return World(Fleet(4).silence(hours(30), hours(40), SOME), unread={"i-llama001"})
 
