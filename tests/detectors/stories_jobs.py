@@ -242,6 +242,13 @@ def a_quarter_of_the_cores_works_for_four_hours():
     return World(fleet.scale(hours(30), hours(34), neuroncore_utilization_ratio=0.25))
 
 
+@story("cores", *every(5, 30.4, 30.8))
+def a_quarter_of_the_cores_works_and_ten_minutes_are_not_read():
+    fleet = cores(2).scale(hours(30), hours(34), efa=0.25)
+    fleet.scale(hours(30), hours(34), neuroncore_utilization_ratio=0.25)
+    return World(fleet.silence(hours(30.2), hours(30.2) + 2 * STEP))
+
+
 @story("cores", 31)
 def half_of_the_cores_of_a_type_that_nobody_knows():
     fleet = cores(2)
@@ -380,9 +387,10 @@ def deserted(**more: float) -> Fleet:
     *every(60, at(3, 2), at(3, 8)),
     *every(15, at(3, 9), at(3, 10)),
 )
-def requests_leave_and_come_back_and_two_servers_are_new():
+def requests_leave_and_come_back_and_two_servers_are_newer():
     fleet = deserted().silence(hours(0), hours(at(2, 20)), slice(2, 4))
-    fleet.launched = dict.fromkeys((2, 3), hours(at(2, 20)))
+    fleet.silence(hours(0), hours(at(3, 3)), slice(3, 4))
+    fleet.launched = {2: hours(at(2, 20)), 3: hours(at(3, 3))}
     fleet.scale(hours(at(3, 9)), hours(at(8, 0)), neuroncore_utilization=5)
     return World(fleet, policy=CALM)
 
