@@ -9,7 +9,7 @@ from builder import START, STEP, Fleet, World, hours, only
 from detectors.jobs import _levels_around, fellows, restarts
 
 
-def freed(change_memory=1.0, change_latency=1.0, evaluates=False, dip=0.3):
+def freed(change_memory=1.0, change_latency=1.0, evaluates=False, dip=0.3, less_until=30):
     """Return a fleet's frame in which memory is let go within the step of hour 30, and what follows."""
     fleet = Fleet(1)
     fleet.scale(hours(30), hours(30) + STEP, neuroncore_memory=dip)
@@ -17,6 +17,7 @@ def freed(change_memory=1.0, change_latency=1.0, evaluates=False, dip=0.3):
     fleet.scale(hours(30) + STEP, hours(48), **after)
     if evaluates:
         fleet.scale(hours(30) + STEP, hours(30.4), neuron_execution_latency=0.5)
+    fleet.scale(hours(30) + STEP, max(hours(30) + STEP, hours(less_until)), neuroncore_memory=0.6)
     return fleet.frame()
 
 
@@ -36,10 +37,19 @@ def halved_but_in_pauses():
         (freed(change_latency=1.5), 1),
         (freed(), 0),
         (freed(evaluates=True), 0),
+        (freed(less_until=30.45), 0),
         (freed(change_memory=1.2, dip=1.0), 0),
         (halved_but_in_pauses(), 0),
     ],
-    ids=["other memory", "other pace", "same job", "it evaluates", "none let go", "pauses amid it"],
+    ids=[
+        "other memory",
+        "other pace",
+        "same job",
+        "it evaluates",
+        "it holds less for a while",
+        "none let go",
+        "pauses amid it",
+    ],
 )
 def test_another_job_begins_where_memory_was_let_go_and_what_runs_changed_for_good(frame, begun):
     assert restarts(frame).sum() == begun
