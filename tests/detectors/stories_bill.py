@@ -760,6 +760,17 @@ def hours_of_two_days_and_a_bill_of_a_week():
 
 
 @story("budgets", 14 * 24)
+def a_charge_that_began_on_the_newest_day_recurs():
+    world = burnt(search=3000)
+    lines = {
+        thing("Serving", team="search"): 100.0,
+        thing("Training", team="search"): [0.0] * 38 + [90.0],
+    }
+    world.more["bill"] = lambda _: {"spend": by_day(lines, MID, MID - 40 * DAY)}
+    return world
+
+
+@story("budgets", 14 * 24)
 def a_budget_of_a_team_that_spends_nothing_and_of_a_young_bill():
     world = burnt(search=3000, vision=10)
     lines = {thing("Serving", team="search"): 500.0}
