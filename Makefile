@@ -63,11 +63,11 @@ format: $(VENV)/dev.ready  ## format and fix what can be fixed
 docs: $(VENV)/dev.ready  ## write the generated pages and manifests again
 	$(BIN)/python -m docs.generate
 
-goldens: $(VENV)/dev.ready  ## write anew what cards, answers, sessions and days say, how surfaces draw them, what goes out, and what seeds stand for; look at the diff
-	rm -rf tests/cards/goldens tests/answers/goldens
+goldens: $(VENV)/dev.ready  ## write anew what cards, answers, detectors, sessions and days say, how surfaces draw them, what goes out, and what seeds stand for; look at the diff
+	rm -rf tests/cards/goldens tests/answers/goldens tests/detectors/goldens
 	GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py tests/answers/test_goldens.py -k "it_says or it_looks or it_answers"
 	GOLDENS=write $(BIN)/python -m pytest tests/simulator/test_same_world.py tests/aws/test_simulated.py tests/billing/test_same_answers.py tests/cards/test_drawn.py tests/surfaces tests/grammar tests/policy/test_texts.py tests/watch/test_fortnight.py
-	GOLDENS=write $(BIN)/python -m pytest tests/wiring
+	GOLDENS=write $(BIN)/python -m pytest tests/wiring tests/detectors/test_goldens.py
 
 MINUTES ?= 60
 soak: $(VENV)/dev.ready  ## a simulated quarter with restarts, deaths, redelivered bills and retention (MINUTES=60)

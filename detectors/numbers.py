@@ -287,8 +287,10 @@ def size(bytes_: float) -> str:
 
 
 def rate(bytes_per_second: float) -> str:
-    """Read as `320 Gbps`."""
+    """Read as `320 Gbps`, `1.9 Gbps` or `2 Mbps`."""
     gbps = bytes_per_second * 8 / 1e9
+    if gbps < 0.1:
+        return f"{1000 * gbps:.0f} Mbps"
     return f"{gbps:,.0f} Gbps" if gbps >= 10 else f"{gbps:.1f} Gbps"
 
 

@@ -444,8 +444,13 @@ class View(Readings):
         return self.time_of(longest)
 
     def stretch(self, steps: Numbers, rows: Rows, *rules: str) -> Floats:
-        """Return the utilization of the nodes at `rows` over their state, (len(rows), n_steps)."""
-        return worked_of(self.whole.since(self.since(steps, rows, *rules)))[rows]
+        """Return the utilization of the nodes at `rows` over their state, (len(rows), n_steps).
+
+        Nan before a node was in it: what one that joined later did until then is none of it.
+        """
+        level = worked_of(self.whole.since(self.since(steps, rows, *rules)))[rows]
+        outlasts = steps[rows] >= self.window.n_steps
+        return np.where(newest_of(level.shape[1], steps[rows]) | outlasts[:, None], level, np.nan)
 
     def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
         """Return how long the nodes at `rows` were seen in a state.

@@ -294,7 +294,8 @@ def _explanation(
     by_day = days[0].step == DAY
     value, low, high = (sum(x) for x in zip(*((j.value, j.low, j.high) for j in days), strict=True))
 
-    name = scope.service or " ".join(f"{name} {value}" for name, value in scope) or "The bill"
+    place = " ".join(f"{name} {value}" for name, value in scope)
+    name = scope.service or place[:1].upper() + place[1:] or "The bill"
     subject = name
     if len(usages) > 1:
         subject = f"{name} ({len(usages)} usage types)"

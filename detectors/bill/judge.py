@@ -30,7 +30,7 @@ from detectors.bill.growth import (
     settled_steps,
 )
 from detectors.bill.jumps import day_jumps, hour_jumps, is_fee, policy_of, usual_by_hour
-from detectors.numbers import DAY, Numbers, duration, number, percent
+from detectors.numbers import DAY, Numbers, duration, number, percent, span
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.usual import Memo, source_of
 from detectors.view import View
@@ -72,7 +72,7 @@ def commitment_findings(
 
         name = f"{line.service} ({line.usage_type})" if line.service else line.usage_type
         mean, cost = float(shares.mean()), usd(float(fee.mean()), 0)
-        low, high = percent(float(shares.min())), percent(float(shares.max()))
+        used = span(float(shares.min()), float(shares.max()))
         explanation = Explanation(
             why=f"{name}: {percent(mean)} of {cost} a day was used over {len(shares)} settled days,"
             f" so {usd(float(idle.mean()), 0)} a day is lost.",
@@ -80,7 +80,7 @@ def commitment_findings(
             unit="ratio",
             usual=(below, 1.0),
             **belief("fee_unused", float(np.clip(1 - mean, 0.3, 1.0))),
-            evidence=(f"used between {low} and {high} on each of these days",),
+            evidence=(f"{used} of it was used on each of these days",),
         )
         start = unused.end - len(shares) * DAY
         excess = ledger.whole(line, ledger.since(Cause.COMMITMENT_UNUSED, scope, start))
@@ -128,16 +128,13 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
     current = [x for x in view.reading.findings if not x.dismissed and view.now - _end(x) < lasts]
     merged: list[Anomaly] = list(ours)
     for finding in sorted(current, key=lambda x: (-x.impact, x.id)):
-        span = f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"
-        evidence = (
-            f"AWS Cost Anomaly Detection found it too: {usd(finding.impact, 0)}"
-            f" over the expected {span}"
-        )
+        over = f"{usd(finding.impact, 0)} over the expected {_days_of(finding)}"
         same = next((i for i, x in enumerate(merged) if _same_subject(x, finding)), None)
         if same is not None:
-            merged[same] = _with_evidence(merged[same], evidence)
+            found = f"AWS Cost Anomaly Detection found it too: {over}"
+            merged[same] = _with_evidence(merged[same], found)
         else:
-            merged += _provider_anomaly(view, finding, evidence)
+            merged += _provider_anomaly(view, finding, over)
 
     # The provider's own word on an under-used commitment.
     stated = ""
@@ -186,8 +183,9 @@ def _provider_anomaly(view: View, finding: Finding, evidence: str) -> list[Anoma
         return []
     usual = float(finding.expected / finding.days)
     value = float(finding.actual / finding.days)
+    each = " a day" if finding.days > 1 else ""
     explanation = Explanation(
-        why=f"{cause.service or 'The bill'} cost {usd(value, 0)} a day since {finding.first},"
+        why=f"{cause.service or 'The bill'} cost {usd(value, 0)}{each} {_days_of(finding)},"
         f" {usd(usual, 0)} expected: found by AWS Cost Anomaly Detection, not by our own rules.",
         value=value,
         unit="USD per day",
@@ -209,6 +207,10 @@ def _with_evidence(anomaly: Anomaly, sentence: str) -> Anomaly:
     if sentence in anomaly.evidence:
         return anomaly
     return replace(anomaly, evidence=(*anomaly.evidence, sentence))
+
+
+def _days_of(finding: Finding) -> str:
+    return f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"
 
 
 def _start(finding: Finding) -> datetime:
@@ -374,12 +376,12 @@ def _budget_words(view: View, burn: BudgetBurn) -> Explanation:
         f"about {usd(since, 0)} more since, which is not billed yet (estimate at that pace)",
     ]
     if month := burn.month_end:
-        span = f"{usd(month.low, 0)} to {usd(month.high, 0)}"
-        evidence.append(f"about {usd(month.middle, 0)} by month end ({span}), fees counted once")
+        ends = f"{usd(month.low, 0)} to {usd(month.high, 0)}"
+        evidence.append(f"about {usd(month.middle, 0)} by month end ({ends}), fees counted once")
     evidence.append("amortised, before credits and tax: credits never hide what a budget pays for")
     return Explanation(
         why=f"Budget of {name}: {spent} was billed through {burn.through - DAY:%Y-%m-%d};"
-        f" {'it is used up' if gone else end} (estimate).",
+        f" {'it is used up' if gone else f'{end} (estimate)'}.",
         value=pace,
         unit="USD per day",
         usual=(0.0, burn.allowed),

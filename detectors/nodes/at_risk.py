@@ -14,7 +14,7 @@ from bot.model.fleet import Market, Notice, NoticeKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
-from bot.model.window import utc_text
+from bot.model.window import day
 from detectors.numbers import (
     LISTED,
     NAMED,
@@ -227,7 +227,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
         event = _CAME.get(kind, event)
     when = "an unstated time"
     if due:
-        when = f"{due:%H:%M} UTC" if due.date() == view.now.date() else utc_text(due)
+        when = f"{due:{_day_of(due, view.now)}%H:%M} UTC"
 
     job = run.labels.job or "the run"
     if age is None:
@@ -239,13 +239,11 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
             f" loses that work on {counted(len(workers), 'node')}."
         )
 
-    evidence = []
-    for threat in ranked[:LISTED]:
-        notice = threat.notice
-        word = f"{notice.kind} ({notice.what})" if notice.what else f"{notice.kind}"
-        evidence.append(f"{word} of {_named(threat.nodes)}, announced at {notice.at:%H:%M:%S} UTC")
-    if len(ranked) > LISTED:
-        evidence.append(f"and {counted(len(ranked) - LISTED, 'more notice')}")
+    # One notice may be delivered twice, under another id.
+    announced = list(dict.fromkeys(_announced(threat, view.now) for threat in ranked))
+    evidence = announced[:LISTED]
+    if unnamed := len(announced) - len(evidence):
+        evidence.append(f"and {counted(unnamed, 'more notice')}")
     if run.row is not None:
         evidence.append(f"{job} works on {counted(len(workers), 'node')}")
 
@@ -260,6 +258,19 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     )
     subject = Subject(scope, labels, things, min(threat.notice.at for threat in threats))
     return anomaly_of(view, Cause.INTERRUPTION_NOTICE, subject, explanation)
+
+
+def _announced(threat: _Threat, now: datetime) -> str:
+    """Read as `interruption (terminate) of i-0ab, announced at 05:57:20 UTC`."""
+    notice = threat.notice
+    word = f"{notice.kind} ({notice.what})" if notice.what else f"{notice.kind}"
+    at = f"{notice.at:{_day_of(notice.at, now)}%H:%M:%S} UTC"
+    return f"{word} of {_named(threat.nodes)}, announced at {at}"
+
+
+def _day_of(time: datetime, now: datetime) -> str:
+    """Return the format of a time's day, "" where it is today."""
+    return "" if time.date() == now.date() else f"{day(time)}, "
 
 
 def _named(nodes: Sequence[str]) -> str:

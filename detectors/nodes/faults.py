@@ -28,7 +28,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match, rules_of
-from detectors.usual import MEMORY, SAME, full_work, medians_where
+from detectors.usual import MEMORY, SAME, full_work, medians_where, worked_of
 from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick
 
 STATUS = duration("faults.STATUS")
@@ -158,10 +158,13 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     failed = int((view.recent(view.metric("status_check_failed_count"))[rows] > 0).sum())
     of_these = f" ({uncorrected:,.0f} uncorrected)" if uncorrected else ""
     sentences = (
-        (ecc, f"{ecc:,.0f} ECC events{of_these}"),
-        (uncorrected and not ecc, f"{uncorrected:,.0f} uncorrected ECC events"),
-        (broken, f"{broken:,.0f} hardware errors of executions"),
-        (failed, f"failed EC2 status checks on {counted(failed, 'node')}"),
+        (ecc, f"{counted(round(ecc), 'ECC event')}{of_these}"),
+        (uncorrected and not ecc, counted(round(uncorrected), "uncorrected ECC event")),
+        (
+            broken,
+            counted(round(broken), "hardware error of executions", "hardware errors of executions"),
+        ),
+        (failed, "failed EC2 status checks"),
     )
     parts = [sentence for is_there, sentence in sentences if is_there]
 
@@ -177,7 +180,8 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     if devices:
         where += f" ({devices[0].partition(':')[0]})"
 
-    why = f"{', '.join(parts)} within {_minutes(view, rows, key)} {where}."
+    seen = ", ".join(parts)
+    why = f"{seen[:1].upper()}{seen[1:]} within {_minutes(view, rows, key)} {where}."
     return Explanation(
         why=why if parts else _repair(view, rows, where),
         value=ecc + broken,
@@ -191,7 +195,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
 
 
 def _repair(view: View, rows: Rows, where: str) -> str:
-    """Explain a fault of which nothing is seen now: its nodes have not worked since its events."""
+    """Explain a fault of which nothing is seen now, and whether its nodes have worked since."""
     start = view.since(np.full(view.n, view.window.n_steps), rows, Cause.HARDWARE_FAULT.value)
     part = view.whole.since(start).pick(rows)
     events = np.sum([np.nan_to_num(part.of(name)) for name in HARDWARE_METRICS], axis=0)
@@ -199,8 +203,10 @@ def _repair(view: View, rows: Rows, where: str) -> str:
         return f"Hardware events {where}."
     last = np.flatnonzero((events > 0).any(axis=0))[-1]
     ago = lasted(max(1, part.n_steps - 1 - int(last)) * part.step)
-    number = f"{float(events.sum()):,.0f} hardware events {where}"
-    return f"{number}, the last {ago} ago; no work was seen there since."
+    work = worked_of(part)[:, last + 1 :] > view.number("idle.below")[rows, None]
+    since = "work is seen there again" if work.any() else "no work was seen there since"
+    number = counted(round(float(events.sum())), "hardware event")
+    return f"{number} {where}, the last {ago} ago; {since}."
 
 
 def _events(view: View) -> Mask:

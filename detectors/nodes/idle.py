@@ -346,6 +346,11 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain that the work stopped, when, and which signs of life remain."""
     longest = view.lasting(match.steps, rows, Cause.HUNG.value)
     value = mean_of(view.stretch(match.steps, rows, Cause.HUNG.value))
+    traffic, efa = view.recent(view.efa)[rows], "silent"
+    if np.isnan(traffic).all():
+        efa = "not read"
+    elif (traffic > _TRAFFIC).any():
+        efa = "busy"
     before = stuck = ""
     if np.isfinite(view.levels[2][rows]).any():
         before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}"
@@ -360,7 +365,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         **belief("stopped"),
         evidence=(
             "runtime and device memory held",
-            "EFA busy" if (view.recent(view.efa)[rows] > _TRAFFIC).any() else "EFA silent",
+            f"EFA {efa}",
             *view.usual_pauses(standing_still, rows),
             *_first_to_stop(view, match, rows),
             *cores.core_evidence(view, rows),

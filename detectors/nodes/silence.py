@@ -113,7 +113,9 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
         ids = tuple(sorted(instance.id for instance in instances))
         same = next((i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope), None)
         if same is not None:
-            anomalies[same] = replace(anomalies[same], things=(*anomalies[same].things, *ids))
+            silent = anomalies[same]
+            why = f"{silent.why[:-1]}; {counted(len(ids), 'more node')} never reported any."
+            anomalies[same] = replace(silent, things=(*silent.things, *ids), why=why)
             continue
         start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
         explanation = Explanation(

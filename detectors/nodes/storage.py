@@ -168,7 +168,8 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
         share = empty / reservation.total
         explanation = Explanation(
             why=f"{empty} of {counted(reservation.total, 'reserved instance')}"
-            f" ({labels.instance_type}, {reservation.market}) are not used.",
+            f" ({labels.instance_type}, {reservation.market}) {'is' if empty == 1 else 'are'}"
+            " not used.",
             value=float(empty),
             unit="count",
             usual=(0.0, 0.0),

@@ -1,7 +1,5 @@
 """A fault, a hang and an ageing checkpoint say what the work since the newest checkpoint cost."""
 
-from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -20,14 +18,6 @@ from bot.policy.schema import default_policy
 from bot.watch.track import value
 from detectors.nodes.at_risk import _intervals
 from tests.builders import price
-
-HOUR = timedelta(hours=1)
-STILL = {
-    "neuroncore_utilization": 0,
-    "neuron_execution_latency": np.nan,
-    "efa": 0,
-    "host_cpu": 0.03,
-}
 
 
 def run(saved=29.25, stands_from=48.0, job="llama-70b", silent_from=48.0):
@@ -61,33 +51,6 @@ def test_a_broken_device_says_what_a_stop_of_its_job_loses():
     assert card.data["at_risk_usd"] == alert.at_risk_usd
 
 
-@pytest.mark.parametrize("silent_from", [48.0, 30.0], ids=["reports", "silent too"])
-def test_a_hang_counts_the_work_before_it_and_no_minute_of_its_own(silent_from):
-    fleet = Fleet(4).set(hours(30), hours(36), **STILL)
-    world = World(fleet, frames={"run": run(stands_from=30, silent_from=silent_from)})
-    hang = only(world.at(hours(30.5)))
-    assert hang.cause is Cause.HUNG
-    assert hang.at_risk.hours == pytest.approx(0.7, abs=0.1)
-    (alert,) = world.run(hours(30), hours(32))
-    assert alert.anomaly.at_risk.hours == pytest.approx(0.7, abs=0.1)
-
-
-def test_an_ageing_checkpoint_says_what_it_would_cost():
-    risk = only(World(Fleet(4), frames={"run": run()}).at(hours(32)))
-    assert risk.cause is Cause.CHECKPOINT_AT_RISK
-    assert (risk.at_risk.things, risk.at_risk.hours) == (risk.things, pytest.approx(2.67, abs=0.1))
-    # What its nodes share is known of it too: the team, where tags name one.
-    assert risk.labels.instance_type == "trn1.32xlarge"
-
-
-@pytest.mark.parametrize(
-    "frames", [{}, {"run": run(silent_from=20)}], ids=["no run", "ended long ago"]
-)
-def test_without_a_run_nothing_is_said_to_be_at_risk(frames):
-    fleet = Fleet(4).set(hours(30) - STEP, hours(30), slice(1, 2), neuron_hardware_ecc_events=200)
-    assert only(World(fleet, frames=frames).at(hours(30))).at_risk is None
-
-
 def test_the_same_work_is_not_counted_twice_at_the_end():
     fleet = Fleet(4)
     risk = valued(only(World(fleet, frames={"run": run()}).at(hours(32))), hours(32))
@@ -105,53 +68,6 @@ def test_a_start_makes_no_checkpoint_interval():
     names = ("run_step_count", "run_checkpoint_age_seconds")
     frame = Frame("run", (Labels(job="a"),), START, STEP, names, values)
     assert set(_intervals(frame, 0, 0.0)) == {2700.0}
-
-
-class Called(Fleet):
-    """Nodes that are called by their run: two by one, the others by another."""
-
-    def instances(self, now):
-        called = ("llama-70b-0", "llama-70b-1", "llama-8b-0", "llama-8b-1")
-        found = super().instances(now).items()
-        tagged = zip(found, called, strict=True)
-        return {name: replace(x, tags={"Name": tag}) for (name, x), tag in tagged}
-
-
-def test_of_two_runs_of_a_cluster_nobody_knows_the_nodes():
-    twin = run(job="llama-8b", saved=48)
-    frames = {
-        "run": replace(
-            twin,
-            things=twin.things + run().things,
-            values=np.concatenate([twin.values, run().values]),
-        )
-    }
-    (late,) = World(Fleet(4), frames=frames).at(hours(32)).anomalies
-    assert (late.scope.job, late.things, late.at_risk) == ("llama-70b", (), None)
-    (named,) = World(Fleet(4, job="llama-70b"), frames=frames).at(hours(32)).anomalies
-    assert len(named.things) == 4
-
-    # A name gives its nodes to a run as a label does.
-    (called,) = World(Called(4), frames=frames).at(hours(32)).anomalies
-    assert called.things == ("i-llama000", "i-llama001")
-
-
-@pytest.mark.parametrize(("back", "gap"), [(500, 0), (0, 5)], ids=["falls back", "is silent"])
-def test_a_failure_loses_no_work_from_before_the_newest_start(back, gap):
-    frame = run()
-    frame.values[:, 372:, 0] -= back
-    frame.values[:, 372 : 372 + gap] = np.nan
-    late = only(World(Fleet(4), frames={"run": frame}).at(hours(32)))
-    since = 1 - gap * STEP / HOUR
-    assert late.at_risk.hours == pytest.approx(since, abs=0.1)
-    assert "; a failure now would lose the" in late.why
-    assert "since it began again." in late.why
-
-
-def test_time_in_which_a_run_was_silent_is_no_work():
-    frame = run()
-    frame.values[:, 355:380] = np.nan
-    assert World(Fleet(4), frames={"run": frame}).at(hours(32)).anomalies == ()
 
 
 def test_a_process_that_runs_out_of_memory_explains_no_checkpoint_where_nobody_is_told_of_it():

@@ -5,20 +5,9 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from builder import STEP, Fleet, World, hours, only
+from builder import STEP, Fleet, World, hours
 
-from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
-from bot.model.labels import Labels
-from bot.policy.schema import default_policy
-
-
-def test_the_reference_fleet_is_told_once_within_a_quarter_of_an_hour():
-    world = World(Fleet(64, days=1.5).starve(hours(30), hours(33)))
-    (alert,) = world.run(hours(29), hours(34.5))
-    assert (alert.cause, len(alert.anomaly.things)) == (Cause.STARVED, 64)
-    assert alert.opened - hours(30) <= timedelta(minutes=15)
-    assert hours(33) <= alert.closed <= hours(33.5)
 
 
 def test_what_a_drop_lost_is_summed_step_by_step():
@@ -33,30 +22,6 @@ def test_what_a_drop_lost_is_summed_step_by_step():
             )
             seen = now
     assert lost == pytest.approx(0.78 * 2 + 0.56, abs=0.1)
-
-
-def test_the_alert_says_the_numbers_and_what_to_do():
-    world = World(Fleet(8, days=1.5).starve(hours(30), hours(33)))
-    starved = only(world.at(hours(30.5)))
-    assert (
-        starved.why
-        == "NeuronCore utilization 20 %, usually 89-93 %. Runtime loaded, host CPU 96 %."
-    )
-    assert starved.wasted_shares[0] == pytest.approx(0.78, abs=0.03)
-    assert starved.confidence > 0.8
-    assert [cause for cause, _ in starved.runners_up] == [
-        Cause.NETWORK_BOUND,
-        Cause.COLLECTIVE_PATH,
-    ]
-    assert starved.scope == Labels(cluster="llama")
-    assert world.at(hours(30.5)).states["i-llama000"] is NodeState.STARVED
-
-
-def test_busy_cpus_change_the_advice():
-    busy = only(World(Fleet(4).starve(hours(30), hours(33))).at(hours(31)))
-    idle = only(World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.2)).at(hours(31)))
-    assert any("num_workers" in text for text in idle.suggestions)
-    assert not any("num_workers" in text for text in busy.suggestions)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +50,6 @@ def test_a_checkpoint_of_a_job_whose_executions_grew_longer_is_not_told():
     assert World(fleet).run(hours(41), hours(58)) == []
 
 
-def test_a_restart_with_its_ramp_is_not_told():
-    fleet = Fleet(8).stop(hours(30), hours(30.25))
-    for i, share in enumerate((0.2, 0.3, 0.4, 0.6)):
-        at = hours(30.25) + i * STEP
-        fleet.scale(at, at + STEP, neuroncore_utilization=share)
-    assert World(fleet).run(hours(29), hours(33)) == []
-
-
 def test_the_end_of_a_job_is_no_starvation():
     fleet = (
         Fleet(8)
@@ -109,65 +66,6 @@ def test_other_memory_is_another_job():
     assert World(fleet).run(hours(29), hours(34)) == []
 
 
-def test_a_full_network_is_named():
-    fleet = Fleet(8).scale(
-        hours(30), hours(34), neuroncore_utilization=0.5, neuron_execution_latency=2
-    )
-    bound = only(World(fleet.set(hours(30), hours(34), efa=9.3e10)).at(hours(31)))
-    assert bound.cause is Cause.NETWORK_BOUND
-    assert "93 % of the NIC's limit" in bound.why
-
-
-def test_traffic_of_single_node_work_is_a_possible_wrong_path():
-    fleet = (
-        Fleet(2)
-        .set(hours(0), hours(48), efa=1e6)
-        .scale(hours(30), hours(34), slice(0, 1), neuroncore_utilization=0.42)
-    )
-    path = only(
-        World(
-            fleet.set(
-                hours(30), hours(34), slice(0, 1), efa=3e10, efa_rx_dropped=0, network_out=1.9e9
-            )
-        ).at(hours(31))
-    )
-    assert path.cause is Cause.COLLECTIVE_PATH
-    assert "possible" in path.why
-
-
-def test_an_open_alert_stays_until_most_of_the_usual_is_back():
-    fleet = (
-        Fleet(4, days=2)
-        .starve(hours(30), hours(31))
-        .scale(hours(31), hours(33), neuroncore_utilization=0.8)
-    )
-    (alert,) = World(fleet).run(hours(29), hours(34))
-    assert alert.closed >= hours(33)
-
-
-def test_a_drop_goes_on_over_a_restart_of_the_job():
-    """Executions stay twice as slow after it: that is the drop, not another job."""
-    fleet = Fleet(6).scale(
-        hours(30),
-        hours(36),
-        neuroncore_utilization=0.5,
-        neuron_execution_latency=2.0,
-        efa=0.5,
-        network_in=0.5,
-    )
-    (alert,) = World(fleet.stop(hours(32), hours(32.2))).run(hours(29), hours(37))
-    assert hours(36) <= alert.closed <= hours(36.5)
-
-
-def test_a_cluster_may_have_its_own_threshold():
-    policy = default_policy()
-    lax = type(policy)(policy.values, ((Labels(cluster="llama"), "starved.on", False),))
-    fleets = [Fleet(4, cluster=name).starve(hours(30), hours(34)) for name in ("llama", "vision")]
-    assert [a.scope.cluster for a in World(*fleets, policy=lax).at(hours(31)).anomalies] == [
-        "vision"
-    ]
-
-
 def test_inference_follows_its_own_hours():
     fleet = Fleet(3, days=6, cluster="serving", instance_type="inf2.48xlarge")
     hour = (np.arange(fleet.metrics["efa_tx_bytes_per_second"].shape[1]) / 12) % 24
@@ -178,86 +76,6 @@ def test_inference_follows_its_own_hours():
     fleet.scale(hours(104), hours(108), neuroncore_utilization=0.3)
     (alert,) = World(fleet).run(hours(103), hours(108), timedelta(minutes=5))
     assert alert.cause is Cause.ALLOCATED_UNUSED
-
-
-def test_a_cause_is_named_by_most_of_a_drop_s_life():
-    fleet = (
-        Fleet(8)
-        .scale(hours(30), hours(36), neuroncore_utilization=0.5)
-        .set(hours(30), hours(31), efa=9.3e10)
-    )
-    world = World(fleet.set(hours(31.5), hours(36), host_cpu=0.96))
-    causes = {
-        now: d.anomalies[0].cause for now, d in world.ticks(hours(29), hours(34)) if d.anomalies
-    }
-    assert [causes[hours(h)] for h in (30.5, 31.5, 34)] == [
-        Cause.NETWORK_BOUND,
-        Cause.NETWORK_BOUND,
-        Cause.STARVED,
-    ]
-    assert len(world.known) == 1
-
-
-def test_starvation_that_begins_right_after_a_restart_is_told_past_the_ramp():
-    fleet = Fleet(8).stop(hours(30), hours(30.25)).starve(hours(30.25), hours(33))
-    (alert,) = World(fleet).run(hours(29), hours(32))
-    assert (alert.cause, alert.opened - hours(30.25) <= timedelta(minutes=25)) == (
-        Cause.STARVED,
-        True,
-    )
-
-
-def test_other_work_after_a_restart_is_not_told():
-    fleet = (
-        Fleet(8)
-        .stop(hours(30), hours(30.25))
-        .scale(hours(30.25), hours(33), neuroncore_utilization=0.4)
-    )
-    assert World(fleet).run(hours(29), hours(32)) == []
-
-
-def test_the_reading_in_which_a_drop_ends_is_not_what_it_was():
-    fleet = (
-        Fleet(8, days=1.5)
-        .starve(hours(30), hours(32))
-        .scale(hours(32), hours(32) + STEP, neuroncore_utilization=0.6)
-    )
-    (alert,) = World(fleet).run(hours(29), hours(33))
-    assert "NeuronCore utilization 20 %" in alert.anomaly.why
-    assert alert.anomaly.wasted_shares[0] == pytest.approx(0.78, abs=0.03)
-
-
-def test_slow_executions_that_send_nothing_over_efa_take_another_path():
-    fleet = Fleet(8).scale(
-        hours(30), hours(34), neuroncore_utilization=0.45, neuron_execution_latency=2.1, efa=0.1
-    )
-    fleet.metrics["network_out_bytes_per_second"][:] = np.nan
-    assert only(World(fleet).at(hours(31))).cause is Cause.COLLECTIVE_PATH
-
-
-@pytest.mark.parametrize(
-    ("slower", "words"), [(1.02, "as long as usual"), (1.9, "1.9x its usual time")]
-)
-def test_evidence_says_how_long_an_execution_takes(slower, words):
-    fleet = Fleet(8).scale(
-        hours(30), hours(34), neuroncore_utilization=0.3, neuron_execution_latency=slower, efa=0.3
-    )
-    assert f"an execution takes {words}" in only(World(fleet).at(hours(31))).evidence
-
-
-def test_a_drop_of_a_job_in_two_zones_says_so():
-    scattered = Fleet(4, job="a", zones=("us-west-2b", "us-west-2c")).starve(hours(30), hours(33))
-    assert (
-        "a runs in several zones: us-west-2b (2) and us-west-2c (2)"
-        in only(World(scattered).at(hours(31))).evidence
-    )
-    apart = Fleet(4, cluster="qwen", job="b", zones=("us-west-2b", "us-west-2c"))
-    alike = only(
-        World(Fleet(4, job="a", zones=("us-west-2b",)).starve(hours(30), hours(33)), apart).at(
-            hours(31)
-        )
-    )
-    assert not any("zones" in said for said in alike.evidence)
 
 
 def test_a_shallow_drop_of_what_serves_is_told_after_twice_the_time():
@@ -278,45 +96,6 @@ def test_a_job_that_holds_more_memory_is_another_one_for_a_while(before, told):
     assert len(World(fleet).run(hours(29), hours(30.3))) == told
 
 
-@pytest.mark.parametrize(("nodes", "minutes"), [(3, 15), (4, 10)])
-def test_four_nodes_that_fall_together_are_told_a_step_earlier(nodes, minutes):
-    fleet = (
-        Fleet(nodes)
-        .scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7)
-        .starve(hours(30) + STEP, hours(33))
-    )
-    (alert,) = World(fleet).run(hours(29), hours(32))
-    assert alert.opened - hours(30) == timedelta(minutes=minutes)
-
-
-def evaluation(fleet, start, end, level=0.35):
-    """Evaluate: longer executions of a graph that needs half the memory, and next to nothing over EFA."""
-    half = {
-        "neuroncore_memory": 0.5,
-        "neuron_runtime_memory": 0.5,
-        "neuron_execution_latency": 2.0,
-        "efa": 0.06,
-    }
-    fleet.scale(start, end, **half)
-    return fleet.set(start, end, neuroncore_utilization=level)
-
-
-def test_starvation_goes_on_after_an_evaluation():
-    fleet = Fleet(8).starve(hours(30), hours(34), host_cpu=0.12, share=0.45)
-    for start in (30 + 1 / 12, 30.75):
-        evaluation(fleet, hours(start), hours(start + 1 / 3))
-    (alert,) = World(fleet).run(hours(29), hours(34))
-    assert alert.cause is Cause.STARVED
-    assert alert.opened <= hours(32)
-
-
-def test_an_evaluation_at_the_usual_level_ends_no_starvation():
-    fleet = Fleet(8).starve(hours(30), hours(38), host_cpu=0.12, share=0.4)
-    evaluation(fleet, hours(34), hours(34.5), level=0.88)
-    told = World(fleet).run(hours(29), hours(37.5))
-    assert [(alert.cause, alert.closed) for alert in told] == [(Cause.STARVED, None)]
-
-
 def test_an_evaluation_amid_grown_memory_is_no_drop():
     fleet = Fleet(8)
     for start in np.arange(29, 40, 1.5):
@@ -327,85 +106,12 @@ def test_an_evaluation_amid_grown_memory_is_no_drop():
     assert World(fleet).run(hours(29), hours(40)) == []
 
 
-def test_nodes_of_the_job_that_are_under_their_usual_too_join_an_open_drop():
-    fleet = Fleet(8).scale(hours(30), hours(36), slice(0, 4), neuroncore_utilization=0.6, efa=0.6)
-    fleet.scale(hours(30), hours(36), slice(4, 8), neuroncore_utilization=0.78, efa=0.78)
-    (alert,) = World(fleet).run(hours(29), hours(35))
-    assert len(alert.anomaly.things) == 8
-    assert min(alert.anomaly.wasted_shares) == pytest.approx(0.22, abs=0.04)
-
-
-def test_a_node_that_was_launched_amid_a_drop_is_none_of_its_job():
-    """A node that starts stands at nothing: it never worked as usual, so nothing of it fell."""
-    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 6), share=0.5)
-    started = slice(6, 8)
-    fleet.silence(hours(0), hours(32), started).launched.update({6: hours(32), 7: hours(32)})
-    fleet.stop(hours(32), hours(32.5), started, host_cpu=0.02)
-    seen = {
-        thing
-        for _, detection in World(fleet).ticks(hours(30), hours(32.5))
-        for drop in detection.anomalies
-        for thing in drop.things
-    }
-    assert seen == {f"i-llama{i:03d}" for i in range(6)}
-
-
-@pytest.mark.parametrize(("shares", "told"), [((0.35, 0.88, 0.55), 1), ((0.7, 1.0, 1.0), 0)])
-def test_a_loader_that_flutters_starves_the_job_as_its_mean_does(shares, told):
-    """Every third reading is as good as usual, or nearly: what counts is the work of all of them."""
-    fleet = Fleet(8)
-    for step in range(48):
-        share, at = shares[step % len(shares)], hours(30) + step * STEP
-        fleet.scale(at, at + STEP, neuroncore_utilization=share, efa=share, network_in=share)
-    alerts = World(fleet).run(hours(29), hours(34))
-    assert len(alerts) == told
-    for alert in alerts:
-        assert alert.cause is Cause.STARVED
-        assert alert.opened - hours(30) <= timedelta(minutes=75)
-        assert alert.anomaly.window.start - hours(30) <= timedelta(minutes=10)
-
-
 def test_a_drop_is_over_once_its_work_is_back_though_the_hosts_are_busy_on():
     """The mean of a quarter of an hour is low for as long after it: it is no drop by itself."""
     fleet = Fleet(8, days=1.5).starve(hours(30), hours(30.25), share=0.1)
     fleet.set(hours(30.25), hours(31.25), host_cpu=0.96)
     (alert,) = World(fleet).run(hours(29.5), hours(32))
     assert alert.closed <= hours(30.5)
-
-
-def test_a_node_that_frees_memory_amid_a_slow_job_evaluates_nothing_alone():
-    fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
-    fleet.scale(hours(30), hours(34), neuron_execution=2.0)
-    fleet.scale(hours(31), hours(33), slice(0, 2), neuroncore_memory=0.61, neuron_runtime=0.61)
-    seen = [
-        drop.shares_since
-        for now, d in World(fleet).ticks(hours(30), hours(33))
-        for drop in d.anomalies
-        if now > hours(31)
-    ]
-    assert len(seen) > 20
-    assert min(min(shares) for shares in seen) == pytest.approx(0.5, abs=0.1)
-
-
-def test_nodes_that_stand_still_in_a_wide_drop_lose_all_of_their_work():
-    fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
-    fleet.set(
-        hours(31),
-        hours(34),
-        slice(0, 2),
-        neuroncore_utilization=0,
-        neuron_execution_latency=np.nan,
-        efa=0,
-    )
-    shares = [
-        sorted(drop.shares_since)
-        for now, d in World(fleet).ticks(hours(30), hours(33))
-        for drop in d.anomalies
-        if drop.cause is Cause.STARVED and now > hours(32)
-    ]
-    assert shares
-    assert min(row[-1] for row in shares) == pytest.approx(1.0, abs=0.1)
-    assert max(row[0] for row in shares) == pytest.approx(0.5, abs=0.1)
 
 
 def in_turns(fleet, start, end, shares, metrics=("neuroncore_utilization", "efa", "network_in")):
@@ -442,22 +148,6 @@ def test_a_drop_that_comes_and_goes_is_one_alert_by_what_its_hours_lack():
     assert lost == pytest.approx(8 * 4 * 0.397, rel=0.1)
 
 
-def test_a_drop_that_comes_and_goes_goes_on_until_its_hours_are_as_good_as_usual():
-    """Its hours lack a third of the work, later a fifth: too little to begin by, enough to go on."""
-    fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(53), (0.06, 0.06, 0.5, 1, 1, 1))
-    fleet = in_turns(fleet, hours(53), hours(56), (0.6, 0.6, 0.6, 0.75, 1, 1, 1))
-    (alert,) = World(fleet).run(hours(49), hours(56))
-    assert alert.firing
-
-
-def test_a_job_whose_hours_always_lack_as_much_is_not_told():
-    shares = (0.06, 0.06, 0.5, 1, 1, 1)
-    fleet = Fleet(8, days=2.5)
-    for start in range(2, 58, 6):
-        in_turns(fleet, hours(start), hours(start + 3), shares)
-    assert World(fleet).run(hours(49), hours(58)) == []
-
-
 @pytest.mark.parametrize(("minutes", "is_told"), [(50, False), (240, True)])
 def test_an_hour_a_little_under_those_of_a_job_of_phases_is_a_drop_once_it_lasts(minutes, is_told):
     """Some of its hours lack a fifth of the work; this one lacks a third, as the next may."""
@@ -473,18 +163,6 @@ def test_an_hour_a_little_under_those_of_a_job_of_phases_is_a_drop_once_it_lasts
 def test_two_pauses_of_an_hour_are_no_drop_that_comes_and_goes():
     fleet = in_turns(Fleet(8, days=2.5), hours(50), hours(51), (1, 0.06, 0.06, 0.5, 1, 1))
     assert World(fleet).run(hours(49), hours(52)) == []
-
-
-@pytest.mark.parametrize(("minutes", "told"), [(50, 1), (75, 2)])
-def test_what_a_job_does_at_the_same_hour_of_each_day_is_usual(minutes, told):
-    """It was told on the first day, and is a habit all the same."""
-    fleet, evenings = Fleet(4, days=3), [hours(24 * day + 18) for day in range(3)]
-    for evening, length in zip(evenings, (40, 40, minutes), strict=True):
-        end = evening + timedelta(minutes=length)
-        fleet.scale(evening, end, neuroncore_utilization=0.45, efa=0.45, network_in=0.45)
-    world = World(fleet)
-    assert len(world.run(evenings[0], hours(19))) == 1
-    assert len(world.run(evenings[2], hours(48 + 19.5))) == told
 
 
 def crashes(fleet, start, end, nodes=slice(None)):
@@ -521,13 +199,6 @@ def test_short_trials_follow_each_other_by_chance(before, told):
     assert len(World(fleet).run(hours(49), begins)) == told
 
 
-def test_jobs_that_always_end_again_and_again_are_not_told():
-    fleet = Fleet(4, days=3)
-    for start in range(4, 60, 8):
-        crashes(fleet, hours(start), hours(start + 4))
-    assert World(fleet).run(hours(51), hours(58)) == []
-
-
 def test_a_slow_decay_is_told_from_its_beginning_though_no_step_of_it_fell():
     fleet, steps = Fleet(8), round(timedelta(hours=10) / STEP)
     in_turns(fleet, hours(30), hours(40), np.linspace(1, 0.5, steps))
@@ -538,17 +209,6 @@ def test_a_slow_decay_is_told_from_its_beginning_though_no_step_of_it_fell():
     assert alert.opened <= hours(37)
     assert hours(30) <= alert.anomaly.window.start <= hours(31)
     assert lost == pytest.approx(8 * 9.5 * 0.475 / 2, rel=0.1)
-
-
-def test_a_sudden_drop_with_high_peaks_is_told_once_no_pause_is_as_long():
-    """Its host rests, its executions are as quick as ever, and within each step it works for a moment."""
-    fleet = Fleet(8)
-    fleet.metrics["neuroncore_utilization_highest_ratio"][:] = 0.95
-    fleet.starve(hours(30), hours(33), host_cpu=0.08, share=0.3)
-    fleet.set(hours(30), hours(33), neuroncore_utilization_highest=0.6)
-    (alert,) = World(fleet).run(hours(29), hours(32))
-    assert alert.cause is Cause.STARVED
-    assert alert.opened - hours(30) <= timedelta(minutes=40)
 
 
 def phased(busy_host, share=0.75):

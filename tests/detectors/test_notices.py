@@ -10,8 +10,8 @@ from builder import START, STEP, Fleet, World, hours, only
 
 from bot.cards.alert import notification_card
 from bot.model.alert import Alert
-from bot.model.causes import Cause, Severity
-from bot.model.fleet import Market, Notice, NoticeKind, Reservation
+from bot.model.causes import Cause
+from bot.model.fleet import Notice, NoticeKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason
@@ -63,22 +63,6 @@ def told(made, now):
     return [a for a in made.at(now).anomalies if a.cause is Cause.INTERRUPTION_NOTICE]
 
 
-def test_a_spot_interruption_is_told_in_the_next_tick_with_job_age_and_work_at_risk():
-    made = world(notice("i-llama001"))
-    assert told(made, hours(30) - STEP) == []
-    anomaly = only(made.at(hours(30)))
-    assert (anomaly.cause, anomaly.severity, anomaly.things) == (
-        Cause.INTERRUPTION_NOTICE,
-        Severity.WARNING,
-        ("i-llama001",),
-    )
-    assert "AWS took back i-llama001 at 05:59 UTC" in anomaly.why
-    assert "the newest checkpoint of pretrain is" in anomaly.why
-    assert anomaly.labels.job == "pretrain"
-    assert anomaly.at_risk.things == ("i-llama000", "i-llama001", "i-llama002", "i-llama003")
-    assert anomaly.suggestions[0].startswith("Save a checkpoint now")
-
-
 def test_dollars_at_risk_are_the_price_of_all_nodes_of_the_job_times_the_age():
     made = world(notice("i-llama001", at=hours(30) - timedelta(minutes=1)))
     anomaly = only(made.at(hours(30)))
@@ -101,98 +85,10 @@ def test_a_notice_that_is_delivered_twice_is_one_alert_of_one_node():
     assert only(world(notice("i-llama001"), again).at(hours(30))).things == ("i-llama001",)
 
 
-def test_many_interruptions_of_one_job_are_one_alert():
-    made = world(*(notice(f"i-llama00{i}", at=AT + timedelta(seconds=20 * i)) for i in range(3)))
-    anomaly = only(made.at(hours(30)))
-    assert len(anomaly.things) == 3
-    assert len(anomaly.at_risk.things) == 4
-
-
 def test_what_comes_late_and_out_of_order_says_the_same():
     first, second = notice("i-llama000", at=AT - timedelta(minutes=1)), notice("i-llama001")
     one, other = (only(world(*order).at(hours(30))) for order in ((first, second), (second, first)))
     assert one == other
-
-
-def test_a_node_that_is_none_of_ours_is_not_told():
-    assert told(world(notice("i-webserver")), hours(30)) == []
-
-
-def test_a_node_that_has_gone_meanwhile_is_told_and_its_alert_ends():
-    fleet = Fleet(nodes=4)
-    fleet.ended[1] = hours(30)
-    fleet.silence(AT + timedelta(minutes=3), hours(48), slice(1, 2))
-    made = world(notice("i-llama001"), fleet=fleet)
-    alerts = [
-        a for a in made.run(hours(29.5), hours(32)) if a.anomaly.cause is Cause.INTERRUPTION_NOTICE
-    ]
-    assert len(alerts) == 1
-    assert alerts[0].closed - alerts[0].opened <= timedelta(minutes=50)
-
-
-def test_a_notice_of_yesterday_is_not_news():
-    assert told(world(notice("i-llama001", at=hours(6))), hours(30)) == []
-
-
-def test_a_rebalance_recommendation_is_told_as_a_risk():
-    anomaly = only(world(notice("i-llama001", kind=NoticeKind.REBALANCE, due=None)).at(hours(30)))
-    assert anomaly.why.startswith("AWS says that it is likely to take back i-llama001;")
-
-
-def test_the_interruption_speaks_where_a_rebalance_recommendation_came_before():
-    before = notice("i-llama002", kind=NoticeKind.REBALANCE, at=AT - timedelta(minutes=1), due=None)
-    anomaly = only(world(before, notice("i-llama001")).at(hours(30)))
-    assert anomaly.why.startswith("AWS took back i-llama001 at")
-    assert anomaly.things == ("i-llama001", "i-llama002")
-
-
-def test_a_planned_event_is_told_only_as_it_comes_near():
-    plan = notice(
-        "i-llama001",
-        kind=NoticeKind.RETIREMENT,
-        at=hours(1),
-        due=timedelta(days=10),
-        subject="AWS_EC2_R_1",
-    )
-    assert told(world(plan), hours(30)) == []
-    policy = default_policy()
-    near = replace(
-        policy, values={**policy.values, "interruption_notice.ahead": timedelta(days=14)}
-    )
-    anomaly = only(world(plan, policy=near).at(hours(30)))
-    assert "AWS retires the hardware of i-llama001 at Nov 12, 01:00 UTC" in anomaly.why
-    assert anomaly.scope.resource == "AWS_EC2_R_1"
-
-
-def test_nodes_of_a_capacity_block_that_ends_are_found_by_type_and_zone():
-    fleet = Fleet(nodes=2, zones=("us-west-2d",))
-    block = Reservation(
-        Labels(resource="cr-1", instance_type="trn1.32xlarge", zone="us-west-2d", region="us-west-2"),
-        2, 0, START, hours(31), Market.CAPACITY_BLOCK,
-    )  # fmt: skip
-    end = notice(
-        kind=NoticeKind.BLOCK_END, due=timedelta(minutes=10), reservation="cr-1", subject="cr-1"
-    )
-    made = world(end, fleet=fleet, inventory={"reservations": (block,)})
-    inventory = made.inventory(hours(30))
-    blocked = {k: replace(x, market=Market.CAPACITY_BLOCK) for k, x in inventory.instances.items()}
-    made._inventories = {key: replace(inventory, instances=blocked) for key in made._inventories}
-    (anomaly,) = told(made, hours(30))
-    assert anomaly.things == ("i-llama000", "i-llama001")
-    assert anomaly.why.startswith(
-        "The Capacity Block ends: AWS terminates i-llama000 and i-llama001 from 06:07 UTC on;"
-    )
-
-
-def test_without_a_checkpoint_age_it_says_so_and_no_dollars():
-    anomaly = only(world(notice("i-llama001"), frames={}).at(hours(30)))
-    assert "the age of the newest checkpoint is not known" in anomaly.why
-    assert anomaly.at_risk is None
-
-
-def test_of_two_runs_without_job_tags_none_is_guessed():
-    anomaly = only(world(notice("i-llama001"), frames={"run": runs("a", "b")}).at(hours(30)))
-    assert anomaly.at_risk is None
 
 
 def test_it_can_be_switched_off():

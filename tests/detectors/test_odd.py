@@ -55,23 +55,6 @@ def told(world, start, end):
     return [alert for alert in world.run(start, end) if alert.cause is Cause.ODD]
 
 
-def test_memory_and_latency_of_an_evaluation_at_training_utilization_are_odd():
-    world = World(jobs().scale(hours(66), hours(68), **EVALUATION))
-    (alert,) = told(world, hours(62), hours(69))
-    assert timedelta(minutes=30) <= alert.opened - hours(66) <= timedelta(minutes=40)
-    assert len(alert.anomaly.things) == 8
-    assert alert.closed - hours(68) <= timedelta(minutes=30)
-
-
-def test_no_traffic_at_full_utilization_is_odd():
-    world = World(jobs().scale(hours(66), hours(68), efa=0.05))
-    (alert,) = told(world, hours(62), hours(68))
-    assert alert.opened - hours(66) <= timedelta(minutes=40)
-    # The nodes receive from each other what they send: it is said once.
-    assert "EFA sent" in alert.anomaly.why
-    assert "EFA received" not in alert.anomaly.why
-
-
 def test_a_rest_without_reserved_cores_hides_no_oddness_of_the_job_after_it():
     fleet = jobs(every=28).stop(hours(56), hours(58))
     fleet.set(hours(0), hours(96), neuroncore_reserved=32).set(
@@ -80,21 +63,6 @@ def test_a_rest_without_reserved_cores_hides_no_oddness_of_the_job_after_it():
     world = World(fleet.scale(hours(66), hours(68), efa=0.05))
     (alert,) = told(world, hours(62), hours(68))
     assert alert.opened - hours(66) <= timedelta(minutes=40)
-
-
-def test_an_odd_alert_says_in_its_units_what_differs_and_that_the_work_goes_on():
-    world = World(jobs().scale(hours(66), hours(68), slice(0, 3), **EVALUATION))
-    (alert,) = told(world, hours(62), hours(67))
-    why = alert.anomaly.why
-    assert (
-        "on 3 nodes in the middle of a job: NeuronCore utilization is as before (90 %, usual 90"
-        " %), but " in why
-    )
-    assert "device memory 132 GiB instead of 240 GiB" in why
-    assert "execution latency 0.98 s instead of 0.49 s" in why
-    assert (
-        "no such change on 5 other nodes of the cluster that are working" in alert.anomaly.evidence
-    )
 
 
 def test_a_new_job_of_another_kind_is_not_odd():
@@ -115,13 +83,6 @@ def test_an_evaluation_that_uses_nearly_as_much_is_not_odd():
     for start in (62, 65.2, 67.4):
         evaluate(fleet, hours(start), level=0.88)
     assert told(World(fleet), hours(61), hours(69)) == []
-
-
-def test_what_the_job_showed_before_is_not_odd():
-    fleet = (
-        jobs().scale(hours(58), hours(60), **EVALUATION).scale(hours(66), hours(68), **EVALUATION)
-    )
-    assert told(World(fleet), hours(64), hours(68)) == []
 
 
 @pytest.mark.parametrize("days_before", [True, False])
@@ -147,27 +108,6 @@ def test_of_many_rows_the_forest_learns_every_nth_of_all_blocks(monkeypatch):
     every, thinned = learnt
     assert np.array_equal(thinned, every[:: -(-len(every) // 50)])
     assert 40 < len(thinned) <= 50
-
-
-def test_one_metric_alone_is_no_combination():
-    fleet = jobs().scale(hours(66), hours(68), neuroncore_memory=1.25, neuron_runtime_memory=1.25)
-    assert told(World(fleet), hours(62), hours(68)) == []
-
-
-def test_an_odd_alert_goes_on_over_an_evaluation_and_ends_with_its_job():
-    fleet = jobs().scale(hours(60), hours(70), efa=0.05)
-    (alert,) = told(World(evaluate(fleet, hours(63))), hours(58), hours(72))
-    assert hours(70) <= alert.closed <= hours(71)
-
-
-def test_an_odd_alert_of_some_nodes_does_not_silence_it_on_others():
-    fleet = (
-        jobs()
-        .scale(hours(62), hours(63.5), slice(0, 4), efa=0.05)
-        .scale(hours(66), hours(68), slice(4, 8), **EVALUATION)
-    )
-    first, second = told(World(fleet), hours(60), hours(68))
-    assert (len(first.anomaly.things), len(second.anomaly.things)) == (4, 4)
 
 
 def bill(usd, cluster="llama"):
@@ -216,38 +156,6 @@ def test_another_price_is_far_from_the_week_before():
     history = CostHistory.of(bill(usd), world.whole, roster, hours(96))
     assert np.abs(history.at(hours(70))).max() < 1
     assert (history.at(hours(90)) == 10).all()
-
-
-def spent(fleet, usd, start, end):
-    """Return what is odd while the bill of an hour arrives a day late."""
-    world = World(fleet)
-    read = world.reading
-
-    class Billed(World):
-        def reading(self, now):
-            frames = {**read(now).frames, "spend_hour": bill(usd).until(now - timedelta(days=1))}
-            return type(read(now))(now, frames, self.inventory(now))
-
-    return told(Billed(fleet), start, end)
-
-
-def dear(days):
-    usd = np.full(24 * days, 80.0) + np.arange(24 * days) % 3
-    usd[5 * 24 :] = 240
-    return usd
-
-
-def test_a_dear_day_is_not_odd_by_itself():
-    assert spent(jobs(days=8), dear(8), hours(146), hours(154)) == []
-
-
-def test_an_odd_alert_names_the_costs_that_rose_with_it():
-    fleet = jobs(days=8).scale(hours(148), hours(152), **EVALUATION)
-    (alert,) = spent(fleet, dear(8), hours(147), hours(150))
-    assert (
-        "in the newest hours of the bill the cluster's hour cost more than in the week before"
-        in alert.anomaly.evidence
-    )
 
 
 def test_nobody_learns_from_a_cluster_in_which_odd_work_was_told():

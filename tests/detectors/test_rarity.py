@@ -6,9 +6,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from builder import START, Fleet, World, hours
+from stories import progress
 
 from bot.model.causes import Cause
-from bot.model.labels import Labels
 from bot.policy.schema import default_policy
 from detectors.jobs import return_level, stretches_of
 
@@ -123,79 +123,6 @@ def test_the_return_level_is_passed_as_seldom_as_promised():
 
 def test_pauses_of_one_length_leave_little_room():
     assert return_level(np.full(50, 4.0), 2, 8) < 8
-
-
-def progress(fleet, slow_from=None, slow_to=None, share=0.5, job="", metric="run_step_count"):
-    """Return the frame of the fleet's run, which goes on at a share of its rate for a time."""
-    frame = fleet.frame()
-    rates = np.full(frame.n_steps, 30.0)
-    if slow_from is not None:
-        rates[fleet.cut(slow_from, slow_to)[1]] *= share
-    counts = np.cumsum(rates)[None, :, None].astype(np.float32)
-    return replace(
-        frame,
-        kind="run",
-        things=(Labels(cluster=fleet.cluster, job=job),),
-        metrics=(metric,),
-        values=counts,
-    )
-
-
-def test_a_wait_that_looks_busy_is_told_by_the_steps_of_the_run():
-    fleet = Fleet(8).scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5)
-    world = World(fleet, frames={"run": progress(fleet, hours(30), hours(34))})
-    (told,) = world.run(hours(29), hours(33))
-    assert told.cause in (Cause.COLLECTIVE_PATH, Cause.NETWORK_BOUND)
-    assert told.opened <= hours(30.6)
-    assert np.allclose(told.anomaly.wasted_shares, 0.5, atol=0.05)
-    assert "50 % of their usual rate" in told.anomaly.why
-
-
-@pytest.mark.parametrize("job", ["", "b"])
-def test_a_job_that_waits_beside_one_that_starves_is_told_where_tags_tell_them_apart(job):
-    """Without tags the one that looks busy may be what the others wait for."""
-    starved, slow = Fleet(4, job="a"), Fleet(4, job=job, seed=2)
-    slow.ids = [f"i-slow{node}" for node in range(4)]
-    starved.starve(hours(29), hours(34))
-    slow.scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5)
-    alerts = World(starved, slow).run(hours(29), hours(30.5))
-    assert any(slow.ids[0] in alert.anomaly.things for alert in alerts) is bool(job)
-
-
-def test_larger_steps_that_take_longer_are_no_loss():
-    fleet = Fleet(8).scale(hours(30), hours(34), neuron_execution_latency=2.0)
-    run = progress(fleet, metric="run_tokens_count")
-    assert World(fleet, frames={"run": run}).run(hours(29), hours(33)) == []
-
-
-def test_a_drop_of_utilization_is_no_loss_while_steps_go_on():
-    fleet = Fleet(8).starve(hours(30), hours(34), share=0.4)
-    assert World(fleet, frames={"run": progress(fleet)}).run(hours(29), hours(33)) == []
-    (told,) = World(fleet, frames={"run": progress(fleet, hours(30), hours(34), 0.4)}).run(
-        hours(29), hours(33)
-    )
-    assert told.cause is Cause.STARVED
-
-
-def test_a_run_that_no_sign_names_says_nothing_of_nodes_that_fall_while_others_work():
-    """They may be of a job that does not report; where all fall, it is the run's."""
-    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 3), share=0.4)
-    (told,) = World(fleet, frames={"run": progress(fleet)}).run(hours(30), hours(31))
-    assert (told.cause, len(told.anomaly.things)) == (Cause.STARVED, 3)
-    fleet.job = "a"
-    named = World(fleet, frames={"run": progress(fleet, job="a")})
-    assert named.run(hours(30), hours(31)) == []
-
-
-def test_the_pace_of_two_runs_of_a_cluster_is_nobodys():
-    fleet = Fleet(8)
-    slow = progress(fleet, hours(30), hours(34), job="a")
-    both = replace(
-        slow,
-        things=(*slow.things, Labels(cluster=fleet.cluster, job="b")),
-        values=np.concatenate([slow.values, progress(fleet).values]),
-    )
-    assert World(fleet, frames={"run": both}).run(hours(29), hours(33)) == []
 
 
 def test_a_stretch_in_which_the_job_was_gone_is_none_of_its_pauses():

@@ -1,52 +1,14 @@
 """Sentences say what was seen: no number of a stretch counts silence, or is of another stretch."""
 
-import re
 from dataclasses import fields
 
 import numpy as np
 import pytest
 from builder import Fleet, World, hours, only
 
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Severity
 from detectors.nodes.drop_cause import Signs, _why
 from detectors.numbers import gaps_up_to, seen_within
-
-
-def test_silence_is_not_counted_as_idleness():
-    fleet = Fleet(4).stop(hours(30), hours(40)).silence(hours(30.25), hours(30 + 25 / 60))
-    world = World(fleet)
-    assert world.at(hours(30.5)).anomalies == (), "of 30 minutes, ten were silence"
-    assert world.at(hours(30 + 35 / 60)).anomalies == ()
-    one = only(world.at(hours(30 + 40 / 60)))
-    assert (one.cause, "for 30 min on 4 nodes" in one.why) == (Cause.IDLE, True), one.why
-
-
-def test_a_long_silence_parts_what_was_before_from_what_came_after():
-    fleet = Fleet(4).stop(hours(30), hours(40)).silence(hours(30.25), hours(31))
-    assert Cause.IDLE not in [x.cause for x in World(fleet).at(hours(31.25)).anomalies]
-
-
-def test_a_runtime_that_was_silent_is_not_counted_as_unused():
-    held = {
-        "neuroncore_utilization": 0,
-        "neuron_execution_latency": np.nan,
-        "efa": 0,
-        "host_cpu": 0.03,
-    }
-    fleet = Fleet(1).set(hours(30), hours(40), **held).silence(hours(30.25), hours(30.5))
-    world = World(fleet)
-    assert world.at(hours(30.6)).anomalies == ()
-    assert "for 30 min." in only(world.at(hours(30.75))).why
-
-
-def test_the_level_of_an_idle_stretch_is_of_all_of_it():
-    fleet = (
-        Fleet(2)
-        .stop(hours(30), hours(40))
-        .set(hours(31.25), hours(31.5), neuroncore_utilization=0.02)
-    )
-    why = only(World(fleet).at(hours(31.5))).why
-    assert re.match("NeuronCore utilization 0 % for 1 h 30 min on 2 nodes", why), why
 
 
 def test_gaps_part_a_streak_by_their_length():
@@ -75,3 +37,20 @@ def test_steps_that_stand_still_go_on_at_no_pace():
     said = _why(Signs(**(NOTHING_READ | {"pace": 0.001})), Cause.STARVED, "NeuronCore utilization")
     assert "steps stand still" in said
     assert "0.00x" not in said
+
+
+@pytest.mark.parametrize(
+    ("of", "silent", "severity"),
+    [
+        (4, 1, Severity.WARNING),
+        (4, 2, Severity.CRITICAL),
+        (4, 4, Severity.CRITICAL),
+        (5, 2, Severity.WARNING),
+        (1, 1, Severity.WARNING),
+    ],
+)
+def test_a_place_of_which_half_is_silent_is_critical_and_a_node_beside_others_is_not(
+    of, silent, severity
+):
+    fleet = Fleet(of).silence(hours(30), hours(40), slice(0, silent))
+    assert only(World(fleet).at(hours(31.5))).severity is severity

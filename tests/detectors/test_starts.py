@@ -1,6 +1,5 @@
 """A job whose starts compile again has a cold cache; the first compile of a new one is its due."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -65,26 +64,6 @@ def told(fleet, night, length, **frames):
     )
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_a_nightly_job_that_compiles_again_on_new_nodes_is_told_at_the_second_start(named):
-    compiles = [5, 45, 40]
-    fleet, frames = nightly(compiles), {"run": runs(compiles)} if named else {}
-    assert told(fleet, 1, 45, **frames) == ()
-    (cold,) = told(fleet, 2, 40, **frames)
-    assert (cold.cause, cold.things) == (Cause.COLD_CACHE, ("i-llama004", "i-llama005"))
-    assert cold.lost_hours == pytest.approx((85 / 60, 85 / 60))
-    assert cold.wasted_shares == (0.0, 0.0)
-    assert cold.window.start == hours(2 * NIGHT) + minutes(10)
-    as_named = " as tune started" if named else ""
-    assert cold.why == (
-        f"2 nodes compiled for 40 min until 00:50 UTC{as_named}; this work ran before, and 2"
-        " starts since Nov 3, 00:10 UTC"
-        " spent 2.8 node-hours compiling; the cache missed, probably because the batch size,"
-        " optimizer, compiler flags or compiler version changed, or because the cache is not kept"
-        "."
-    )
-
-
 @pytest.mark.parametrize(
     ("compiles", "memory", "is_told"),
     [
@@ -108,39 +87,6 @@ def test_after_several_runs_without_a_compile_the_first_one_is_told(compiles, me
         assert sum(cold.lost_hours) == pytest.approx(2 * 45 / 60)
 
 
-def test_a_third_start_counts_the_two_before():
-    compiles = [5, 45, 40, 50]
-    (cold,) = told(nightly(compiles), 3, 50, run=runs(compiles))
-    assert cold.evidence[0] == "4.5 node-hours of compiling at these starts"
-    assert sum(cold.lost_hours) == pytest.approx(2 * 135 / 60)
-
-
-def test_a_start_after_its_alert_is_over_for_good_counts_what_no_alert_has_counted():
-    compiles = [5, 45, 40, 5, 5, 5, 20, 50]
-    (cold,) = told(nightly(compiles), 7, 50, run=runs(compiles))
-    assert "4 starts since" in cold.why
-    assert cold.evidence[0] == "5.2 node-hours of compiling at these starts"
-    assert sum(cold.lost_hours) == pytest.approx(2 * 70 / 60)
-
-
-def test_a_first_start_past_the_grace_was_counted_as_a_long_compile():
-    compiles = [5, 90, 40]
-    (cold,) = told(nightly(compiles), 2, 40, run=runs(compiles))
-    assert sum(cold.lost_hours) == pytest.approx(2 * 40 / 60)
-
-
-def test_short_compiles_of_several_jobs_that_follow_each_other_are_no_long_start():
-    """Nine minutes on one node after nine on another are no compile of eighteen."""
-    fleet = Fleet(4)
-    for night in (20, 30):
-        for n in range(4):
-            fleet.stop(
-                hours(night) + n * minutes(5), hours(night) + (n + 2) * minutes(5), [n], **BUSY
-            )
-    fleet.stop(hours(40), hours(40.75), slice(0, 2), **BUSY)
-    assert World(fleet).at(hours(40.75) + FRESH).anomalies == ()
-
-
 def test_a_new_job_that_compiles_once_more_is_not_told():
     compiles = [45, 40]
     assert told(nightly(compiles), 1, 40, run=runs(compiles)) == ()
@@ -149,21 +95,6 @@ def test_a_new_job_that_compiles_once_more_is_not_told():
 @pytest.mark.parametrize("compiles", [[5, 20, 25], [5, 45, 8]])
 def test_short_starts_are_not_told(compiles):
     assert told(nightly(compiles), 2, compiles[2], run=runs(compiles)) == ()
-
-
-@pytest.mark.parametrize(("hours_apart", "is_told"), [(0.9, True), (6, False)])
-def test_restarts_that_follow_each_other_count_as_one_start(hours_apart, is_told):
-    """Each of them is short, but the job compiles again before it has worked for long."""
-    fleet = Fleet(4)
-    for begin in (30, 30 + hours_apart):
-        fleet.stop(hours(begin), hours(begin) + minutes(20), **BUSY)
-    ends = hours(30 + hours_apart) + minutes(20)
-    assert World(fleet).at(hours(30) + minutes(20) + FRESH).anomalies == ()
-    anomalies = World(fleet).at(ends + FRESH).anomalies
-    assert [x.cause for x in anomalies] == [Cause.COLD_CACHE] * is_told
-    for cold in anomalies:
-        assert "2 starts since" in cold.why
-        assert sum(cold.lost_hours) == pytest.approx(4 * 40 / 60, rel=0.1)
 
 
 def test_a_job_of_another_memory_compiles_for_the_first_time():
@@ -203,50 +134,6 @@ def test_a_job_of_another_name_compiles_for_the_first_time_though_its_memory_is_
     )
 
 
-def test_a_start_that_may_be_of_a_new_job_is_not_told_though_runs_of_others_begin_with_it():
-    """Each of these starts is the first of its trial; those of an old one follow soon after."""
-    compiles, trials = [5, 45, 40], ("new", "newer", "newest")
-    fleet, run = nightly(compiles), runs(compiles)
-    old = tuple(Labels(cluster="llama", job=f"old-2026110{night}") for night in (2, 3, 4))
-    new = tuple(Labels(cluster="llama", job=name) for name in trials)
-    values = np.concatenate([run.values, np.roll(run.values, 1, axis=1)])
-    both = Frame("run", (*new, *old), START, STEP, run.metrics, values)
-    assert told(fleet, 2, 40, run=both) == ()
-
-    # Where all that may have compiled ran before, it did too.
-    (cold,) = told(fleet, 2, 40, run=replace(both, things=(*run.things, *old)))
-    assert cold.cause is Cause.COLD_CACHE
-
-
-def test_where_tags_name_the_job_it_is_told_while_it_compiles():
-    fleet = (
-        Fleet(4, job="tune")
-        .stop(hours(20), hours(20.75), **BUSY)
-        .stop(hours(30), hours(31), **BUSY)
-    )
-    assert World(fleet).at(hours(30.5)).anomalies == ()
-    cold = only(World(fleet).at(hours(30) + minutes(35)))
-    assert (cold.cause, cold.wasted_shares) == (Cause.COLD_CACHE, (1.0,) * 4)
-    assert "4 nodes have been compiling for 35 min" in cold.why
-    assert sum(cold.lost_hours) == pytest.approx(4 * (45 + 35) / 60)
-
-
-def test_many_nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_they_share():
-    fleets = [
-        Fleet(3, job=job, seed=i).stop(hours(30), hours(40), **BUSY)
-        for i, job in enumerate(("tune", "probe"))
-    ]
-    fleets[1].ids = [f"i-other{i}" for i in range(3)]
-    cold = only(World(*fleets).at(hours(31.2)))
-    assert (
-        cold.cause,
-        "100 % of the cluster's nodes compile at the same time, for 2 jobs" in cold.why,
-    ) == (
-        Cause.COLD_CACHE,
-        True,
-    )
-
-
 def test_many_nodes_of_one_new_job_compile_for_the_first_time():
     fleet = Fleet(6, job="tune").stop(hours(0), hours(40), **BUSY)
     assert only(World(fleet).at(hours(31.2))).cause is Cause.LONG_COMPILE
@@ -268,3 +155,29 @@ def test_many_nodes_of_one_new_job_compile_for_the_first_time():
 )
 def test_a_run_is_named_after_its_job(name, job):
     assert job_of(name) == job
+
+
+def test_a_start_after_its_alert_is_over_for_good_counts_what_no_alert_has_counted():
+    compiles = [5, 45, 40, 5, 5, 5, 20, 50]
+    (cold,) = told(nightly(compiles), 7, 50, run=runs(compiles))
+    assert "4 starts since" in cold.why
+    assert cold.evidence[0] == "5.2 node-hours of compiling at these starts"
+    assert sum(cold.lost_hours) == pytest.approx(2 * 70 / 60)
+
+
+def test_a_first_start_past_the_grace_was_counted_as_a_long_compile():
+    compiles = [5, 90, 40]
+    (cold,) = told(nightly(compiles), 2, 40, run=runs(compiles))
+    assert sum(cold.lost_hours) == pytest.approx(2 * 40 / 60)
+
+
+def test_short_compiles_of_several_jobs_that_follow_each_other_are_no_long_start():
+    """Nine minutes on one node after nine on another are no compile of eighteen."""
+    fleet = Fleet(4)
+    for night in (20, 30):
+        for n in range(4):
+            fleet.stop(
+                hours(night) + n * minutes(5), hours(night) + (n + 2) * minutes(5), [n], **BUSY
+            )
+    fleet.stop(hours(40), hours(40.75), slice(0, 2), **BUSY)
+    assert World(fleet).at(hours(40.75) + FRESH).anomalies == ()

@@ -148,7 +148,7 @@ def test_a_node_under_repair_is_not_told_again_as_idle():
     (alert,) = seen.alerts.values()
     assert alert.cause is Cause.HARDWARE_FAULT
     assert HIT + 660 < (alert.closed - START).total_seconds() / 60 < HIT + 760
-    assert alert.anomaly.why.endswith("no work was seen there since.")
+    assert alert.anomaly.why.endswith("ago; work is seen there again.")
 
 
 def test_peers_of_a_node_under_repair_speak_for_themselves():

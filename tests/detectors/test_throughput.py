@@ -1,6 +1,5 @@
 """What a file system moves stands beside what it is provisioned for: on the card of starved nodes, and in `storage`."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -46,61 +45,6 @@ def starved(*systems, frame=None, **more):
     made = World(fleet, inventory={"file_systems": systems or (system(),)}, frames=frames, **more)
     (found,) = (a for a in made.at(hours(31)).anomalies if a.cause is Cause.STARVED)
     return found
-
-
-def test_a_starved_card_says_how_full_its_file_system_is():
-    found = starved()
-    assert "FSx fs-0123456789 reads 1.9 of 2.0 GB/s: 95 % of what is provisioned" in found.evidence
-    assert found.suggestions[0].startswith("Raise the throughput of fs-0123456789")
-
-
-def test_a_file_system_with_room_is_said_and_no_step_is_asked_for():
-    found = starved(frame=moved(150.0, 150.0))
-    assert (
-        "FSx fs-0123456789 reads and writes 0.3 of 2.0 GB/s: 15 % of what is provisioned"
-        in found.evidence
-    )
-    assert "Raise" not in found.suggestions[0]
-
-
-def test_a_file_system_that_no_tag_ties_to_a_cluster_is_named_near_its_limit_alone():
-    untagged = replace(MINE, cluster="")
-    assert any(
-        "fs-0123456789" in line
-        for line in starved(system(untagged), frame=moved(1900.0, labels=untagged)).evidence
-    )
-    assert not any(
-        "FSx" in line
-        for line in starved(system(untagged), frame=moved(900.0, labels=untagged)).evidence
-    )
-
-
-@pytest.mark.parametrize(
-    "labels", [replace(MINE, cluster="other"), replace(MINE, cluster="", region="us-east-1")]
-)
-def test_a_file_system_of_others_is_not_named(labels):
-    assert not any(
-        "FSx" in line
-        for line in starved(system(labels), frame=moved(1900.0, labels=labels)).evidence
-    )
-
-
-def test_a_file_system_that_moved_more_than_its_limit_is_not_held_to_it():
-    reads = np.full(576, 1900.0)
-    reads[300] = 6000.0
-    found = starved(frame=moved(reads))
-    assert any("95 % of what is provisioned" in line for line in found.evidence)
-    assert "Raise" not in found.suggestions[0]
-    burst = starved(frame=moved(3100.0))
-    assert any(
-        "155 % of what is provisioned (from a cache or by burst credits)" in line
-        for line in burst.evidence
-    )
-    assert "Raise" not in burst.suggestions[0]
-
-
-def test_no_metric_no_word():
-    assert not any("FSx" in line for line in starved(frame=moved(np.nan, np.nan)).evidence)
 
 
 @pytest.mark.parametrize(
