@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
-from itertools import count, pairwise, takewhile
+from itertools import pairwise
 
 import numpy as np
 
-from bot.costs.pricing import Pricing, listed_price
 from bot.costs.recurring import Daily, Due, fees_again, monthly_run
+from bot.costs.running import Fleet, Line, Running, fleet_of
 from bot.costs.tally import Tallies, known_rows, settled_by
 from bot.errors import WrongInput
-from bot.model.fleet import Instance, Market, Reservation
-from bot.model.frame import Doubles, Frame, Mask
-from bot.model.labels import Labels
+from bot.model.fleet import Market, Reservation
+from bot.model.frame import Doubles
 from bot.model.money import cents, cents_of, summed, summed_apart
-from bot.model.price import Price
 from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
 from bot.model.reading import Reading
 from bot.model.spend import ZERO, Filter, Forecast, Money, Tally
-from bot.model.window import DAY, Window, midnight, month_of
+from bot.model.window import DAY, Window, month_of
 from bot.ports import Outlook, Ports
 
-Line = tuple[str, ...]
 _LINES: tuple[Line, ...] = (
     ("service", "usage_type", "purchase", "cluster"),
     ("service", "usage_type"),
@@ -58,6 +55,8 @@ class MonthBill:
     """USD a day that nodes cost more from the day on which what covers them ends."""
     whole: date | None = None
     """The day before which every line was billed for whole days, None where that has settled."""
+    through: datetime | None = None
+    """The hour up to which it is billed."""
     currency: str = "USD"
 
     @cached_property
@@ -98,8 +97,8 @@ def month_end(
 ) -> Nowcast | None:
     """Forecast from the days billed (those of the months before count), None with fewer than three.
 
-    `running` is the cost of the nodes that ran, by kind and day, up to today: it tells how the days
-    since the bill differ. Low is never under what is billed, unless days were negative.
+    `running` is the cost of the nodes that ran, up to now: it tells how the days since the bill
+    differ. Low is never under what is billed, unless days were negative.
     """
     start, end = month.start.date(), month.end.date()
     until = min(settled.date(), end)
@@ -120,14 +119,25 @@ def month_end(
         for line, usd in series.items()
         if any(usd) and line not in runs and not (bill.ahead and line == _BLOCKS)
     }
-    seen, since = _with_running(going, days, running or {}, end)
-    coming = (end - max(days[-1] + DAY, start)).days
+
+    # What nodes ran since the newest whole day of the bill counts as if it were billed.
+    ran: dict[Line, Doubles] = {}
+    newest = days[-1] + DAY
+    if running:
+        begin = datetime.combine(newest, time(), UTC)
+        since = running.since(begin, bill.through or begin, bill.lines)
+        ran = {line: usd[: (end - newest).days] for line, usd in since.items() if line not in runs}
+    seen, expected = _seen(going, ran, len(days))
+    today = newest + (seen.shape[1] - len(days)) * DAY
+    ahead = (end - max(today, start)).days
+
     run_usd = sum((run.coming for run in runs.values()), ZERO)
     unsure = _RUN_SPREAD * float(sum((run.whole for run in runs.values() if run.coming), ZERO))
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
-    counted += cents_of(seen[:, len(days) :].sum()) + _sum(bill.ahead, whole, end)
+    counted += cents_of(seen[:, len(days) + max(0, (start - newest).days) :].sum())
+    counted += _sum(bill.ahead, whole, end)
     lapses = {
         day: cents(usd * (end - day).days)
         for day, usd in bill.lapsing.items()
@@ -136,7 +146,7 @@ def month_end(
     counted += sum(lapses.values(), ZERO)
     due = sum((fee.usd for fee in bill.due), ZERO)
     share = sum((fee.share for fee in bill.due), ZERO)
-    projection = project(seen, max(0, coming - since), unsure, float(counted + due))
+    projection = project(seen, ahead, unsure, float(counted + due), expected)
     assert projection
 
     def ended(usd: float) -> Decimal:
@@ -155,7 +165,7 @@ def month_end(
         held=projection.held,
         days_used=sum(day < until for day in days),
         fees=fees + due + cents((counted + cents_of(projection.middle) - fees) * share),
-        running_since=whole if since else None,
+        running_since=newest if today > newest else None,
         runs=cents(run_usd),
         lapses=lapses,
         currency=bill.currency,
@@ -179,54 +189,25 @@ def _sum(daily: Daily, start: date, end: date) -> Decimal:
     return sum((usd for day, usd in daily.items() if start <= day < end), ZERO)
 
 
-Running = Mapping[Line, Daily]
-"""USD by day of the nodes that ran, by kind: how and as what they are billed, and the cluster."""
-_ALIKE, _NEAR = 3, 0.1
-"""Days over which the nodes that ran are held against their line, and how far it may differ."""
+def _seen(
+    lines: Mapping[Line, Sequence[Decimal]], ran: Mapping[Line, Doubles], days: int
+) -> tuple[Doubles, Forecasts]:
+    """Return lines of so many days up to today, shape (n, days), and what was expected of them.
 
-
-def _with_running(
-    lines: Mapping[Line, Sequence[Decimal]], days: Sequence[date], running: Running, end: date
-) -> tuple[Doubles, int]:
-    """Return the lines by day, (n, days), and how many days since the bill they reach beyond it.
-
-    A line of nodes goes on as its nodes ran, where it cost what they did before; another as is
-    usual.
+    A line of nodes goes on as its nodes ran, another as is usual, from which nothing is learnt.
     """
-    rows = {line: [float(usd) for usd in amounts] for line, amounts in lines.items()}
-    known = {day for amounts in running.values() for day in amounts}
-    after = (days[-1] + n * DAY for n in count(1))
-    since = list(takewhile(lambda day: day in known and day < end, after))
-    newest = list(days[-_ALIKE:])
-    ran: dict[Line, list[float]] = {}
-    for kind, amounts in running.items():
-        billed = sum(rows.get(kind, [])[-_ALIKE:])
-        cost = float(sum((amounts.get(day, ZERO) for day in newest), ZERO))
-        if abs(billed - cost) <= _NEAR * max(billed, cost) and known.issuperset(newest):
-            scale = billed / cost if cost else 1.0
-            ran[kind] = [scale * float(amounts.get(day, ZERO)) for day in since]
-            rows.setdefault(kind, [0.0] * len(days))
-
-    table = np.array(list(rows.values())).reshape(-1, len(days))
-    if not ran or not since:
-        return table, 0
-    usual = Forecasts.of(table).days(len(since))
-    coming = [ran.get(line, list(usual[row])) for row, line in enumerate(rows)]
-    return np.concatenate([table, np.array(coming)], axis=1), len(since)
+    amounts = {line: np.array(usd, dtype=np.float64) for line, usd in lines.items()}
+    since = max((len(usd) for usd in ran.values()), default=0)
+    followed = [np.append(amounts.pop(line, np.zeros(days)), usd) for line, usd in ran.items()]
+    nodes = np.array(followed).reshape(-1, days + since)
+    others = np.array(list(amounts.values())).reshape(-1, days)
+    usual = Forecasts.of(others)
+    seen = np.append(nodes, np.append(others, usual.days(since), axis=1), axis=0)
+    return seen, Forecasts.of(nodes).beside(usual.held(since))
 
 
 _NOWCAST_BACK = timedelta(days=MOST)
 """How far before the month its bill is looked at."""
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """Hold what is known of a fleet beside its bill: the nodes that ran, and commitments."""
-
-    running: Running = field(default_factory=dict)
-    blocks: Sequence[Reservation] = ()
-    lapsing: Daily = field(default_factory=dict)
-    """USD a day that its nodes cost more from the day on which what covers them ends."""
 
 
 Amount = Callable[[Money], Decimal]
@@ -316,8 +297,10 @@ def month_bill(
         fee for amounts in lumps.values() for fee in fees_again(amounts, start, first, monthly)
     )
     billed = _sum(fees, start, month.end.date()) + monthly.get(start, ZERO)
-    whole = _whole(charged, min(tally.billed_through or at, at), until)
-    return MonthBill(lines, fees, due, billed, whole=whole, currency=tally.currency), settled
+    through = min(tally.billed_through or at, at)
+    whole = _whole(charged, through, until)
+    bill = MonthBill(lines, fees, due, billed, whole=whole, through=through)
+    return replace(bill, currency=tally.currency), settled
 
 
 def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally:
@@ -349,6 +332,8 @@ _SLIGHT = Decimal("0.02")
 """Share of a usual day under which a service that is late keeps no day from counting as whole."""
 _LATEST = Decimal("0.9")
 """Share of a usual day with which a service's newest day counts as whole."""
+_NEWEST = 3
+"""Days of which a usual one is made."""
 
 
 def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
@@ -362,14 +347,14 @@ def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
         for day, usd in amounts.items()
     )
     whole = through.astimezone(UTC).date()
-    newest_days = [until - n * DAY for n in range(1, _ALIKE + 1)]
+    newest_days = [until - n * DAY for n in range(1, _NEWEST + 1)]
     spent = sum(_sum(amounts, newest_days[-1], until) for amounts in services.values())
     for amounts in services.values():
         usual = [amounts.get(day, ZERO) for day in newest_days]
         if not all(usual) or sum(usual) < _SLIGHT * spent:
             continue
         newest = max(amounts)
-        if amounts[newest] >= _LATEST * sum(usual) / _ALIKE:
+        if amounts[newest] >= _LATEST * sum(usual) / _NEWEST:
             newest += DAY
         whole = min(whole, newest)
     return max(whole, until)
@@ -425,99 +410,9 @@ def expected_by_provider(billing: Tallies, outlook: Outlook, at: datetime) -> Fo
     )
 
 
-def running_cost(
-    reading: Reading, price_of: Callable[[Instance], Price | None], back: timedelta
-) -> dict[Line, dict[date, Decimal]]:
-    """Return USD of the nodes that ran on each whole day of the last `back` which metrics tell of.
-
-    By kind of node. Nodes that a commitment pays, or whose kind is held by a reservation, are left
-    out: that goes on when they leave. Empty where no metrics tell of nodes, as one that ended is
-    then forgotten.
-    """
-    frame = reading.frame("node")
-    if frame is None or not frame.n_steps:
-        return {}
-    today = midnight(reading.now)
-    # The frame's first day is cut off.
-    whole = Window(min(midnight(max(today - back, frame.start + DAY)), today), today)
-    days = [day.start.date() for day in whole.days()]
-    costs: dict[Line, dict[date, Decimal]] = {}
-    reserved = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
-    for instance, span in _spans(reading, frame):
-        if _kind(instance.labels) in reserved:
-            continue
-        price = price_of(instance)
-        if price and price.market not in _PREPAID:
-            # As `_line` names the lines of a bill that a node's hours stand in.
-            usage = "Spot" if instance.market is Market.SPOT else "Box"
-            line = f"{usage}Usage:{instance.labels.instance_type}", instance.labels.cluster
-            kind = costs.setdefault(line, dict.fromkeys(days, ZERO))
-            for day in span.within(whole).days():
-                kind[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
-    return costs
-
-
-_BACK = timedelta(days=7)
-"""How many days back nodes are priced: a bill settles within them."""
-
-
-def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()) -> Fleet | None:
-    """Return the nodes that ran in the last days, at the price of each, and blocks; may block.
-
-    Nodes tell of the whole bill alone, not of a part of it.
-    """
-    if reading is None:
-        return None
-    if where:
-        return Fleet(blocks=reading.inventory.blocks)
-    pricing = Pricing(ports).at(reading.now)
-    running = running_cost(reading, pricing.instance, _BACK)
-    return Fleet(running, reading.inventory.blocks, lapsing_of(pricing))
-
-
-def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:
-    """Return USD a day that nodes cost more from the day on which what covers them ends.
-
-    Their hours of the last week, at the price on demand less the one that they have.
-    """
-    lapsing: defaultdict[date, Decimal] = defaultdict(Decimal)
-    for rate in pricing.rates.by_type:
-        if rate.lapses is None or rate.market not in _COVERED:
-            continue
-        quotes = pricing.quotes(rate.instance_type, rate.region)
-        if plain := listed_price(quotes, Market.ON_DEMAND, rate.region):
-            hours = Decimal(str(rate.hours)) / _BACK.days
-            lapsing[rate.lapses] += hours * (plain.usd_per_hour - rate.usd_per_hour)
-    return dict(lapsing)
-
-
 def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast | None:
     """Forecast the month of `now` from its bill; may block.
 
     And from nodes and Capacity Blocks, where a reading tells of them.
     """
     return forecast_month(ports.world.billing, now, fleet=fleet_of(ports, reading))
-
-
-_COVERED = {Market.SAVINGS_PLAN, Market.RESERVED}
-_PREPAID = {*_COVERED, Market.CAPACITY_BLOCK}
-
-
-def _kind(labels: Labels) -> tuple[str, str]:
-    return labels.instance_type, labels.region
-
-
-def _spans(reading: Reading, frame: Frame) -> Iterator[tuple[Instance, Window]]:
-    """Yield each node with the time it ran: as described, else from first metric to last."""
-    described = reading.inventory.instances
-    for instance in described.values():
-        if instance.running or instance.ended_at:
-            until = instance.ended_at or reading.now
-            yield instance, Window(min(instance.launched_at, until), until)
-    measured: Mask = np.any(~np.isnan(frame.values), axis=2)
-    for row, labels in enumerate(frame.things):
-        steps = np.flatnonzero(measured[row])
-        if len(steps) and labels.instance not in described:
-            begin = frame.start + int(steps[0]) * frame.step
-            end = frame.start + (int(steps[-1]) + 1) * frame.step
-            yield Instance(labels, begin, "terminated", ended_at=end), Window(begin, end)

@@ -15,7 +15,8 @@ from bot.answers.cost.month_end import (
     jump_words,
     open_jumps,
 )
-from bot.costs.nowcast import fleet_of, forecast_of
+from bot.costs.nowcast import forecast_of
+from bot.costs.running import fleet_of
 from bot.model.causes import Cause
 from bot.model.notification import StateUpdate
 from bot.wiring.environment import settings_of

@@ -30,8 +30,9 @@ from bot.cards.words import (
     period,
 )
 from bot.costs.allocation import Allocation
-from bot.costs.nowcast import Fleet, Nowcast, expected_by_provider, fleet_of, forecast_month
+from bot.costs.nowcast import Nowcast, expected_by_provider, forecast_month
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
+from bot.costs.running import Fleet, fleet_of
 from bot.costs.tally import Tallies, known_rows
 from bot.errors import Unavailable
 from bot.grammar.registry import Needs, Topic, arg, command

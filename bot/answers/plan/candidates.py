@@ -24,8 +24,8 @@ from bot.cards.lines import quote
 from bot.costs import capacity
 from bot.costs import suggestions as weigh
 from bot.costs.node_time import GoodputClass
-from bot.costs.nowcast import lapsing_of
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
+from bot.costs.running import lapsing_of
 from bot.costs.spot import SpotJob, offer, zones
 from bot.costs.suggestions import Suggestion, SuggestionKind
 from bot.errors import TrnbotError
