@@ -39,6 +39,8 @@ _UP, _SIZE, _SPREAD, _DOWN = 0.55, 0.15, 0.6, 0.8
 Share of steps up, how far one leads and its spread in logarithms, and what part of that one down
 leads.
 """
+_NEW, _SETTLES = 14, 7
+"""Days under which a line is new, and those that it counts as having lasted before."""
 _LEAST_NOISE = 0.002
 """The noise that a day has at least, as a share of the level."""
 _DRAWS = 2000
@@ -89,7 +91,7 @@ def project(
     forecasts = forecasts or Forecasts.of(seen)
     middle = float(forecasts.days(ahead).sum())
     errors = _errors(seen.sum(axis=0), forecasts, ahead, unsure)
-    ends = np.sort(middle + errors)
+    ends = np.sort(middle + errors - _cut_short(seen, forecasts.days(ahead)))
 
     # A range is widened by a per cent of the whole where that holds a per cent more of the futures:
     # most are alike, and few lead far to one side. Where none are alike, it is the narrowest.
@@ -254,6 +256,21 @@ def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> 
     steps = ((1 + days_after) * steps_of_others(len(total), ahead)).sum(axis=1)
     unsure += _LEAST_NOISE * level * np.sqrt(ahead)
     return np.asarray(shown + steps * level + unsure * rng.standard_normal(_DRAWS))
+
+
+def _cut_short(lines: Doubles, expected: Doubles) -> Doubles:
+    """Draw what lines that began lately cost less, as they end before the days do, (draws,).
+
+    What is new lasts about as long again as it has lasted: a run of three days ends sooner than a
+    cluster of three months.
+    """
+    ages = lines.shape[1] - (lines != 0).argmax(axis=1)
+    new = (ages < min(_NEW, lines.shape[1])) & (lines[:, -1] != 0) & (expected.sum(axis=1) > 0)
+    rng = np.random.default_rng(2)
+    lasts = 1 / rng.random((int(new.sum()), _DRAWS)) - 1
+    ends = (ages[new, None] + _SETTLES) * lasts
+    after = np.arange(expected.shape[1]) >= ends[:, :, None]
+    return np.asarray(np.einsum("nd,nfd->f", expected[new], after))
 
 
 def steps_of_others(days: int, ahead: int) -> Doubles:

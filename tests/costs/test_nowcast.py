@@ -129,6 +129,13 @@ def test_one_step_is_no_growth():
     assert projection.low <= 1500 <= projection.high
 
 
+def test_what_began_lately_may_end_as_soon():
+    old, new = project([[100] * 60, [50] * 60], 20), project([[100] * 60, [0] * 57 + [50] * 3], 20)
+    # Three days say little: the month may end with the old line alone.
+    assert old.low > 2800
+    assert new.low < 2300 < new.middle
+
+
 def test_one_large_step_counts_as_one_of_many():
     once = project([100] * 30 + [300] * 30, 20)
     often = project([100] * 15 + [300] * 15 + [100] * 15 + [300] * 15, 20)
