@@ -45,6 +45,7 @@ from bot.model.window import DAY, WEEK
 from bot.settings.settings import Settings, read_settings
 from bot.watch.tick import grid
 from bot.wiring.build import stores_in
+from bot.wiring.environment import share_heaps
 from bot.wiring.kept import _MOST_FILES
 from bot.wiring.serve import retention_of
 from bot.wiring.source import OpenedSource, size_of
@@ -326,6 +327,7 @@ class Soaked:
 
 def soak(folder: Path, weeks: int, minutes: float, interval: str) -> Soaked:
     """Live through the weeks in `folder`; half of the time is for each run."""
+    share_heaps()  # as the process that serves does
     recording = folder / "quarter"
     generate(recording, 7, quarter(weeks))
     # Monitors of two nodes are half of all bytes, and say nothing that the metrics do not.

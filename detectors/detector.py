@@ -196,6 +196,11 @@ class Detector:
         return odd.odd_anomalies(view, oddness, explained | alerted, falling)
 
 
+_TELLING = ("least_", "critical_", "resolve_", "worse_", "remind_", "escalate_", "quiet_", "most_")
+AFTERWARDS = ("acting.", "advice.", *(f"alert.{name}" for name in _TELLING))
+"""How settings begin that say what is told and done about anomalies, whatever these are."""
+
+
 class SharedDetector:
     """Judge for several policies side by side, whose readings of one time are the same.
 
@@ -210,22 +215,12 @@ class SharedDetector:
         """Judge as a detector of this policy alone would."""
         # The detector is given nothing else of a policy, so that nothing else can matter.
         judging = Policy(
-            {key: value for key, value in policy.values.items() if _judges(key)},
-            tuple(override for override in policy.overrides if _judges(override[1])),
+            {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
+            tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
         )
         alerts = tuple((a.id, a.anomaly, a.opened, a.seen, a.closed, a.peak) for a in known)
         key = reading.now, judging, alerts
         return self._detections.get(key, lambda: self._detector(reading, judging, known))
-
-
-_TOLD = ("least_", "critical_", "resolve_", "worse_", "remind_", "escalate_", "quiet_", "most_")
-_AFTERWARDS = ("acting.", "advice.", *(f"alert.{name}" for name in _TOLD))
-"""How settings begin that say what is told and done of what was found."""
-
-
-def _judges(key: str) -> bool:
-    """Return whether anomalies may depend on a setting."""
-    return not key.startswith(_AFTERWARDS)
 
 
 def compiles_since(reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:

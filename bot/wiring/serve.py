@@ -26,7 +26,7 @@ from bot.ports import REPORTS, Clock, Listener
 from bot.settings.settings import Settings
 from bot.watch.background import Background, Prunes, Retention, Watchdog
 from bot.wiring.build import Database, LanedExecutor, Shown, StoreShards, running_bot, source_name
-from bot.wiring.environment import SCRATCH, STATE, settings_of, wall_clock
+from bot.wiring.environment import SCRATCH, STATE, settings_of, share_heaps, wall_clock
 from bot.wiring.kept import AtMostEvery
 from bot.wiring.logs import audit_to, start_log
 from bot.wiring.secrets import sealed_documents
@@ -67,6 +67,7 @@ def run(options: Options) -> None:
         raise WrongInput(" ".join(settings.unservable))
     audit_to(settings["audit"])
 
+    share_heaps()
     sys.setswitchinterval(SWITCH_S)
     browser = demo and "no-browser" not in options.switches
     with asyncio.Runner() as runner:

@@ -180,9 +180,8 @@ class GridRing:
 def _places(places: Sequence[int]) -> Places:
     """Return places as a slice where they follow each other: what is there is not copied."""
     indices = np.array(places, dtype=np.intp)
-    if len(indices) and (np.diff(indices) == 1).all():
-        return slice(places[0], places[-1] + 1)
-    return indices
+    consecutive = len(indices) and (np.diff(indices) == 1).all()
+    return slice(places[0], places[-1] + 1) if consecutive else indices
 
 
 KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")
