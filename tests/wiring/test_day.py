@@ -17,9 +17,11 @@ import pytest
 from tests import goldens
 from tests.aws_live.conftest import World
 from tests.aws_live.test_connect import serving
+from tests.aws_live.test_events import QUEUE, interruption
 from tests.wiring.conftest import tiny
 from tests.wiring.day import Day, Happening, Office
 
+NODE = "i-8fe715fad2d9108d3"
 DAYS = Path(__file__).with_name("days")
 MASKS = (
     (r"http://127\.0\.0\.1:\d+", "http://HERE"),
@@ -148,12 +150,20 @@ def test_an_ordinary_day(day: Day) -> None:
     check("ordinary", day)
 
 
-def test_a_day_on_which_much_fails(day: Day) -> None:
+def announced(day: Day) -> None:
+    """Announce that a node that idles will be taken away."""
+    day.world.standin.queue.put(interruption(NODE, day.world.now))
+    day.passes(5)
+
+
+def test_a_day_on_which_much_fails(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS denies and falls silent, Slack refuses, the clock is set; each is said once, and once that it is over."""
+    monkeypatch.setenv("TRNBOT_AWS_EVENTS", QUEUE)
     day.lives(
         ("instances may not be described", denied("ec2:DescribeInstances")),
         ("metrics may not be read", denied("cloudwatch:GetMetricData")),
         ("all is allowed again", denied()),
+        ("AWS announces that it takes a node away", announced),
         ("Slack refuses the alert", refused("chat.postMessage", "channel_not_found")),
         WAIT,
         ("AWS answers nothing", dead(is_dead=True)),
