@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from adapters.aws.metrics.points import standard
+from adapters.aws.metrics.points import Statistic, standard
 from adapters.aws.metrics.promql import (
     KEYS,
     NAMESPACE,
@@ -75,3 +76,21 @@ def test_a_value_is_found_under_the_likeliest_of_its_labels() -> None:
     assert names.value(told | {"aws.neuron.device": "1"}, "NeuronDevice") == "device1"
     assert names.value(told, "NeuronCore") == "core5"
     assert names.value(told, "InstanceId") == ""
+
+
+def test_each_statistic_has_its_aggregates() -> None:
+    target = next(iter(standard().shapes.values()))[0]
+    asked = {
+        statistic.name: {
+            name: str(x) for name, x in aggregates([replace(target, statistic=statistic)]).items()
+        }
+        for statistic in Statistic
+    }
+    assert asked == {
+        "LEVEL": {"Sum": "avg"},
+        "TOTAL": {"Sum": "sum"},
+        "RATE": {"Sum": "increase"},
+        "EVENTS": {"Sum": "increase"},
+        "LARGEST": {"Maximum": "max"},
+        "LAST": {"Maximum": "max"},
+    }

@@ -7,13 +7,17 @@ watch stands. `make goldens` writes them: read the diff.
 
 from __future__ import annotations
 
+import asyncio
+import io
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bot.__main__ import main
 from tests import goldens
 from tests.aws_live.conftest import World
 from tests.aws_live.test_connect import serving
@@ -127,6 +131,14 @@ def later(minutes: float = 5) -> Happening:
     return lambda day: day.passes(minutes)
 
 
+async def begun_twice(day: Day) -> None:
+    """Serve with the same database in another thread, as another process would."""
+    said = io.StringIO()
+    with redirect_stderr(said):
+        code = await asyncio.to_thread(main, ["serve"])
+    day.note(f"exit {code}: {said.getvalue().strip()}")
+
+
 WAIT = ("five minutes pass", later())
 
 
@@ -141,7 +153,8 @@ def test_an_ordinary_day(day: Day) -> None:
         ("Dana asks what it costs", types("U0DANA", "cost 2d", "amortised")),
         ("Alice adds a route", types("U01ALICE", "subscribe cause=starved", "C02FIN")),
     )
-    assert day.lives(WAIT, WAIT, WAIT, WAIT, *people) == 0
+    twice = ("another process begins with the same database", begun_twice)
+    assert day.lives(WAIT, WAIT, WAIT, WAIT, *people, twice) == 0
     stops = (
         ("twenty minutes in which the process stands still", later(20)),
         ("two hours in which it stands still", later(125)),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from adapters.aws.live.source import LastReading
+from adapters.chat.config import TeamsConfig, TeamsSdk
 from bot.errors import Refused, Unavailable
 from bot.model.action import ActionKind
 from bot.model.codec import encode
@@ -18,6 +19,7 @@ from bot.ports import REPORTS, SHARES
 from bot.settings.settings import read_settings
 from bot.wiring.build import StoreShards, known_people
 from bot.wiring.source import open_actor
+from bot.wiring.surfaces import teams_config
 from tests.aws_live.conftest import World
 from tests.aws_live.test_acting import ACCOUNT, ROLE, action
 from tests.builders import NOON
@@ -137,3 +139,23 @@ def test_nobody_knows_of_instances_that_may_not_be_described(world: World) -> No
     world.standin.faults.denied = {"ec2:DescribeInstances"}
     (now,) = world.ticks(2.25, 2.25)
     assert live.read(now).unread == frozenset(before.inventory.instances)
+
+
+TEAMS = {
+    "MicrosoftAppId": "11111111-2222-3333-4444-555555555555",
+    "MicrosoftAppPassword": "s3cret",
+    "MicrosoftAppTenantId": "t1",
+    "TRNBOT_TEAMS_TENANTS": "t2, t3",
+    "TRNBOT_TEAMS_SDK": "agents",
+}
+
+
+def test_teams_is_set_up_by_each_of_its_settings() -> None:
+    made = teams_config(read_settings(TEAMS))
+    assert made == TeamsConfig(
+        app_id=TEAMS["MicrosoftAppId"],
+        app_password="s3cret",
+        tenant_id="t1",
+        tenants=("t2", "t3"),
+        sdk=TeamsSdk.AGENTS,
+    )
