@@ -1,8 +1,12 @@
 """Files that hold one metric each, as a stream that is split by metric leaves them."""
 
+import contextlib
+
 import duckdb
 import numpy as np
 import pytest
+
+from adapters.aws.metrics.parquet_files import connect_locked
 
 UTILIZATION = "node_neuroncore_utilization"
 MEMORY = "node_neuroncore_memory_usage_total"
@@ -110,3 +114,14 @@ def test_a_file_whose_row_groups_are_each_about_another_metric_is_about_any(buil
     ours, theirs = (x.read(at(30)).frames["node"] for x in (lines, recording))
     assert ours.metrics == theirs.metrics
     assert np.array_equal(ours.values, theirs.values, equal_nan=True)
+
+
+def test_files_of_metrics_are_read_by_a_database_that_nothing_unlocks(tmp_path):
+    (tmp_path / "it's").mkdir()
+    with contextlib.closing(connect_locked([tmp_path / "it's" / "a.parquet"])) as locked:
+        for statement in (
+            "SET enable_external_access = true",
+            "SELECT * FROM read_csv('/etc/passwd')",
+        ):
+            with pytest.raises(duckdb.Error):
+                locked.execute(statement)

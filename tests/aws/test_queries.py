@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from adapters.aws.metrics.points import standard
+from adapters.aws.metrics.points import Statistic, standard
 from adapters.aws.metrics.promql import (
     KEYS,
     NAMESPACE,
@@ -24,10 +25,15 @@ from tests.goldens import check
 GOLDEN = Path(__file__).with_name("goldens") / "queries.txt"
 
 
+def in_order(shape: tuple[tuple[str, str, frozenset[str]], object]) -> tuple[str, str, list[str]]:
+    (space, metric, dimensions), _ = shape
+    return space, metric, sorted(dimensions)
+
+
 def asked(surface: str) -> Iterator[str]:
     """Yield every query about every kind of thing, over a minute and over five."""
     names, seen = naming(surface), set()
-    for (space, metric, _), targets in sorted(standard().shapes.items(), key=repr):
+    for (space, metric, _), targets in sorted(standard().shapes.items(), key=in_order):
         kind = targets[0].kind
         if space != NAMESPACE or (kind, metric) not in names.expressions or (kind, metric) in seen:
             continue
@@ -70,3 +76,21 @@ def test_a_value_is_found_under_the_likeliest_of_its_labels() -> None:
     assert names.value(told | {"aws.neuron.device": "1"}, "NeuronDevice") == "device1"
     assert names.value(told, "NeuronCore") == "core5"
     assert names.value(told, "InstanceId") == ""
+
+
+def test_each_statistic_has_its_aggregates() -> None:
+    target = next(iter(standard().shapes.values()))[0]
+    asked = {
+        statistic.name: {
+            name: str(x) for name, x in aggregates([replace(target, statistic=statistic)]).items()
+        }
+        for statistic in Statistic
+    }
+    assert asked == {
+        "LEVEL": {"Sum": "avg"},
+        "TOTAL": {"Sum": "sum"},
+        "RATE": {"Sum": "increase"},
+        "EVENTS": {"Sum": "increase"},
+        "LARGEST": {"Maximum": "max"},
+        "LAST": {"Maximum": "max"},
+    }

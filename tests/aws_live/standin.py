@@ -69,6 +69,8 @@ class StandIn:
         """What was shown for each role that was assumed."""
         """Calls answered well, as IAM writes them."""
         self.failed: Counter[str] = Counter()
+        self.spans: set[tuple[float, float]] = set()
+        """Of which times metrics were asked for, in recorded seconds."""
         self._lock = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
 
@@ -148,6 +150,7 @@ class StandIn:
                     name: _seconds(given[name]) - self.shift.total_seconds()
                     for name in ("StartTime", "EndTime")
                 }
+                self.spans.add((moved["StartTime"], moved["EndTime"]))
                 return self.cloudwatch.get_metric_data(region, given | moved, self.now)
             case "GetCallerIdentity":
                 return {

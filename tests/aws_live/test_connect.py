@@ -249,16 +249,6 @@ def test_only_a_test_of_routes_is_sent(capsys):
     assert "'--send' goes with 'routes test'" in capsys.readouterr().err
 
 
-def test_secrets_beside_the_settings_are_read_and_kept_from_others(take, tmp_path, capsys):
-    take("slack")
-    capsys.readouterr()
-    main(["doctor", "--source", "simulator:7/tiny"])
-    assert "Socket Mode" in capsys.readouterr().out
-    (tmp_path / "trnbot.env").chmod(0o644)
-    assert main(["doctor", "--source", "simulator:7/tiny"]) == 2
-    assert "chmod 600" in capsys.readouterr().err
-
-
 def test_a_refused_token_is_not_written(take, slack, tmp_path):
     slack.failing["auth.test"] = ["invalid_auth"]
     with pytest.raises(Unavailable, match="does not accept the token"):

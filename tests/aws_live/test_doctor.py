@@ -27,17 +27,6 @@ def hide(world, metric="node_neuroncore"):
     }
 
 
-def test_container_insights_are_seen(world):
-    next(world.ticks(2, 2))
-    check = found(world.live(), "AWS us-west-2")
-    assert check.ok
-    assert (
-        "3 accelerated instances; NeuronCore metrics of Container Insights (GetMetricData): 3"
-        " nodes, read" in check.found
-    )
-    assert "a Prometheus server: TRNBOT_METRICS_URL names none" in check.found
-
-
 def test_nodes_of_eks_without_metrics_name_the_add_on_and_the_server(world):
     hide(world)
     next(world.ticks(2, 2))
@@ -45,17 +34,6 @@ def test_nodes_of_eks_without_metrics_name_the_add_on_and_the_server(world):
     assert not check.ok
     assert "CloudWatch Observability add-on" in check.remedy
     assert "TRNBOT_METRICS_URL" in check.remedy
-
-
-def test_the_otel_store_alone_is_read_and_said(world):
-    world.standin.publish("otel")
-    next(world.ticks(2, 2))
-    check = found(world.live(), "AWS us-west-2")
-    assert check.ok
-    assert (
-        "Container Insights (GetMetricData): 0 nodes; CloudWatch's OTel store (PromQL): 3 nodes,"
-        " read" in check.found
-    )
 
 
 def test_of_two_surfaces_the_one_that_is_not_read_is_said_too(world):
@@ -70,18 +48,9 @@ def test_of_two_surfaces_the_one_that_is_not_read_is_said_too(world):
     assert "OTel store (PromQL): 3 nodes, read" in check.found
 
 
-def test_a_prometheus_server_is_said_by_its_address(world):
-    world.standin.publish("prometheus")
-    next(world.ticks(2, 2))
-    server = PrometheusServer(f"{world.endpoint}/prometheus")
-    check = found(world.live(server=server), "AWS us-west-2")
-    assert check.ok
-    assert f"Prometheus at {server.url} (PromQL): 3 nodes, read" in check.found
-
-
 @pytest.mark.parametrize(
     ("recorded", "told"),
-    [(0, "they tell of 0 of 3 nodes"), (2, "they tell of 2 of 3 nodes"), (3, "they tell of 3 of")],
+    [(2, "they tell of 2 of 3 nodes"), (3, "they tell of 3 of")],
 )
 def test_recording_rules_are_said_with_the_points_that_they_spare(world, recorded, told):
     world.standin.publish("prometheus")
@@ -96,14 +65,6 @@ def test_recording_rules_are_said_with_the_points_that_they_spare(world, recorde
     assert "270 points a tick, 1,245 without them" in check.found
     assert ("install deploy/prometheus/rules.yaml" in check.found) == (recorded < 3)
     assert ("TRNBOT_METRICS_LAG=2m" in check.found) == (recorded == 3)
-
-
-def test_a_store_that_refuses_is_said_and_costs_the_classic_one_nothing(world):
-    world.standin.faults.denied = {"cloudwatch:GetLabels"}
-    next(world.ticks(2, 2))
-    check = found(world.live(), "AWS us-west-2")
-    assert check.ok
-    assert "allow cloudwatch:GetMetricData and cloudwatch:ListMetrics" in check.found
 
 
 @pytest.mark.parametrize(

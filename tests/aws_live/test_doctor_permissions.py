@@ -99,13 +99,6 @@ def test_a_denied_permission_is_named_with_its_loss_and_its_statement(world, act
     assert (statement["Resource"] == "*") == (allowed == {"*"})
 
 
-def test_all_is_well_where_nothing_is_denied(world):
-    next(world.ticks(2, 2))
-    checks = told(world, EXPORT | {"TRNBOT_AWS_EVENTS": QUEUE}, events=[QUEUE], logs=["jobs"])
-    missing = [name for name, check in checks.items() if not check.ok]
-    assert missing == ["Slack", "Teams", "route", "admins"]
-
-
 def test_nothing_is_spent_at_cost_explorer_or_athena_unasked(world):
     next(world.ticks(2, 2))
     for given in ({}, EXPORT, ATHENA):
@@ -127,17 +120,6 @@ def test_what_was_estimated_is_the_most_that_is_spent(world):
     # Fresh answers cost nothing, so they are told without being asked for.
     assert "Cost Explorer from" in str(told(world, {})["billing"].found) or checks["billing"].ok
     assert "AWS's outlook" not in told(world, {})
-
-
-def test_the_statement_names_what_the_settings_name(world):
-    next(world.ticks(2, 2))
-    world.standin.faults.denied = {"s3:GetObject", "sqs:ReceiveMessage"}
-    checks = told(world, EXPORT | {"TRNBOT_AWS_EVENTS": QUEUE}, events=[QUEUE])
-    assert f"arn:aws:s3:::{BUCKET}/*" in checks["permission s3:GetObject"].remedy
-    queue = f"arn:aws:sqs:us-west-2:{ACCOUNT}:{QUEUE.rpartition('/')[2]}"
-    assert queue in checks["permission sqs:ReceiveMessage"].remedy
-    assert "denied" in checks["billing"].found
-    assert "export" in checks["billing"].found
 
 
 def test_points_that_may_not_be_read_are_no_nodes_that_are_read(world):

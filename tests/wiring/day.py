@@ -15,7 +15,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -268,6 +268,10 @@ class Day:
         new, self._called = called - self._called, called
         if new:
             yield f"aws: {_counted(new)}"
+        spans = sorted(self.world.standin.spans)
+        self.world.standin.spans.clear()
+        if spans:
+            yield f"metrics of: {', '.join(f'{_hour(x)} to {_hour(y)}' for x, y in spans)}"
 
     def _said(self) -> Iterator[str]:
         calls, before = self.office.calls, self._spoken
@@ -340,6 +344,10 @@ class Day:
 
 
 Happening = Callable[[Day], Awaitable[None] | None]
+
+
+def _hour(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M}"
 
 
 def _counted(counts: Counter[str]) -> str:

@@ -7,19 +7,25 @@ watch stands. `make goldens` writes them: read the diff.
 
 from __future__ import annotations
 
+import asyncio
+import io
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from bot.__main__ import main
 from tests import goldens
 from tests.aws_live.conftest import World
 from tests.aws_live.test_connect import serving
+from tests.aws_live.test_events import QUEUE, interruption
 from tests.wiring.conftest import tiny
 from tests.wiring.day import Day, Happening, Office
 
+NODE = "i-8fe715fad2d9108d3"
 DAYS = Path(__file__).with_name("days")
 MASKS = (
     (r"http://127\.0\.0\.1:\d+", "http://HERE"),
@@ -125,6 +131,14 @@ def later(minutes: float = 5) -> Happening:
     return lambda day: day.passes(minutes)
 
 
+async def begun_twice(day: Day) -> None:
+    """Serve with the same database in another thread, as another process would."""
+    said = io.StringIO()
+    with redirect_stderr(said):
+        code = await asyncio.to_thread(main, ["serve"])
+    day.note(f"exit {code}: {said.getvalue().strip()}")
+
+
 WAIT = ("five minutes pass", later())
 
 
@@ -139,7 +153,8 @@ def test_an_ordinary_day(day: Day) -> None:
         ("Dana asks what it costs", types("U0DANA", "cost 2d", "amortised")),
         ("Alice adds a route", types("U01ALICE", "subscribe cause=starved", "C02FIN")),
     )
-    assert day.lives(WAIT, WAIT, WAIT, WAIT, *people) == 0
+    twice = ("another process begins with the same database", begun_twice)
+    assert day.lives(WAIT, WAIT, WAIT, WAIT, *people, twice) == 0
     stops = (
         ("twenty minutes in which the process stands still", later(20)),
         ("two hours in which it stands still", later(125)),
@@ -148,12 +163,20 @@ def test_an_ordinary_day(day: Day) -> None:
     check("ordinary", day)
 
 
-def test_a_day_on_which_much_fails(day: Day) -> None:
+def announced(day: Day) -> None:
+    """Announce that a node that idles will be taken away."""
+    day.world.standin.queue.put(interruption(NODE, day.world.now))
+    day.passes(5)
+
+
+def test_a_day_on_which_much_fails(day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS denies and falls silent, Slack refuses, the clock is set; each is said once, and once that it is over."""
+    monkeypatch.setenv("TRNBOT_AWS_EVENTS", QUEUE)
     day.lives(
         ("instances may not be described", denied("ec2:DescribeInstances")),
         ("metrics may not be read", denied("cloudwatch:GetMetricData")),
         ("all is allowed again", denied()),
+        ("AWS announces that it takes a node away", announced),
         ("Slack refuses the alert", refused("chat.postMessage", "channel_not_found")),
         WAIT,
         ("AWS answers nothing", dead(is_dead=True)),
