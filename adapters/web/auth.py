@@ -403,7 +403,7 @@ class Guard:
             try:
                 self._check_host(request)
                 if sender_of(request) is Sender.OTHER:
-                    audit("request of another site", "refused", origin=request.remote or "")
+                    audit("request of another site", "refused", origin=self._auth.origin(request))
                     raise web.HTTPForbidden(
                         text="Another site sent this; open the console and type the line there.\n"
                     )

@@ -23,8 +23,10 @@ from tests.house.fakes import Chat, Script, app, ask
 GOLDEN = Path(__file__).with_name("goldens") / "asked.txt"
 CONVERSATIONS: Mapping[str, Sequence[str]] = {
     "a question and what follows": ("fleet llama", "vision", "and llama?", "@11m vision"),
-    "what was only viewed is not followed": ("@viewed fleet llama", "and vision?"),
-    "elsewhere is another conversation": ("fleet llama", "@thread=9 vision", "@by=chat:U2 vision"),
+    "the same over another time": ("alerts", "yesterday", "and this week?", "@11m today"),
+    "what was only viewed is not followed": ("@viewed alerts", "yesterday"),
+    "elsewhere is another conversation": ("alerts", "@thread=9 yesterday", "@by=chat:U2 yesterday"),
+    "what changed something is not followed": ("ack ALERT", "yesterday"),
     "a choice that is pressed is learnt": ("llama cost or idle", "idle llama", "llama cost or idle"),
     "a choice that is pressed too late is not": ("llama cost or idle", "@11m idle llama"),
     "a choice that another person presses is not": ("llama cost or idle", "@by=chat:U2 idle llama"),

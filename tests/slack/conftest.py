@@ -139,15 +139,22 @@ def config(slack, **tokens):
     return SlackConfig(**{"signing_secret": SECRET, "api_url": slack.url, "interval_s": 0} | tokens)
 
 
-def ports(answer, store, clock=lambda: NOW):
+def ports(answer, store, clock=lambda: NOW, patience_s=2.0):
     """Return the bot's parts around a store."""
     draw = lambda chart: b"\x89PNG chart"  # noqa: E731
-    return ChatPorts(answer, clock, draw, store, store, HINTS, effect_of, store)
+    return ChatPorts(answer, clock, draw, store, store, HINTS, effect_of, store, patience_s)
 
 
 @pytest.fixture
-async def surface(slack, bot):
-    made = SlackSurface(config(slack, bot_token="xoxb-secret-token"), ports(bot, MemoryStore()))
+def patience_s():
+    """Return how long an answer may take before something is said; a test of what takes longer has less."""
+    return 2.0
+
+
+@pytest.fixture
+async def surface(slack, bot, patience_s):
+    parts = ports(bot, MemoryStore(), patience_s=patience_s)
+    made = SlackSurface(config(slack, bot_token="xoxb-secret-token"), parts)
     yield made
     await made.stop()
 

@@ -140,10 +140,14 @@ async def test_signed_nonsense_is_no_server_error(workspace, payload):
     assert "Traceback" not in text
 
 
+HASTY = pytest.mark.parametrize("patience_s", [0.05])
+
+
 async def slowly() -> None:
-    await asyncio.sleep(2.3)
+    await asyncio.sleep(0.3)
 
 
+@HASTY
 async def test_a_mention_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(
     workspace, slack, bot
 ):
@@ -158,6 +162,7 @@ async def test_a_mention_that_takes_long_is_said_to_be_worked_on_and_the_answer_
     assert titles(answer) == ["Cost of 7 days"]
 
 
+@HASTY
 async def test_a_command_that_takes_long_is_said_to_be_worked_on_to_the_asker_alone(
     workspace, slack, bot
 ):
@@ -168,6 +173,7 @@ async def test_a_command_that_takes_long_is_said_to_be_worked_on_to_the_asker_al
     assert titles(answer) == ["Cost of 7 days"]
 
 
+@HASTY
 async def test_a_thread_with_the_bot_shows_its_status_where_the_app_has_one(workspace, slack, bot):
     bot.before = slowly
     await workspace.event(DIRECT | {"thread_ts": "8.0"})
@@ -180,6 +186,7 @@ async def test_a_thread_with_the_bot_shows_its_status_where_the_app_has_one(work
     assert [titles(body) for body in slack.sent("chat.postMessage")] == [["Cost of 7 days"]]
 
 
+@HASTY
 async def test_an_app_without_a_status_is_asked_once_and_says_it_by_a_message(
     workspace, slack, bot
 ):

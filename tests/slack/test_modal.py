@@ -231,6 +231,10 @@ async def test_a_button_in_app_home_answers_in_a_modal(workspace, slack, bot):
     assert slack.sent("views.update")[0]["view"]["title"]["text"] == "Why"
 
 
+HASTY = pytest.mark.parametrize("patience_s", [0.05])
+
+
+@HASTY
 @pytest.mark.parametrize("late", [0, 2])
 async def test_a_modal_whose_answer_takes_long_says_so_and_is_filled_later(
     workspace, slack, bot, late
@@ -248,6 +252,7 @@ async def test_a_modal_whose_answer_takes_long_says_so_and_is_filled_later(
     assert slack.sent("chat.postEphemeral") == []
 
 
+@HASTY
 async def test_an_answer_whose_modal_was_closed_meanwhile_is_told_where_it_was_opened(
     workspace, slack, bot
 ):

@@ -5,9 +5,10 @@ A bot whose alert fires stands behind a proxy that names people. `make goldens` 
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from html import unescape
 from ipaddress import ip_network
@@ -66,6 +67,30 @@ HEADERS = (
     "Cache-Control",
 )
 OF_SCRIPT = ("Tone", "Form", "Changed", "Field", "Asks", "Posted", "Address")
+
+
+class Trail(logging.Handler):
+    """Keep what the audit log says."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.records: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        facts = vars(record)["record"]
+        self.records.append(" ".join(f"{name}={value}" for name, value in facts.items() if value))
+
+
+@contextmanager
+def audited() -> Iterator[list[str]]:
+    """Yield the records that the audit log is given meanwhile."""
+    log, trail = logging.getLogger("trnbot.audit"), Trail()
+    log.addHandler(trail)
+    log.setLevel(logging.INFO)
+    try:
+        yield trail.records
+    finally:
+        log.removeHandler(trail)
 
 
 class Served:
@@ -289,6 +314,28 @@ async def test_what_is_asked_amiss_is_answered_as_it_was_last_read() -> None:
             how = [f"{k} {v}" for k, v in headers.items() if k in ("Sec-Fetch-Site", "Accept", "Origin", "X-Trnbot")]  # fmt: skip
             lines += [f"## {method} {cut(path, 80)} {cut(str(data or ''), 80)}", f"by {who} {', '.join(how)}", answer]  # fmt: skip
     compare("\n".join(lines) + "\n", GOLDENS / "requests.txt")
+
+
+async def test_the_audit_log_says_what_it_was_last_read_to_say() -> None:
+    behind = {"X-Forwarded-For": "198.51.100.7, 10.0.0.1"}
+    lines = []
+    async with served() as console:
+        for method, path, headers, data in (
+            ("POST", "/ask", ME | behind, {"line": "ack ALERT"}),
+            ("POST", "/ask", ME, {"line": "share alerts"}),
+            ("POST", "/ask", ME, {"line": "config set idle.below 15%"}),
+            ("POST", "/ask", SCRIPT | {"X-User": "rita"}, {"line": "ack ALERT"}),
+            ("POST", "/ask", ME, {"line": "alerts"}),
+            ("GET", "/", OTHER | {"X-User": "dana"} | behind, None),
+            ("GET", "/now", {"Authorization": f"Bearer trnbot_graphs_{'0' * 64}"}, None),
+            ("POST", "/login", OWN | {"X-Trnbot": "console"} | behind, {"secret": TOKEN}),
+            ("POST", "/logout", ME, {}),
+        ):
+            with audited() as records:
+                answer = await console.ask(method, path, headers, data)
+            lines += [f"{method} {path} {data or ''}: {answer[:3]}"]
+            lines += [f"  {record}".replace(console.alert, "ALERT") for record in records]
+    compare("\n".join(lines) + "\n", GOLDENS / "audit.txt")
 
 
 async def test_each_tab_and_thread_answers_as_it_was_last_read() -> None:

@@ -228,7 +228,10 @@ async def new_bot(connector: Connector, serve: Serve, sdk: TeamsSdk) -> AsyncIte
             return await bots[0].answer(request)
 
         hints, draw = settings.pop("hints", HINTS), settings.pop("draw", lambda _: b"\x89PNG")
-        ports = ChatPorts(answer, lambda: NOW, draw, shelf, shelf, hints, effect_of)
+        patience_s = settings.pop("patience_s", 2.0)
+        ports = ChatPorts(
+            answer, lambda: NOW, draw, shelf, shelf, hints, effect_of, working_after_s=patience_s
+        )
         surface = TeamsSurface(
             TeamsConfig(**({"development": True, "sdk": sdk} | settings)), ports, tell
         )

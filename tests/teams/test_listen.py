@@ -189,10 +189,12 @@ async def test_a_public_answer_is_posted_by_lines_that_share_and_by_no_other(
 
 
 async def test_a_line_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(
-    bot: Any, connector: Any
+    new_bot: Any, connector: Any
 ) -> None:
+    bot = await new_bot(patience_s=0.05)
+
     async def slow(request: Request) -> Card:
-        await asyncio.sleep(2.3)
+        await asyncio.sleep(0.3)
         return Card("Done at last")
 
     bot.answer = slow
