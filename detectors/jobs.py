@@ -314,8 +314,7 @@ def _take(merged: Usual, source: Usual, rows: Rows, at: Rows) -> None:
     for name in ("low", "middle", "high", "unpaused"):
         getattr(merged, name)[rows] = getattr(source, name)[at]
     for name, values in merged.medians.items():
-        if name in source.medians:
-            values[rows] = source.medians[name][at]
+        values[rows] = source.medians[name][at]
     merged.own[rows] = True
 
 

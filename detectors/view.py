@@ -449,8 +449,8 @@ class View(Readings):
         Nan before a node was in it: what one that joined later did until then is none of it.
         """
         level = worked_of(self.whole.since(self.since(steps, rows, *rules)))[rows]
-        outlasts = steps[rows] >= self.window.n_steps
-        return np.where(newest_of(level.shape[1], steps[rows]) | outlasts[:, None], level, np.nan)
+        within = np.where(steps < self.window.n_steps, steps, level.shape[1])[rows]
+        return np.where(newest_of(level.shape[1], within), level, np.nan)
 
     def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
         """Return how long the nodes at `rows` were seen in a state.

@@ -128,11 +128,13 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
     current = [x for x in view.reading.findings if not x.dismissed and view.now - _end(x) < lasts]
     merged: list[Anomaly] = list(ours)
     for finding in sorted(current, key=lambda x: (-x.impact, x.id)):
-        over = f"{usd(finding.impact, 0)} over the expected {_days_of(finding)}"
+        dates = f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"
+        over = f"{usd(finding.impact, 0)} over the expected {dates}"
         same = next((i for i, x in enumerate(merged) if _same_subject(x, finding)), None)
         if same is not None:
-            found = f"AWS Cost Anomaly Detection found it too: {over}"
-            merged[same] = _with_evidence(merged[same], found)
+            merged[same] = _with_evidence(
+                merged[same], f"AWS Cost Anomaly Detection found it too: {over}"
+            )
         else:
             merged += _provider_anomaly(view, finding, over)
 
@@ -183,9 +185,9 @@ def _provider_anomaly(view: View, finding: Finding, evidence: str) -> list[Anoma
         return []
     usual = float(finding.expected / finding.days)
     value = float(finding.actual / finding.days)
-    each = " a day" if finding.days > 1 else ""
+    when = f"a day since {finding.first}" if finding.days > 1 else f"on {finding.first}"
     explanation = Explanation(
-        why=f"{cause.service or 'The bill'} cost {usd(value, 0)}{each} {_days_of(finding)},"
+        why=f"{cause.service or 'The bill'} cost {usd(value, 0)} {when},"
         f" {usd(usual, 0)} expected: found by AWS Cost Anomaly Detection, not by our own rules.",
         value=value,
         unit="USD per day",
@@ -204,13 +206,7 @@ def _provider_anomaly(view: View, finding: Finding, evidence: str) -> list[Anoma
 
 
 def _with_evidence(anomaly: Anomaly, sentence: str) -> Anomaly:
-    if sentence in anomaly.evidence:
-        return anomaly
     return replace(anomaly, evidence=(*anomaly.evidence, sentence))
-
-
-def _days_of(finding: Finding) -> str:
-    return f"since {finding.first}" if finding.days > 1 else f"on {finding.first}"
 
 
 def _start(finding: Finding) -> datetime:

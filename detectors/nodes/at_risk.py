@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from bot.model.fleet import Market, Notice, NoticeKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
-from bot.model.window import day
+from bot.model.window import day, utc_text
 from detectors.numbers import (
     LISTED,
     NAMED,
@@ -227,7 +227,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
         event = _CAME.get(kind, event)
     when = "an unstated time"
     if due:
-        when = f"{due:{_day_of(due, view.now)}%H:%M} UTC"
+        when = f"{due:%H:%M} UTC" if due.date() == view.now.date() else utc_text(due)
 
     job = run.labels.job or "the run"
     if age is None:
@@ -239,11 +239,16 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
             f" loses that work on {counted(len(workers), 'node')}."
         )
 
+    announced = []
+    for notice, names in ((threat.notice, threat.nodes) for threat in ranked):
+        word = f"{notice.kind} ({notice.what})" if notice.what else f"{notice.kind}"
+        announced.append(
+            f"{word} of {_named(names)}, announced at {day(notice.at)}, {notice.at:%H:%M:%S} UTC"
+        )
     # One notice may be delivered twice, under another id.
-    announced = list(dict.fromkeys(_announced(threat, view.now) for threat in ranked))
-    evidence = announced[:LISTED]
-    if unnamed := len(announced) - len(evidence):
-        evidence.append(f"and {counted(unnamed, 'more notice')}")
+    evidence = list(dict.fromkeys(announced))
+    if more := evidence[LISTED:]:
+        evidence[LISTED:] = [f"and {counted(len(more), 'more notice')}"]
     if run.row is not None:
         evidence.append(f"{job} works on {counted(len(workers), 'node')}")
 
@@ -258,19 +263,6 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     )
     subject = Subject(scope, labels, things, min(threat.notice.at for threat in threats))
     return anomaly_of(view, Cause.INTERRUPTION_NOTICE, subject, explanation)
-
-
-def _announced(threat: _Threat, now: datetime) -> str:
-    """Read as `interruption (terminate) of i-0ab, announced at 05:57:20 UTC`."""
-    notice = threat.notice
-    word = f"{notice.kind} ({notice.what})" if notice.what else f"{notice.kind}"
-    at = f"{notice.at:{_day_of(notice.at, now)}%H:%M:%S} UTC"
-    return f"{word} of {_named(threat.nodes)}, announced at {at}"
-
-
-def _day_of(time: datetime, now: datetime) -> str:
-    """Return the format of a time's day, "" where it is today."""
-    return "" if time.date() == now.date() else f"{day(time)}, "
 
 
 def _named(nodes: Sequence[str]) -> str:

@@ -164,7 +164,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
             broken,
             counted(round(broken), "hardware error of executions", "hardware errors of executions"),
         ),
-        (failed, "failed EC2 status checks"),
+        (failed, "EC2 status checks failed"),
     )
     parts = [sentence for is_there, sentence in sentences if is_there]
 
@@ -180,8 +180,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     if devices:
         where += f" ({devices[0].partition(':')[0]})"
 
-    seen = ", ".join(parts)
-    why = f"{seen[:1].upper()}{seen[1:]} within {_minutes(view, rows, key)} {where}."
+    why = f"{', '.join(parts)} within {_minutes(view, rows, key)} {where}."
     return Explanation(
         why=why if parts else _repair(view, rows, where),
         value=ecc + broken,
@@ -205,8 +204,7 @@ def _repair(view: View, rows: Rows, where: str) -> str:
     ago = lasted(max(1, part.n_steps - 1 - int(last)) * part.step)
     work = worked_of(part)[:, last + 1 :] > view.number("idle.below")[rows, None]
     since = "work is seen there again" if work.any() else "no work was seen there since"
-    number = counted(round(float(events.sum())), "hardware event")
-    return f"{number} {where}, the last {ago} ago; {since}."
+    return f"{counted(round(float(events.sum())), 'hardware event')} {where}, the last {ago} ago; {since}."
 
 
 def _events(view: View) -> Mask:

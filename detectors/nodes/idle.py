@@ -91,8 +91,9 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     evidence = [f"{runtime}, host CPU {percent(middle_of(cpu)) if measured.any() else 'not read'}"]
     reserved = view.recent(view.metric("neuroncore_reserved_count"))[rows]
     if (reserved > 0).any():
-        nodes = counted(int((reserved > 0).sum()), "of the node")
-        evidence.append(f"pods have reserved cores on {nodes}")
+        evidence.append(
+            f"pods have reserved cores on {counted(int((reserved > 0).sum()), 'of the node')}"
+        )
     elif np.isfinite(reserved).all():
         evidence.append("no pod has reserved a core there")
 
@@ -191,9 +192,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         begun = min(begun, alert.anomaly.window.start)
     worked = worked_of(view.whole.since(begun))[rows]
     # Only rest is said: what ran in between, joined later or works again now is left out.
-    rests = worked <= view.number("idle.below")[rows][:, None]
-    if rests.any():
-        worked = np.where(rests, worked, np.nan)
+    worked = np.where(worked <= view.number("idle.below")[rows][:, None], worked, np.nan)
     value = mean_of(worked)
     longest = max(1, int(np.isfinite(worked).any(axis=0).sum())) * view.window.step
 
@@ -346,11 +345,10 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain that the work stopped, when, and which signs of life remain."""
     longest = view.lasting(match.steps, rows, Cause.HUNG.value)
     value = mean_of(view.stretch(match.steps, rows, Cause.HUNG.value))
-    traffic, efa = view.recent(view.efa)[rows], "silent"
-    if np.isnan(traffic).all():
-        efa = "not read"
-    elif (traffic > _TRAFFIC).any():
-        efa = "busy"
+    efa = view.recent(view.efa)[rows]
+    traffic = "busy" if (efa > _TRAFFIC).any() else "silent"
+    if np.isnan(efa).all():
+        traffic = "not read"
     before = stuck = ""
     if np.isfinite(view.levels[2][rows]).any():
         before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}"
@@ -365,7 +363,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         **belief("stopped"),
         evidence=(
             "runtime and device memory held",
-            f"EFA {efa}",
+            f"EFA {traffic}",
             *view.usual_pauses(standing_still, rows),
             *_first_to_stop(view, match, rows),
             *cores.core_evidence(view, rows),

@@ -45,12 +45,10 @@ def find_silent(view: View) -> RuleMatch:
     hit &= ~collected | (steps >= view.window.steps(LOOKBACK))
 
     # A cluster that is silent as a whole may be the part of the source that was not read.
-    if view.reading.gaps:
-        hidden = map(view.reading.hidden, roster.labels)
-        hit &= peers | ~np.fromiter(hidden, bool, len(roster.labels))
+    hidden = np.fromiter(map(view.reading.hidden, roster.labels), bool, view.n)
+    hit &= peers | ~hidden
     # Nodes that nobody asked, or that gave no answer to the source, are not silent themselves.
-    if view.reading.unread:
-        hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
+    hit &= ~roster.among(view.reading.unread)
     return RuleMatch(hit, steps.astype(np.float64))
 
 
@@ -113,9 +111,12 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
         ids = tuple(sorted(instance.id for instance in instances))
         same = next((i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope), None)
         if same is not None:
-            silent = anomalies[same]
-            why = f"{silent.why[:-1]}; {counted(len(ids), 'more node')} never reported any."
-            anomalies[same] = replace(silent, things=(*silent.things, *ids), why=why)
+            silent, mute = anomalies[same], counted(len(ids), "more node")
+            anomalies[same] = replace(
+                silent,
+                things=(*silent.things, *ids),
+                why=f"{silent.why[:-1]}; {mute} never reported any.",
+            )
             continue
         start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
         explanation = Explanation(

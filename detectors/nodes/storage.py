@@ -67,8 +67,6 @@ def _left_together(view: View) -> Iterator[tuple[Labels, list[tuple[datetime, Vo
     alert_of = {thing: alert for alert in alerts for thing in alert.anomaly.things}
     orphans = []
     for volume in view.reading.inventory.volumes:
-        if not _long_enough(view, volume.labels, volume.created_at):
-            continue
         since = detached_since(volume, view.reading.frame("volume"))
         alert = alert_of.get(volume.labels.resource)
         if since is not None and alert:
@@ -119,8 +117,8 @@ def _orphan_anomaly(view: View, subject: Subject, why: str, kind: str = "volume"
 
 def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
     policy = view.policy.at(labels)
-    on, patience = policy.on("orphaned_storage.on"), policy.duration("orphaned_storage.for")
-    return on and view.now - since >= patience
+    patience = policy.duration("orphaned_storage.for")
+    return policy.on("orphaned_storage.on") and view.now - since >= patience
 
 
 def _idle_since(view: View, system: FileSystem) -> datetime | None:
@@ -130,9 +128,6 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
     """
     frame = own_frame(view.reading.frame("file_system"), system.labels.resource)
     if frame is None:
-        return None
-    newest = frame.last(HOUR)
-    if (newest.of(_CLIENTS) > 0).any() or not quiet_steps(newest)[0].all():
         return None
     longest = view.policy.at(system.labels).duration("orphaned_storage.for")
     part = frame.last(longest)
@@ -176,8 +171,8 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
             **belief("places_empty"),
             evidence=(f"{percent(share)} of the reservation unused",),
         )
-        resource, start = labels.resource, max(reservation.starts_at, view.now - HOUR)
-        subject = Subject(Labels(resource=resource), labels, (resource,), start, (share,))
+        scope, start = labels.only(("resource",)), max(reservation.starts_at, view.now - HOUR)
+        subject = Subject(scope, labels, (labels.resource,), start, (share,))
         yield anomaly_of(view, Cause.UNUSED_CAPACITY, subject, explanation)
 
 

@@ -410,8 +410,6 @@ def strangeness(series: ScoredSeries, signals: tuple[SeriesSignal, ...] = SIGNAL
 
     (n,) >= 0, 0 where there is no reading.
     """
-    if (~np.isnan(series.values)).sum() < 2:
-        return np.zeros(len(series.values))
     added = flat_rows(series.values, 4 * series.pace.hour)
     added[: series.pace.learning] = 0
     for signal in signals:

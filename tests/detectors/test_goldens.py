@@ -61,7 +61,7 @@ def retold(story: Story) -> str:
     """Return what the watch tells of a story, look by look, and of each look only what is new."""
     world, written, before, now = story.world(), "", {"nodes": ("all busy",)}, START
     for now in story.looks:
-        said = looked(world, now, last=now == story.looks[-1])
+        said = looked(world, now, last=now == story.looks[-1] != story.looks[0])
         for name, lines in said.items():
             if lines != before.get(name):
                 written += f"{now:%d %H:%M} {name}\n"
