@@ -25,6 +25,7 @@ from detectors.numbers import (
     since_last,
     size,
     sustained,
+    trailing,
 )
 from detectors.progress import (
     by_habit,
@@ -32,6 +33,7 @@ from detectors.progress import (
     may_be_told,
     scopes_by_progress,
     short_for,
+    took_over,
     work_at_risk,
 )
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
@@ -149,6 +151,13 @@ def _find_held(view: View) -> RuleMatch:
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     begins = narrowed(begins, lambda: ~pausing(view))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
+
+    # One that waited to be sure lost since its onset.
+    rows = np.flatnonzero(hit & view.roster.inference & (steps >= view.window.n_steps))
+    if len(rows):
+        level = worked_of(view.whole.pick(rows))
+        rests = level <= view.number("idle.below")[rows, None]
+        steps[rows] = np.maximum(steps[rows], trailing(rests, np.isnan(level)))
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
 
 
@@ -163,6 +172,8 @@ def _with_few_requests(view: View, unused: RuleMatch) -> RuleMatch:
     few = begins | (stays & (demand.share < view.number("starved.over")))
     few = narrowed(few, lambda: ~((view.recent(view.held, 1) == 0) | loader_busy(view)))
     few &= ~unused.hit & view.limits.on("allocated_unused.on")
+    for _, rows in view.roster.by_scope(few & ~stays):
+        few[rows] = ~took_over(view, rows, int(demand.steps[rows].max()))
     if not few.any():
         return unused
 

@@ -378,7 +378,7 @@ def _of_another_job(view: View, usual: JobUsual) -> Mask:
 def _like_peers(view: View, usual: JobUsual, asked: Mask) -> Mask:
     """Return which nodes asked for look as others of their job do, (n,).
 
-    Servers of one role share the requests, so what all of them show now is load. A node that trains
+    Servers of one role share the requests, so what all at work show now is load. A node that trains
     has come to another job of its scope where it shows what the nodes that name it usually do.
     """
     alike, roles = view.nobody(), roles_of(view.roster, view.usual_of(MEMORY))
@@ -386,6 +386,7 @@ def _like_peers(view: View, usual: JobUsual, asked: Mask) -> Mask:
         serves = view.roster.inference[row]
         same = roles == roles[row] if serves else (view.jobs == view.jobs[row]) & (view.jobs != "")
         same &= view.eligible & (view.roster.scope == view.roster.scope[row])
+        same &= view.executing[:, -1]
         same[row] = False
         peers = np.flatnonzero(same)
         if len(peers):

@@ -69,6 +69,18 @@ def test_a_node_to_which_no_request_comes_is_judged_with_its_service():
     (alert,) = World(fleet).run(hours(24 * 3 + 11), hours(24 * 4 + 14), QUARTER)
     assert (alert.cause, alert.anomaly.things) == (Cause.ALLOCATED_UNUSED, ("i-answers000",))
     assert alert.opened == hours(24 * 4 + 12)
+    assert alert.anomaly.window.start == hours(24 * 3 + 12)
+
+
+def test_servers_that_others_replaced_are_told_within_hours():
+    """Two servers do what one did before: what is left of the deployment before them is waste."""
+    fleet, replaced = service(4), hours(24 * 3 + 12)
+    fleet.set(replaced, hours(24 * 8), slice(0, 2), **QUIET)
+    fleet.scale(replaced, hours(24 * 8), slice(2, 4), neuroncore_utilization=2)
+    (alert,) = World(fleet).run(replaced, replaced + timedelta(hours=3), QUARTER)
+    assert alert.anomaly.things == ("i-answers000", "i-answers001")
+    assert alert.opened - replaced <= timedelta(hours=2, minutes=15)
+    assert alert.anomaly.window.start == replaced
 
 
 def deserted(nodes=4):
@@ -115,3 +127,14 @@ def test_fewer_requests_to_one_node_are_no_drop_while_its_service_has_as_many(ot
     assert [a.cause for a in World(fleet).run(noon, noon + timedelta(hours=7), QUARTER)] == [
         Cause.ALLOCATED_UNUSED
     ] * told
+
+
+@pytest.mark.parametrize(("teams", "told"), [(("search", "search"), 0), (("search", "chat"), 1)])
+def test_requests_that_servers_of_the_team_gained_elsewhere_have_moved(teams, told):
+    noon, evening = hours(24 * 3 + 12), hours(24 * 3 + 16)
+    here, there = service(nights=()), service(nights=())
+    here.team, there.team = teams
+    here.scale(noon, evening, neuroncore_utilization=0.2)
+    there.cluster, there.ids = "answers-east", [f"i-east{i}" for i in range(4)]
+    there.scale(noon, evening, neuroncore_utilization=1.8)
+    assert len(World(here, there).run(noon, hours(24 * 3 + 17), QUARTER)) == told
