@@ -137,10 +137,11 @@ def _usual_part(view: View) -> Floats:
     return _mean_work(view, view.levels[1])
 
 
-def _mean_work(view: View, usual: Floats) -> Floats:
+def _mean_work(view: View, usual: Floats, of_pause: float = 1) -> Floats:
     """Return the mean share of usual work in each step and the time before, (n, n_steps)."""
     share = view.utilization / usual[:, None]
-    return _mean(view, np.where(view.at_work | np.isnan(share), np.minimum(share, 1), 1))
+    share = np.where(view.at_work | np.isnan(share), np.minimum(share, 1), 1)
+    return _mean(view, np.where(view.standing & view.holding, np.float32(of_pause), share))
 
 
 def _mean(view: View, work: Floats) -> Floats:
@@ -189,7 +190,8 @@ def coming_back(view: View, asked: Mask, late: Mask) -> Shortfall:
 
     again, lost = begun | goes_on, np.full(view.n, np.nan)
     if (again & ~late).any():
-        mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
+        work = _mean_work(view, view.worked_before, of_pause=np.nan)[:, -1]
+        mean = view.usual.unpaused * (1 - work)
         lost = np.where(late, np.nan, mean)
     return _shortfall(again, np.maximum(onset, longer), lost)
 
