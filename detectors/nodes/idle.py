@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from detectors.jobs import roles_of
 from detectors.nodes import cores
@@ -12,6 +12,7 @@ from detectors.nodes.drop_cause import loader_busy
 from detectors.numbers import (
     Counts,
     Mask,
+    Numbers,
     Rows,
     count,
     lasted,
@@ -272,7 +273,7 @@ def find_hung(view: View) -> RuleMatch:
         return no_match(view.n)
 
     stopped = amid_work(view)
-    begins = stopped & (still >= view.rare_after("hung.for", standing_still, stopped))
+    begins = stopped & (still >= _usual_pause(view, stopped))
     begins &= _together(view, begins)
     needed = view.steps("hung.for")
     begins |= (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
@@ -312,8 +313,38 @@ def pausing(view: View) -> Mask:
     It saves, evaluates or waits, as it has done before, however long that takes.
     """
     stopped, (still, _) = amid_work(view), view.streak(view.holding)
-    usual = stopped & (still < view.rare_after("hung.for", standing_still, stopped))
+    usual = np.asarray(stopped & (still < _usual_pause(view, stopped)))
     return usual & _together(view, usual)
+
+
+def _usual_pause(view: View, stopped: Mask) -> Numbers:
+    """Return for how many steps the nodes that stopped may stand still, (n,).
+
+    A job that pauses as ever waits longer where another job that works on is slow, which has a
+    message already. One that went on by itself after it was called hung had waited.
+    """
+    needed = view.rare_after("hung.for", standing_still, stopped)
+    if not stopped.any():
+        return needed
+    still, limit = view.streak(view.holding)[0], view.steps("alert.pause_limit")
+    pauses = stopped & (view.stretches(standing_still, stopped).count > 0)
+    for alert in view.opened(*Family.DROP.rules):
+        slow = view.roster.rows_of(alert.anomaly.things)
+        began = (view.now - alert.anomaly.window.start) / view.window.step
+        waits = pauses & (still <= began) & np.isin(view.roster.scope, view.roster.scope[slow])
+        if waits.any():
+            named = (view.jobs != "") & np.isin(view.jobs, view.jobs[slow])
+            needed = np.where(waits & ~named & ~view.fellows(slow), limit, needed)
+
+    for alert in view.alerts:
+        if alert.anomaly.rule != Cause.HUNG.value or not alert.closed:
+            continue
+        start, rows = alert.anomaly.window.start, view.roster.rows_of(alert.anomaly.things)
+        memory = view.whole.since(start).of(MEMORY)[rows]
+        went_on = stopped[rows] & ~(memory < _FREED * view.usual_of(MEMORY)[rows, None]).any(axis=1)
+        longest = np.minimum((alert.closed - start) / view.window.step, limit[rows])
+        needed[rows] = np.where(went_on, np.maximum(needed[rows], longest), needed[rows])
+    return needed
 
 
 def _together(view: View, asked: Mask) -> Mask:

@@ -371,3 +371,27 @@ def test_a_job_that_stands_still_with_its_memory_is_no_compile_where_no_cpu_is_r
     detection = World(fleet).at(hours(30.5))
     assert only(detection).cause is Cause.HUNG
     assert NodeState.COMPILING not in detection.states.values()
+
+
+def stages(nodes=2):
+    """Return a job that waits for 20 minutes of every hundred, and another of its cluster that never does."""
+    train, generate = Fleet(nodes), Fleet(nodes, seed=2)
+    train.job, generate.job = "train", "generate"
+    generate.ids = [f"i-generate{i}" for i in range(nodes)]
+    generate.scale(hours(0), hours(48), neuroncore_memory=0.5, neuron_runtime_memory=0.5, efa=0.2)
+    for minutes in range(80, 30 * 60, 100):
+        train.set(hours(minutes / 60), hours(minutes / 60 + 1 / 3), **HELD)
+    return train, generate
+
+
+@pytest.mark.parametrize(("slow", "causes"), [(True, {"starved"}), (False, {"hung"})])
+def test_a_job_that_waits_longer_for_a_slow_one_is_told_with_it(slow, causes):
+    """Of one that waits for nobody known the first wait is called hung, and none that is as long."""
+    train, generate = stages()
+    if slow:
+        generate.starve(hours(30), hours(48), share=0.4)
+    for start in (30.8, 32.8, 34.8):
+        train.set(hours(start), hours(start + 1.2), **HELD)
+    (alert,) = World(train, generate).run(hours(30), hours(37))
+    assert {alert.cause} == causes
+    assert (alert.closed is None) == slow
