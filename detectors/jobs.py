@@ -40,6 +40,7 @@ from detectors.numbers import (
     middle_of,
     number,
     runs_of,
+    trailing,
 )
 from detectors.readings import Readings, frame_of
 from detectors.roster import Limits, Roster, scope_of
@@ -383,11 +384,17 @@ def incidents(
 
 
 def _began_with(seen: Readings, alert: Alert, rows: Rows, steps: Numbers | None) -> Mask:
-    """Return which of the nodes at `rows` are in trouble since the alert began, (len(rows),)."""
+    """Return which of the nodes at `rows` are in trouble since the alert began, (len(rows),).
+
+    By the `steps` of their trouble, or as long as they work under their usual: not every sign of it
+    shows at once.
+    """
     if steps is None:
         return np.zeros(len(rows), dtype=bool)
     ago = (seen.now - alert.anomaly.window.start) / seen.window.step
-    return np.asarray(np.abs(steps[rows] - ago) <= seen.window.steps(TOGETHER))
+    under = trailing(seen.utilization[rows] < seen.usual_work[rows, None], seen.unknown[rows])
+    apart = np.minimum(np.abs(steps[rows] - ago), np.abs(under - ago))
+    return np.asarray(apart <= seen.window.steps(TOGETHER))
 
 
 def _largest_owner(roster: Roster, rows: Rows) -> tuple[str, Rows]:

@@ -5,9 +5,10 @@ import pytest
 from builder import Fleet, World, hours
 
 from bot.cards.alert_words import where
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Family
 from bot.watch.feedback import fits, pattern_of
 from bot.watch.notify import group
+from detectors.jobs import incidents
 
 STILL = {
     "neuroncore_utilization": 0,
@@ -108,6 +109,17 @@ def test_what_began_with_an_alert_is_of_its_incident_though_it_is_told_later():
     fleet.starve(hours(30), hours(40), SECOND, share=0.7, host_cpu=0.11)
     (alert,) = World(fleet).run(hours(30), hours(32))
     assert things([alert]) == [[0, 1, 2, 3, 4, 5, 6, 7]]
+
+
+def test_nodes_that_fell_with_an_alert_are_of_its_incident_however_late_their_sign_shows():
+    world = World(two_jobs().starve(hours(30), hours(40), FIRST))
+    world.run(hours(30), hours(31))
+    for fell, of_alert in ((30, True), (30.5, False)):
+        later = World(two_jobs().starve(hours(fell), hours(40), SECOND))
+        later.known = world.known
+        view = later.view(hours(31))
+        (incident,) = incidents(view, Family.DROP.rules, np.arange(4, 8), np.full(view.n, 3.0))
+        assert (incident.alert is not None) == of_alert
 
 
 def test_a_job_that_holds_half_of_the_cluster_does_not_take_in_another_one():
