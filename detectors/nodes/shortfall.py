@@ -312,8 +312,12 @@ def looping(view: View) -> Shortfall:
     back, _ = _came_back(day.unloaded, onset, times=1)
     goes_on[rows] = held & (mean < day.number("starved.over")) & back
 
-    # Short jobs, one after another, are no trouble however many hours they go on.
+    # Short jobs, one after another, are no trouble however many hours they go on. A node of the last
+    # day has shown too few of its own: those of its scope tell which hours are usual.
     usual = np.floor(view.stretches(ending_again, long).rare) + 1
+    scope, young = view.roster.scope, ~view.launched_before(view.window.steps(DAY))
+    for place, nodes in view.roster.by_scope(long & young):
+        usual[nodes] = usual[scope == place].max()
     seldom = view.rare_after("starved.shallow_for", ending_again, long)
     rare = long & (lasts >= np.maximum(usual, seldom))
     return _shortfall((rare & _short_lived(view, rare, steps)) | goes_on, steps, lost)

@@ -521,6 +521,17 @@ def test_short_trials_follow_each_other_by_chance(before, told):
     assert len(World(fleet).run(hours(49), begins)) == told
 
 
+@pytest.mark.parametrize(("habit", "told"), [(True, 0), (False, 1)])
+def test_a_new_node_whose_jobs_are_as_short_as_those_of_its_cluster_is_not_told(habit, told):
+    fleet, new = Fleet(4, days=3), slice(3, 4)
+    for start in range(4, 44, 8) if habit else ():
+        crashes(fleet, hours(start), hours(start + 6), slice(0, 3))
+    fleet.scale(hours(0), hours(72), new, neuroncore_memory=0.6, neuron_runtime_memory=0.6)
+    fleet.silence(hours(0), hours(46), new).launched = {3: hours(46)}
+    world = World(crashes(fleet, hours(50), hours(54), new))
+    assert len(world.run(hours(50), hours(54))) == told
+
+
 def test_jobs_that_always_end_again_and_again_are_not_told():
     fleet = Fleet(4, days=3)
     for start in range(4, 60, 8):
