@@ -35,7 +35,6 @@ import numpy as np
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
 from detectors.jobs import fellows
-from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults, silence
 from detectors.nodes.drop_cause import slower
 from detectors.nodes.shortfall import working
@@ -143,6 +142,7 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     young = view.age_seconds < view.steps("compiling.grace") * view.window.step.total_seconds()
     young = narrowed(young, lambda: np.asarray(~view.executing.any(axis=1)))
     resting, holding = view.newest(view.resting), view.newest(view.holding)
+    compiling = (view.compile_steps > 0) & view.limits.on("compiling.on")
 
     # Of the states that hold for a node the last one counts.
     codes = np.full(view.n, _STATES.index(NodeState.BUSY))
@@ -151,7 +151,7 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
         (resting, NodeState.IDLE),
         (holding, NodeState.LOADED_IDLE),
         (young & (starved | resting | holding), NodeState.NEW),
-        (compiling.compiling_now(view), NodeState.COMPILING),
+        (compiling, NodeState.COMPILING),
         (view.silent, NodeState.NO_DATA),
         (view.silent & young, NodeState.NEW),
         (view.unwatched, NodeState.UNWATCHED),

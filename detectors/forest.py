@@ -77,12 +77,21 @@ COMBINED = count("forest.COMBINED")
 SAMPLE_EVERY = duration("forest.SAMPLE_EVERY")
 JOB_HOURS = duration("forest.JOB_HOURS")
 _SHARE = number("forest.LEAST_SHARE")
-_BYTES = number("forest.LEAST_BYTES")
-_SECONDS = number("forest.LEAST_SECONDS")
 _EFA = number("forest.LEAST_EFA")
 _NETWORK = number("forest.LEAST_NETWORK")
 _LEAST_SPREADS = np.array(
-    [_SHARE, _BYTES, _SECONDS, _EFA, _EFA, _SHARE, _SHARE, _NETWORK, _NETWORK], dtype=np.float32
+    [
+        _SHARE,
+        number("forest.LEAST_BYTES"),
+        number("forest.LEAST_SECONDS"),
+        _EFA,
+        _EFA,
+        _SHARE,
+        _SHARE,
+        _NETWORK,
+        _NETWORK,
+    ],
+    dtype=np.float32,
 )
 """Nor as smaller than this, in the metric's own unit."""
 

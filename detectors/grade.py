@@ -62,7 +62,14 @@ def grade(
     """
     incidents = read_truth(truth)
     unmuted = [a for a in alerts if not a.muted_by]
-    about = {i: [a for a in unmuted if _fits(a, x)] for i, x in enumerate(incidents)}
+    about = {
+        i: [
+            a
+            for a in unmuted
+            if x.window.start - EARLY <= a.opened <= _until(a, x) and _place(a, x)
+        ]
+        for i, x in enumerate(incidents)
+    }
     detected = {
         i: min(matching, key=lambda a: (a.opened, a.key))
         for i, matching in about.items()
@@ -128,11 +135,6 @@ def _touches(alert: Alert, incident: LabelledIncident) -> bool:
         return False
     ends = alert.closed or incident.window.end
     return alert.opened <= _until(alert, incident) and ends >= incident.window.start
-
-
-def _fits(alert: Alert, incident: LabelledIncident) -> bool:
-    opens = incident.window.start - EARLY <= alert.opened <= _until(alert, incident)
-    return opens and _place(alert, incident)
 
 
 def _until(alert: Alert, incident: LabelledIncident) -> datetime:

@@ -356,7 +356,14 @@ def incidents(
         if len(nodes) and joins.any():
             joins &= seen.of_owner(nodes)[rows]
             if of_job and seen.now - alert.opened >= TOGETHER:
-                joins &= _of_job(seen, nodes)[rows] | _began_with(seen, alert, rows, steps)
+                same = _of_job(seen, nodes)[rows]
+                if steps is not None:
+                    ago = (seen.now - alert.anomaly.window.start) / seen.window.step
+                    # Not every sign shows at once: what fell with the alert works less since then.
+                    less = seen.utilization[rows] < seen.usual_work[rows, None]
+                    since = np.stack([steps[rows], trailing(less, seen.unknown[rows])])
+                    same |= (np.abs(since - ago) <= seen.window.steps(TOGETHER)).any(axis=0)
+                joins &= same
         placed[joins] = k
     told_apart = [
         Incident(alert.anomaly.scope, rows[placed == k], alert)
@@ -368,40 +375,20 @@ def incidents(
     # named as it is or by its first node.
     rows = rows[placed < 0]
     while len(rows):
-        owner, theirs = _largest_owner(seen.roster, rows)
+        owners = seen.roster.owners[rows]
+        owner, _ = max(Counter(owners.tolist()).items(), key=lambda x: (x[0] != "", x[1]))
+        same = seen.of_owner(rows[owners == owner])[rows]
         if of_job and opened:
             same = _of_job(seen, rows[:1])[rows]
             same[0] = True
-        else:
-            same = seen.of_owner(theirs)[rows]
-        first, name = min(seen.roster.ids[i] for i in rows[same]), f"of {owner}"
-        if of_job:
-            name = seen.roster.labels[rows[same][0]].job or f"of {first}"
+        first = min(seen.roster.ids[i] for i in rows[same])
+        name = (of_job and seen.roster.labels[rows[same][0]].job) or (
+            f"of {first if of_job else owner}"
+        )
         place = replace(scope, job=name) if opened or told_apart else scope
         told_apart.append(Incident(place, rows[same]))
         rows = rows[~same]
     return told_apart
-
-
-def _began_with(seen: Readings, alert: Alert, rows: Rows, steps: Numbers | None) -> Mask:
-    """Return which of the nodes at `rows` are in trouble since the alert began, (len(rows),).
-
-    By the `steps` of their trouble, or as long as they work under their usual: not every sign of it
-    shows at once.
-    """
-    if steps is None:
-        return np.zeros(len(rows), dtype=bool)
-    ago = (seen.now - alert.anomaly.window.start) / seen.window.step
-    under = trailing(seen.utilization[rows] < seen.usual_work[rows, None], seen.unknown[rows])
-    apart = np.minimum(np.abs(steps[rows] - ago), np.abs(under - ago))
-    return np.asarray(apart <= seen.window.steps(TOGETHER))
-
-
-def _largest_owner(roster: Roster, rows: Rows) -> tuple[str, Rows]:
-    """Return the owner of most of the nodes at `rows` that name one, "" for none, and their rows."""
-    owners = roster.owners[rows]
-    owner = max(Counter(owners.tolist()).items(), key=lambda x: (x[0] != "", x[1]))[0]
-    return owner, rows[owners == owner]
 
 
 def _of_job(seen: Readings, rows: Rows) -> Mask:

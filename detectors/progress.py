@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 
 from bot.model.alert import Alert
-from bot.model.anomaly import AtRisk
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -29,12 +26,11 @@ from detectors.numbers import (
     duration,
     mean_where_read,
     number,
-    sustained,
     trailing,
 )
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
-from detectors.view import GAP, View, once_a_tick
+from detectors.view import View, once_a_tick
 
 AGE = "run_checkpoint_age_seconds"
 STUCK = duration("progress.STUCK")
@@ -229,73 +225,6 @@ def rolling(values: Floats, steps: int) -> Floats:
     return np.where(number > 0, mean, np.nan).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class NodesRun:
-    """Name a run: its row in the frame of runs, and the labels of its place."""
-
-    row: int | None
-    """None where none is known."""
-    labels: Labels
-
-
-def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
-    """Return the run of a node: the one that reported at a time under its cluster and job.
-
-    Its place where that is not sure.
-    """
-    place = labels.only(("cluster", "job")) if labels.cluster else scope_of(labels)
-    frame = view.frame("run")
-    reporting = ~np.isnan(frame.until(at).last(RECENT).of(AGE)).all(axis=1)
-    clusters = {labels.cluster} - {""}  # of a node outside any no run is known
-    runs = [i for i in np.flatnonzero(reporting).tolist() if frame.things[i].cluster in clusters]
-    same = [i for i in runs if frame.things[i].job == labels.job]
-    if same or labels.job:
-        runs = same
-    return NodesRun(runs[0], frame.things[runs[0]]) if len(runs) == 1 else NodesRun(None, place)
-
-
-def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
-    """Return the age of a run's newest checkpoint at a time, seconds; None where not known."""
-    if run.row is None:
-        return None
-    ages = view.frame("run").until(at).last(RECENT).of(AGE)[run.row]
-    readings = ages[~np.isnan(ages)]
-    return float(readings[-1]) if len(readings) else None
-
-
-def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) -> float:
-    """Return for how many of the last `age` seconds the run worked.
-
-    All of them where its nodes are being taken already.
-    """
-    if run.row is None or (due and due <= view.now):
-        return age
-    worked = worked_seconds(view, run.row, run_rows(view, run.labels), age)
-    return max(0.0, min(age, worked, seconds_up(view, run.row, age)))
-
-
-def seconds_up(view: View, run: int, age: float) -> float:
-    """Return for how many of the last `age` seconds a run's attempt has gone on.
-
-    What it did before a start is lost already: its count fell back, or it was silent for a while.
-    """
-    frame = view.frame("run").last(timedelta(seconds=age))
-    steps = frame.of("run_step_count")[run]
-    reported = np.flatnonzero(~np.isnan(steps))
-    starts = (np.diff(steps[reported]) < 0) | (np.diff(reported) > frame.steps(GAP))
-    began = reported[1:][starts]
-    return age if not len(began) else float(frame.n_steps - began[-1]) * frame.step.total_seconds()
-
-
-def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
-    """Return every node that works on a run: all of it stops with one.
-
-    The nodes themselves where no run is known.
-    """
-    rows = run_rows(view, run.labels).tolist() if run.row is not None else []
-    return tuple(sorted({*things, *(view.roster.ids[i] for i in rows)}))
-
-
 def run_rows(view: View, labels: Labels) -> Rows:
     """Return the rows of the running nodes of a run."""
     rows = _members(view, labels)
@@ -307,42 +236,6 @@ def _members(view: View, labels: Labels) -> Rows:
     rows, (ids, claimed) = view.rows_in(labels), nodes_of(labels, view.reading.claims)
     among = view.roster.among(ids)[rows]
     return rows[among if claimed else ~among]
-
-
-def worked_seconds(view: View, run: int, rows: Rows, age: float) -> float:
-    """Return how much of the last `age` seconds the run made progress: only work can be lost.
-
-    Not counted is when fewer than half of its nodes worked, or its step count stood still for
-    `STUCK`, or was not reported.
-    """
-    frame, length = view.frame("run"), timedelta(seconds=age)
-    steps = frame.last(length).of("run_step_count")[run]
-    reported = np.where(np.isnan(steps), 0, np.arange(len(steps)))
-    steps = steps[np.maximum.accumulate(reported)]
-    still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
-    stuck = float(still.sum()) * frame.step.total_seconds()
-    part = view.whole.last(length)
-    level = utilization_of(part)[rows]
-    reported = ~np.isnan(level)
-    working = (level > view.number("idle.below")[rows][:, None]).sum(axis=0)
-    idle = (working < 0.5 * np.maximum(reported.sum(axis=0), 1)) & reported.any(axis=0)
-    return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
-
-
-def work_at_risk(view: View, rows: Rows, stopped: datetime | None = None) -> AtRisk | None:
-    """Return the work of the run on the nodes at `rows` that no checkpoint holds.
-
-    None where it is not known. Of a run that stands still since `stopped` it is the work before
-    that.
-    """
-    until = min(view.now, stopped or view.now)
-    run = run_of(view, Labels.shared(view.roster.labels[i] for i in rows), until)
-    age = checkpoint_age(view, run, until)
-    if age is None:
-        return None
-    worked = worked_since(view, run, age + (view.now - until).total_seconds(), None)
-    things = workers_of(view, run, [view.roster.ids[i] for i in rows])
-    return AtRisk(things, min(worked, age) / 3600) if min(worked, age) > 0 else None
 
 
 def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:

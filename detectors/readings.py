@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.alert import Alert
+from bot.model.causes import About
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
@@ -26,13 +27,16 @@ from detectors.numbers import (
     close_gaps,
     drop_singles,
     duration,
+    gaps_up_to,
     mean_where_read,
     number,
+    since_last,
     trailing,
 )
 from detectors.roster import Limits, Roster
 from detectors.usual import RESERVED, Usual, worked_of
 
+GAP = duration("view.GAP")
 _EMPTY = Frame(
     "empty",
     (),
@@ -91,11 +95,8 @@ class Readings:
     @cached_property
     def jobs(self) -> npt.NDArray[np.str_]:
         """Return the job of each node, (n,): its tag, else the run that claims it, "" where none."""
-        jobs = self.roster.jobs.tolist()
-        for run, claim in self.reading.claims.items():
-            for row in self.roster.rows_of(claim.nodes).tolist():
-                jobs[row] = jobs[row] or run.job
-        return np.array(jobs, dtype=np.str_)
+        runs = {name: run.job for run, claim in self.reading.claims.items() for name in claim.nodes}
+        return np.array([x.job or runs.get(x.instance, "") for x in self.roster.labels], np.str_)
 
     def of_owner(self, rows: Rows) -> Mask:
         """Return which nodes no tag gives to another owner than those at `rows`, (n,).
@@ -103,9 +104,9 @@ class Readings:
         A job that is known is all of one.
         """
         owners, jobs = self.roster.owners, self.jobs
-        named = np.setdiff1d(owners[rows], [""])
-        same = (owners == "") | np.isin(owners, named) | (len(named) == 0)
-        return np.asarray(same | ((jobs != "") & np.isin(jobs, jobs[rows])))
+        owning, working_on = (list({*of[rows].tolist()} - {""}) for of in (owners, jobs))
+        same = np.isin(owners, [*owning, ""]) | np.isin(jobs, working_on)
+        return np.asarray(same | (not owning))
 
     def nobody(self) -> Mask:
         """Return a new mask that holds no node, (n,)."""
@@ -223,6 +224,54 @@ class Readings:
     def time_of(self, steps_ago: float) -> datetime:
         """Return the start of the step `steps_ago` steps before the end (1 = the last step)."""
         return self.now - steps_ago * self.window.step
+
+    @cached_property
+    def silent_steps(self) -> Counts:
+        """Return how many steps ago a node last reported, (n,); n_steps where never."""
+        return since_last(~self.unknown)
+
+    @cached_property
+    def age_seconds(self) -> Numbers:
+        """Return the seconds since launch, inf where not known, (n,)."""
+        return self.now.timestamp() - self.roster.launched
+
+    def launched_before(self, steps: Numbers | float) -> Mask:
+        """Return which nodes were there `steps` ago, (n,): one launched since has not fallen."""
+        return np.asarray(self.age_seconds >= steps * self.window.step.total_seconds())
+
+    @cached_property
+    def untroubled_until(self) -> npt.NDArray[np.object_]:
+        """Return until when no open alert is about each node, a time, (n,)."""
+        end = np.full(self.n, self.now, dtype=object)
+        for alert in self.open.values():
+            if alert.anomaly.kind == About.NODES.value:
+                end[self.roster.rows_of(alert.anomaly.things)] = alert.anomaly.window.start
+        return end
+
+    def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
+        """Return the open alert of any of the rules with a scope as its key."""
+        return next((self.open[rule, scope] for rule in rules if (rule, scope) in self.open), None)
+
+    def members(self, alert: Alert) -> Rows:
+        """Return the rows of the nodes that an alert is about, or was at its peak."""
+        peak = alert.peak.anomaly.things if alert.peak else ()
+        return self.roster.rows_of({*alert.anomaly.things, *peak})
+
+    def opened(self, *rules: str) -> list[Alert]:
+        """Return the open alerts of the rules in all scopes."""
+        return [alert for (rule, _), alert in self.open.items() if rule in rules]
+
+    def held_open(self, *rules: str) -> Mask:
+        """Return which nodes an open alert of the rules is about, (n,)."""
+        return self.roster.among(x for alert in self.opened(*rules) for x in alert.anomaly.things)
+
+    @cached_property
+    def gap(self) -> Mask:
+        """Return where nothing was read for a moment only.
+
+        The state before such a gap and the one after it are one.
+        """
+        return gaps_up_to(self.unknown, self.window.steps(GAP))
 
 
 LogStates = npt.NDArray[np.int8]
@@ -346,7 +395,11 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
     roster, lull = readings.roster, readings.window.steps(LULL)
     lately = compiling[:, -lull - 1 :].any(axis=1)
     pods = readings.metric("neuroncore_reserved_count")
-    begun = _begun(readings.zero & ~(pods == 0), gap)
+
+    # The step since which each node rests at each step, -1 where it works.
+    rests = (readings.zero & ~(pods == 0)) | gap
+    works = np.where(rests, -1, np.arange(rests.shape[1]))
+    begun = np.where(rests, np.maximum.accumulate(works, axis=1) + 1, -1)
     for leader in np.flatnonzero(lately).tolist():
         same_scope = roster.scope == roster.scope[leader]
         peers = np.flatnonzero(same_scope & (begun[:, -1] >= 0) & ~lately & ~waits)
@@ -365,10 +418,3 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
         same_job = [not job or roster.labels[peer].job in ("", job) for peer in peers]
         waits[peers] = near & np.array(same_job, dtype=bool)
     return waits & readings.limits.on("compiling.on")
-
-
-def _begun(holds: Mask, gap: Mask) -> Counts:
-    """Return the step since which a state holds at each step, (n, n_steps); -1 where not."""
-    ends = np.where(~(holds | gap), np.arange(holds.shape[1]), -1)
-    first = np.maximum.accumulate(ends, axis=1) + 1
-    return np.asarray(np.where(holds | gap, first, -1))

@@ -35,7 +35,9 @@ class Memo(Generic[T]):
         arrays = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
         same = len(arrays) == len(self._read) and all(map(operator.is_, arrays, self._read))
         if self._newest is None or self._newest[0] != key or not same:
-            self._newest, self._read = (key, make()), arrays
+            self._newest = key, make()
+        # An equal key is kept as well: the next one shares more with it, and equals it by identity.
+        self._newest, self._read = (key, self._newest[1]), arrays
         return self._newest[1]
 
 
@@ -50,7 +52,6 @@ SENT = "efa_tx_bytes_per_second"
 RESERVED = "neuroncore_reserved_count"
 DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
-NEWEST = duration("usual.NEWEST")
 SAME = number("usual.SAME")
 ALIKE = number("usual.ALIKE")
 MEDIANS_OF: tuple[str, ...] = (
@@ -248,7 +249,15 @@ def learn(
     # By blocks: beside their history, all that is worked out of it on the way is large.
     starts = range(0, max(1, len(part.things)), BLOCK)
     usual = Usual.joined([learnt(slice(start, start + BLOCK)) for start in starts])
-    _borrow((usual.low, usual.middle, usual.high), roster)
+
+    # A node without history has the median of its cluster, training apart from inference.
+    unknown = np.isnan(usual.middle)
+    for scope in np.unique(roster.scope[unknown]):
+        training = (roster.scope == scope) & ~roster.inference
+        peers, new = training & ~unknown, training & unknown
+        if peers.any() and new.any():
+            for levels in (usual.low, usual.middle, usual.high):
+                levels[new] = np.median(levels[peers])
     return usual
 
 
@@ -282,7 +291,9 @@ def _learn(
     learnable = readable & active
     readable = learnable | (readable & ~learnable.any(axis=1, keepdims=True))
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
-    newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
+    newest = medians_where(memory, readable & (newer <= part.steps(duration("usual.NEWEST"))))[
+        :, None
+    ]
 
     any_job = np.isnan(newest) | inference[:, None]
     fewest = max(3, least // part.step)
@@ -312,17 +323,6 @@ def _learn(
     none = np.zeros_like(sure)
     hourly = hourly_low, hourly_middle
     return Usual(middle, low, high, medians, *hourly, sure, unpaused, in_part=none, resumed=none)
-
-
-def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
-    """Give a node without history the median of its cluster, training apart from inference."""
-    unknown = np.isnan(levels[1])
-    for scope in np.unique(roster.scope[unknown]):
-        training = (roster.scope == scope) & ~roster.inference
-        peers, new = training & ~unknown, training & unknown
-        if peers.any() and new.any():
-            for array in levels:
-                array[new] = np.median(array[peers])
 
 
 def off(level: Floats | None, usual: Floats | np.float32) -> Floats:

@@ -9,10 +9,8 @@ from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bot.model.alert import Alert
-from bot.model.causes import About
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.window import Window
@@ -25,13 +23,11 @@ from detectors.numbers import (
     Rows,
     bridge,
     duration,
-    gaps_up_to,
     lasted,
     mean_where_read,
     newest_of,
     number,
     seen_within,
-    since_last,
     sustained,
     trailing,
 )
@@ -60,7 +56,6 @@ from detectors.usual import (
 
 PAUSE = duration("view.PAUSE")
 LOST = number("view.LOST")
-GAP = duration("view.GAP")
 LATELY = duration("view.LATELY")
 LOOKBACK = duration("view.LOOKBACK")
 BEFORE = duration("view.BEFORE")
@@ -213,11 +208,6 @@ class View(Readings):
         """Return where a node does nothing although a runtime is loaded."""
         return self.zero & ~self.compiling & (self.held > 0) if self.any_zero else self.zero
 
-    @cached_property
-    def silent_steps(self) -> Counts:
-        """Return how many steps ago a node last reported, (n,); n_steps where never."""
-        return since_last(~self.unknown)
-
     def newest(self, holds: Mask) -> Mask:
         """Return where the newest reading of a node holds, (n,)."""
         if not self.window.n_steps or not holds.any():
@@ -256,15 +246,6 @@ class View(Readings):
         seconds_left = self.roster.ends - self.now.timestamp()
         ends_soon = seconds_left <= duration("view.BLOCK_END").total_seconds()
         return np.asarray(self.limits.spared | ends_soon)
-
-    @cached_property
-    def age_seconds(self) -> Numbers:
-        """Return the seconds since launch, inf where not known, (n,)."""
-        return self.now.timestamp() - self.roster.launched
-
-    def launched_before(self, steps: Numbers | float) -> Mask:
-        """Return which nodes were there `steps` ago, (n,): one launched since has not fallen."""
-        return np.asarray(self.age_seconds >= steps * self.window.step.total_seconds())
 
     @cached_property
     def compile_steps(self) -> Counts:
@@ -365,15 +346,6 @@ class View(Readings):
         return np.asarray((self.usual.unpaused[rows] * (1 - level.T / self.worked_before[rows])).T)
 
     @cached_property
-    def untroubled_until(self) -> npt.NDArray[np.object_]:
-        """Return until when no open alert is about each node, a time, (n,)."""
-        end = np.full(self.n, self.now, dtype=object)
-        for alert in self.open.values():
-            if alert.anomaly.kind == About.NODES.value:
-                end[self.roster.rows_of(alert.anomaly.things)] = alert.anomaly.window.start
-        return end
-
-    @cached_property
     def worked_before(self) -> Floats:
         """Return the utilization of each node in its usual work of late, (n,).
 
@@ -439,34 +411,9 @@ class View(Readings):
         trains = self.eligible & ~self.roster.inference
         return np.asarray(trains & fellows(self, rows))
 
-    def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
-        """Return the open alert of any of the rules with a scope as its key."""
-        return next((self.open[rule, scope] for rule in rules if (rule, scope) in self.open), None)
-
     def alert_of(self, rules: tuple[str, ...], rows: Rows) -> Alert | None:
         """Return the open alert of the rules about the nodes at `rows`, all of one incident."""
         return incidents(self, rules, rows)[0].alert
-
-    def members(self, alert: Alert) -> Rows:
-        """Return the rows of the nodes that an alert is about, or was at its peak."""
-        peak = alert.peak.anomaly.things if alert.peak else ()
-        return self.roster.rows_of({*alert.anomaly.things, *peak})
-
-    def opened(self, *rules: str) -> list[Alert]:
-        """Return the open alerts of the rules in all scopes."""
-        return [alert for (rule, _), alert in self.open.items() if rule in rules]
-
-    def held_open(self, *rules: str) -> Mask:
-        """Return which nodes an open alert of the rules is about, (n,)."""
-        return self.roster.among(x for alert in self.opened(*rules) for x in alert.anomaly.things)
-
-    @cached_property
-    def gap(self) -> Mask:
-        """Return where nothing was read for a moment only.
-
-        The state before such a gap and the one after it are one.
-        """
-        return gaps_up_to(self.unknown, self.window.steps(GAP))
 
     def streak(self, holds: Mask) -> tuple[Counts, Counts]:
         """Return how many steps ago a state began that still holds, and in how many it was seen.

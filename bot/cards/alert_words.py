@@ -71,9 +71,8 @@ def where(alert: Alert) -> str:
     name = (
         money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
     )
-    job = scope.job if alert.cause.facts.about is About.NODES else ""
-    if job and alert.cause.facts.of_job:
-        job = f"job {job}"
+    noun = "job " if alert.cause.facts.of_job else ""
+    job = f"{noun}{scope.job}" if scope.job and alert.cause.facts.about is About.NODES else ""
     if len(things) < 2:
         count = " ".join(filter(None, (labels.instance_type, *things)))
     elif labels.instance_type:

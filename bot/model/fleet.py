@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 from bot.model.codec import by_key
 from bot.model.labels import Labels
@@ -385,6 +386,25 @@ class Inventory:
     def _resources(self) -> Mapping[str, Stored]:
         resources: tuple[Stored, ...] = (*self.reservations, *self.file_systems, *self.volumes)
         return {resource.labels.resource: resource for resource in resources}
+
+    @cached_property
+    def accelerated(self) -> Mapping[str, Instance]:
+        """Return the running instances of a Neuron family, or of a type that is known."""
+        kinds = {node.labels.instance_type for node in self.instances.values()}
+        kinds = {kind for kind in kinds if is_neuron(kind) or kind in self.types}
+        return {
+            name: node
+            for name, node in self.instances.items()
+            if node.labels.instance_type in kinds and node.running
+        }
+
+    @cached_property
+    def once(self) -> Callable[..., Any]:
+        """Call a function with something and the instances, once as long as both stay the same.
+
+        An inventory is the same object while nothing changes, and each tick asks again.
+        """
+        return lru_cache(maxsize=2)(lambda derive, of: derive(of, self.instances.values()))
 
     @property
     def running(self) -> frozenset[str]:

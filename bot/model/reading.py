@@ -15,7 +15,7 @@ import numpy as np
 
 from bot.model.anomaly import Detection
 from bot.model.codec import by_key
-from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume, is_neuron
+from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume
 from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import counted
@@ -113,7 +113,8 @@ class Reading:
     def claims(self) -> Mapping[Labels, Claim]:
         """Return the nodes that a label, a tag or a name gives to each run, by its cluster and job."""
         runs = self.frame("run")
-        return claims_of(runs.things if runs else (), self.inventory.instances.values())
+        claims: Mapping[Labels, Claim] = self.inventory.once(claims_of, runs.things if runs else ())
+        return claims
 
 
 @dataclass(frozen=True)
@@ -290,15 +291,7 @@ def bill_coverage(
 
 def coverage_of(reading: Reading) -> Coverage:
     """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown."""
-    inventory = reading.inventory
-    # By type and not by node: it is asked at each tick.
-    kinds = {node.labels.instance_type for node in inventory.instances.values()}
-    kinds = {kind for kind in kinds if is_neuron(kind) or kind in inventory.types}
-    nodes = {
-        name: node
-        for name, node in inventory.instances.items()
-        if node.labels.instance_type in kinds and node.running
-    }
+    nodes = reading.inventory.accelerated
     frame, reporting = reading.frame("node"), set[str]()
     if frame is not None and frame.n_steps:
         recent = ~np.isnan(frame.last(_NOW).values).all(axis=(1, 2))

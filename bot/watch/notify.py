@@ -143,8 +143,8 @@ def group_key(alert: Alert) -> str:
     where = alert.anomaly.scope
     if alert.cause.facts.about is About.MONEY:
         return f"money/{where.account}"
-    apart = where.resource if where.cluster else ""
-    apart = apart or (where.job if alert.cause.facts.about is About.NODES else "")
+    job = where.job if alert.cause.facts.about is About.NODES else ""
+    apart = (where.cluster and where.resource) or job
     return "/".join(
         filter(None, (alert.anomaly.rule, where.cluster or where.account or where.region, apart))
     )

@@ -225,7 +225,6 @@ def _end(finding: Finding) -> datetime:
 # matters, the short one that it still goes on. A budget of money is meant to be spent, so a rate of
 # 1 is one that would use it up with the month's end.
 KEY = "budget_burn.month_usd"
-_SOON = duration("budget.SOON")
 
 
 @dataclass(frozen=True)
@@ -386,7 +385,9 @@ def _budget_words(view: View, burn: BudgetBurn) -> Explanation:
         usual=(0.0, burn.allowed),
         **belief("budget_burnt", growth_score(burn.allowed, pace)),
         evidence=tuple(evidence),
-        severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else None,
+        severity=Severity.CRITICAL
+        if gone or burn.used_up - view.now < duration("budget.SOON")
+        else None,
     )
 
 

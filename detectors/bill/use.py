@@ -22,7 +22,6 @@ from detectors.view import View
 
 _PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
 """Fees of commitments to a family of instances, and the family in them."""
-_BACK = number("use.BACK")
 _READ = number("use.READ")
 
 
@@ -300,5 +299,7 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
     if np.isnan(moved) or abs(moved) < max(1.0, number("use.LEAST") * before):
         return billed
     newest_first = (through + i * HOUR for i in reversed(range((view.now - through) // HOUR)))
-    back = takewhile(lambda at: (reporting(at, at + HOUR) - before) / moved < _BACK, newest_first)
+    back = takewhile(
+        lambda at: (reporting(at, at + HOUR) - before) / moved < number("use.BACK"), newest_first
+    )
     return replace(billed, until=min(back, default=None))

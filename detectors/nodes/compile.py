@@ -342,7 +342,6 @@ FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
 CUT_FRESH = duration("compile.CUT_FRESH")
 COLD_FRESH = duration("compile.COLD_FRESH")
-_MANY = count("compile.MANY")
 _COLD_WHY = (
     "the cache missed, probably because the batch size, optimizer, compiler flags or compiler"
     " version changed, or because the cache is not kept"
@@ -383,9 +382,8 @@ def find(view: View) -> RuleMatch:
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
-    scope, cold = int(view.roster.scope[rows[0]]), None
-    if isinstance(match, CompileMatch):
-        cold = match.cold.get(scope)
+    starts = match.cold if isinstance(match, CompileMatch) else {}
+    cold = starts.get(int(view.roster.scope[rows[0]]))
     nodes = counted(len(rows), "node")
     cause, reason = _cause(view, rows, cold)
 
@@ -426,7 +424,9 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     alert = view.alert(FAMILY, view.roster.scopes[scope])
     share = len(rows) / max(1, int(view.roster.sizes[scope]))
     jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
-    wide = len(rows) >= _MANY and share >= float(view.number("cold_cache.nodes")[rows[0]])
+    wide = len(rows) >= count("compile.MANY") and share >= float(
+        view.number("cold_cache.nodes")[rows[0]]
+    )
     reasons = []
     if wide and len(jobs) > 1:
         nodes = f"{percent(share)} of the cluster's nodes"
@@ -480,11 +480,6 @@ def _ended_match(view: View, rows: Rows, start: datetime) -> RuleMatch:
     """Return the match of the nodes at `rows`, whose compile began at a time and is over."""
     length = (view.now - start) / view.window.step
     return RuleMatch(np.isin(np.arange(view.n), rows), np.full(view.n, length), np.zeros(view.n))
-
-
-def compiling_now(view: View) -> Mask:
-    """Return which nodes compile within their grace or past it, (n,)."""
-    return np.asarray((view.compile_steps > 0) & view.limits.on("compiling.on"))
 
 
 def killed_anomalies(view: View) -> list[Anomaly]:

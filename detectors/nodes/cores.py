@@ -27,7 +27,6 @@ from detectors.rule import Explanation, RuleMatch, belief
 from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View, once_a_tick
 
-STEADY = number("cores.STEADY")
 MOSTLY = number("cores.MOSTLY")
 _RULE = Cause.ALLOCATED_UNUSED.value
 SUGGESTIONS = (
@@ -128,7 +127,9 @@ def part_use(view: View) -> PartUse:
 
     # The node, and those of its scope that look alike, mostly stay near the middle of their steps.
     share, scope = view.utilization[rows] / view.metric(HIGHEST)[rows], view.roster.scope[rows]
-    near = inside & (np.abs(share / medians_where(share, inside)[:, None] - 1) <= STEADY)
+    near = inside & (
+        np.abs(share / medians_where(share, inside)[:, None] - 1) <= number("cores.STEADY")
+    )
     n_near, n_inside = near.sum(axis=1), inside.sum(axis=1)
     near_in_scope, inside_in_scope = (np.bincount(scope, n)[scope] for n in (n_near, n_inside))
     steady = (n_near >= MOSTLY * n_inside) & (near_in_scope >= MOSTLY * inside_in_scope)

@@ -68,7 +68,6 @@ from detectors.usual import (
 )
 from detectors.view import LOST, View
 
-PARTLY = number("drop.PARTLY")
 EVIDENT = duration("drop.EVIDENT")
 RESTART = duration("drop.RESTART")
 
@@ -83,10 +82,10 @@ def find(view: View) -> RuleMatch:
     """
     over, below = view.number("starved.over"), view.number("starved.below")
     if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
-        highest = np.maximum.reduce((below, view.number("starved.deep"), over))
         # A streak ends at the last step that was read, so nobody is in a drop now.
-        low_now = (view.unknown[:, -1] | (view.level[:, -1] < highest)).any()
-        if not low_now and not (pace_of_nodes(view).slow_steps > 0).any():
+        highest = np.maximum.reduce((below, view.number("starved.deep"), over))
+        low_now = view.unknown[:, -1] | (view.level[:, -1] < highest)
+        if not (low_now.any() or pace_of_nodes(view).slow_steps.any()):
             return no_match(view.n)
 
     training = ~view.roster.inference
@@ -136,14 +135,15 @@ def find(view: View) -> RuleMatch:
     # A node that executes nothing at all is another rule's; but a pause of its job ends no drop.
     still = trailing(view.zero & view.standing, view.unknown)
     still[still < 2] = 0
-    kept = _still_dropped(view, pace) | (lack.nodes & view.held_open(*FAMILY))
-    paused = (still > 0) & kept & training & view.newest(view.holding) & ~loop.nodes
+    stays = _still_dropped(view, pace) | (lack.nodes & view.held_open(*FAMILY))
+    paused = (still > 0) & stays & training & view.newest(view.holding) & ~loop.nodes
     paused &= narrowed(paused, lambda: still < view.rare_after("hung.for", standing_still, paused))
-    hit = (begins | kept) & ((still == 0) | loop.nodes | paused)
+    hit = (begins | stays) & ((still == 0) | loop.nodes | paused)
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    lost = _wasted(view, hit, steps)
-    wasted, since = (np.where(np.isnan(lack.lost), x, lack.lost) for x in lost)
+    wasted, since = (
+        np.where(np.isnan(lack.lost), lost, lack.lost) for lost in _wasted(view, hit, steps)
+    )
     wasted[paused] = since[paused] = 0
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
@@ -245,7 +245,8 @@ def _fell_together(view: View, deep: Counts) -> Mask:
     before, mask = view.level[np.arange(view.n), onset], view.nobody()
     for _, rows in view.roster.by_scope(deep > 0):
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
-        mask[same] = len(same) >= count("drop.COHERENT") and middle_of(before[same]) < PARTLY
+        partly = middle_of(before[same]) < number("drop.PARTLY")
+        mask[same] = partly and len(same) >= count("drop.COHERENT")
     return mask
 
 
@@ -329,10 +330,8 @@ def _still_dropped(view: View, pace: Pace) -> Mask:
             length = (view.now - alert.anomaly.window.start) / view.window.step
             joining |= view.fellows(rows) & view.launched_before(length)
     joining &= low_now & ~members
-    if joining.any():
-        longest = view.stretches(under, joining).longest
-        pause = np.minimum(longest, view.steps("alert.pause_limit"))
-        members |= joining & (slow | (streak(view, under(view)) > pause))
+    longest = np.minimum(view.stretches(under, joining).longest, view.steps("alert.pause_limit"))
+    members |= joining & (slow | (streak(view, under(view)) > longest))
 
     dropped = members & low_now & (view.usual.own | saturated(view)) & view.roster.running
     lacks = low(view) | (view.evaluating & in_pause[:, None])

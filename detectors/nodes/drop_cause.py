@@ -38,8 +38,6 @@ STARVED_BUSY_SUGGESTIONS = (
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
 
-DECIDES = number("drop_cause.DECIDES")
-ALONE = number("drop_cause.ALONE")
 BUSY = number("drop_cause.BUSY")
 AHEAD = number("drop_cause.AHEAD")
 CPU_ABOVE = number("drop_cause.CPU_ABOVE")
@@ -223,7 +221,9 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     ranked = believed(present, on)
 
     # A cause that was named before the drop settled gives way only to one that has evidence.
-    plain = not any(sign.sign in present and sign.weight >= DECIDES for sign in SIGNS)
+    plain = not any(
+        sign.sign in present and sign.weight >= number("drop_cause.DECIDES") for sign in SIGNS
+    )
     still_holds = not settled or (alert is not None and alert.cause is Cause.STRAGGLER)
     if alert and plain and still_holds and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
@@ -328,7 +328,9 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     scope = view.roster.scope == view.roster.scope[rows[0]]
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
     sent = usual(SENT)
-    alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < ALONE)
+    alone = busy <= 1 or bool(
+        np.isfinite(sent).any() and np.nanmedian(sent) < number("drop_cause.ALONE")
+    )
     pace = pace_of_nodes(view)
 
     # Where most of the drop's steps are as usual, it comes and goes: its mean tells.

@@ -8,6 +8,7 @@ from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
 from detectors.nodes import cores
+from detectors.nodes.at_risk import work_at_risk
 from detectors.numbers import (
     NAMED,
     Floats,
@@ -26,7 +27,6 @@ from detectors.numbers import (
     size,
     trailing,
 )
-from detectors.progress import work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match, rules_of
 from detectors.usual import MEMORY, SAME, full_work, medians_where
 from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick

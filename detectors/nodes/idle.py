@@ -8,6 +8,7 @@ from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from detectors.jobs import roles_of
 from detectors.nodes import cores
+from detectors.nodes.at_risk import work_at_risk
 from detectors.nodes.drop_cause import loader_busy
 from detectors.numbers import (
     Counts,
@@ -35,11 +36,11 @@ from detectors.progress import (
     scopes_by_progress,
     short_for,
     took_over,
-    work_at_risk,
 )
+from detectors.readings import GAP
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, worked_of
-from detectors.view import GAP, LOOKBACK, View, once_a_tick
+from detectors.view import LOOKBACK, View, once_a_tick
 
 LOOK_FIRST = (
     "Check whether `neuronx-cc` is running there before you stop anything: without the host CPU a"
@@ -49,9 +50,7 @@ FEW_REQUESTS_SUGGESTIONS = (
     "Scale the service in: lower its least number of replicas, or release nodes.",
     "If requests should be coming, look at the load balancer, DNS and the clients.",
 )
-_STILL_COMPILING = count("idle.STILL_COMPILING")
 PINNED = number("idle.PINNED")
-_BARE = count("idle.BARE")
 COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
 _TRAFFIC = number("idle.TRAFFIC")
@@ -102,7 +101,10 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     # It may be a compile where no sign of some node tells, and even a long one could still go on.
     grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
-    could_go_on = longest < _STILL_COMPILING * grace and view.limits.on("compiling.on")[rows].any()
+    could_go_on = (
+        longest < count("idle.STILL_COMPILING") * grace
+        and view.limits.on("compiling.on")[rows].any()
+    )
     unsure = bool(np.isnan(cpu).any() and could_go_on)
     doubt = "; idle or compiling, not known which, as the host CPU is not read" if unsure else ""
     return Explanation(
@@ -276,7 +278,7 @@ def find_hung(view: View) -> RuleMatch:
     begins = stopped & (still >= _usual_pause(view, stopped))
     begins &= _together(view, begins)
     needed = view.steps("hung.for")
-    begins |= (seen_spinning >= needed) | (seen_bare >= _BARE * needed)
+    begins |= (seen_spinning >= needed) | (seen_bare >= count("idle.BARE") * needed)
 
     # A process whose device memory is free by the newest reading is gone.
     runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)

@@ -75,7 +75,6 @@ from detectors.view import View
 
 BLOCK = duration("odd_model.BLOCK")
 MOST_ROWS = count("odd_model.MOST_ROWS")
-LASTING = count("odd_model.LASTING")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
 
@@ -157,7 +156,9 @@ class _Block:
 
         As in a tick, what the job had shown before counts for nothing, however strange.
         """
-        node, sample = sustained(self.judged & combined(self.far), LASTING).nonzero()
+        node, sample = sustained(
+            self.judged & combined(self.far), count("odd_model.LASTING")
+        ).nonzero()
         fresh = ~self.usual.showed(self.values[node, sample], node, self.usual.end)
         return node[fresh], self.far[node[fresh], sample[fresh]]
 
@@ -177,7 +178,10 @@ def learn(
     if n_rows < count("odd_model.LEAST_ROWS"):
         return None
     live = np.logical_or.reduce([(far != 0).any(axis=0) for far in rows])
-    stride, before = -(-n_rows // MOST_ROWS), accumulate(map(len, rows), initial=0)
+    stride, before = (
+        -(-n_rows // MOST_ROWS),
+        accumulate(map(len, rows), initial=0),
+    )
     sample = [far[-n % stride :: stride, live] for n, far in zip(before, rows, strict=False)]
     forest = grow(np.concatenate(sample))
 
@@ -406,7 +410,20 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     scope = view.roster.scope[worst]
     alert = view.alert((Cause.ODD.value,), view.roster.scopes[scope])
     if not scores[worst] and alert:
-        return _as_before(alert.anomaly)
+        # It stays as it was while its nodes cannot be judged.
+        earlier = alert.anomaly
+        return Explanation(
+            why=earlier.why,
+            value=earlier.value,
+            unit=earlier.unit,
+            usual=earlier.usual,
+            score=earlier.score,
+            evidence=earlier.evidence,
+            confidence=earlier.confidence,
+            suggestions=earlier.suggestions,
+            metric=earlier.metric,
+            severity=earlier.severity,
+        )
     strange, scale = rows[scores[rows] > 0], known.usual.scale
     levels_now, usual, spread = (
         median(np.ascontiguousarray(levels.T))
@@ -468,22 +485,6 @@ def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
     relief = score - known.score(without, np.repeat(row, len(METRICS)))
     guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= NOTABLE]
     return [i for i in guilty if not (i == _RECEIVED and _RECEIVED - 1 in guilty)][:LISTED]
-
-
-def _as_before(anomaly: Anomaly) -> Explanation:
-    """Return the explanation of an open alert, while its nodes cannot be judged."""
-    return Explanation(
-        why=anomaly.why,
-        value=anomaly.value,
-        unit=anomaly.unit,
-        usual=anomaly.usual,
-        score=anomaly.score,
-        evidence=anomaly.evidence,
-        confidence=anomaly.confidence,
-        suggestions=anomaly.suggestions,
-        metric=anomaly.metric,
-        severity=anomaly.severity,
-    )
 
 
 def _half(view: View) -> int:

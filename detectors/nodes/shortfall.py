@@ -106,7 +106,7 @@ class Shortfall(NamedTuple):
     """The share of their usual work that they lack; nan where the newest steps tell it."""
 
     def joined(self, newer: Shortfall) -> Shortfall:
-        """Return what either says of a node; of what it lost, `newer` where that knows."""
+        """Return the nodes of both; of the work that one lacks, `newer` tells where it knows."""
         lost = np.where(np.isnan(newer.lost), self.lost, newer.lost)
         return Shortfall(self.nodes | newer.nodes, np.maximum(self.steps, newer.steps), lost)
 
@@ -179,14 +179,14 @@ def coming_back(view: View, asked: Mask, late: Mask) -> Shortfall:
     if begun.any():
         # A young history has shown too few hours to know which mean of one is rare. Nor is an hour
         # rare that is a little lower than those that a job of phases has.
-        young = view.now - view.whole.start < duration("usual.YOUNG")
-        unsure = young | (view.stretches(nearly_lacking, begun).count > 0)
+        unsure = view.stretches(nearly_lacking, begun).count > 0
+        unsure |= view.now - view.whole.start < duration("usual.YOUNG")
         soon, later = (
             view.rare_after(key, lacking, begun) for key in ("starved.for", "starved.shallow_for")
         )
         begun &= trailing(lacking(view), view.unknown) >= np.where(unsure, later, soon)
-    held = view.held_open(*FAMILY) & ~view.roster.inference
-    goes_on, longer = _in_turns(view, held, "starved.over", times=1)
+    in_drop = view.held_open(*FAMILY) & ~view.roster.inference
+    goes_on, longer = _in_turns(view, in_drop, "starved.over", times=1)
 
     again, lost = begun | goes_on, np.full(view.n, np.nan)
     if (again & ~late).any():
@@ -294,32 +294,32 @@ def looping(view: View) -> Shortfall:
     if not len(rows):
         return Shortfall(long, steps, lost)
     day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
-    needed, held = day.steps("starved.shallow_for"), view.held_open(*FAMILY)[rows]
+    needed, in_drop = day.steps("starved.shallow_for"), view.held_open(*FAMILY)[rows]
     lasts[rows], work = trailing(ending_again(day), day.unknown), _with_stops(day)
     mean = _mean(day, work)[:, -1]
 
     # It began where the work that lacks since then is the most, outside of other alerts.
     known = np.ones_like(work)
     forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
-    work[np.isnan(known) & ~held[:, None]] = 1
+    work[np.isnan(known) & ~in_drop[:, None]] = 1
     looked_at = newest_of(day.window.n_steps, lasts[rows] + 2 * needed)
     onset = longest_ago(work, day.number("starved.below"), looked_at)
     steps[rows], lost[rows] = onset, day.usual.unpaused * (1 - mean)
 
     as_usual = day.utilization >= day.usual_work[:, None]
-    worked = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED)) >= 0.5
-    long[rows] = worked & ~held & (lasts[rows] >= needed)
+    share = share_before(as_usual, ~day.unknown, onset, day.window.steps(SETTLED))
+    long[rows] = (share >= 0.5) & ~in_drop & (lasts[rows] >= needed)
     back, _ = _came_back(day.unloaded, onset, times=1)
-    goes_on[rows] = held & (mean < day.number("starved.over")) & back
+    goes_on[rows] = in_drop & (mean < day.number("starved.over")) & back
 
     # Short jobs, one after another, are no trouble however many hours they go on. A node of the last
     # day has shown too few of its own: those of its scope tell which hours are usual.
-    usual = np.floor(view.stretches(ending_again, long).rare) + 1
+    usual = view.stretches(ending_again, long).rare
     scope, young = view.roster.scope, ~view.launched_before(view.window.steps(DAY))
     for place, nodes in view.roster.by_scope(long & young):
         usual[nodes] = usual[scope == place].max()
-    seldom = view.rare_after("starved.shallow_for", ending_again, long)
-    rare = long & (lasts >= np.maximum(usual, seldom))
+    rare = long & (lasts >= view.rare_after("starved.shallow_for", ending_again, long))
+    rare &= lasts > np.floor(usual)
     return _shortfall((rare & _short_lived(view, rare, steps)) | goes_on, steps, lost)
 
 

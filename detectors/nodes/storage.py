@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
-from bot.model.fleet import FileSystem, Reservation, Volume
+from bot.model.fleet import FileSystem, Volume
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.reading import (
@@ -32,7 +32,6 @@ FILE_SYSTEM_SUGGESTIONS = (
     " again.",
 )
 _CLIENTS = "fsx_client_connections_count"
-_NEAR = number("storage.NEAR")
 _NAMED = 2
 _MOSTLY = number("storage.MOSTLY")
 
@@ -155,9 +154,16 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
         patience = policy.duration("unused_capacity.for")
         started = reservation.starts_at + patience <= view.now
         ended = reservation.ends_at is not None and view.now >= reservation.ends_at
-        if not policy.on("unused_capacity.on") or not started or ended or reservation.total <= 0:
+        asked = policy.on("unused_capacity.on") and min(empty, reservation.total) > 0
+        if not (asked and started) or ended:
             continue
-        if empty <= _just_left(view, reservation, patience):
+
+        # The places of nodes that ended a moment ago are being filled again.
+        gone = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
+        left = [view.roster.labels[row] for row in np.flatnonzero(gone)]
+        kind = labels.instance_type
+        just_left = sum(x.instance_type == kind and _same_place(x, labels) for x in left)
+        if empty <= just_left and not view.opened(Cause.UNUSED_CAPACITY.value):
             continue
         share = empty / reservation.total
         explanation = Explanation(
@@ -174,19 +180,6 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
         yield anomaly_of(view, Cause.UNUSED_CAPACITY, subject, explanation)
 
 
-def _just_left(view: View, reservation: Reservation, patience: timedelta) -> int:
-    """Return how many nodes that may have stood in a reservation ended within `patience`.
-
-    Their places are being filled again.
-    """
-    if reservation.available <= 0 or view.opened(Cause.UNUSED_CAPACITY.value):
-        return 0
-    gone = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
-    nodes = [view.roster.labels[row] for row in np.flatnonzero(gone)]
-    kind = reservation.labels.instance_type
-    return sum(x.instance_type == kind and _same_place(x, reservation.labels) for x in nodes)
-
-
 def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     """Return the busiest file systems of the nodes' cluster.
 
@@ -198,7 +191,11 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
     loads = [load for x in (tagged or near) if (load := throughput_of(x, frame, DAY))]
     if not tagged:
-        loads = [load for load in loads if load.share >= _NEAR and load.peak_share < BEYOND]
+        loads = [
+            load
+            for load in loads
+            if load.share >= number("storage.NEAR") and load.peak_share < BEYOND
+        ]
     return sorted(loads, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
 
 

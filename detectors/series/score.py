@@ -32,9 +32,7 @@ from detectors.series.signals import (
 LEAST_HOUR, MOST_HOUR = count("score.LEAST_HOUR"), count("score.MOST_HOUR")
 LEAST_LEARNT, MOST_LEARNT = count("score.LEAST_LEARNT"), count("score.MOST_LEARNT")
 EVEN = number("score.EVEN")
-MORE = number("score.MORE")
 THRESHOLD = number("score.THRESHOLD")
-HABIT_WORTH = number("score.HABIT_WORTH")
 
 
 def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, Mask]:
@@ -78,7 +76,11 @@ def strangeness_of_all(
     )
     if strange.shape[1] > 1:
         outside = beyond(apart, pace)
-        needed = HABIT_WORTH * spreads(apart, pace, outside.max(axis=0) > 0) * youth(apart, pace)
+        needed = (
+            number("score.HABIT_WORTH")
+            * spreads(apart, pace, outside.max(axis=0) > 0)
+            * youth(apart, pace)
+        )
         strange[:, 0] = np.maximum(strange[:, 0], excess(outside, needed))
     return together(strange)
 
@@ -132,8 +134,6 @@ def pace_of(seconds: Numbers) -> SeriesPace:
     )
 
 
-MANY = number("score.MANY")
-EXPLAINED = number("score.EXPLAINED")
 CLIP = number("score.CLIP")
 LOUDEST = 60.0
 """Where 1 - 2^-x has reached 1 in double precision."""
@@ -166,7 +166,9 @@ def together(strangeness: Numbers) -> Numbers:
     metric alone keeps its strangeness.
     """
     metrics = strangeness.shape[1]
-    needed = MANY * (1 + MORE * log2(metrics)) if metrics > 1 else 1.0
+    needed = (
+        number("score.MANY") * (1 + number("score.MORE") * log2(metrics)) if metrics > 1 else 1.0
+    )
     return np.asarray(2 ** np.minimum(np.log2(1 + strangeness).sum(axis=1) / needed, LOUDEST) - 1)
 
 
@@ -204,7 +206,9 @@ def learn(rows: Numbers) -> Habit:
     centred = scaled - mean
     variances, directions = np.linalg.eigh(np.einsum("ni,nj->ij", centred, centred) / len(centred))
     explained = np.cumsum(variances[::-1]) / max(float(variances.sum()), 1e-12)
-    n_directions = min(int(np.searchsorted(explained, EXPLAINED)) + 1, len(variances) - 1)
+    n_directions = min(
+        int(np.searchsorted(explained, number("score.EXPLAINED"))) + 1, len(variances) - 1
+    )
     return Habit(middle, half_spread, mean, directions[:, ::-1][:, :n_directions])
 
 

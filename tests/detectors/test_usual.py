@@ -8,9 +8,10 @@ import pytest
 from builder import START, STEP, Fleet, hours
 
 from bot.model.fleet import Inventory
+from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.roster import build_roster
-from detectors.usual import SAMPLE, Usual, _borrow, forget, learn, strange_spans
+from detectors.usual import SAMPLE, Usual, forget, learn, strange_spans
 from tests.builders import FIVE, NOON, alert
 
 STARVED = (hours(8), hours(20))
@@ -121,14 +122,14 @@ def test_what_serves_has_a_usual_for_weekdays_and_one_for_weekends(days, level):
 
 
 def test_a_new_node_that_trains_borrows_nothing_of_those_that_serve():
-    level = tuple(
-        np.array([[0.9], [0.3], [0.3], [np.nan]], dtype=np.float32)[:, 0].copy() for _ in range(3)
-    )
     things = [
         Labels(instance=f"i-{n}", cluster="llama", instance_type=kind)
         for n, kind in enumerate(("trn1.32xlarge", *["inf2.48xlarge"] * 2, "trn1.32xlarge"))
     ]
     roster = build_roster(tuple(things), Inventory(START))
     assert roster.inference.tolist() == [False, True, True, False]
-    _borrow(level, roster)
-    assert [array[3] for array in level] == pytest.approx([0.9] * 3)
+    level = np.repeat(np.array([0.9, 0.3, 0.3, np.nan], dtype=np.float32)[:, None, None], 96, 1)
+    name = ("neuroncore_utilization_ratio",)
+    frame = Frame("node", tuple(things), START, SAMPLE, name, level)
+    usual = learn(frame, roster, np.full(4, 0.05), ())
+    assert [x[3] for x in (usual.low, usual.middle, usual.high)] == pytest.approx([0.9] * 3)

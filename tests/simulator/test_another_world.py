@@ -12,9 +12,12 @@ WORLD = Path(__file__).parents[3] / "shared" / "world"
 DAYS = 5
 SEED = 1
 
-pytestmark = pytest.mark.skipif(
-    not WORLD.exists(), reason="the other world's programs do not lie beside the repository"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not WORLD.exists(), reason="the other world's programs do not lie beside the repository"
+    ),
+    pytest.mark.timeout(1800),  # a recording and its replay: 25 to 55 s of a processor each
+]
 
 
 def test_five_calm_days_bring_no_alert(tmp_path: Path) -> None:

@@ -52,8 +52,12 @@ def test_a_message_is_of_one_cause_and_cluster_and_of_money_of_one_account(cause
         assert len({group_key(about(c)) for c in Cause if c.facts.about is About.MONEY}) == 1
         return
     assert parting() == {"cluster", "resource"}
-    assert parting(resource="") == {"cluster", "resource"} | ({"job"} if facts.of_job else set())
-    assert parting(cluster="") == {"cluster", "account"} | ({"job"} if facts.of_job else set())
+    assert parting(resource="") == {"cluster", "resource"} | (
+        {"job"} if facts.about is About.NODES else set()
+    )
+    assert parting(cluster="") == {"cluster", "account"} | (
+        {"job"} if facts.about is About.NODES else set()
+    )
     assert "region" in parting(cluster="", account="")
     assert group_key(about(cause)) != group_key(replace(about(cause), anomaly=anomaly(
         cause, rule="another", scope=ROOM, labels=ROOM)))  # fmt: skip

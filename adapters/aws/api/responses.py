@@ -18,6 +18,7 @@ import orjson
 
 from adapters.aws.api.operations import Place
 from adapters.aws.files import Problems, lack, why
+from bot.model.codec import by_key
 from bot.model.limits import RESPONSE_BYTES
 
 Translated = TypeVar("Translated")
@@ -168,6 +169,8 @@ class Responses:
     problems: Problems
     _responses: dict[ApiCall, list[_Response]]
     """The oldest first."""
+    _index: tuple[int, Mapping[tuple[str, str], Sequence[ApiCall]]] = 0, {}
+    """The number of calls, and these by service and operation."""
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
@@ -211,11 +214,12 @@ class Responses:
             place.sort()
         return times
 
-    def _calls_of(self, service: str, operation: str) -> list[ApiCall]:
-        return sorted(
-            (x for x in self._responses if (x.service, x.operation) == (service, operation)),
-            key=lambda x: (x.place.region, x.argument, x.place),
-        )
+    def _calls_of(self, service: str, operation: str) -> Sequence[ApiCall]:
+        # A tick asks for those of several operations, and no call is ever forgotten.
+        if self._index[0] != len(self._responses):
+            calls = sorted(self._responses, key=lambda x: (x.place.region, x.argument, x.place))
+            self._index = len(calls), by_key(((x.service, x.operation), x) for x in calls)
+        return self._index[1].get((service, operation), ())
 
     def _refused(self, call: ApiCall, _: _Response, error: Exception) -> tuple[str, str]:
         """Return where a response stands that cannot be read, and why it is left out."""
