@@ -40,6 +40,7 @@ from detectors.numbers import (
     middle_of,
     number,
     runs_of,
+    trailing,
 )
 from detectors.readings import Readings, frame_of
 from detectors.roster import Limits, Roster, scope_of
@@ -357,7 +358,10 @@ def incidents(
                 same = _of_job(seen, nodes)[rows]
                 if steps is not None:
                     ago = (seen.now - alert.anomaly.window.start) / seen.window.step
-                    same |= np.abs(steps[rows] - ago) <= seen.window.steps(TOGETHER)
+                    # Not every sign shows at once: what fell with the alert works less since then.
+                    less = seen.utilization[rows] < seen.usual_work[rows, None]
+                    since = np.stack([steps[rows], trailing(less, seen.unknown[rows])])
+                    same |= (np.abs(since - ago) <= seen.window.steps(TOGETHER)).any(axis=0)
                 joins &= same
         placed[joins] = k
     told_apart = [

@@ -242,7 +242,8 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
     """Return which of the servers asked for waste their time, (n,).
 
     They rest at an hour at which their service always has requests, or all day long. Requests that
-    go to other nodes of the service are no waste of the node, unless it had none for a whole day.
+    go to other nodes of the service are no waste of the node, unless it had none for a whole day or
+    these have taken over all that it did.
     """
     rows = np.flatnonzero(asked & view.roster.inference)
     wasteful = view.nobody()
@@ -251,7 +252,46 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
         busy_hour = _lows(view, rows, needed) > 2 * below
         rests = _service_level(view, rows, needed) <= below
         wasteful[rows] = (busy_hour & rests) | _quiet_day(view, rows)
+
+        # What a deployment replaced stays for a while, to turn back.
+        resting, looked_at = view.nobody(), int(short_for(view)[rows].max())
+        resting[rows] = ~(view.utilization[rows, -looked_at:] > below[:, None]).any(axis=1)
+        for _, servers in view.roster.by_scope(resting & ~wasteful):
+            wasteful[servers] = took_over(view, servers, looked_at)
     return wasteful
+
+
+def took_over(view: View, rows: Rows, least: int) -> Mask:
+    """Return which servers at `rows` lost to others of their team what they did, (len(rows),).
+
+    Since they together do less than at the same time of the day before, for the `least` steps at
+    least, the others have gained as much over that day, from the hours before it.
+    """
+    whole, roster = view.whole.last(2 * DAY), view.roster
+    day, hours = whole.steps(DAY), whole.steps(2 * HOUR)
+    teams = np.array([labels.team for labels in roster.labels])
+    others = (roster.scope == roster.scope[rows[0]]) | (teams != "")
+    others &= (teams == teams[rows[0]]) & roster.inference
+    others[rows] = False
+    if whole.n_steps < 2 * day or not others.any():
+        return np.zeros(len(rows), dtype=bool)
+
+    cores = np.nan_to_num(roster.cores, nan=1).astype(np.float32)
+    work: Floats = utilization_of(whole) * cores[:, None]
+    below = float(view.number("starved.below")[rows].min())
+    smooth = rolling(mean_where_read(work[rows], axis=0), whole.steps(duration("progress.SMOOTH")))
+    ago = max(least, int(trailing((smooth[day:] < below * smooth[:-day])[None])[0]))
+    ago = min(ago, day - hours)
+
+    # What is not read is not there, as before its launch: it does nothing.
+    spans = (work[:, day:], work[:, :-day])
+    since, before = (
+        [np.nan_to_num(mean_where_read(span[:, part], axis=1)) for span in spans]
+        for part in (slice(-ago, None), slice(-ago - hours, -ago))
+    )
+    changed = (since[0] - before[0]) - (since[1] - before[1])
+    enough = changed[others].sum() >= -below * changed[rows].sum()
+    return np.asarray((changed[rows] < (below - 1) * before[0][rows]) & enough)
 
 
 def by_habit(view: View, asked: Mask, needed: Numbers) -> Mask:

@@ -19,6 +19,7 @@ from detectors.nodes.drop_cause import (
     straggler,
     troubled,
 )
+from detectors.nodes.idle import standing_still
 from detectors.nodes.shortfall import (
     FAMILY,
     NOW,
@@ -131,15 +132,19 @@ def find(view: View) -> RuleMatch:
     begins = narrowed(begins, lambda: _longer_than_troubles(view, begins))
     begins = narrowed(begins, lambda: ~_by_the_clock(view, begins, steps))
 
-    # A node that executes nothing at all is another rule's.
-    still = trailing(view.zero & view.standing, view.unknown) >= 2
+    # A node that executes nothing at all is another rule's; but a pause of its job ends no drop.
+    still = trailing(view.zero & view.standing, view.unknown)
+    still[still < 2] = 0
     stays = _still_dropped(view, pace) | (lack.nodes & view.held_open(*FAMILY))
-    hit = (begins | stays) & ~(still & ~loop.nodes)
+    paused = (still > 0) & stays & training & view.newest(view.holding) & ~loop.nodes
+    paused &= narrowed(paused, lambda: still < view.rare_after("hung.for", standing_still, paused))
+    hit = (begins | stays) & ((still == 0) | loop.nodes | paused)
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted, since = (
         np.where(np.isnan(lack.lost), lost, lack.lost) for lost in _wasted(view, hit, steps)
     )
+    wasted[paused] = since[paused] = 0
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 

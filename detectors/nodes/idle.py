@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from detectors.jobs import roles_of
 from detectors.nodes import cores
@@ -13,6 +13,7 @@ from detectors.nodes.drop_cause import loader_busy
 from detectors.numbers import (
     Counts,
     Mask,
+    Numbers,
     Rows,
     count,
     lasted,
@@ -26,6 +27,7 @@ from detectors.numbers import (
     since_last,
     size,
     sustained,
+    trailing,
 )
 from detectors.progress import (
     by_habit,
@@ -33,6 +35,7 @@ from detectors.progress import (
     may_be_told,
     scopes_by_progress,
     short_for,
+    took_over,
 )
 from detectors.readings import GAP
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match
@@ -152,6 +155,13 @@ def _find_held(view: View) -> RuleMatch:
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     begins = narrowed(begins, lambda: ~pausing(view))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
+
+    # One that waited to be sure lost since its onset.
+    rows = np.flatnonzero(hit & view.roster.inference & (steps >= view.window.n_steps))
+    if len(rows):
+        level = worked_of(view.whole.pick(rows))
+        rests = level <= view.number("idle.below")[rows, None]
+        steps[rows] = np.maximum(steps[rows], trailing(rests, np.isnan(level)))
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
 
 
@@ -166,6 +176,8 @@ def _with_few_requests(view: View, unused: RuleMatch) -> RuleMatch:
     few = begins | (stays & (demand.share < view.number("starved.over")))
     few = narrowed(few, lambda: ~((view.recent(view.held, 1) == 0) | loader_busy(view)))
     few &= ~unused.hit & view.limits.on("allocated_unused.on")
+    for _, rows in view.roster.by_scope(few & ~stays):
+        few[rows] = ~took_over(view, rows, int(demand.steps[rows].max()))
     if not few.any():
         return unused
 
@@ -262,7 +274,7 @@ def find_hung(view: View) -> RuleMatch:
         return no_match(view.n)
 
     stopped = amid_work(view)
-    begins = stopped & (still >= view.rare_after("hung.for", standing_still, stopped))
+    begins = stopped & (still >= _usual_pause(view, stopped))
     begins &= _together(view, begins)
     needed = view.steps("hung.for")
     begins |= (seen_spinning >= needed) | (seen_bare >= count("idle.BARE") * needed)
@@ -302,8 +314,38 @@ def pausing(view: View) -> Mask:
     It saves, evaluates or waits, as it has done before, however long that takes.
     """
     stopped, (still, _) = amid_work(view), view.streak(view.holding)
-    usual = stopped & (still < view.rare_after("hung.for", standing_still, stopped))
+    usual = np.asarray(stopped & (still < _usual_pause(view, stopped)))
     return usual & _together(view, usual)
+
+
+def _usual_pause(view: View, stopped: Mask) -> Numbers:
+    """Return for how many steps the nodes that stopped may stand still, (n,).
+
+    A job that pauses as ever waits longer where another job that works on is slow, which has a
+    message already. One that went on by itself after it was called hung had waited.
+    """
+    needed = view.rare_after("hung.for", standing_still, stopped)
+    if not stopped.any():
+        return needed
+    still, limit = view.streak(view.holding)[0], view.steps("alert.pause_limit")
+    pauses = stopped & (view.stretches(standing_still, stopped).count > 0)
+    for alert in view.opened(*Family.DROP.rules):
+        slow = view.roster.rows_of(alert.anomaly.things)
+        began = (view.now - alert.anomaly.window.start) / view.window.step
+        waits = pauses & (still <= began) & np.isin(view.roster.scope, view.roster.scope[slow])
+        if waits.any():
+            named = (view.jobs != "") & np.isin(view.jobs, view.jobs[slow])
+            needed = np.where(waits & ~named & ~view.fellows(slow), limit, needed)
+
+    for alert in view.alerts:
+        if alert.anomaly.rule != Cause.HUNG.value or not alert.closed:
+            continue
+        start, rows = alert.anomaly.window.start, view.roster.rows_of(alert.anomaly.things)
+        memory = view.whole.since(start).of(MEMORY)[rows]
+        went_on = stopped[rows] & ~(memory < _FREED * view.usual_of(MEMORY)[rows, None]).any(axis=1)
+        longest = np.minimum((alert.closed - start) / view.window.step, limit[rows])
+        needed[rows] = np.where(went_on, np.maximum(needed[rows], longest), needed[rows])
+    return needed
 
 
 def _together(view: View, asked: Mask) -> Mask:

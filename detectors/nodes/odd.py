@@ -40,7 +40,7 @@ from detectors.forest import (
     stops,
     usual_of_samples,
 )
-from detectors.jobs import AROUND
+from detectors.jobs import AROUND, LIKE, roles_of
 from detectors.numbers import (
     LISTED,
     WEEK,
@@ -61,10 +61,13 @@ from detectors.numbers import (
 from detectors.roster import Limits, build_roster
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import (
+    MEMORY,
     RESERVED,
+    SAME,
     Past,
     StrangeSpan,
     median,
+    off,
     strange_spans,
     worked_of,
 )
@@ -276,6 +279,7 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     changed = np.abs(reserved - reserved[:, -1:]) > 0.5
     changed &= worked_of(hours) > view.number("idle.below")[:, None]  # a rest is no other job
     stopped |= changed.sum(axis=1) > hours.steps(AROUND)
+    stopped |= _of_another_job(view, known.usual)
     working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~stopped
     possible = view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
     judged, combining, far = _combinations(view, known.usual, np.flatnonzero(possible))
@@ -285,6 +289,7 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     hit = narrowed(scores > 0, lambda: scores > _limits(view, known.model))
     new = hit & ~view.held_open(Cause.ODD.value)
     hit &= ~narrowed(new, lambda: _returned(view, known.usual, new))
+    hit &= ~narrowed(hit, lambda: _like_peers(view, known.usual, hit))
 
     # Nodes of an open alert that cannot be judged now (a pause, an evaluation) have not recovered,
     # unless their job has stopped or its hours before are no longer known.
@@ -357,6 +362,45 @@ def _returned(view: View, usual: JobUsual, asked: Mask) -> Mask:
     return returned
 
 
+def _of_another_job(view: View, usual: JobUsual) -> Mask:
+    """Return which nodes name another job than the one that their usual is of, (n,).
+
+    It is of the job that most nodes name whose work held as much memory, and holds other memory than
+    the node does now.
+    """
+    moved, memory, jobs = view.nobody(), usual.scale.middle[:, METRICS.index(MEMORY)], view.jobs
+    changed = view.eligible & (jobs != "") & (off(view.recent(view.memory), memory) > SAME)
+    for _, rows in view.roster.by_scope(changed):
+        for row in rows.tolist():
+            alike = (off(memory, memory[row]) <= LIKE) & (
+                view.roster.scope == view.roster.scope[row]
+            )
+            moved[row] = 2 * (alike & (jobs == jobs[row])).sum() < (alike & (jobs != "")).sum()
+    return moved
+
+
+def _like_peers(view: View, usual: JobUsual, asked: Mask) -> Mask:
+    """Return which nodes asked for look as others of their job do, (n,).
+
+    Servers of one role share the requests, so what all at work show now is load. A node that trains
+    has come to another job of its scope where it shows what the nodes that name it usually do.
+    """
+    alike, roles = view.nobody(), roles_of(view.roster, view.usual_of(MEMORY))
+    for row in np.flatnonzero(asked).tolist():
+        serves = view.roster.inference[row]
+        same = roles == roles[row] if serves else (view.jobs == view.jobs[row]) & (view.jobs != "")
+        same &= view.eligible & (view.roster.scope == view.roster.scope[row])
+        same &= view.executing[:, -1]
+        same[row] = False
+        peers = np.flatnonzero(same)
+        if len(peers):
+            level = _levels(view, np.array([row]), 0)
+            middle = _levels(view, peers, 0) if serves else usual.scale.middle[peers]
+            scale = Scale(median(middle.T)[None], median(usual.scale.spread[peers].T)[None])
+            alike[row] = not combined(distances(level, scale))[0]
+    return alike
+
+
 def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanation:
     """Explain which metrics made the nodes odd, each against before.
 
@@ -413,8 +457,11 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
 
     work, before = percent(levels_now[0]), percent(usual[0])
     work_now = f"{view.gauge(strange)} is as before ({work}, usual {before}), but "
+    subject = f"{counted(len(rows), 'node')} in the middle of a job"
+    if view.roster.inference[rows].all():
+        subject = counted(len(rows), "server")
     return Explanation(
-        why=f"An odd combination on {counted(len(rows), 'node')} in the middle of a job:"
+        why=f"An odd combination on {subject}:"
         f" {work_now if as_before[0] else ''}{', '.join(changes)}.",
         value=float(scores[worst]),
         unit="score",

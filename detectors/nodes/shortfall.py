@@ -137,10 +137,11 @@ def _usual_part(view: View) -> Floats:
     return _mean_work(view, view.levels[1])
 
 
-def _mean_work(view: View, usual: Floats) -> Floats:
+def _mean_work(view: View, usual: Floats, of_pause: float = 1) -> Floats:
     """Return the mean share of usual work in each step and the time before, (n, n_steps)."""
     share = view.utilization / usual[:, None]
-    return _mean(view, np.where(view.at_work | np.isnan(share), np.minimum(share, 1), 1))
+    share = np.where(view.at_work | np.isnan(share), np.minimum(share, 1), 1)
+    return _mean(view, np.where(view.standing & view.holding, np.float32(of_pause), share))
 
 
 def _mean(view: View, work: Floats) -> Floats:
@@ -189,7 +190,8 @@ def coming_back(view: View, asked: Mask, late: Mask) -> Shortfall:
 
     again, lost = begun | goes_on, np.full(view.n, np.nan)
     if (again & ~late).any():
-        mean = view.usual.unpaused * (1 - _mean_work(view, view.worked_before)[:, -1])
+        work = _mean_work(view, view.worked_before, of_pause=np.nan)[:, -1]
+        mean = view.usual.unpaused * (1 - work)
         lost = np.where(late, np.nan, mean)
     return _shortfall(again, np.maximum(onset, longer), lost)
 
@@ -310,9 +312,14 @@ def looping(view: View) -> Shortfall:
     back, _ = _came_back(day.unloaded, onset, times=1)
     goes_on[rows] = in_drop & (mean < day.number("starved.over")) & back
 
-    # Short jobs, one after another, are no trouble however many hours they go on.
+    # Short jobs, one after another, are no trouble however many hours they go on. A node of the last
+    # day has shown too few of its own: those of its scope tell which hours are usual.
+    usual = view.stretches(ending_again, long).rare
+    scope, young = view.roster.scope, ~view.launched_before(view.window.steps(DAY))
+    for place, nodes in view.roster.by_scope(long & young):
+        usual[nodes] = usual[scope == place].max()
     rare = long & (lasts >= view.rare_after("starved.shallow_for", ending_again, long))
-    rare &= lasts > np.floor(view.stretches(ending_again, long).rare)
+    rare &= lasts > np.floor(usual)
     return _shortfall((rare & _short_lived(view, rare, steps)) | goes_on, steps, lost)
 
 

@@ -44,6 +44,7 @@ class Fleet:
     cluster: str = "llama"
     instance_type: str = "trn1.32xlarge"
     job: str = ""
+    team: str = ""
     zones: tuple[str, ...] = ("",)
     step: timedelta = STEP
     seed: int = 1
@@ -121,6 +122,7 @@ class Fleet:
             region="us-west-2",
             zone=zone,
             job=self.job,
+            team=self.team,
         )
 
     def frame(self):

@@ -199,6 +199,17 @@ def test_short_trials_follow_each_other_by_chance(before, told):
     assert len(World(fleet).run(hours(49), begins)) == told
 
 
+@pytest.mark.parametrize(("habit", "told"), [(True, 0), (False, 1)])
+def test_a_new_node_whose_jobs_are_as_short_as_those_of_its_cluster_is_not_told(habit, told):
+    fleet, new = Fleet(4, days=3), slice(3, 4)
+    for start in range(4, 44, 8) if habit else ():
+        crashes(fleet, hours(start), hours(start + 6), slice(0, 3))
+    fleet.scale(hours(0), hours(72), new, neuroncore_memory=0.6, neuron_runtime_memory=0.6)
+    fleet.silence(hours(0), hours(46), new).launched = {3: hours(46)}
+    world = World(crashes(fleet, hours(50), hours(54), new))
+    assert len(world.run(hours(50), hours(54))) == told
+
+
 def test_a_slow_decay_is_told_from_its_beginning_though_no_step_of_it_fell():
     fleet, steps = Fleet(8), round(timedelta(hours=10) / STEP)
     in_turns(fleet, hours(30), hours(40), np.linspace(1, 0.5, steps))
@@ -239,3 +250,19 @@ def test_phases_that_lose_without_a_sign_or_have_one_and_lose_nothing_are_not_to
     busy_host, share
 ):
     assert World(phased(busy_host, share)).run(hours(49), hours(54)) == []
+
+
+def test_a_pause_of_the_job_ends_no_drop_and_costs_nothing():
+    fleet = Fleet(4, job="train")
+    held = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0}
+    fleet.scale(hours(30.25), hours(35), neuroncore_utilization=0.4, neuron_execution_latency=2.4)
+    fleet.scale(hours(30.25), hours(35), efa=0.05)
+    for minutes in range(80, 48 * 60, 100):
+        fleet.set(hours(minutes / 60), hours(minutes / 60 + 1 / 3), **held, host_cpu=0.05)
+    world, shares = World(fleet), {}
+    for now, detection in world.ticks(hours(30), hours(36)):
+        shares[now] = [share for x in detection.anomalies for share in x.wasted_shares]
+    (alert,) = world.known
+    assert timedelta() <= alert.closed - hours(35) <= timedelta(minutes=50)
+    assert set(shares[hours(33.25)]) == {0}
+    assert shares[hours(32.25)] == pytest.approx([0.6] * 4, abs=0.08)

@@ -5,9 +5,10 @@ import pytest
 from builder import Fleet, World, hours
 
 from bot.cards.alert_words import where
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Family
 from bot.watch.feedback import fits, pattern_of
 from bot.watch.notify import group
+from detectors.jobs import incidents
 
 STILL = {
     "neuroncore_utilization": 0,
@@ -52,6 +53,17 @@ def test_a_second_job_that_hangs_hours_later_is_another_incident():
     ]
     assert alerts[1].anomaly.window.start == hours(32)
     assert len(group(alerts, (), "slack")) == 2
+
+
+def test_nodes_that_fell_with_an_alert_are_of_its_incident_however_late_their_sign_shows():
+    world = World(two_jobs().starve(hours(30), hours(40), FIRST))
+    world.run(hours(30), hours(31))
+    for fell, of_alert in ((30, True), (30.5, False)):
+        later = World(two_jobs().starve(hours(fell), hours(40), SECOND))
+        later.known = world.known
+        view = later.view(hours(31))
+        (incident,) = incidents(view, Family.DROP.rules, np.arange(4, 8), np.full(view.n, 3.0))
+        assert (incident.alert is not None) == of_alert
 
 
 def test_a_judgement_holds_for_the_place_whichever_job_met_it_first():
@@ -114,3 +126,27 @@ def test_idle_nodes_of_another_owner_are_no_effect_of_a_hang_of_half_a_cluster()
     alerts = World(fleet.set(hours(30), hours(34), slice(5, 8), **GONE)).run(hours(30), hours(32))
     assert sorted(a.cause for a in alerts) == [Cause.HUNG, Cause.IDLE]
     assert sorted(things(alerts)) == [[0, 1, 2, 3], [5, 6, 7]]
+
+
+def stages(nodes=2):
+    """Return a job that waits for 20 minutes of every hundred, and another of its cluster that never does."""
+    train, generate = Fleet(nodes), Fleet(nodes, seed=2)
+    train.job, generate.job = "train", "generate"
+    generate.ids = [f"i-generate{i}" for i in range(nodes)]
+    generate.scale(hours(0), hours(48), neuroncore_memory=0.5, neuron_runtime_memory=0.5, efa=0.2)
+    for minutes in range(80, 30 * 60, 100):
+        train.set(hours(minutes / 60), hours(minutes / 60 + 1 / 3), **STILL)
+    return train, generate
+
+
+@pytest.mark.parametrize(("slow", "causes"), [(True, {"starved"}), (False, {"hung"})])
+def test_a_job_that_waits_longer_for_a_slow_one_is_told_with_it(slow, causes):
+    """Of one that waits for nobody known the first wait is called hung, and none that is as long."""
+    train, generate = stages()
+    if slow:
+        generate.starve(hours(30), hours(48), share=0.4)
+    for start in (30.8, 32.8, 34.8):
+        train.set(hours(start), hours(start + 1.2), **STILL)
+    (alert,) = World(train, generate).run(hours(30), hours(37))
+    assert {alert.cause} == causes
+    assert (alert.closed is None) == slow

@@ -226,3 +226,37 @@ def test_a_sentence_that_contradicts_itself_is_found():
         )
         == []
     )
+
+
+LENT = {
+    "neuroncore_memory": 0.6,
+    "neuron_runtime_memory": 0.6,
+    "neuron_execution_latency": 0.2,
+    "efa": 0.05,
+}
+
+
+def lent(job, start, end):
+    """Return nodes of one job, two of which do other work without a stop and name `job`."""
+    fleet, two = jobs(6, every=120), jobs(2, every=120, seed=2)
+    fleet.job, two.job, two.ids = "pretrain", job, ["i-lent0", "i-lent1"]
+    return World(fleet, two.scale(hours(start), hours(end), **LENT))
+
+
+@pytest.mark.parametrize(("job", "odd"), [("evals", 0), ("pretrain", 1)])
+def test_work_of_the_job_that_a_node_now_names_is_not_odd_in_the_job_before(job, odd):
+    assert len(told(lent(job, 66, 96), hours(65), hours(68))) == odd
+
+
+def test_a_node_that_comes_back_to_its_job_is_not_odd_where_it_looks_as_its_peers_do():
+    assert told(lent("pretrain", 4, 66), hours(65), hours(68)) == []
+
+
+@pytest.mark.parametrize(("nodes", "odd"), [(slice(None), 0), (slice(0, 1), 1)])
+def test_servers_that_change_together_are_under_load(nodes, odd):
+    fleet = jobs(8, every=120)
+    fleet.job = "serving"
+    more = {"neuron_execution_latency": 1.6, "host_cpu": 3, "network_in": 3}
+    alerts = told(World(fleet.scale(hours(66), hours(68), nodes, **more)), hours(65), hours(68))
+    assert len(alerts) == odd
+    assert all("odd combination on 1 server:" in alert.anomaly.why for alert in alerts)

@@ -1,0 +1,51 @@
+"""What serves has hours: a lull that comes every day is no waste, and a service is judged as a whole."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builder import STEP, Fleet, World, hours
+
+QUARTER = timedelta(minutes=15)
+QUIET = {
+    "neuroncore_utilization": 0.0,
+    "neuron_execution_latency": np.nan,
+    "efa": 0,
+    "host_cpu": 0.03,
+}
+
+
+def service(nodes=4, days=8, nights=range(8), quiet=QUIET):
+    """Return nodes that serve by day and rest about 01:00 to 05:00, not to the minute, on the nights given."""
+    fleet = Fleet(nodes, days=days, cluster="answers", instance_type="inf2.48xlarge")
+    fleet.metrics["neuroncore_utilization_ratio"] *= 0.5
+    late = (0, 20, -15, 10, 25, -20, 5, 15)
+    for night in nights:
+        start = hours(24 * night + 1) + timedelta(minutes=late[night])
+        fleet.set(start, start + timedelta(hours=4), **quiet)
+        for i in range(nodes):  # somebody asks something now and then
+            at = start + timedelta(minutes=40 + 50 * i)
+            fleet.set(at, at + STEP, slice(i, i + 1), neuroncore_utilization=0.2)
+    return fleet
+
+
+def test_servers_that_others_replaced_are_told_within_hours():
+    """Two servers do what one did before: what is left of the deployment before them is waste."""
+    fleet, replaced = service(4), hours(24 * 3 + 12)
+    fleet.set(replaced, hours(24 * 8), slice(0, 2), **QUIET)
+    fleet.scale(replaced, hours(24 * 8), slice(2, 4), neuroncore_utilization=2)
+    (alert,) = World(fleet).run(replaced, replaced + timedelta(hours=3), QUARTER)
+    assert alert.anomaly.things == ("i-answers000", "i-answers001")
+    assert alert.opened - replaced <= timedelta(hours=2, minutes=15)
+    assert alert.anomaly.window.start == replaced
+
+
+@pytest.mark.parametrize(("teams", "told"), [(("search", "search"), 0), (("search", "chat"), 1)])
+def test_requests_that_servers_of_the_team_gained_elsewhere_have_moved(teams, told):
+    noon, evening = hours(24 * 3 + 12), hours(24 * 3 + 16)
+    here, there = service(nights=()), service(nights=())
+    here.team, there.team = teams
+    here.scale(noon, evening, neuroncore_utilization=0.2)
+    there.cluster, there.ids = "answers-east", [f"i-east{i}" for i in range(4)]
+    there.scale(noon, evening, neuroncore_utilization=1.8)
+    assert len(World(here, there).run(noon, hours(24 * 3 + 17), QUARTER)) == told
