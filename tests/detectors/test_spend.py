@@ -155,7 +155,7 @@ def test_a_burst_and_the_day_it_makes_are_one_alert():
         )
     )
     assert burst.key == day.key == both.key
-    assert "2026-11-02" in both.why
+    assert "on Nov 2, usually" in both.why
 
 
 def test_the_first_of_a_month_ends_nothing():
