@@ -275,6 +275,7 @@ class NodeTime:
         """
         alerts = [x for x in alerts if x.cause in LOST_TO and x.waste]
         faults = [x for x in alerts if x.cause is Cause.HARDWARE_FAULT]
+        explaining = {x.effect_mark: LOST_TO[x.cause] for x in alerts}
         for alert in alerts:
             # The newest sight may name fewer nodes than lost hours before.
             rows, part, kind = self._rows_of(alert), self.steps(_span(alert)), LOST_TO[alert.cause]
@@ -284,10 +285,14 @@ class NodeTime:
                 continue
             if any(self._fell_with(alert, fault) for fault in faults):
                 kind = GoodputClass.ERRORS_HARDWARE
+            elif kind in _SLOWED:
+                kind = explaining.get(alert.muted_by, kind)
 
+            told = self._as_told(alert, rows, part)
             fall = self._fall(rows, part) if kind in _SLOWED else None
-            if fall is None or not (fall.lost.any() or alert.cause in _MAY_SLOW):
-                fall = self._as_told(alert, rows, part)
+            # An alert that came long after a fall has it for what was usual.
+            small = fall and alert.cause not in _MAY_SLOW and 2 * fall.lost.sum() < told.lost.sum()
+            fall = told if fall is None or small else fall
             block = rows, fall.steps
             self.paused[block] = fall.paused
             # One fault may have several alerts: its dollars count once.

@@ -606,6 +606,21 @@ def test_a_slower_pace_loses_from_its_fall_to_its_recovery_whatever_its_alert_co
     assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[43] == pytest.approx(0.75)
 
 
+def test_an_alert_long_after_its_fall_loses_the_hours_that_it_says():
+    time = time_of([0.8] * 12 + [0.4] * 60 + [0.8] * 12)
+    time.lose([dropped(time, 54, 72, hours="0.75")])
+    assert sum(shares(time, GoodputClass.NETWORK)) == pytest.approx(9.0, abs=0.1)
+
+
+def test_what_another_alert_explains_is_lost_to_that():
+    time = time_of([0.8] * 36 + [0.4] * 24 + [0.8] * 24)
+    source = dropped(time, 36, 60, cause=Cause.NETWORK_BOUND, hours="0")
+    effect = replace(dropped(time, 36, 60, cause=Cause.STARVED), muted_by=source.effect_mark)
+    time.lose([effect, source])
+    assert sum(shares(time, GoodputClass.NETWORK)) == pytest.approx(12.0)
+    assert not any(shares(time, GoodputClass.STARVED))
+
+
 def test_where_a_pace_wavers_the_hours_are_those_of_the_alert():
     time = time_of([0.8] * 36 + [0.1, 0.3] * 18 + [0.8] * 36)
     time.lose([dropped(time, 36, 72, cause=Cause.STARVED, hours="2.2")])
