@@ -40,6 +40,8 @@ def trnbot(*arguments: str, folder: Path, **environ: str) -> subprocess.Complete
         (["root cause?"], "root cause?"),
         (["cost", "7d", "cluster=a b"], 'cost 7d cluster="a b"'),
         (["ack", "big run"], 'ack "big run"'),
+        (["ack", 'a"b'], r'ack "a\"b"'),
+        (["cost", "team=", "=x"], "cost team= =x"),
     ],
 )
 def test_one_argument_is_the_line_and_of_several_each_stays_whole(words, line):

@@ -15,12 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import bot.wiring
+from adapters.aws.live import account
 from adapters.store.open import BESIDE
 from bot.__main__ import main
 from bot.model.window import parse_duration, parse_instant
@@ -46,12 +48,13 @@ MASKS = (
 
 @contextmanager
 def clock_of(world: World) -> Iterator[None]:
-    """Let every part of the wiring read the world's time where it would read the wall's."""
+    """Let every part of the wiring read the world's time where it would read the wall's, and wait for no limit of AWS."""
     rooms = [x.name for x in pkgutil.iter_modules(bot.wiring.__path__, "bot.wiring.")]
     with pytest.MonkeyPatch.context() as patch:
         for module in map(importlib.import_module, rooms):
             if hasattr(module, "wall_clock"):
                 patch.setattr(module, "wall_clock", lambda: world.now)
+        patch.setattr(account, "ReadTiming", partial(account.ReadTiming, pause=lambda _: None))
         yield
 
 

@@ -12,12 +12,16 @@ import pytest
 from adapters.aws.live.source import LastReading
 from adapters.chat.config import TeamsConfig, TeamsSdk
 from bot.errors import Refused, Unavailable
+from bot.grammar.registry import Command
 from bot.model.action import ActionKind
 from bot.model.codec import encode
 from bot.model.reading import Reading, Report, Shares
+from bot.model.request import LOCAL, Manner, Request, User
 from bot.ports import REPORTS, SHARES
 from bot.settings.settings import read_settings
 from bot.wiring.build import StoreShards, known_people
+from bot.wiring.programs import ToolCalls
+from bot.wiring.serve import retention_of
 from bot.wiring.source import open_actor
 from bot.wiring.surfaces import teams_config
 from tests.aws_live.conftest import World
@@ -158,4 +162,45 @@ def test_teams_is_set_up_by_each_of_its_settings() -> None:
         tenant_id="t1",
         tenants=("t2", "t3"),
         sdk=TeamsSdk.AGENTS,
+    )
+
+
+class Pruned:
+    """A database that notes what is to be dropped."""
+
+    def prune(self, *asked: Any) -> int:
+        self.asked = asked
+        return 0
+
+
+async def test_what_comes_once_is_kept_for_a_day_and_messages_for_the_retention() -> None:
+    store = Pruned()
+    day, month, year = (timedelta(days=n) for n in (1, 30, 365))
+    settings = read_settings({"TRNBOT_RETENTION": "30d", "TRNBOT_KEEP_ALERTS": "365d"})
+    await retention_of(settings, store).work()
+    once = ("slack.seen", "slack.oauth", "slack.presses", "teams.seen", REPORTS.collection)
+    messages = ("slack-pictures", "teams.messages")
+    ages = dict.fromkeys(once, day) | dict.fromkeys(messages, month)
+    assert store.asked == (ages, month, {"alerts": year})
+
+
+class Asked:
+    """An app that notes what it is asked."""
+
+    async def ask(self, request: Request, **_: Any) -> Any:
+        self.request = request
+        raise Unavailable("That is all.")
+
+
+async def test_what_programs_read_is_viewed_and_changes_nothing() -> None:
+    asked = Asked()
+
+    async def opened(_: Command) -> Any:
+        return asked, NOON
+
+    calls = ToolCalls(opened, User("web:program", "a program"), "web")
+    with pytest.raises(Unavailable):
+        await calls.read("cost", {"by": "team"})
+    assert asked.request == Request(
+        "cost by=team", User("web:program", "a program"), NOON, "web", LOCAL, manner=Manner.VIEWED
     )
