@@ -52,6 +52,7 @@ from detectors.numbers import (
     seen_within,
     share_before,
     since_last,
+    sustained,
     trailing,
 )
 from detectors.progress import Pace, pace_of_nodes, rolling
@@ -405,7 +406,12 @@ def _crept(view: View, asked: Mask) -> Mask:
     if not len(rows):
         return crept
     day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
-    stopped = day.standing | (day.restarting & ~day.evaluating)
+
+    # A pause as its process makes them is neither a stop nor the end of a drop before it.
+    longest = int(view.rare_after("hung.for", standing_still, asked)[rows].max())
+    pause = day.standing & day.holding
+    pause &= ~sustained(pause, longest)
+    stopped = (day.standing & ~pause) | (day.restarting & ~day.evaluating)
     since = newest_of(day.window.n_steps, since_last(stopped) - day.window.steps(RESTART))
     as_usual = since & ~day.forward & ~day.evaluating & (day.utilization >= day.usual_work[:, None])
     crept[rows] = as_usual.sum(axis=1) >= day.window.steps(SETTLED)

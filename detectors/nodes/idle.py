@@ -341,9 +341,9 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
         if alert.anomaly.rule != Cause.HUNG.value or not alert.closed:
             continue
         start, rows = alert.anomaly.window.start, view.roster.rows_of(alert.anomaly.things)
-        memory = view.whole.since(start).of(MEMORY)[rows]
-        went_on = stopped[rows] & ~(memory < _FREED * view.usual_of(MEMORY)[rows, None]).any(axis=1)
-        longest = np.minimum((alert.closed - start) / view.window.step, limit[rows])
+        usual, longest = view.usual_of(MEMORY)[rows], (alert.closed - start) / view.window.step
+        lost = view.whole.since(start).of(MEMORY)[rows] < number("view.KEPT") * usual[:, None]
+        went_on = stopped[rows] & ~lost.any(axis=1) & np.isfinite(usual) & (longest < limit[rows])
         needed[rows] = np.where(went_on, np.maximum(needed[rows], longest), needed[rows])
     return needed
 

@@ -252,17 +252,27 @@ def test_phases_that_lose_without_a_sign_or_have_one_and_lose_nothing_are_not_to
     assert World(phased(busy_host, share)).run(hours(49), hours(54)) == []
 
 
-def test_a_pause_of_the_job_ends_no_drop_and_costs_nothing():
+def paused(start):
+    """Return a job that waits for 20 minutes of every hundred, and is slow from `start` to 35:00."""
     fleet = Fleet(4, job="train")
     held = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0}
-    fleet.scale(hours(30.25), hours(35), neuroncore_utilization=0.4, neuron_execution_latency=2.4)
-    fleet.scale(hours(30.25), hours(35), efa=0.05)
+    slow = {"neuroncore_utilization": 0.4, "neuron_execution_latency": 2.4}
+    fleet.scale(hours(start), hours(35), **slow, efa=0.05)
     for minutes in range(80, 48 * 60, 100):
         fleet.set(hours(minutes / 60), hours(minutes / 60 + 1 / 3), **held, host_cpu=0.05)
-    world, shares = World(fleet), {}
+    return World(fleet)
+
+
+def test_a_pause_of_the_job_ends_no_drop_and_costs_nothing():
+    world, shares = paused(30.25), {}
     for now, detection in world.ticks(hours(30), hours(36)):
         shares[now] = [share for x in detection.anomalies for share in x.wasted_shares]
     (alert,) = world.known
     assert timedelta() <= alert.closed - hours(35) <= timedelta(minutes=50)
     assert set(shares[hours(33.25)]) == {0}
     assert shares[hours(32.25)] == pytest.approx([0.6] * 4, abs=0.08)
+
+
+def test_a_drop_that_a_pause_cuts_is_told_by_the_work_after_it():
+    (alert,) = paused(30.5).run(hours(31), hours(33))
+    assert alert.opened - hours(31.67) <= timedelta(minutes=75)
