@@ -352,9 +352,9 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     # those before it, and that a start continues for as long as its cause may return.
     returns, alerted = Cause.COLD_CACHE.facts.returns, [x for x in alike[1:] if x.longest >= again]
     over = [
-        this.window.end
-        for this, then in pairwise([*alerted, newest])
-        if then.window.start - this.window.end > returns
+        start.window.end
+        for start, later in pairwise([*alerted, newest])
+        if later.window.start - start.window.end > returns
     ]
     uncounted = tuple(
         start

@@ -217,11 +217,11 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
     # Where cores were read they are counted.
     frame = view.frame("core")
-    each = [_newest_levels(view, frame, row)[1] for row in rows[:NAMED]]
-    read = [levels[np.isfinite(levels)] for levels in each if np.isfinite(levels).any()]
-    if read:
-        busy = [int((x > float(view.number("idle.below")[rows[0]])).sum()) for x in read]
-        of = counted(max(map(len, read)), "core")
+    newest = [_newest_levels(view, frame, row)[1] for row in rows[:NAMED]]
+    read_levels = [levels[np.isfinite(levels)] for levels in newest if np.isfinite(levels).any()]
+    if read_levels:
+        busy = [int((x > float(view.number("idle.below")[rows[0]])).sum()) for x in read_levels]
+        of = counted(max(map(len, read_levels)), "core")
         working = f"{min(busy)}{f'-{max(busy)}' if max(busy) > min(busy) else ''} of {of}"
 
     steps, length = int(match.steps[rows].max()), view.lasting(match.steps, rows, _RULE)
