@@ -67,7 +67,7 @@ goldens: $(VENV)/dev.ready  ## write anew what cards, answers, detectors, sessio
 	rm -rf tests/cards/goldens tests/answers/goldens tests/detectors/goldens
 	GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py tests/answers/test_goldens.py -k "it_says or it_looks or it_answers"
 	GOLDENS=write $(BIN)/python -m pytest tests/simulator/test_same_world.py tests/aws/test_simulated.py tests/billing/test_same_answers.py tests/cards/test_drawn.py tests/surfaces tests/grammar tests/policy/test_texts.py tests/watch/test_fortnight.py
-	GOLDENS=write $(BIN)/python -m pytest tests/wiring tests/detectors/test_goldens.py
+	GOLDENS=write $(BIN)/python -m pytest tests/wiring tests/detectors/test_goldens.py tests/terminal/test_drawn.py
 
 MINUTES ?= 60
 soak: $(VENV)/dev.ready  ## a simulated quarter with restarts, deaths, redelivered bills and retention (MINUTES=60)

@@ -236,6 +236,16 @@ class Alert:
         return tuple(dict.fromkeys((*peak, *self.anomaly.things)))
 
     @property
+    def most_usd_per_hour(self) -> Decimal:
+        """Return the most USD that it ever wasted an hour; where all is lost already, the whole.
+
+        What was worth a message stays so while it recovers. 0 without dollars.
+        """
+        if self.waste is None or self.anomaly.lost_hours:
+            return self.waste.so_far if self.waste else Decimal(0)
+        return max(self.waste.per_hour, self.peak.most_usd_per_hour if self.peak else Decimal(0))
+
+    @property
     def severity(self) -> Severity:
         """Return how soon a person must look: by its cause, or sooner by its dollars."""
         # Dollars raise a severity and never lower it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -405,6 +405,10 @@ class Inventory:
         An inventory is the same object while nothing changes, and each tick asks again.
         """
         return lru_cache(maxsize=2)(lambda derive, of: derive(of, self.instances.values()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is known; what is derived of it is derived anew where it is sent."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def running(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from bot.errors import WrongInput
-from bot.model.alert import Alert, MutedBy, Waste, spent
+from bot.model.alert import Alert, MutedBy, spent
 from bot.model.causes import Severity
 from bot.model.policy import Policy
 from bot.model.window import HOUR, WEEK, Window, midnight
@@ -256,7 +256,7 @@ def worth_of(alerts: Sequence[Alert], least: Decimal | None = None) -> dict[str,
             continue
 
         like = counted_with(alert, [x for x in alerts if _overlap(x, alert)])
-        worth = sum((_peak(x, x.waste) for x in like if x.waste), Decimal(0))
+        worth = sum((x.most_usd_per_hour for x in like), Decimal(0))
         worths[alert.id] = max(worth, least) if is_free and least is not None else worth
     return worths
 
@@ -298,7 +298,7 @@ class Bids:
         """Learn from alerts: the first of those that share a message stands for it."""
         firsts = list(_firsts(alerts))
         competing = [x for x in firsts if not _is_urgent(x)]
-        peaks = {x.id: _peak(x, x.waste) if x.waste else Decimal(0) for x in competing}
+        peaks = {x.id: x.most_usd_per_hour for x in competing}
 
         # What has no dollars comes after all that has, and before nothing.
         least = min((peaks[x.id] for x in competing if not _is_free(x)), default=Decimal(0))
@@ -468,13 +468,6 @@ def _is_free(alert: Alert) -> bool:
 def _is_urgent(alert: Alert) -> bool:
     """Return whether no promise of messages holds an alert back: critical, whatever it wastes."""
     return _is_free(alert) and alert.severity is Severity.CRITICAL
-
-
-def _peak(alert: Alert, waste: Waste) -> Decimal:
-    """Return the most USD an hour that an alert wasted; where all is lost already, the whole."""
-    if alert.anomaly.lost_hours:
-        return waste.so_far
-    return alert.peak.most_usd_per_hour if alert.peak else waste.per_hour
 
 
 def _overlap(alert: Alert, beside: Alert) -> bool:

@@ -86,11 +86,11 @@ def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datet
     """Return the setting that mutes an alert, "" for none: it wastes too little, or waits."""
     scoped, facts = policy.at(alert.anomaly.labels), alert.cause.facts
     if alert.waste is not None and not facts.however_small:
-        # Many small things of one cluster and account count together; of what is lost already, all.
+        # Many small things of one cluster and account count together.
         like = counted_with(alert, [a for a in alerts if a.firing])
-        wastes = [(a.anomaly.lost_hours, a.waste) for a in like if a.waste]
-        usd = sum((waste.so_far if lost else waste.per_hour for lost, waste in wastes), Decimal(0))
-        if usd < scoped.usd("alert.least_usd_per_hour"):
+        if sum((a.most_usd_per_hour for a in like), Decimal(0)) < scoped.usd(
+            "alert.least_usd_per_hour"
+        ):
             return MutedBy.SETTING.mark("alert.least_usd_per_hour")
 
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))

@@ -491,6 +491,7 @@ def starving(fleet: Fleet) -> float:
         )  # fmt: skip
     window = Window(NOON - 8 * DAY, NOON - 4 * DAY)
     for n in range(4):
+        fleet.levels[f"i-llama{n}"][5 * 288 : 11 * 288] = 0.9
         fleet.levels[f"i-llama{n}"][6 * 288 : 10 * 288] = 0.54
     found = anomaly(
         Cause.STARVED, things=tuple(f"i-llama{n}" for n in range(4)), window=window,
@@ -796,7 +797,7 @@ def test_a_zone_that_refuses_on_demand_may_be_a_better_pool() -> None:
     dear_pool(fleet)
     fleet.refusals = [replace(refusal, spot=False) for refusal in fleet.refusals]
     (found,) = weighed(fleet)
-    assert "from us-west-2a" in found.todo
+    assert "in us-west-2a" in found.todo
 
 
 def test_a_training_job_has_no_auto_scaling_group_to_keep_nodes_warm() -> None:
@@ -826,7 +827,7 @@ def test_a_zone_that_refuses_is_no_better_pool() -> None:
     fleet = well_run()
     dear_pool(fleet)
     (first,) = weighed(fleet)
-    assert "from us-west-2b" in first.todo
+    assert "in us-west-2b" in first.todo
     assert first.line == f"spot {TRN}"
 
 
