@@ -25,9 +25,9 @@ function place(part, from, to) {
   if (width) part.setAttribute("width", `${Math.max(0, end - begin)}%`);
 }
 
-// "14 Nov 10:25 UTC · 21 %": the day and the hour of a column.
+// "Nov 14, 10:25 UTC · 21 %": the day and the hour of a column.
 function timeOf(hit) {
-  return (hit.dataset.words ?? hit.textContent).match(/^(\d+ \w+) (\d\d:\d\d) UTC/) ?? [];
+  return (hit.dataset.words ?? hit.textContent).match(/^(\w+ \d+), (\d\d:\d\d) UTC/) ?? [];
 }
 
 function clock(chart) {
