@@ -262,7 +262,7 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
 
 
 def took_over(view: View, rows: Rows, least: int) -> Mask:
-    """Return which servers at `rows` lost to others of their team what they did, (len(rows),).
+    """Return which servers at `rows` lost their work to others of their team, (len(rows),).
 
     Since they together do less than at the same time of the day before, for the `least` steps at
     least, the others have gained as much over that day, from the hours before it.

@@ -350,7 +350,7 @@ class NodeTime:
                 share[:] = 1.0
 
     def _part_edges(self) -> None:
-        """Give a step in which work ends or begins to what stands beside it, by the missing share.
+        """Give a step in which work ends or begins to its neighbour, by the missing share.
 
         It is no pause amid work.
         """

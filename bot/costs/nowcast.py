@@ -192,7 +192,7 @@ def _sum(daily: Daily, start: date, end: date) -> Decimal:
 def _seen(
     lines: Mapping[Line, Sequence[Decimal]], ran: Mapping[Line, Doubles], days: int
 ) -> tuple[Doubles, Forecasts]:
-    """Return lines of so many days up to today, shape (n, days), and what was expected of them.
+    """Return lines of so many days up to today, shape (n, days), and their expected days.
 
     A line of nodes goes on as its nodes ran, another as is usual, from which nothing is learnt.
     """

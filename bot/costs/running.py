@@ -30,7 +30,7 @@ _NEAR = 0.1
 
 @dataclass(frozen=True)
 class Running:
-    """Hold what the nodes that ran cost by kind: how and as what they are billed, and the cluster.
+    """Hold the cost of the nodes that ran by kind: how they are billed, and the cluster.
 
     `hours` are USD of each hour since the midnight `start`, the last one up to `now`.
     """
@@ -84,7 +84,7 @@ class Running:
 def running_cost(
     reading: Reading, price_of: Callable[[Instance], Price | None], back: timedelta
 ) -> Running | None:
-    """Return what nodes cost in each hour that metrics tell of, of the last `back` and today.
+    """Return the cost of nodes in each hour that metrics tell of, of the last `back` and today.
 
     Nodes that a commitment pays, or whose kind is held by a reservation, are left out: that goes on
     when they leave. None where no metrics tell of nodes, as one that ended is then forgotten.
@@ -114,7 +114,7 @@ def running_cost(
 
 @dataclass(frozen=True)
 class Fleet:
-    """Hold what is known of a fleet beside its bill: the nodes that ran, and commitments."""
+    """Hold the facts of a fleet beside its bill: the nodes that ran, and commitments."""
 
     running: Running | None = None
     blocks: Sequence[Reservation] = ()

@@ -407,7 +407,7 @@ class Inventory:
         return lru_cache(maxsize=2)(lambda derive, of: derive(of, self.instances.values()))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is known; what is derived of it is derived anew where it is sent."""
+        """Return the fields alone: all else is derived of them anew where they are sent."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property

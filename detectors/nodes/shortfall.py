@@ -112,7 +112,7 @@ class Shortfall(NamedTuple):
 
 
 def _shortfall(nodes: Mask, steps: Counts, lost: Numbers | float) -> Shortfall:
-    """Return the shortfall of some nodes, of what is known of all or more."""
+    """Return the shortfall of some nodes, cut from counts and shares of all."""
     return Shortfall(nodes, np.where(nodes, steps, 0), np.where(nodes, lost, np.nan))
 
 

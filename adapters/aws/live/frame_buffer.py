@@ -178,7 +178,7 @@ class GridRing:
 
 
 def _places(places: Sequence[int]) -> Places:
-    """Return places as a slice where they follow each other: what is there is not copied."""
+    """Return places as a slice where they follow each other, which copies nothing."""
     indices = np.array(places, dtype=np.intp)
     consecutive = len(indices) and (np.diff(indices) == 1).all()
     return slice(places[0], places[-1] + 1) if consecutive else indices
