@@ -197,6 +197,4 @@ async def test_what_nobody_chose_in_a_form_is_sent_as_it_began(slack, page):
     await page.locator("input.bk-plain-input").nth(1).fill("disks move")
     await page.get_by_role("button", name="Snooze", exact=True).click()
     private = await message(server, FINANCE, "snooze done")
-    assert (
-        'snooze a1 for=2h reason="disks move" others=off' in private["blocks"][1]["text"]["text"]
-    )
+    assert 'snooze a1 for=2h reason="disks move" others=off' in private["blocks"][1]["text"]["text"]
