@@ -94,3 +94,20 @@ def test_days_of_little_use_are_told(bill):
     (one,) = found
     assert "33 % of $360 a day was used" in one.why
     assert one.usd_per_hour == 10
+
+
+def test_a_discount_that_names_its_plan_is_of_the_unused_part_too(exports):
+    """The fee's row names its plan in a column of its own, the discount's row as its resource."""
+    rows = []
+    for day in (START + timedelta(days=n) for n in range(DAYS)):
+        fee, covered, negation = cur_day(exports, day)
+        of = {"savings_plan_savings_plan_a_r_n": PLAN}
+        discount = {**fee, "line_item_line_item_type": "EdpDiscount", "line_item_unblended_cost": "-36",
+                    "savings_plan_total_commitment_to_date": "", "savings_plan_used_commitment": ""}  # fmt: skip
+        rows += [fee | of, covered | of, negation | of, discount]
+    rows = [{"savings_plan_savings_plan_a_r_n": "", **row} for row in rows]
+    exports.put("bill.csv", rows)
+    bill = exports.bill()
+    lines = {row.key["line"]: row.money for row in bill.tally(WHOLE, ("line",)).rows}
+    assert (lines["commitment"].net, lines["commitment"].amortised) == (DAYS * 324, DAYS * 216)
+    assert lines["EC2"].amortised == DAYS * 108

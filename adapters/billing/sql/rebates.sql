@@ -14,7 +14,7 @@ SELECT r.id AS source, t.id AS thing, FALSE AS itself
 FROM (SELECT * FROM thing WHERE id IN (SELECT thing FROM rebated WHERE NOT itself)) AS r
     JOIN thing AS t USING (payer, currency, account, service)
 WHERE r.usage_type || r.resource <> '' AND r.region IN ('', t.region) AND r.usage_type IN ('', t.usage_type) AND r.operation IN ('', t.operation)
-    AND r.resource IN ('', t.resource) AND r.team IN ('', t.team) AND r.project IN ('', t.project)
+    AND r.resource IN ('', t.resource, t.commitment) AND r.team IN ('', t.team) AND r.project IN ('', t.project)
     AND r.cluster IN ('', t.cluster)
 UNION ALL
 SELECT DISTINCT thing, thing, TRUE FROM rebated WHERE itself;
