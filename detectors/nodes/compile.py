@@ -23,11 +23,10 @@ import numpy as np
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Family
 from bot.model.frame import Frame
-from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
 from bot.model.window import Window, utc_text
-from detectors.jobs import AS_QUICK, TWINS
+from detectors.jobs import AS_QUICK, TWINS, Incident, incidents
 from detectors.numbers import Mask, Rows, count, duration, lasted, percent, runs_of
 from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
@@ -204,13 +203,15 @@ class Start:
         return 2 * len(self.instances & other.instances) >= len(other.instances)
 
 
-def starts(view: View, scope: int, least: timedelta) -> list[Start]:
-    """Return the starts of a scope that compiled for `least` or longer, oldest first.
+def starts(view: View, rows: Rows, least: timedelta) -> list[Start]:
+    """Return the starts of the owner of the nodes at `rows`, all of one scope, oldest first.
 
-    They then worked, or still compile.
+    They compiled for `least` or longer, and then worked, or still compile.
     """
     # Few nodes compile, and a long time of all of them is much.
-    past = view.over(view.whole.pick(np.flatnonzero(view.roster.scope == scope)))
+    scope = int(view.roster.scope[rows[0]])
+    nodes = np.flatnonzero((view.roster.scope == scope) & view.of_owner(rows))
+    past = view.over(view.whole.pick(nodes))
     used = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
     together: list[list[Compile]] = []
     for compile_ in sorted(used, key=lambda x: (x.window.start, x.instance)):
@@ -329,15 +330,15 @@ class Cold:
 def cold_start(view: View, rows: Rows) -> Cold | None:
     """Return the newest start of the nodes at `rows`, and those before of the same work.
 
-    The nodes are of one scope. A first compile is due, and one more may be a change, unless several
+    The nodes are of one scope and owner. A first compile is due, and one more may be a change, unless several
     runs did the very same without; None where it is no more than that.
     """
-    ids, scope = {view.roster.ids[row] for row in rows}, int(view.roster.scope[rows[0]])
+    ids = {view.roster.ids[row] for row in rows}
     again, grace = (
         float(view.steps(key)[rows[0]]) * view.window.step
         for key in ("cold_cache.again", "compiling.grace")
     )
-    past_starts = starts(view, scope, again / 2)
+    past_starts = starts(view, rows, again / 2)
     newest = next((start for start in reversed(past_starts) if ids & start.instances), None)
     if newest is None:
         return None
@@ -377,7 +378,7 @@ _COLD_WHY = (
 
 @dataclass(frozen=True)
 class CompileMatch(RuleMatch):
-    """Add the starts that compile again work that ran before, by scope."""
+    """Add the starts that compile again work that ran before, by the row of each node."""
 
     cold: Mapping[int, Cold] = field(default_factory=dict)
 
@@ -397,9 +398,9 @@ def find(view: View) -> RuleMatch:
     # Until an alert of a long compile ends, nothing more is known of its nodes' job.
     alerts = (alert for alert in view.opened(*FAMILY) if alert.cause is Cause.LONG_COMPILE)
     long = view.roster.among(thing for alert in alerts for thing in alert.anomaly.things)
-    cold = _cold_scopes(view, (past & ~long) | again)
-    named_scopes = [scope for scope, start in cold.items() if start.named]
-    by_name = again & np.isin(view.roster.scope, named_scopes)
+    asked = (past & ~long) | again
+    cold = {row: start for x, start in _cold_starts(view, asked) for row in x.rows.tolist()}
+    by_name = again & np.isin(np.arange(view.n), [row for row in cold if cold[row].named])
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
     on = view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")
     hit = (past | by_name | stays) & view.limits.on("compiling.on") & on
@@ -410,7 +411,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
     starts = match.cold if isinstance(match, CompileMatch) else {}
-    cold = starts.get(int(view.roster.scope[rows[0]]))
+    cold = next((starts[row] for row in rows.tolist() if row in starts), None)
     nodes = counted(len(rows), "node")
     cause, reason = _cause(view, rows, cold)
 
@@ -447,9 +448,8 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     A compile that was once called cold stays so. Every new job of many nodes compiles on all of
     them; where several jobs do so in the same minutes they lost a cache that they share.
     """
-    scope = int(view.roster.scope[rows[0]])
-    alert = view.alert(FAMILY, view.roster.scopes[scope])
-    share = len(rows) / max(1, int(view.roster.sizes[scope]))
+    alert = view.alert_of(FAMILY, rows)
+    share = len(rows) / max(1, int(view.roster.sizes[view.roster.scope[rows[0]]]))
     jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
     wide = len(rows) >= count("compile.MANY") and share >= float(
         view.number("cold_cache.nodes")[rows[0]]
@@ -465,20 +465,21 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     return Cause.LONG_COMPILE, "past the grace of a first compile"
 
 
-def _cold_scopes(view: View, asked: Mask) -> dict[int, Cold]:
-    """Return the cold starts of the nodes asked for, by scope."""
-    by_scope = view.roster.by_scope(asked & view.limits.on("cold_cache.on"))
-    starts = {place: cold_start(view, rows) for place, rows in by_scope}
-    return {place: cold for place, cold in starts.items() if cold}
+def _cold_starts(view: View, asked: Mask) -> Iterator[tuple[Incident, Cold]]:
+    """Yield the nodes asked for of each owner that started cold, and how."""
+    for _, nodes in view.roster.by_scope(asked & view.limits.on("cold_cache.on")):
+        for incident in incidents(view, FAMILY, nodes):
+            if cold := cold_start(view, incident.rows):
+                yield incident, cold
 
 
 def cold_anomalies(view: View) -> list[Anomaly]:
-    """Return one anomaly for each scope whose cold start ended within `COLD_FRESH`."""
+    """Return one anomaly for each owner whose cold start ended within `COLD_FRESH`."""
     fresh, steps = view.window.steps(COLD_FRESH), view.steps("cold_cache.again")
     long_enough = view.compiling[:, -int(steps.max(initial=0)) - 2 * fresh :].sum(axis=1) >= steps
     over = (view.compile_steps == 0) & view.executing[:, -fresh:].any(axis=1)
     anomalies = []
-    for cold in _cold_scopes(view, long_enough & over & view.roster.running).values():
+    for incident, cold in _cold_starts(view, long_enough & over & view.roster.running):
         window = cold.newest.window
         rows = view.roster.rows_of(sorted(cold.newest.instances))
         goes_on = cold.newest.goes_on or (view.compile_steps[rows] > 0).any()
@@ -499,7 +500,9 @@ def cold_anomalies(view: View) -> list[Anomaly]:
             lost_hours=cold.lost_hours([view.roster.ids[row] for row in rows]),
             family=FAMILY,
         )
-        anomalies.append(anomaly_of_nodes(view, Cause.COLD_CACHE, match, rows, explanation))
+        anomalies.append(
+            anomaly_of_nodes(view, Cause.COLD_CACHE, match, rows, explanation, incident.scope)
+        )
     return anomalies
 
 
@@ -510,7 +513,7 @@ def _ended_match(view: View, rows: Rows, start: datetime) -> RuleMatch:
 
 
 def killed_anomalies(view: View) -> list[Anomaly]:
-    """Return one anomaly for each scope whose compiles were cut off within `CUT_FRESH`.
+    """Return one anomaly for each owner whose compiles were cut off within `CUT_FRESH`.
 
     Executions after all take it back.
     """
@@ -521,28 +524,32 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     if not len(rows) or not on[rows].any():
         return []
     history = view.whole.last(max(duration("compile.BACK"), view.window.window.length))
-    by_scope: dict[Labels, list[Compile]] = {}
+    cut: dict[str, list[Compile]] = {}
     for compile_ in compiles(view.over(history.pick(rows))):
         fresh = view.now - compile_.window.end < CUT_FRESH
         if compile_.ending is Ending.CUT and fresh and on[view.roster.row[compile_.instance]]:
-            by_scope.setdefault(compile_.scope, []).append(compile_)
-    return [_killed_anomaly(view, cut) for cut in by_scope.values()]
+            cut.setdefault(compile_.instance, []).append(compile_)
+    return [
+        _killed_anomaly(view, cut, incident)
+        for _, nodes in view.roster.by_scope(view.roster.among(cut))
+        for incident in incidents(view, (Cause.KILLED_COMPILE.value, *FAMILY), nodes)
+    ]
 
 
-def _killed_anomaly(view: View, cut: list[Compile]) -> Anomaly:
-    """Return the anomaly of the compiles of one scope that were cut off."""
-    hours = {
-        name: sum(x.hours for x in cut if x.instance == name)
-        for name in dict.fromkeys(x.instance for x in cut)
-    }
-    rows = np.sort(view.roster.rows_of(hours))
-    start, end = min(x.window.start for x in cut), max(x.window.end for x in cut)
+def _killed_anomaly(
+    view: View, cut: Mapping[str, Sequence[Compile]], incident: Incident
+) -> Anomaly:
+    """Return the anomaly of the nodes of one owner whose compiles were cut off."""
+    rows = incident.rows
+    hours = {name: sum(x.hours for x in cut[name]) for name in (view.roster.ids[i] for i in rows)}
+    windows = [x.window for name in hours for x in cut[name]]
+    start, end = min(x.start for x in windows), max(x.end for x in windows)
     match = _ended_match(view, rows, start)
 
     # It goes on with an open alert of a long compile, whose cost is not counted twice.
-    scope = view.roster.scope == view.roster.scope[rows[0]]
-    compiles_on = bool((view.compile_steps[scope] > 0).any())
-    longest = max(x.window.length for x in cut)
+    owned = (view.roster.scope == view.roster.scope[rows[0]]) & view.of_owner(rows)
+    compiles_on = bool((view.compile_steps[owned] > 0).any())
+    longest = max(x.length for x in windows)
     explanation = Explanation(
         why=f"A compile on {counted(len(rows), 'node')} ended after {lasted(longest)},"
         f" at {end:%H:%M} UTC, before anything executed; its process is gone.",
@@ -553,7 +560,7 @@ def _killed_anomaly(view: View, cut: list[Compile]) -> Anomaly:
         lost_hours=hours,
         family=() if compiles_on else FAMILY,
     )
-    return anomaly_of_nodes(view, Cause.KILLED_COMPILE, match, rows, explanation)
+    return anomaly_of_nodes(view, Cause.KILLED_COMPILE, match, rows, explanation, incident.scope)
 
 
 LONG_COMPILE = Rule(Cause.LONG_COMPILE, find, explain)

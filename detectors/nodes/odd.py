@@ -297,9 +297,10 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
         unjudged = view.held_open(Cause.ODD.value) & view.eligible
         unjudged &= ~np.isnan(known.usual.full) & ~stopped & ~explained
         unjudged[judged] = False
-        alerts = (view.open.get((Cause.ODD.value, scope)) for scope in view.roster.scopes)
-        resting = [s for s, a in enumerate(alerts) if a and view.now - a.opened >= REST]
-        hit = hit | (unjudged & ~np.isin(view.roster.scope, resting))
+        for alert in view.opened(Cause.ODD.value):
+            if view.now - alert.opened >= REST:
+                unjudged[view.members(alert)] = False
+        hit = hit | unjudged
 
     match = RuleMatch(hit, np.full(view.n, 2.0 * _half(view)))
     yield from anomalies_of(
@@ -315,7 +316,7 @@ def spans_of_scopes(view: View, until: datetime) -> Iterator[StrangeSpan]:
     """
     alerts = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
     for alert, span in zip(alerts, strange_spans(alerts, until), strict=True):
-        nodes = np.flatnonzero(view.roster.scope == view.roster.place.get(alert.anomaly.scope, -1))
+        nodes = view.rows_in(alert.anomaly.scope)
         # One that ends early, as after a restart nobody knows the hours before, may go on unseen.
         end = max(span.end, min(alert.opened + REST, until))
         yield span._replace(things=tuple(view.roster.ids[row] for row in nodes), end=end)
@@ -407,8 +408,7 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     First come those whose return to usual lowers the score most.
     """
     worst = int(rows[np.argmax(scores[rows])])
-    scope = view.roster.scope[worst]
-    alert = view.alert((Cause.ODD.value,), view.roster.scopes[scope])
+    scope, alert = view.roster.scope[worst], view.alert_of((Cause.ODD.value,), rows)
     if not scores[worst] and alert:
         # It stays as it was while its nodes cannot be judged.
         earlier = alert.anomaly
@@ -515,15 +515,17 @@ def _limits(view: View, model: OddModel) -> Numbers:
 
     It lies over all that the scope showed lately, and over an alert about the node of the last day.
     """
-    by_scope = []
-    for scope, labels in enumerate(view.roster.scopes):
-        limit = model.threshold(scope, view.policy.at(labels).number("odd.false_alerts_per_week"))
-        current = view.open.get((Cause.ODD.value, labels))
-        if current:
-            # An open alert stays a little under it, for a while.
-            limit = limit - STAY if view.now - current.opened < REST else 1.0
-        by_scope.append(limit)
-    limits = np.array(by_scope)[view.roster.scope]
+    limits = np.array(
+        [
+            model.threshold(scope, view.policy.at(labels).number("odd.false_alerts_per_week"))
+            for scope, labels in enumerate(view.roster.scopes)
+        ]
+    )[view.roster.scope]
+    for alert in view.opened(Cause.ODD.value):
+        # An open alert stays a little under it, for a while, over the nodes of its owner.
+        rows, members = view.rows_in(alert.anomaly.scope), view.members(alert)
+        rows = rows[view.of_owner(members)[rows]]
+        limits[rows] = limits[rows] - STAY if view.now - alert.opened < REST else 1.0
     for alert in view.alerts:
         if alert.cause is Cause.ODD and alert.closed and view.now - alert.closed < REST:
             rows = view.roster.rows_of(alert.anomaly.things)

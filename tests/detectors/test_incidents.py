@@ -121,6 +121,38 @@ def test_a_job_that_a_tag_names_is_one_incident_though_its_nodes_name_two_owners
     assert things([alert]) == [[*range(8)]]
 
 
+COMPILES = {"host_cpu": 0.8}
+
+
+def cut_off(fleet):
+    """Return a fleet whose compile ended before anything executed."""
+    return fleet.stop(hours(30), hours(31.5), **COMPILES).stop(hours(31.5), hours(34))
+
+
+def compiled_again(fleet):
+    """Return a fleet whose work ran, and compiled at both of its starts."""
+    for start in (20, 30):
+        fleet.stop(hours(start), hours(start + 0.75), **COMPILES)
+    return fleet
+
+
+@pytest.mark.parametrize(
+    ("troubled", "cause"),
+    [
+        (cut_off, Cause.KILLED_COMPILE),
+        (compiled_again, Cause.COLD_CACHE),
+    ],
+)
+def test_compiles_of_two_owners_are_two_alerts(troubled, cause):
+    alerts = World(troubled(two_owners())).run(hours(30.5), hours(32.5))
+    alerts = [alert for alert in alerts if alert.cause is cause]
+    assert things(alerts) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    first, second = alerts
+    assert (str(second.anomaly.scope), second.closed) == ("cluster=llama job=of bob", first.closed)
+    assert second.anomaly.wasted_shares == first.anomaly.wasted_shares
+    assert second.anomaly.lost_hours == pytest.approx(first.anomaly.lost_hours)
+
+
 def test_idle_nodes_of_another_owner_are_no_effect_of_a_hang_of_half_a_cluster():
     fleet = two_owners().set(hours(30), hours(34), FIRST, **STILL)
     alerts = World(fleet.set(hours(30), hours(34), slice(5, 8), **GONE)).run(hours(30), hours(32))
