@@ -142,6 +142,8 @@ class Explanation:
     """The work that would be lost, where the evidence tells."""
     suspect: str = ""
     """The instance for which the others wait, "" where none stands out."""
+    labels: Labels = field(default_factory=Labels)
+    """What the evidence tells of whose trouble it is, where the nodes do not."""
 
 
 Explain = Callable[[View, RuleMatch, Rows], Explanation]
@@ -200,7 +202,7 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         rule=alert.anomaly.rule if alert else cause.value,
         cause=cause,
         scope=subject.scope,
-        labels=subject.labels,
+        labels=explanation.labels.merge(subject.labels),
         things=subject.things,
         window=Window(min(start, view.now), view.now),
         score=float(min(1.0, max(0.0, explanation.score))),

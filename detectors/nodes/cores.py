@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.frame import Frame
+from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.numbers import (
     NAMED,
@@ -24,7 +26,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.rule import Explanation, RuleMatch, belief
-from detectors.usual import HIGHEST, LATENCY, medians_where
+from detectors.usual import HIGHEST, LATENCY, median, medians_where
 from detectors.view import View, once_a_tick
 
 MOSTLY = number("cores.MOSTLY")
@@ -154,14 +156,20 @@ def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
     Shape (len(rows), steps). Executions are as quick as ever. No usual mean is above the usual of
     the busiest: where it is, the two are of different jobs.
     """
-    level, highest = view.utilization[rows, steps], view.metric(HIGHEST)[rows, steps]
-    below, usual = view.number("starved.below")[rows], view.usual_of(HIGHEST)[rows]
-    middle = view.levels[1][rows]
-    low = (level < (below * middle)[:, None]) & (highest >= (number("cores.BUSY") * usual)[:, None])
-    low &= level < (below * np.minimum(middle / usual, 1))[:, None] * highest
+    level, usual = view.utilization[rows, steps], view.usual_of(HIGHEST)[rows, None]
+    limit = (view.number("starved.below") * view.levels[1])[rows, None]
+    low = (level < limit) & (view.metric(HIGHEST)[rows, steps] >= number("cores.BUSY") * usual)
+    low &= _uneven(view, rows, steps)
     if low.any():
         low &= view.at_work[rows, steps] & ~_slower(view, rows, steps)
     return np.asarray(low)
+
+
+def _uneven(view: View, rows: Rows | slice, steps: slice) -> Mask:
+    """Return where the mean of all cores is a low share of the busiest, (len(rows), steps)."""
+    ratio = np.minimum(view.levels[1] / view.usual_of(HIGHEST), 1)
+    limit = (view.number("starved.below") * ratio)[rows, None] * view.metric(HIGHEST)[rows, steps]
+    return np.asarray(view.utilization[rows, steps] < limit)
 
 
 def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
@@ -173,9 +181,11 @@ def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
 def _says_nothing(view: View, rows: Rows | slice, steps: slice) -> Mask:
     """Return where nothing is known of the work itself, (len(rows), steps).
 
-    There is no reading, an evaluation, or slower executions.
+    There is no reading, an evaluation, or slower executions. Nor does it where cores that an open
+    alert is about stand still, though the busiest works a little less.
     """
     unsure = view.gap[rows, steps] | view.evaluating[rows, steps]
+    unsure |= view.held_open(_RULE)[rows, None] & _uneven(view, rows, steps)
     return np.asarray(unsure | (_slower(view, rows, steps) & view.executing[rows, steps]))
 
 
@@ -203,6 +213,32 @@ def settling(view: View) -> Mask:
     A drop of theirs waits until that is sure.
     """
     return np.asarray(part_use(view).seen >= 2)
+
+
+def with_tenants(view: View, match: RuleMatch, rows: Rows, explanation: Explanation) -> Explanation:
+    """Add whose pods hold cores for nothing in the cluster of the nodes at `rows`.
+
+    No metric says which node a pod is on. Where those of one namespace alone stand still, they are
+    the ones.
+    """
+    frame = view.frame("pod").last(int(match.steps[rows].max()) * view.window.step)
+    held, asked = frame.of("neuroncore_usage_count"), frame.of("neuroncore_request_count")
+    cores, level = median(np.fmax(held, asked)), median(frame.of("neuroncore_utilization_ratio"))
+    still = (level <= float(view.number("idle.below")[rows[0]])) & (cores > 0)
+    pods = {
+        pod: int(cores[i])
+        for i, pod in enumerate(frame.things)
+        if still[i] and pod.cluster == view.roster.labels[rows[0]].cluster
+    }
+    whose = Labels.shared(pods).only(["namespace"])
+    if not whose.namespace:
+        return explanation
+    names = ", ".join(sorted(pod.pod for pod in pods)[:NAMED])
+    tenant = (
+        f"{counted(len(pods), 'pod')} of {whose.namespace} {'holds' if len(pods) == 1 else 'hold'}"
+        f" {counted(sum(pods.values()), 'core')} and execute{'s' if len(pods) == 1 else ''} nothing: {names}"
+    )
+    return replace(explanation, labels=whose, evidence=(*explanation.evidence, tenant))
 
 
 def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:

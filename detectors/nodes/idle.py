@@ -197,7 +197,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if (in_part & view.roster.inference[rows]).any():
         return _explain_few_requests(view, servers)
     if in_part.all():
-        return cores.explain_part(view, match, rows)
+        return cores.with_tenants(view, match, rows, cores.explain_part(view, match, rows))
     begun = view.since(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
     if alert := view.alert_of((Cause.ALLOCATED_UNUSED.value,), rows):
         # A cell that ran meanwhile began the streak anew, not what the alert is about.
@@ -227,13 +227,14 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         holding = "device memory not read"
 
     share = float(_touched(view)[rows, -view.window.steps(longest) :].mean())
-    return Explanation(
+    explanation = Explanation(
         why=f"{holders}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
         evidence=(holding, f"executions in {percent(share)} of it" if share else "no executions"),
         **belief("held" if loaded else "reserved"),
     )
+    return cores.with_tenants(view, match, rows, explanation)
 
 
 def _explain_few_requests(view: View, rows: Rows) -> Explanation:

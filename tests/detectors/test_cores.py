@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import numpy as np
+import pytest
 from builder import START, Fleet, World, hours, only
 
 from bot.model.frame import Frame
@@ -61,12 +62,52 @@ def test_a_closer_look_changes_no_alert():
     assert near.why == far.why
 
 
+HIGHEST = "neuroncore_utilization_highest_ratio"
+
+
+def half_used():
+    """Return a fleet of which half of the cores stand still, the others as busy as ever."""
+    fleet = Fleet(4)
+    fleet.metrics[HIGHEST] = fleet.metrics["neuroncore_utilization_ratio"] + 0.02
+    fleet.metrics["neuroncore_utilization_ratio"][fleet.cut(hours(30), hours(34))] *= 0.62
+    return fleet.scale(hours(30), hours(34), efa=0.62)
+
+
 def test_cores_that_were_read_are_counted_and_not_estimated():
     """The job works harder on the cores it has, so the mean alone says that more of them work."""
-    fleet, highest = Fleet(4), "neuroncore_utilization_highest_ratio"
-    fleet.metrics[highest] = fleet.metrics["neuroncore_utilization_ratio"] + 0.02
-    fleet.metrics["neuroncore_utilization_ratio"][fleet.cut(hours(30), hours(34))] *= 0.62
-    fleet.scale(hours(30), hours(34), efa=0.62)
     read = cores([0.97] * 16 + [0.0] * 16)
-    (alert,) = World(fleet, frames={"core": read}).run(hours(29), hours(32))
+    (alert,) = World(half_used(), frames={"core": read}).run(hours(29), hours(32))
     assert alert.anomaly.why.startswith("Only 16 of 32 cores work on 4 nodes for ")
+
+
+def test_the_others_may_work_a_little_less_while_some_cores_stand_still():
+    fleet, less = half_used(), {HIGHEST: 0.85, "neuroncore_utilization_ratio": 0.85}
+    for hour in (31, 31.5, 32):
+        fleet.scale(hours(hour), hours(hour) + FIVE, slice(0, 2), **less)
+    (alert,) = World(fleet).run(hours(30), hours(32.5))
+    assert len(alert.anomaly.things) == 4
+
+
+def pods(**levels):
+    """Return pods of namespaces that hold eight cores each, and how busy these are."""
+    things = tuple(
+        Labels(cluster="llama", namespace=name.partition("_")[0], pod=name) for name in levels
+    )
+    values = np.array([[[level, 8.0]] * 576 for level in levels.values()], dtype=np.float32)
+    metrics = ("neuroncore_utilization_ratio", "neuroncore_request_count")
+    return Frame("pod", things, START, FIVE, metrics, values)
+
+
+@pytest.mark.parametrize(
+    ("levels", "namespace"),
+    [
+        ({"atlas_0": 0.9, "kepler_0": 0.0, "kepler_1": 0.0}, "kepler"),
+        ({"atlas_0": 0.0, "kepler_0": 0.0}, ""),
+        ({"atlas_0": 0.9}, ""),
+    ],
+)
+def test_an_alert_about_cores_is_of_the_namespace_whose_pods_stand_still(levels, namespace):
+    alert = only(World(half_used(), frames={"pod": pods(**levels)}).at(hours(31)))
+    assert alert.labels.namespace == namespace
+    said = "2 pods of kepler hold 16 cores and execute nothing: kepler_0, kepler_1"
+    assert (said in alert.evidence) == bool(namespace)
