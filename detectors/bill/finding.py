@@ -17,6 +17,7 @@ from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
 from bot.model.window import clock, day
 from detectors.bill.growth import (
+    ENOUGH,
     LINE,
     LOOKBACK,
     BillLines,
@@ -274,8 +275,30 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
             scope, labels, usages, start, usd_per_hour=excess.rate, billed=excess.billed
         )
         explanation = _explanation(cause, scope, ranked, usages, root)
+        if cause is Cause.COMMITMENT_UNUSED:
+            gone = _usage_gone(ledger.days, start, max(jump.extra for jump in ranked))
+            explanation = replace(explanation, why=explanation.why + gone)
         findings.append(BillFinding(cause, subject, explanation))
     return findings
+
+
+def _usage_gone(days: BillLines, since: datetime, lost: float) -> str:
+    """State which instances cost as much less a day than before as is `lost`, "" where none do."""
+    first = max(1, days.index(since))
+    before = days.parts[:, max(0, first - LOOKBACK) : first]
+    less = np.nan_to_num(np.nanmedian(before, axis=1) - days.parts[:, -1])
+    less[[not type_in(thing.usage_type) for thing in days.things]] = 0
+    nearest = int(np.abs(less - lost).argmin())
+    if not ENOUGH * lost <= less[nearest] <= lost / ENOUGH:
+        return ""
+    return f" {_place(days.things[nearest])} costs {usd(float(less[nearest]), 0)} a day less."
+
+
+def _place(thing: Labels) -> str:
+    """Return the usage type of a thing of the bill, where it is, and its tags."""
+    tags = ", ".join(f"{tag} {word}" for tag, word in thing.only(_TAGS))
+    place = f"{thing.usage_type or thing.service} {thing.region}".strip()
+    return f"{place} ({tags})" if tags else place
 
 
 def _by_day(jump: Jump) -> Parts:
@@ -301,6 +324,8 @@ def _explanation(
         subject = f"{name} ({len(usages)} usage types)"
     elif usages[0] not in (name, str(scope)):
         subject = f"{name} ({usages[0]})"
+    if cause is Cause.COMMITMENT_UNUSED:
+        subject = f"The unused part of {subject}"
 
     usual, growth = "never billed before", ""
     if high * (DAY / days[0].step) >= 0.5:
@@ -324,12 +349,10 @@ def _explanation(
 
     # The things that grew most, with whole USD a day more: usage type, place, tags.
     parts = (part for jump in jumps for part in _by_day(jump) if round(part[1] - part[2]) > 0)
-    evidence = []
-    for thing, value_now, before in sorted(parts, key=lambda part: part[2] - part[1])[:5]:
-        place = f"{thing.usage_type or thing.service} {thing.region}".strip()
-        tags = [f"{tag} {word}" for tag, word in thing.only(_TAGS)]
-        place += f" ({', '.join(tags)})" if tags else ""
-        evidence.append(f"{place}: {usd(value_now - before, 0)} a day more")
+    most = sorted(parts, key=lambda part: part[2] - part[1])[:5]
+    evidence = [
+        f"{_place(thing)}: {usd(now - before, 0)} a day more" for thing, now, before in most
+    ]
     evidence += [
         f"cluster {cluster} grew by its busy nodes, which is not counted"
         for cluster in sorted({cluster for jump in jumps for cluster in jump.by_use})

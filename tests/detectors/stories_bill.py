@@ -525,6 +525,12 @@ def a_plan_is_used_by_half_since_five_days():
 
 
 @story("commitments", 48)
+def a_plan_is_unused_since_the_nodes_of_one_team_are_gone():
+    gone, others = thing(HOURS_OF, team="serving"), thing(HOURS_OF, team="search")
+    return billed({FEE: [1.0, 300.0], gone: [310.0, 0.0], others: [900.0, 760.0]})
+
+
+@story("commitments", 48)
 def a_plan_is_used_again_on_the_newest_day():
     return fees([45.0] * 19 + [10.0])
 
