@@ -141,7 +141,8 @@ class View(Readings):
     @cached_property
     def restarting(self) -> Mask:
         """Return where a process was gone for part of a step: a living one keeps its memory."""
-        return np.asarray(self.memory < number("view.KEPT") * self.usual_of(MEMORY)[:, None])
+        freed = self.memory < number("view.KEPT") * self.usual_of(MEMORY)[:, None]
+        return np.asarray(freed & self.usual.own[:, None])
 
     @cached_property
     def forward(self) -> Mask:
