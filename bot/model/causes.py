@@ -324,7 +324,7 @@ _ROWS = (
             "Restart the job from its last checkpoint without the slow node, or cordon and replace"
             " it.",
             "Look at what else runs on its host and at its loader before you blame the device.")),
-    CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
+    CauseFacts(Cause.MEMORY_PRESSURE, "report memory of devices and hosts near its limit",
         lasts=12 * HOUR, precedence=7, of_job=True, however_small=True, cores_differ=True,
         metric="neuroncore_memory_used_bytes",
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,

@@ -398,8 +398,8 @@ def find(view: View) -> RuleMatch:
     # Until an alert of a long compile ends, nothing more is known of its nodes' job.
     alerts = (alert for alert in view.opened(*FAMILY) if alert.cause is Cause.LONG_COMPILE)
     long = view.roster.among(thing for alert in alerts for thing in alert.anomaly.things)
-    asked = (past & ~long) | again
-    cold = {row: start for x, start in _cold_starts(view, asked) for row in x.rows.tolist()}
+    judged = (past & ~long) | again
+    cold = {row: start for x, start in _cold_starts(view, judged) for row in x.rows.tolist()}
     by_name = again & np.isin(np.arange(view.n), [row for row in cold if cold[row].named])
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
     on = view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")

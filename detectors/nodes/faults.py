@@ -9,8 +9,10 @@ from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
 from detectors.nodes import cores
 from detectors.nodes.at_risk import work_at_risk
+from detectors.nodes.shortfall import low
 from detectors.numbers import (
     NAMED,
+    Counts,
     Floats,
     Mask,
     Numbers,
@@ -20,20 +22,29 @@ from detectors.numbers import (
     lasted,
     lately,
     mean_where_read,
+    middle_of,
     newest_of,
     number,
     percent,
     share_before,
     size,
+    span,
     trailing,
 )
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match, rules_of
-from detectors.usual import MEMORY, SAME, full_work, medians_where, worked_of
+from detectors.usual import MEMORY, SAME, full_work, median, medians_where, worked_of
 from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick
 
 STATUS = duration("faults.STATUS")
 NEAR = number("faults.NEAR")
 _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
+HOST_MEMORY = "host_memory_utilization_ratio"
+HOST_SUGGESTIONS = (
+    "Look for what grows on the host: loaders that keep what they read, caches, checkpoints in"
+    " memory; a restart frees it until then.",
+    "Run fewer loader workers or prefetch less, and limit the memory of the pod so that it fails"
+    " early.",
+)
 
 
 def find_hardware(view: View) -> RuleMatch:
@@ -248,7 +259,8 @@ def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
 
     By the median of an hour's work, which lies near its upper quartile: a trouble slows all steps,
     a checkpoint or an evaluation only some of them, and those are no loss. Where processes end, all
-    steps tell: one that starts again and again loses the time in which it does not train.
+    steps tell: one that starts again and again loses the time in which it does not train. So they do
+    where a host slows down more and more.
     """
     newest = slice(-view.window.steps(LOOKBACK), None)
     work = view.utilization[:, newest]
@@ -258,7 +270,7 @@ def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
 
     in_trouble = newest_of(view.window.n_steps, steps)[:, newest]
     gone = in_trouble & ~view.unknown[:, newest] & ~view.going_on[:, newest]
-    rows = np.flatnonzero(hit & gone.any(axis=1))
+    rows = np.flatnonzero(hit & (gone.any(axis=1) | (host_full(view) > 0)))
     if not len(rows):
         return RuleMatch(hit, steps, lost)
     share, since = np.clip(view.lost_at(view.utilization[rows], rows), 0, 1), lost.copy()
@@ -337,12 +349,15 @@ def runs_out(view: View) -> Mask:
 def find_memory(view: View) -> RuleMatch:
     """Return nodes whose device memory is nearly full although it usually is not.
 
-    Or was each time that their process ended, within the hour.
+    Or was each time that their process ended, within the hour. Or that of their host is.
     """
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     above, ends = view.number("memory_pressure.above"), out_of_memory(view)
     full = share >= above[:, None]
-    if not (view.opened(Cause.MEMORY_PRESSURE.value) or full.any() or ends.any()):
+    host = host_full(view)
+    if not (
+        view.opened(Cause.MEMORY_PRESSURE.value) or (full | host[:, None] > 0).any() or ends.any()
+    ):
         return no_match(view.n)
     usual = view.usual_of(MEMORY) / view.roster.memory
     steps = trailing(full, np.isnan(share))
@@ -350,15 +365,34 @@ def find_memory(view: View) -> RuleMatch:
     begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
     loops = runs_out(view)
-    hit = (begins | (view.roster.running & (stays | loops))) & view.limits.on("memory_pressure.on")
+    hit = begins | (host > 0) | (view.roster.running & (stays | loops))
+    hit &= view.limits.on("memory_pressure.on")
     if not hit.any():
         return no_match(view.n)
-    steps = np.where(loops, ends.shape[1] - ends.argmax(axis=1), steps)
+    steps = np.where(loops, ends.shape[1] - ends.argmax(axis=1), np.maximum(steps, host))
     return _losing(view, Cause.MEMORY_PRESSURE, hit, steps.astype(np.float64))
+
+
+@once_a_tick
+def host_full(view: View) -> Counts:
+    """Return since how many steps nodes lack work whose host's memory ran full, (n,), else 0.
+
+    A leak climbs to the loss that it causes: most of the history of a node shows less.
+    """
+    steps, above = trailing(low(view), view.unknown), view.number("memory_pressure.above")
+    filled = view.recent(view.metric(HOST_MEMORY))
+    full = (filled >= above - NEAR) & view.held_open(Cause.MEMORY_PRESSURE.value)
+    full &= view.roster.running
+    begins = (filled >= above) & (steps >= view.steps("memory_pressure.for")) & view.eligible
+    rows = np.flatnonzero(begins & view.usual.own)
+    full[rows] |= median(view.whole.of(HOST_MEMORY)[rows]) < above[rows] - NEAR
+    return np.where(full, np.maximum(steps, 1), 0)
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how full the device memory is, against the type's."""
+    if (host_full(view)[rows] > 0).all():
+        return _explain_host(view, rows)
     memory, whole = view.memory[rows], view.roster.memory[rows]
     used, ends = view.recent(view.memory)[rows], out_of_memory(view)[rows]
     if ends.any():
@@ -385,6 +419,25 @@ def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         unit="ratio",
         usual=(float(usual.min()), float(usual.max())) if len(usual) else None,
         **belief("memory_full"),
+    )
+
+
+def _explain_host(view: View, rows: Rows) -> Explanation:
+    """Explain how full the host's memory is, and how much less is worked since."""
+    full = middle_of(view.recent(view.metric(HOST_MEMORY))[rows])
+    usual = middle_of(median(view.whole.of(HOST_MEMORY)[rows]))
+    level, (low_usual, _, high) = view.recent(view.utilization)[rows], view.levels
+    return Explanation(
+        why=f"Host memory {percent(full)} full on {counted(len(rows), 'node')}, usually"
+        f" {percent(usual)}: {view.gauge(rows)} {percent(middle_of(level))}, usually"
+        f" {span(middle_of(low_usual[rows]), middle_of(high[rows]))}.",
+        value=full,
+        unit="ratio",
+        usual=(usual, usual),
+        **belief("host_memory_full"),
+        evidence=(f"host CPU {percent(middle_of(view.recent(view.cpu)[rows]))}",),
+        suggestions=HOST_SUGGESTIONS,
+        metric=HOST_MEMORY,
     )
 
 

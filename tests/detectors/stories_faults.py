@@ -141,6 +141,32 @@ def device_memory_fills_up_and_slows_the_job():
     return World(fleet.set(hours(30), hours(34), neuroncore_utilization=0.6))
 
 
+def leaking(full: float, nodes: slice = slice(0, 2)) -> Fleet:
+    """Return nodes whose host's memory climbs for five hours, and that work less and less from 88 % on."""
+    fleet = Fleet(4)
+    for step in range(72):
+        at, held = hours(28) + step * STEP, min(full, 0.6 + 0.0075 * step)
+        share = np.clip(1 - 6 * (held - 0.88), 0.4, 1)
+        fleet.set(at, at + STEP, nodes, host_memory=held)
+        fleet.scale(at, at + STEP, nodes, neuroncore_utilization=share, efa=share)
+    return fleet
+
+
+@story("faults", *every(5, 31.5, 32.3), 33.9, 34.3)
+def a_host_leaks_memory_until_its_work_slows():
+    return World(leaking(0.97))
+
+
+@story("faults", 33.9)
+def a_host_whose_memory_is_always_full_starves():
+    return World(leaking(0.97).set(START, hours(28), host_memory=0.97))
+
+
+@story("faults", 33.9)
+def a_full_host_that_works_as_ever_is_no_trouble():
+    return World(Fleet(4).set(hours(30), hours(34), host_memory=0.97))
+
+
 @story("faults", 30.3, 31)
 def device_memory_that_is_always_full_is_no_news():
     return World(events(Fleet(4), 0, 48, slice(0, 4), neuroncore_memory=0.97 * HBM))
