@@ -342,9 +342,11 @@ class View(Readings):
     def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
         """Return the share of its usual work that each node at `rows` loses at a level.
 
-        Shape (n,) or (n, n_steps), as the level. The job's usual pauses are no loss.
+        Shape (n,) or (n, n_steps), as the level. The job's usual pauses are no loss, those of
+        another job say nothing.
         """
-        return np.asarray((self.usual.unpaused[rows] * (1 - level.T / self.worked_before[rows])).T)
+        unpaused = np.where(self.usual.own, self.usual.unpaused, 1)[rows]
+        return np.asarray((unpaused * (1 - level.T / self.worked_before[rows])).T)
 
     @cached_property
     def worked_before(self) -> Floats:
