@@ -246,6 +246,8 @@ def _with_kept(match: RuleMatch, kept: Mask, view: View) -> RuleMatch:
         for share in (wasted, wasted_since):
             if share is not None:
                 share[rows] = np.where(np.isnan(lost[rows]), np.median(share[others]), lost[rows])
+    if match.kept is not None:
+        kept = kept | match.kept
     return RuleMatch(match.hit | kept, steps, wasted, wasted_since, kept)
 
 

@@ -19,7 +19,7 @@ from detectors.nodes.drop_cause import (
     straggler,
     troubled,
 )
-from detectors.nodes.idle import standing_still
+from detectors.nodes.idle import may_wait, standing_still
 from detectors.nodes.shortfall import (
     FAMILY,
     NOW,
@@ -147,7 +147,38 @@ def find(view: View) -> RuleMatch:
     )
     wasted[paused] = since[paused] = 0
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
-    return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+    match = RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+    return _with_waiting(view, match, begins)
+
+
+def _with_waiting(view: View, match: RuleMatch, begins: Mask) -> RuleMatch:
+    """Add the nodes of other jobs that wait longer than ever for those of an open drop.
+
+    They lose the time beyond their longest pause, and say nothing of what slows the others.
+    """
+    waiting, step, longest = view.nobody(), np.arange(view.window.n_steps), view.window.n_steps
+    steps, wasted, since = (np.array(x) for x in (match.steps, match.wasted, match.wasted_since))
+    for alert in view.opened(*FAMILY):
+        waits = may_wait(view, alert) & view.usual.own & view.eligible & ~begins
+        waits &= view.holding.any(axis=1)
+        if not waits.any():
+            continue
+        age = (view.now - alert.anomaly.window.start) / view.window.step
+        usual = view.stretches(standing_still, waits)
+        stands = step - np.maximum.accumulate(np.where(view.holding, -1, step), axis=1)
+        beyond = (stands > usual.longest[:, None]) & newest_of(longest, np.full(view.n, age))
+        waits &= (usual.count > 0) & beyond.any(axis=1)
+
+        # What one that joins has lost counts from the onset of the alert.
+        waiting |= waits
+        lost, held = beyond.sum(axis=1), waits & view.held_open(*FAMILY)
+        steps[waits] = age
+        wasted[waits], since[waits] = lost[waits] / min(age, longest), lost[waits] / age
+        unseen = round((view.now - alert.seen) / view.window.step)
+        since[held] = beyond[held, -max(1, unseen) :].mean(axis=1)
+    if not waiting.any():
+        return match
+    return RuleMatch(match.hit | waiting, steps, wasted, since, waiting)
 
 
 def _smoothed(view: View, asked: Mask) -> Floats:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from bot.model.alert import Alert
 from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from detectors.jobs import roles_of
 from detectors.nodes import cores
 from detectors.nodes.at_risk import work_at_risk
 from detectors.nodes.drop_cause import loader_busy
+from detectors.nodes.shortfall import low
 from detectors.numbers import (
     Counts,
     Mask,
@@ -328,16 +330,9 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
     needed = view.rare_after("hung.for", standing_still, stopped)
     if not stopped.any():
         return needed
-    still, limit = view.streak(view.holding)[0], view.steps("alert.pause_limit")
-    pauses = stopped & (view.stretches(standing_still, stopped).count > 0)
+    limit, pauses = view.steps("alert.pause_limit"), view.stretches(standing_still, stopped).count
     for alert in view.opened(*Family.DROP.rules):
-        slow = view.roster.rows_of(alert.anomaly.things)
-        began = (view.now - alert.anomaly.window.start) / view.window.step
-        waits = pauses & (still <= began) & np.isin(view.roster.scope, view.roster.scope[slow])
-        if waits.any():
-            named = (view.jobs != "") & np.isin(view.jobs, view.jobs[slow])
-            needed = np.where(waits & ~named & ~view.fellows(slow), limit, needed)
-
+        needed = np.where(stopped & (pauses > 0) & may_wait(view, alert), limit, needed)
     for alert in view.alerts:
         if alert.anomaly.rule != Cause.HUNG.value or not alert.closed:
             continue
@@ -347,6 +342,21 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
         went_on = stopped[rows] & ~lost.any(axis=1) & np.isfinite(usual) & (longest < limit[rows])
         needed[rows] = np.where(went_on, np.maximum(needed[rows], longest), needed[rows])
     return needed
+
+
+def may_wait(view: View, alert: Alert) -> Mask:
+    """Return which nodes of other jobs may wait for the slow ones of a drop's alert, (n,).
+
+    They have not stood still since before it began.
+    """
+    slow = view.roster.rows_of(alert.anomaly.things)
+    slow = slow[view.mostly(low(view) & view.executing)[slow]]
+    if not len(slow):
+        return view.nobody()
+    began = (view.now - alert.anomaly.window.start) / view.window.step
+    waits = (view.streak(view.holding)[0] <= began) & ~view.fellows(slow) & ~view.roster.inference
+    named = (view.jobs != "") & np.isin(view.jobs, view.jobs[slow])
+    return np.asarray(waits & ~named & (view.roster.scope == view.roster.scope[slow[0]]))
 
 
 def _together(view: View, asked: Mask) -> Mask:

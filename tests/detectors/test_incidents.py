@@ -171,14 +171,31 @@ def stages(nodes=2):
     return train, generate
 
 
-@pytest.mark.parametrize(("slow", "causes"), [(True, {"starved"}), (False, {"hung"})])
-def test_a_job_that_waits_longer_for_a_slow_one_is_told_with_it(slow, causes):
-    """Of one that waits for nobody known the first wait is called hung, and none that is as long."""
-    train, generate = stages()
-    if slow:
-        generate.starve(hours(30), hours(48), share=0.4)
+def waits_of_72_minutes(train):
+    """Return the job with three waits that are longer than ever."""
     for start in (30.8, 32.8, 34.8):
         train.set(hours(start), hours(start + 1.2), **STILL)
-    (alert,) = World(train, generate).run(hours(30), hours(37))
-    assert {alert.cause} == causes
-    assert (alert.closed is None) == slow
+    return train
+
+
+def test_a_job_that_waits_longer_for_a_slow_one_is_told_with_it_by_the_time_beyond_its_pauses():
+    train, generate = stages()
+    generate.starve(hours(30), hours(48), share=0.4)
+    world, lost = World(waits_of_72_minutes(train), generate), dict.fromkeys(train.ids, 0.0)
+    for _, detection in world.ticks(hours(30), hours(37)):
+        for anomaly in detection.anomalies:
+            shares = dict(zip(anomaly.things, anomaly.shares_since, strict=False))
+            lost = {node: lost[node] + shares.get(node, 0) / 12 for node in lost}
+    # Three waits of 72 minutes, of which 20 are as usual.
+    assert lost == pytest.approx(dict.fromkeys(train.ids, 3 * 52 / 60), rel=0.1)
+    (alert,) = world.known
+    assert (alert.cause, alert.closed, len(alert.anomaly.things)) == (Cause.STARVED, None, 4)
+    assert alert.anomaly.labels.job == "generate"
+    assert "2 nodes of train wait for it longer than ever" in alert.anomaly.evidence
+
+
+def test_of_one_that_waits_for_nobody_known_the_first_wait_is_called_hung_and_none_that_is_as_long():
+    train, generate = stages()
+    (alert,) = World(waits_of_72_minutes(train), generate).run(hours(30), hours(37))
+    assert alert.cause is Cause.HUNG
+    assert alert.closed
