@@ -226,8 +226,7 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     """
     part = frame.until(anchor).since(anchor - timedelta(days=days))
     stride = max(1, every // part.step)
-    first = -((part.start - _EPOCH) // part.step) % stride
-    return part.thinned(first, stride)
+    return part.thinned(-((part.start - _EPOCH) // part.step) % stride, stride)
 
 
 def learn(
@@ -459,5 +458,4 @@ def daily_levels(level: Floats, part: Frame) -> tuple[Floats, Mask]:
     reported = ~np.isnan(level)
     total, count = (summed(x.T, cell, 24 * days) for x in (np.where(reported, level, 0), reported))
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
-    weekend = (np.arange(first, first + days) + 3) % 7 >= 5
-    return mean.reshape(24, days, -1), weekend
+    return mean.reshape(24, days, -1), (np.arange(first, first + days) + 3) % 7 >= 5

@@ -411,8 +411,7 @@ class View(Readings):
 
     def fellows(self, rows: Rows) -> Mask:
         """Return which training nodes report and may be of the job of those at `rows`, (n,)."""
-        trains = self.eligible & ~self.roster.inference
-        return np.asarray(trains & fellows(self, rows))
+        return np.asarray(self.eligible & ~self.roster.inference & fellows(self, rows))
 
     def alert_of(self, rules: tuple[str, ...], rows: Rows) -> Alert | None:
         """Return the open alert of the rules about the nodes at `rows`, all of one incident."""

@@ -204,8 +204,7 @@ def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
 
     # A node that is not read loses as much as the others of its scope.
     for _, members in view.roster.by_scope(hit):
-        unread = members[np.isnan(wasted[members])]
-        wasted[unread] = middle_of(wasted[members])
+        wasted[members[np.isnan(wasted[members])]] = middle_of(wasted[members])
     wasted, since = np.nan_to_num(wasted), view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
 

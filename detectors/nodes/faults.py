@@ -315,8 +315,7 @@ def _total(view: View, name: str, key: str, rows: Rows) -> float:
 
 
 def _minutes(view: View, rows: Rows, key: str) -> str:
-    minutes = view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60
-    return f"{minutes:.0f} min"
+    return f"{(view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60):.0f} min"
 
 
 @once_a_tick
@@ -341,8 +340,7 @@ def runs_out(view: View) -> Mask:
     """Return which nodes' processes end again and again as memory runs out, (n,)."""
     ends = out_of_memory(view)
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
-    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
-    again = (ends.sum(axis=1) >= 2) | stays
+    again = (ends.sum(axis=1) >= 2) | (view.held_open(Cause.MEMORY_PRESSURE.value) & lately)
     return np.asarray(again & view.limits.on("memory_pressure.on"))
 
 
@@ -397,8 +395,7 @@ def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     used, ends = view.recent(view.memory)[rows], out_of_memory(view)[rows]
     if ends.any():
         # Of a process that ended, as it was right before.
-        before = memory[:, -ends.shape[1] - 1 : -1]
-        used = np.fmax.reduce(np.where(ends, before, np.nan), axis=1)
+        used = np.fmax.reduce(np.where(ends, memory[:, -ends.shape[1] - 1 : -1], np.nan), axis=1)
     share = float(np.nanmax(used / whole))
     usual = view.usual_of(MEMORY)[rows] / whole
     usual = usual[np.isfinite(used) & np.isfinite(usual)]
