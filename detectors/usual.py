@@ -323,8 +323,9 @@ def _learn(
         level[~of_job] = np.nan
     readable = ~np.isnan(level)
     total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
-    reached = total / np.maximum(readable.sum(axis=1), 1)
-    unpaused = np.where(enough & ~inference, reached / middle, 1).astype(np.float32)
+    unpaused = np.where(
+        enough & ~inference, (total / np.maximum(readable.sum(axis=1), 1)) / middle, 1
+    ).astype(np.float32)
     none = np.zeros_like(sure)
     hourly = hourly_low, hourly_middle
     return Usual(middle, low, high, medians, *hourly, sure, unpaused, in_part=none, resumed=none)

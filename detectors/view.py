@@ -135,8 +135,9 @@ class View(Readings):
         if not self.any_zero:
             return self.zero
         unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of(MEMORY)[:, None])
-        long = sustained(self.zero, self.window.steps(PAUSE) + 1)
-        return np.asarray((self.zero & unloaded) | long)
+        return np.asarray(
+            (self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1)
+        )
 
     @cached_property
     def restarting(self) -> Mask:
@@ -201,8 +202,9 @@ class View(Readings):
         if not self.any_zero:
             return self.zero
         has_cpu = np.asarray(~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference)
-        reserved = self.metric("neuroncore_reserved_count") > 0
-        return np.asarray(self.resting & reserved & has_cpu[:, None])
+        return np.asarray(
+            self.resting & (self.metric("neuroncore_reserved_count") > 0) & has_cpu[:, None]
+        )
 
     @cached_property
     def holding(self) -> Mask:
