@@ -25,7 +25,7 @@ cause has a precedence in the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from pkgutil import iter_modules
@@ -279,7 +279,7 @@ def _failing(fault: RuleMatch, view: View) -> Mask:
 def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     """Add to a hardware fault the nodes of its job that fell since it began.
 
-    They wait for the sick one.
+    They wait for the sick one, and have lost work since they fell.
     """
     if not fault.hit.any():
         return fault
@@ -293,4 +293,5 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
         np.where(waiting, none if lost is None else lost, none if own is None else own)
         for own, lost in ((fault.wasted, drops.wasted), (fault.wasted_since, drops.wasted_since))
     )
-    return replace(fault, hit=fault.hit | waiting, wasted=wasted, wasted_since=wasted_since)
+    steps = np.where(waiting & fell, np.minimum(drops.steps, since), fault.steps)
+    return RuleMatch(fault.hit | waiting, steps, wasted, wasted_since)

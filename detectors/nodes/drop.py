@@ -159,10 +159,8 @@ def _with_waiting(view: View, match: RuleMatch, begins: Mask) -> RuleMatch:
     waiting, step, longest = view.nobody(), np.arange(view.window.n_steps), view.window.n_steps
     steps, wasted, since = (np.array(x) for x in (match.steps, match.wasted, match.wasted_since))
     for alert in view.opened(*FAMILY):
-        waits = may_wait(view, alert) & view.usual.own & view.eligible & ~begins
-        waits &= view.holding.any(axis=1)
-        if not waits.any():
-            continue
+        judged = view.usual.own & view.eligible & ~begins & view.holding.any(axis=1)
+        waits = judged & may_wait(view, alert)
         age = (view.now - alert.anomaly.window.start) / view.window.step
         usual = view.stretches(standing_still, waits)
         stands = step - np.maximum.accumulate(np.where(view.holding, -1, step), axis=1)
@@ -174,10 +172,8 @@ def _with_waiting(view: View, match: RuleMatch, begins: Mask) -> RuleMatch:
         lost, held = beyond.sum(axis=1), waits & view.held_open(*FAMILY)
         steps[waits] = age
         wasted[waits], since[waits] = lost[waits] / min(age, longest), lost[waits] / age
-        unseen = round((view.now - alert.seen) / view.window.step)
-        since[held] = beyond[held, -max(1, unseen) :].mean(axis=1)
-    if not waiting.any():
-        return match
+        unseen = max(1, round((view.now - alert.seen) / view.window.step))
+        since[held] = beyond[held, -unseen:].mean(axis=1)
     return RuleMatch(match.hit | waiting, steps, wasted, since, waiting)
 
 
