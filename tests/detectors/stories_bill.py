@@ -164,6 +164,15 @@ def money_changes_its_line():
 
 
 @story("bill", 48)
+def more_than_half_of_a_growth_came_from_another_line_and_less_of_another():
+    lines = {}
+    for account, remaining in (("1", 45.0), ("2", 60.0)):
+        lines[thing("TimedStorage", "AmazonS3", account=account)] = [100.0] * 19 + [remaining]
+        lines[thing("TimedStorage-INT", "AmazonS3", account=account)] = [0.0] * 19 + [100.0]
+    return billed(lines)
+
+
+@story("bill", 48)
 def a_young_bill_is_not_judged():
     lines = {S3: [1.0, 1, 1, 500]}
     return Billed(Fleet(2, days=2.5), bill=lambda _: {"spend": by_day(lines, NOW, NOW - 5 * DAY)})
@@ -245,6 +254,25 @@ def a_scale_up_that_is_used():
 @story("use", 216)
 def a_scale_up_that_is_not_used():
     return billed({thing(HOURS_OF): GROWN}, None, scaled_up(busy=False), until=USED)
+
+
+def in_shifts(hours_a_day: float) -> World:
+    """Return four nodes that came at more than twice the price, and work for some hours of a day."""
+    fleet = scaled_up(busy=True)
+    for day in range(6, 10):
+        begins = START + day * DAY
+        fleet.stop(begins + hours_a_day * HOUR, begins + DAY, slice(4, 8))
+    return billed({thing(HOURS_OF): since_three_days(6200, 2000)}, None, fleet, until=USED)
+
+
+@story("use", 216)
+def nodes_that_work_for_more_than_half_of_a_day_are_used_all_day():
+    return in_shifts(14)
+
+
+@story("use", 216)
+def nodes_that_work_for_less_than_half_of_a_day_are_used_for_these_hours():
+    return in_shifts(10)
 
 
 @story("use", 216)
@@ -592,7 +620,9 @@ def what_aws_alone_finds_is_told_in_its_words():
         first=date(2026, 10, 31),
         causes=(thing("", "AmazonSQS", region="us-east-1"),),
     )
-    old = replace(FOUND, id="a-3", first=date(2026, 10, 1), last=date(2026, 10, 20))
+    old = replace(
+        FOUND, id="a-3", first=date(2026, 10, 1), last=date(2026, 10, 20), impact=Decimal(9000)
+    )
     dismissed, small = (
         replace(FOUND, id="a-4", dismissed=True),
         replace(FOUND, id="a-5", impact=Decimal(9)),

@@ -152,6 +152,11 @@ def work_on_a_single_node_fills_the_nic():
     return World(fleet.set(hours(30), hours(34), ONE, efa_tx=9.5e10, efa_rx_bytes=9.5e10))
 
 
+@story("drops", 30.5)
+def executions_of_a_single_node_and_its_traffic_slow_in_proportion():
+    return World(slowed(nodes=1).scale(hours(30), hours(34), efa=0.5))
+
+
 @story("drops", 30.5, 31.5, *every(20, 32, 33), 34)
 def a_cause_is_named_by_most_of_a_drop_s_life():
     fleet = Fleet(8).scale(hours(30), hours(36), neuroncore_utilization=0.5)

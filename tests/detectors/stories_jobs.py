@@ -177,6 +177,12 @@ def its_run_says_that_a_job_goes_on_after_a_restart():
 
 
 @story("jobs", *every(5, 31.25, 31.5))
+def its_run_says_nothing_of_a_cluster_whose_nodes_began_again_apart():
+    fleet = resumed(latency=2.0).stop(hours(30.25), hours(30.75), ONE)
+    return World(fleet, frames=counts(3_500))
+
+
+@story("jobs", *every(5, 31.25, 31.5))
 def another_run_begins_after_a_restart():
     return World(resumed(latency=2.0), frames=counts(0))
 
@@ -309,6 +315,13 @@ def cores_are_unused_beside_an_evaluation_and_a_broken_device():
     fleet.scale(hours(30), hours(34), SOME, neuroncore_utilization_ratio=0.25)
     fleet.scale(hours(30.5), hours(30.75), SOME, neuron_execution_latency=1.5)
     return World(fleet.set(hours(30.9), hours(34), slice(3, 4), neuron_hardware_ecc_events=5))
+
+
+@story("cores", 30.25, *every(10, 30.6, 31.2))
+def cores_of_nodes_beside_a_broken_device_are_not_called_unused():
+    fleet = cores().set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=5)
+    fleet.scale(hours(30.2), hours(34), efa=0.25)
+    return World(fleet.scale(hours(30.2), hours(34), SOME, neuroncore_utilization_ratio=0.25))
 
 
 # Services, which have hours.
