@@ -401,8 +401,7 @@ def find(view: View) -> RuleMatch:
     named_scopes = [scope for scope, start in cold.items() if start.named]
     by_name = again & np.isin(view.roster.scope, named_scopes)
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
-    on = view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")
-    hit = (past | by_name | stays) & view.limits.on("compiling.on") & on
+    hit = (past | by_name | stays) & view.limits.on("compiling.on")
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
@@ -455,7 +454,7 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
         view.number("cold_cache.nodes")[rows[0]]
     )
     reasons = []
-    if wide and len(jobs) > 1:
+    if wide and len(jobs) > 1 and view.limits.on("cold_cache.on")[rows[0]]:
         nodes = f"{percent(share)} of the cluster's nodes"
         reasons.append(f"{nodes} compile at the same time, for {len(jobs)} jobs")
     if cold:

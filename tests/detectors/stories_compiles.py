@@ -32,20 +32,41 @@ def the_grace_of_a_compile_is_a_setting():
     return World(Fleet(4).stop(hours(30), hours(40), ONE, **BUSY), policy=rules)
 
 
+@story("compiles", 31.1)
+def long_compiles_are_switched_off_and_those_of_a_cold_cache_are_not():
+    rules = policy(long_compile__on=False)
+    return World(Fleet(4).stop(hours(30), hours(40), ONE, **BUSY), policy=rules)
+
+
+@story("compiles", 31.1)
+def long_compiles_and_those_of_a_cold_cache_are_switched_off():
+    rules = policy(long_compile__on=False, cold_cache__on=False)
+    return World(Fleet(4).stop(hours(30), hours(40), ONE, **BUSY), policy=rules)
+
+
 @story("compiles", 30.5, *every(5, 31, 31.2))
 def a_compile_needs_no_host_cpu_to_be_seen():
     little = STILL | {"neuroncore_memory": 0.004 * HBM, "neuron_runtime": 1e9}
     return World(unread(Fleet(4).set(hours(30), hours(34), ONE, **little), "host_cpu"))
 
 
-@story("compiles", 31.1)
-def nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_they_share():
+def two_jobs_at_once() -> list[Fleet]:
     fleets = [
         Fleet(3, job=job, seed=i).stop(hours(30), hours(40), **BUSY)
         for i, job in enumerate(("tune", "probe"))
     ]
     fleets[1].ids = [f"i-other{i}" for i in range(3)]
-    return World(*fleets)
+    return fleets
+
+
+@story("compiles", 31.1)
+def nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_they_share():
+    return World(*two_jobs_at_once())
+
+
+@story("compiles", 31.1)
+def nodes_of_several_jobs_compile_for_long_where_nobody_asks_for_their_cache():
+    return World(*two_jobs_at_once(), policy=policy(cold_cache__on=False))
 
 
 @story("compiles", 30.6, *every(5, 30.7, 31.1), 31.6)
