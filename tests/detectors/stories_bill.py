@@ -202,6 +202,26 @@ def a_jump_that_two_teams_and_three_regions_share():
 
 
 @story("bill", 48)
+def of_two_tags_the_one_whose_share_moved_farther_is_named_first():
+    growths = {("a", "p"): 1300.0, ("a", "q"): 360.0, ("b", "p"): 300.0, ("a", "r"): 20.0}
+    usual = {("a", "p"): 10.0, ("b", "p"): 2000.0, ("c", "p"): 1000.0}
+    return billed(
+        {
+            replace(S3, cluster=x, team=y): noisy(
+                [usual.get((x, y), 1.0) + more], usual.get((x, y), 1.0)
+            )
+            for (x, y), more in (growths | {("c", "p"): 10.0}).items()
+        }
+    )
+
+
+@story("bill", 48)
+def one_of_thirty_clusters_grows_and_the_others_shrink():
+    lines = {replace(S3, cluster=f"tune-{i:02d}"): noisy([1.0], 3.0) for i in range(30)}
+    return billed(lines | {replace(S3, cluster="sweep"): noisy([160.0], 3.0)})
+
+
+@story("bill", 48)
 def many_small_growths_of_one_team_add_up():
     calm = {
         replace(S3, usage_type="TimedStorage", team=x): noisy([300.0], 300.0)
@@ -273,6 +293,23 @@ def nodes_that_work_for_more_than_half_of_a_day_are_used_all_day():
 @story("use", 216)
 def nodes_that_work_for_less_than_half_of_a_day_are_used_for_these_hours():
     return in_shifts(10)
+
+
+def for_some_hours(busy: bool) -> World:
+    """Return four nodes that came four hours before the newest hour that is billed."""
+    fleet = scaled_up(busy, joined_after=8 + 1 / 24)
+    hourly = {thing(HOURS_OF): [86.0] + [172.0] * 4}
+    return billed({thing(HOURS_OF): 2064.0}, hourly, fleet, until=USED)
+
+
+@story("use", 216)
+def a_scale_up_of_some_hours_that_is_used():
+    return for_some_hours(busy=True)
+
+
+@story("use", 216)
+def a_scale_up_of_some_hours_that_is_not_used():
+    return for_some_hours(busy=False)
 
 
 @story("use", 216)
@@ -377,6 +414,16 @@ def storage_of_nearly_half_of_the_nodes_price_does_not():
 
 
 @story("use", 216)
+def storage_comes_along_with_nodes_that_came_on_two_days():
+    lines = {
+        thing(HOURS_OF, cluster="llama"): 1000.0,
+        thing(HOURS_OF, cluster="lab"): [0.0] * 20 + [700.0, 2060.0],
+    }
+    lines[thing("USW2-EBS:VolumeUsage.gp3", cluster="lab")] = [0.0] * 20 + [50.0, 150.0]
+    return billed(lines, None, Fleet(2, days=10), joined(6), until=USED)
+
+
+@story("use", 216)
 def requests_grow_with_the_nodes_and_others_far_more():
     lines = {thing(HOURS_OF, cluster="llama"): since_three_days(14_000, 10_000)}
     lines[thing("Requests-Tier1", "AmazonS3", cluster="llama")] = since_three_days(150, 100)
@@ -447,6 +494,11 @@ def three_hours_cost_too_little_more():
 @story("bursts", 48)
 def the_first_hour_cost_far_more_than_the_newest():
     return burst(101, 11, 11, 11)
+
+
+@story("bursts", 48)
+def a_burst_of_a_day_began_low_and_is_lower_by_night():
+    return burst(8, *[101] * 12, *[51] * 12)
 
 
 @story("bursts", 48)
@@ -617,7 +669,7 @@ def what_aws_alone_finds_is_told_in_its_words():
     long = replace(
         FOUND,
         id="a-2",
-        first=date(2026, 10, 31),
+        first=date(2026, 11, 1),
         causes=(thing("", "AmazonSQS", region="us-east-1"),),
     )
     old = replace(

@@ -256,6 +256,20 @@ def a_quarter_of_the_cores_works_and_ten_minutes_are_not_read():
 
 
 @story("cores", 31)
+def the_cores_that_work_are_counted_where_they_are_read():
+    fleet = cores().scale(hours(30), hours(34), efa=0.25)
+    fleet.scale(hours(30), hours(34), slice(0, 3), neuroncore_utilization_ratio=0.25)
+    busy = {"i-llama000": (8, 32), "i-llama001": (12, 30)}
+    things = tuple(
+        Labels(instance=name, core=str(i)) for name, (_, n) in busy.items() for i in range(n)
+    )
+    levels = [0.9 * (i < at_work) for at_work, n in busy.values() for i in range(n)]
+    at_work = np.repeat(np.array(levels, np.float32)[:, None, None], 576, axis=1)
+    frame = Frame("core", things, START, STEP, ("neuroncore_utilization_ratio",), at_work)
+    return World(fleet, frames={"core": frame})
+
+
+@story("cores", 31)
 def half_of_the_cores_of_a_type_that_nobody_knows():
     fleet = cores(2)
     fleet.instance_type = "trn9.48xlarge"
