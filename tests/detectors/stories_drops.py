@@ -43,6 +43,12 @@ def a_shallow_drop_with_a_busy_host_is_told_sooner():
     return World(Fleet(8).starve(hours(30), hours(33), share=0.7))
 
 
+@story("drops", *every(5, 30.1, 30.4))
+def a_host_is_busy_from_the_second_step_of_a_drop_on():
+    fleet = Fleet(8).starve(hours(30), hours(33), share=0.4)
+    return World(fleet.set(hours(30), hours(30) + STEP, host_cpu=0.11))
+
+
 @story("drops", 31, 33, *every(5, 33.1, 33.4), *every(60, 34, 36), 36.1, 36.4)
 def an_open_drop_stays_until_most_of_the_usual_is_back():
     fleet = Fleet(4).starve(hours(30), hours(33))

@@ -90,6 +90,13 @@ def a_node_is_under_repair_for_five_hours_after_its_fault():
     return World(fleet.stop(hours(31), hours(36), slice(2, 3)))
 
 
+@story("faults", 30.25, 31, 33, *every(10, 34, 34.8))
+def after_one_uncorrected_event_its_node_is_under_repair_and_another_waits():
+    fleet = events(Fleet(2), 30, 30.08, ONE, neuron_hardware_ecc_uncorrected=1)
+    fleet.scale(hours(30), hours(30.6), slice(1, 2), neuroncore_utilization=0.3, efa=0.3)
+    return World(fleet.stop(hours(30.1), hours(34), ONE))
+
+
 @story("faults", 31, *every(10, 31.5, 32.5))
 def nodes_that_pause_together_as_ever_do_not_fall_behind_a_broken_one():
     fleet = events(Fleet(4), 30, 33, slice(1, 2), neuron_hardware_ecc_events=4)
