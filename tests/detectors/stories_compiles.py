@@ -289,6 +289,12 @@ def graphs_of_one_log_follow_each_other():
     )
 
 
+@story("compiles", *every(5, 30.3, 30.6))
+def a_log_is_over_with_two_of_its_graphs_amid_their_compile():
+    begun = line(0, Mark.BEGUN), line(1, Mark.BEGUN, "M2")
+    return quiet_compile(*begun, line(20, Mark.OVER, ""))
+
+
 @story("compiles", 30.5, 31)
 def a_log_skips_graphs_and_names_nobody_here():
     return quiet_compile(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from detectors.numbers import close_gaps, drop_singles, share_before, since_last, trailing
+from detectors.numbers import bridge, close_gaps, drop_singles, share_before, since_last, trailing
 
 
 def mask(text):
@@ -36,6 +36,19 @@ def test_since_last_says_how_long_ago(holds, ago):
 def test_single_readings_neither_end_nor_begin():
     assert (close_gaps(mask("xx.xx")) == mask("xxxxx")).all()
     assert (drop_singles(mask("x..xx")) == mask("...xx")).all()
+
+
+@pytest.mark.parametrize(
+    ("holds", "gap", "bridged"),
+    [
+        ("x..x", ".x..", "xx.x"),
+        ("x...", ".xxx", "xxxx"),
+        (".x..", "x...", ".x.."),  # nothing is known of a gap before the first reading
+        ("..x.", "xx.x", "..xx"),
+    ],
+)
+def test_a_state_holds_in_the_gaps_that_follow_it(holds, gap, bridged):
+    assert (bridge(mask(holds), mask(gap)) == mask(bridged)).all()
 
 
 def test_share_before_a_streak_looks_at_known_steps_only():
