@@ -245,7 +245,7 @@ class BudgetBurn:
     @property
     def allowed(self) -> float:
         """Return USD a day that would use up the rest with the month's end."""
-        return max(0.0, self.budget - self.spent) / max((self.ends - self.through) / DAY, 1e-9)
+        return max(0.0, self.budget - self.spent) / ((self.ends - self.through) / DAY)
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -259,8 +259,7 @@ class BudgetBurn:
     @property
     def used_up(self) -> datetime:
         """Return when the budget is used up at the faster pace of the newest day and window."""
-        days = (self.budget - self.spent) / max(self.day, self.week, 1e-9)
-        return self.through + min(days, 3660.0) * DAY
+        return self.through + (self.budget - self.spent) / max(self.day, self.week) * DAY
 
 
 def budget_burns(view: View) -> list[BudgetBurn]:

@@ -448,7 +448,7 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     """
     scope = int(view.roster.scope[rows[0]])
     alert = view.alert(FAMILY, view.roster.scopes[scope])
-    share = len(rows) / max(1, int(view.roster.sizes[scope]))
+    share = len(rows) / int(view.roster.sizes[scope])
     jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
     wide = len(rows) >= count("compile.MANY") and share >= float(
         view.number("cold_cache.nodes")[rows[0]]
