@@ -113,6 +113,15 @@ def one_line_has_cost_more_for_three_days():
     return billed({S3: [24.0] * 17 + [264.0, 384.0, 144.0]})
 
 
+@story("bill", 48, 96, 288)
+def a_line_that_cost_more_for_a_day_does_so_again_ten_days_later():
+    """What it cost in between, and the first time, is none of the second alert."""
+    world = billed({}, None, Fleet(2, days=12.5))
+    usd = [100.0] * 19 + [340.0] + [110.0] * 9 + [340.0]
+    world.more["bill"] = lambda now: {"spend": by_day({S3: usd[: (now - FIRST) // DAY - 1]}, now)}
+    return world
+
+
 @story("bill", 48)
 def a_few_dollars_and_a_line_that_grew_by_a_quarter():
     return billed({S3: noisy([18.0], 3.0), NAT: noisy([1250.0], 1000.0)})
@@ -204,13 +213,13 @@ def a_jump_that_two_teams_and_three_regions_share():
 @story("bill", 48)
 def of_two_tags_the_one_whose_share_moved_farther_is_named_first():
     growths = {("a", "p"): 1300.0, ("a", "q"): 360.0, ("b", "p"): 300.0, ("a", "r"): 20.0}
-    usual = {("a", "p"): 10.0, ("b", "p"): 2000.0, ("c", "p"): 1000.0}
+    usual = {("b", "p"): 2000.0, ("c", "p"): 1000.0}
+    places = dict.fromkeys([*growths, *usual])
     return billed(
         {
-            replace(S3, cluster=x, team=y): noisy(
-                [usual.get((x, y), 1.0) + more], usual.get((x, y), 1.0)
-            )
-            for (x, y), more in (growths | {("c", "p"): 10.0}).items()
+            replace(S3, cluster=x, team=y): [usual.get((x, y), 0.0)] * 19
+            + [usual.get((x, y), 0.0) + growths.get((x, y), 10.0)]
+            for x, y in places
         }
     )
 
@@ -320,6 +329,13 @@ def as_many_spot_nodes_at_a_higher_price_work():
         Fleet(8, days=10),
         until=USED,
     )
+
+
+@story("use", 216)
+def as_many_spot_nodes_at_a_higher_price_of_which_half_work():
+    fleet = Fleet(8, days=10).stop(START, START + 10 * DAY, slice(4, 8))
+    lines = {thing(SPOT_HOURS, cluster="llama"): [1400.0] * 20 + [2000.0] * 3}
+    return billed(lines, None, fleet, until=USED)
 
 
 @story("use", 216)
@@ -433,6 +449,17 @@ def requests_grow_with_the_nodes_and_others_far_more():
 
 
 @story("use", 216)
+def many_small_growths_are_more_than_what_comes_along_with_new_nodes_in_use():
+    lines = {
+        thing(HOURS_OF, cluster="llama"): 1000.0,
+        thing(HOURS_OF, cluster="lab"): since_three_days(2060),
+    }
+    for i in range(30):
+        lines[thing(f"Requests-Tier{i}", "AmazonS3", cluster="lab")] = since_three_days(35, 20)
+    return billed(lines, None, Fleet(2, days=10), joined(5), until=USED)
+
+
+@story("use", 216)
 def one_cluster_grew_by_its_use_and_two_by_their_price():
     lines = {thing(HOURS_OF, cluster="work"): since_three_days(4200, 2000)}
     for cluster in ("spot", "lab"):
@@ -479,6 +506,11 @@ def three_hours_cost_forty_times_as_much():
 @story("bursts", 48)
 def three_hours_were_dear_and_are_over():
     return burst(41, 41, 41, 1, 1, 1)
+
+
+@story("bursts", 48)
+def three_hours_of_a_line_that_was_never_billed_are_over():
+    return billed({S3: 0.0}, {S3: [0.0, 41, 41, 41, 0, 0, 0]})
 
 
 @story("bursts", 48)
@@ -680,6 +712,12 @@ def what_aws_alone_finds_is_told_in_its_words():
         replace(FOUND, id="a-5", impact=Decimal(9)),
     )
     return billed({S3: noisy([103.0])}, said={"findings": (FOUND, long, old, dismissed, small)})
+
+
+@story("commitments", 48)
+def what_aws_finds_in_a_whole_account_is_named_by_its_finding():
+    whole = replace(FOUND, causes=(Labels(account="2"),))
+    return billed({S3: noisy([103.0])}, said={"findings": (whole,)})
 
 
 @story("commitments", 48)
