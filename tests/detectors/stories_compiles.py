@@ -82,6 +82,27 @@ def where_tags_name_the_job_it_is_told_while_it_compiles():
     return World(fleet.stop(hours(30), hours(31), **BUSY))
 
 
+@story("compiles", 31.1)
+def nodes_of_a_start_begin_one_step_after_the_other():
+    fleet = Fleet(4, job="tune").stop(hours(20), hours(20.75), **BUSY)
+    fleet.stop(hours(30), hours(31), SOME, **BUSY)
+    return World(fleet.stop(hours(30) + STEP, hours(31), slice(2, 4), **BUSY))
+
+
+@story("compiles", 30.8)
+def where_no_memory_is_read_one_node_of_a_start_tells_nothing():
+    fleet = unread(Fleet(8), "neuroncore_memory", "neuron_runtime")
+    fleet.stop(hours(20), hours(20.75), slice(0, 3), **BUSY)
+    return World(fleet.stop(hours(30), hours(30.75), slice(2, 5), **BUSY))
+
+
+@story("compiles", 30.8)
+def where_no_memory_is_read_most_nodes_of_a_start_tell_its_work():
+    fleet = unread(Fleet(8), "neuroncore_memory", "neuron_runtime")
+    fleet.stop(hours(20), hours(20.75), slice(0, 3), **BUSY)
+    return World(fleet.stop(hours(30), hours(30.75), slice(1, 4), **BUSY))
+
+
 @story("compiles", *every(5, 31, 31.2))
 def a_compile_of_an_hour_that_compiled_before():
     fleet = Fleet(4).stop(hours(20), hours(20.7), ONE, **BUSY)

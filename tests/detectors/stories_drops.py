@@ -76,6 +76,13 @@ def evaluations_of_half_an_hour_are_not_told():
     )
 
 
+@story("drops", *every(5, 38.5, 39))
+def executions_slow_where_a_job_is_as_low_by_habit():
+    fleet = dips(Fleet(8), 2.5, 20, neuroncore_utilization=0.45, efa=0.45)
+    fleet.scale(hours(38.5), hours(40), neuron_execution_latency=2.0)
+    return World(fleet.scale(hours(38.5) + 4 * STEP, hours(40), neuroncore_utilization=0.45))
+
+
 @story("drops", *every(10, 30, 31.2))
 def a_job_starts_again_with_its_ramp():
     fleet = Fleet(8).stop(hours(30), hours(30.25))

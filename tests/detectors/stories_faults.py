@@ -232,7 +232,7 @@ def of_cores_and_devices(*levels: float, sick: str = "i-llama003") -> dict[str, 
 @story("faults", *every(5, 30, 30.2))
 def a_broken_device_and_its_cores_are_named():
     fleet = events(Fleet(4), 30, 34, neuron_hardware_ecc_events=5)
-    return World(fleet, frames=of_cores_and_devices(0.9, 0.85, 0.0, 0.0, 0.91, NAN))
+    return World(fleet, frames=of_cores_and_devices(0.9, 0.85, 0.0, 0.0, 0.0, 0.0, 0.91, NAN))
 
 
 @story("faults", 30.5)

@@ -234,9 +234,9 @@ def gpus_are_judged_like_neuron_cores():
 # Some cores of a node.
 
 
-def cores(nodes: int = 8) -> Fleet:
+def cores(nodes: int = 8, days: float = 2.0) -> Fleet:
     """Return a fleet whose busiest cores are read."""
-    fleet = Fleet(nodes)
+    fleet = Fleet(nodes, days)
     highest = fleet.metrics["neuroncore_utilization_ratio"] + 0.02
     fleet.metrics["neuroncore_utilization_highest_ratio"] = highest
     return fleet
@@ -420,6 +420,13 @@ def requests_leave_and_come_back_and_two_servers_are_newer():
     fleet.launched = {2: hours(at(2, 20)), 3: hours(at(3, 3))}
     fleet.scale(hours(at(3, 9)), hours(at(8, 0)), neuroncore_utilization=5)
     return World(fleet, policy=CALM)
+
+
+@story("services", at(3, 0.5))
+def little_is_asked_of_servers_beside_nodes_of_which_some_cores_work():
+    late = hours(at(2, 22)), hours(at(8, 0))
+    fleet = cores(2, days=8).scale(*late, efa=0.25, neuroncore_utilization_ratio=0.25)
+    return World(deserted(), fleet, policy=CALM)
 
 
 @story("services", *every(15, at(2, 23), at(3, 0.25)))
