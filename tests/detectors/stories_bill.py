@@ -128,6 +128,11 @@ def a_few_dollars_and_a_line_that_grew_by_a_quarter():
 
 
 @story("bill", 48)
+def lines_of_a_dollar_a_day_and_of_twelve():
+    return billed({S3: noisy([30.0], 1.0), NAT: noisy([64.0], 12.0)})
+
+
+@story("bill", 48)
 def a_type_that_was_never_billed_before():
     return billed(
         {
@@ -721,6 +726,12 @@ def what_aws_finds_in_a_whole_account_is_named_by_its_finding():
 
 
 @story("commitments", 48)
+def what_aws_finds_has_five_root_causes():
+    causes = tuple(thing(f"Requests-Tier{i}", "AmazonSQS") for i in range(5))
+    return billed({S3: noisy([103.0])}, said={"findings": (replace(FOUND, causes=causes),)})
+
+
+@story("commitments", 48)
 def what_aws_finds_elsewhere_is_another():
     elsewhere = replace(FOUND, causes=(replace(S3, region="us-east-1"),))
     earlier = replace(
@@ -774,6 +785,11 @@ def a_day_at_many_times_what_the_rest_allows():
 @story("budgets", 14 * 24)
 def a_budget_is_used_up_though_it_burns_slowly():
     return burnt(search=1000, teams={"search": [100.0] * 10 + [5.0] * 4})
+
+
+@story("budgets", 14 * 24)
+def a_budget_burns_too_fast_until_its_newest_day():
+    return burnt(search=3000, teams={"search": [100.0] * 32 + [150.0] * 6 + [40.0]})
 
 
 @story("budgets", 14 * 24)

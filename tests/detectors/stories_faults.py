@@ -116,6 +116,12 @@ def nodes_that_are_launched_while_a_fault_lasts():
 
 
 @story("faults", 30.5)
+def three_nodes_of_eight_are_sick():
+    fleet = Fleet(8).set(hours(30), hours(31), slice(0, 3), neuron_hardware_ecc_events=20)
+    return World(fleet)
+
+
+@story("faults", 30.5)
 def five_nodes_of_eight_are_sick():
     fleet = Fleet(8).set(hours(30), hours(31), slice(0, 5), neuron_hardware_ecc_events=20)
     return World(fleet)

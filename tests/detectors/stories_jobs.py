@@ -258,8 +258,10 @@ def a_quarter_of_the_cores_works_and_ten_minutes_are_not_read():
 @story("cores", 31)
 def the_cores_that_work_are_counted_where_they_are_read():
     fleet = cores().scale(hours(30), hours(34), efa=0.25)
-    fleet.scale(hours(30), hours(34), slice(0, 3), neuroncore_utilization_ratio=0.25)
-    busy = {"i-llama000": (8, 32), "i-llama001": (12, 30)}
+    fleet.scale(hours(30), hours(34), slice(0, 4), neuroncore_utilization_ratio=0.25)
+    busy = {
+        f"i-llama00{i}": counts for i, counts in enumerate(((8, 32), (12, 30), (8, 32), (14, 32)))
+    }
     things = tuple(
         Labels(instance=name, core=str(i)) for name, (_, n) in busy.items() for i in range(n)
     )
