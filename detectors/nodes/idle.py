@@ -458,7 +458,7 @@ def _spinning(view: View) -> Mask:
         return np.asarray(dead)
     lost = view.executing & np.isnan(view.latency) & has_latency & ~(ended > 0)
     efa, usual = view.efa, view.usual_of(SENT)[:, None]
-    silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= number("idle.SILENT") * usual))
+    silent = (usual >= _TRAFFIC) & (efa <= number("idle.SILENT") * usual)
     stuck = ~(usual >= _TRAFFIC) & _pinned_or_flat(view)
     return np.asarray(dead | (lost & (silent | stuck)))
 
