@@ -164,6 +164,14 @@ def weekends_and_the_first_of_a_month_are_no_jumps():
 
 
 @story("bill", 48)
+def a_bill_of_eleven_days_knows_its_weekends():
+    first = NOW - 12 * DAY
+    usd = [40.0 if (first + i * DAY).weekday() >= 5 else 100.0 for i in range(10)]
+    frames = {"spend": by_day({S3: [*usd, 340.0]}, NOW, first)}
+    return Billed(Fleet(2, days=2.5), bill=lambda _: frames, policy=CALM)
+
+
+@story("bill", 48)
 def money_changes_its_line():
     before, after = thing("TimedStorage", "AmazonS3"), thing("TimedStorage-INT", "AmazonS3")
     spot, demand = thing(SPOT_HOURS), thing(HOURS_OF)
@@ -738,6 +746,12 @@ def what_aws_finds_elsewhere_is_another():
         FOUND, id="a-2", first=date(2026, 10, 31), last=date(2026, 11, 1), impact=Decimal(500)
     )
     return billed({S3: noisy([340.0])}, said={"findings": (elsewhere, earlier)})
+
+
+@story("commitments", 46)
+def what_aws_found_two_days_before_is_another():
+    before = replace(FOUND, first=date(2026, 10, 31), last=date(2026, 10, 31))
+    return billed({S3: noisy([340.0])}, said={"findings": (before,)})
 
 
 MID = datetime(2026, 11, 16, tzinfo=START.tzinfo)
