@@ -152,7 +152,7 @@ def _weekly(
     times = [a.opened for a in unmuted] + [
         t for i in incidents for t in (i.window.start, i.window.end)
     ]
-    if window is None and len(times) >= 2 and min(times) < max(times):
+    if window is None and len(set(times)) > 1:
         window = Window(min(times), max(times))
     names = {i.labels.cluster for i in incidents} | {a.anomaly.labels.cluster for a in unmuted}
     clusters = clusters or len(names - {""})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, time
 from typing import NamedTuple
 
 import numpy as np
@@ -391,7 +391,7 @@ def _usual_demand(view: View, services: Rows) -> Floats:
     for service in services.tolist():
         alert = _open_about(view, service)
         day = min(view.now, alert.anomaly.window.start) if alert else view.now
-        midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = datetime.combine(day, time(), day.tzinfo)
         if (service, midnight) not in learnt:
             learnt[service, midnight] = _second_lowest(view, service, midnight)
         lowest.append(learnt[service, midnight])

@@ -229,14 +229,18 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
 
 
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
-    """Yield one anomaly for each incident that has nodes in the match."""
+    """Yield one anomaly for each incident that has nodes in the match.
+
+    One that turns out to have another cause is left out where that is switched off.
+    """
     for _, nodes in view.roster.by_scope(match.hit):
         for incident in incidents(view, rules_of(cause), nodes, match.steps):
             rows = speaking = incident.rows
             if match.kept is not None and not match.kept[rows].all():
                 speaking = rows[~match.kept[rows]]
             explanation = explain(view, match, speaking)
-            yield anomaly_of_nodes(view, cause, match, rows, explanation, incident.scope)
+            if view.limits.on(f"{explanation.cause or cause}.on")[rows[0]]:
+                yield anomaly_of_nodes(view, cause, match, rows, explanation, incident.scope)
 
 
 def anomaly_of_nodes(

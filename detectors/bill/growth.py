@@ -214,7 +214,7 @@ class Jump:
     @property
     def extra(self) -> float:
         """Return USD a day over the usual."""
-        return max(0.0, self.value - (self.low + self.high) / 2) * (DAY / self.step)
+        return max(0.0, self.value - self.high) * (DAY / self.step)
 
     @property
     def things(self) -> set[Labels]:

@@ -122,7 +122,8 @@ def with_ended_plans(view: View, findings: Sequence[BillFinding]) -> list[BillFi
 def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
     """Return our anomalies of money with the provider's findings and utilization.
 
-    A finding is evidence of one of ours, else an anomaly of its own.
+    A finding is evidence of one of ours, else an anomaly of its own, unless the same place has one
+    about other days already.
     """
     lasts = duration("judge.LASTS")
     current = [x for x in view.reading.findings if not x.dismissed and view.now - _end(x) < lasts]
@@ -136,7 +137,8 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
                 merged[same], f"AWS Cost Anomaly Detection found it too: {over}"
             )
         else:
-            merged += _provider_anomaly(view, finding, over)
+            told = {x.key for x in merged}
+            merged += [x for x in _provider_anomaly(view, finding, over) if x.key not in told]
 
     # The provider's own word on an under-used commitment.
     stated = ""
@@ -245,7 +247,7 @@ class BudgetBurn:
     @property
     def allowed(self) -> float:
         """Return USD a day that would use up the rest with the month's end."""
-        return max(0.0, self.budget - self.spent) / max((self.ends - self.through) / DAY, 1e-9)
+        return max(0.0, self.budget - self.spent) / ((self.ends - self.through) / DAY)
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -259,8 +261,7 @@ class BudgetBurn:
     @property
     def used_up(self) -> datetime:
         """Return when the budget is used up at the faster pace of the newest day and window."""
-        days = (self.budget - self.spent) / max(self.day, self.week, 1e-9)
-        return self.through + min(days, 3660.0) * DAY
+        return self.through + (self.budget - self.spent) / max(self.day, self.week) * DAY
 
 
 def budget_burns(view: View) -> list[BudgetBurn]:

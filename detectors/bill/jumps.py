@@ -308,9 +308,8 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
         )
         n_known = (~np.isnan(stacked)).sum(axis=0)
         top = np.where(n_known >= 3, n_known - 2, np.maximum(n_known - 1, 0))
-        middle, high = np.take_along_axis(
-            np.sort(stacked, axis=0), np.stack([n_known // 2 * (n_known > 1), top]), axis=0
-        )
+        ranks = np.stack([n_known // 2, top])
+        middle, high = np.take_along_axis(np.sort(stacked, axis=0), ranks, axis=0)
         return middle, high
 
     low, daily = ranked([24 * d for d in range(1, DAYS + 1)])

@@ -133,10 +133,11 @@ def _intervals(frame: Frame, row: int, age: float) -> Numbers:
     ages, steps = frame.of(AGE)[row, -n:], frame.of("run_step_count")[row, -n:]
     reported = np.flatnonzero(~np.isnan(ages))
     saved = reported * step - ages[reported]
-    start = (np.diff(steps[reported]) < 0) | (np.diff(reported) > frame.steps(GAP))
+    start = np.diff(steps[reported], prepend=-np.inf) < 0
+    start |= np.diff(reported, prepend=reported[:1]) > frame.steps(GAP)
     dated = np.flatnonzero(np.abs(np.diff(saved)) < step / 2)
     first = dated[np.diff(saved[dated], prepend=-np.inf) > step]
-    attempt = np.concatenate(([0], np.cumsum(start, dtype=np.intp)))[first]
+    attempt = np.cumsum(start)[first]
     inner = (attempt[:-2] == attempt[1:-1]) & (attempt[1:-1] == attempt[2:])
     return np.asarray(np.diff(saved[first])[1:][inner], dtype=np.float64)
 
@@ -351,9 +352,8 @@ def worked_seconds(view: View, run: int, rows: Rows, age: float) -> float:
     stuck = float(still.sum()) * frame.step.total_seconds()
     part = view.whole.last(length)
     level = utilization_of(part)[rows]
-    reported = ~np.isnan(level)
     working = (level > view.number("idle.below")[rows][:, None]).sum(axis=0)
-    idle = (working < 0.5 * np.maximum(reported.sum(axis=0), 1)) & reported.any(axis=0)
+    idle = 2 * working < (~np.isnan(level)).sum(axis=0)
     return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
 
 

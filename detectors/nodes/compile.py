@@ -402,8 +402,7 @@ def find(view: View) -> RuleMatch:
     cold = {row: start for x, start in _cold_starts(view, judged) for row in x.rows.tolist()}
     by_name = again & np.isin(np.arange(view.n), [row for row in cold if cold[row].named])
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
-    on = view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")
-    hit = (past | by_name | stays) & view.limits.on("compiling.on") & on
+    hit = (past | by_name | stays) & view.limits.on("compiling.on")
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
@@ -449,13 +448,13 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     them; where several jobs do so in the same minutes they lost a cache that they share.
     """
     alert = view.alert_of(FAMILY, rows)
-    share = len(rows) / max(1, int(view.roster.sizes[view.roster.scope[rows[0]]]))
+    share = len(rows) / int(view.roster.sizes[view.roster.scope[rows[0]]])
     jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
     wide = len(rows) >= count("compile.MANY") and share >= float(
         view.number("cold_cache.nodes")[rows[0]]
     )
     reasons = []
-    if wide and len(jobs) > 1:
+    if wide and len(jobs) > 1 and view.limits.on("cold_cache.on")[rows[0]]:
         nodes = f"{percent(share)} of the cluster's nodes"
         reasons.append(f"{nodes} compile at the same time, for {len(jobs)} jobs")
     if cold:

@@ -212,7 +212,7 @@ def _repair(view: View, rows: Rows, where: str) -> str:
     if not events.any():
         return f"Hardware events {where}."
     last = np.flatnonzero((events > 0).any(axis=0))[-1]
-    ago = lasted(max(1, part.n_steps - 1 - int(last)) * part.step)
+    ago = lasted((part.n_steps - 1 - int(last)) * part.step)
     work = worked_of(part)[:, last + 1 :] > view.number("idle.below")[rows, None]
     since = "work is seen there again" if work.any() else "no work was seen there since"
     return f"{counted(round(float(events.sum())), 'hardware event')} {where}, the last {ago} ago; {since}."

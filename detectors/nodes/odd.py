@@ -489,7 +489,7 @@ def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
 
 def _half(view: View) -> int:
     """Return half of `odd.for` in steps: both halves must be odd."""
-    return max(1, view.window.steps(view.policy.duration("odd.for") / 2))
+    return view.window.steps(view.policy.duration("odd.for") / 2)
 
 
 def _levels(view: View, rows: Rows, halves_ago: int) -> Floats:

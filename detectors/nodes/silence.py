@@ -33,7 +33,7 @@ def find_silent(view: View) -> RuleMatch:
         day = view.whole.last(24 * LOOKBACK).values[others, ::3]
         reported[others] = (~np.isnan(day)).any(axis=(1, 2))
     speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
-    peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0
+    peers = speaking[roster.scope] > 0
     old = view.age_seconds >= LOOKBACK.total_seconds()
     expected = reported | (roster.accelerated & peers & old)
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds()

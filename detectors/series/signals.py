@@ -498,8 +498,4 @@ def is_counter(increases: Numbers, restarts: Mask) -> bool:
     """Tell a counter: it has only ever risen or restarted, and restarts are rare."""
     moves = increases[~np.isnan(increases) & (increases != 0)]
     falls, rises = int((moves < 0).sum()), int((moves > 0).sum())
-    return (
-        rises >= MOVES
-        and falls <= rises // MOVES
-        and falls == int((restarts & (increases < 0)).sum())
-    )
+    return rises >= MOVES and falls <= rises // MOVES and falls == int(restarts.sum())

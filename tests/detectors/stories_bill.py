@@ -113,9 +113,23 @@ def one_line_has_cost_more_for_three_days():
     return billed({S3: [24.0] * 17 + [264.0, 384.0, 144.0]})
 
 
+@story("bill", 48, 96, 288)
+def a_line_that_cost_more_for_a_day_does_so_again_ten_days_later():
+    """What it cost in between, and the first time, is none of the second alert."""
+    world = billed({}, None, Fleet(2, days=12.5))
+    usd = [100.0] * 19 + [340.0] + [110.0] * 9 + [340.0]
+    world.more["bill"] = lambda now: {"spend": by_day({S3: usd[: (now - FIRST) // DAY - 1]}, now)}
+    return world
+
+
 @story("bill", 48)
 def a_few_dollars_and_a_line_that_grew_by_a_quarter():
     return billed({S3: noisy([18.0], 3.0), NAT: noisy([1250.0], 1000.0)})
+
+
+@story("bill", 48)
+def lines_of_a_dollar_a_day_and_of_twelve():
+    return billed({S3: noisy([30.0], 1.0), NAT: noisy([64.0], 12.0)})
 
 
 @story("bill", 48)
@@ -150,6 +164,14 @@ def weekends_and_the_first_of_a_month_are_no_jumps():
 
 
 @story("bill", 48)
+def a_bill_of_eleven_days_knows_its_weekends():
+    first = NOW - 12 * DAY
+    usd = [40.0 if (first + i * DAY).weekday() >= 5 else 100.0 for i in range(10)]
+    frames = {"spend": by_day({S3: [*usd, 340.0]}, NOW, first)}
+    return Billed(Fleet(2, days=2.5), bill=lambda _: frames, policy=CALM)
+
+
+@story("bill", 48)
 def money_changes_its_line():
     before, after = thing("TimedStorage", "AmazonS3"), thing("TimedStorage-INT", "AmazonS3")
     spot, demand = thing(SPOT_HOURS), thing(HOURS_OF)
@@ -161,6 +183,15 @@ def money_changes_its_line():
             demand: [0.0] * 19 + [5000.0],
         }
     )
+
+
+@story("bill", 48)
+def more_than_half_of_a_growth_came_from_another_line_and_less_of_another():
+    lines = {}
+    for account, remaining in (("1", 45.0), ("2", 60.0)):
+        lines[thing("TimedStorage", "AmazonS3", account=account)] = [100.0] * 19 + [remaining]
+        lines[thing("TimedStorage-INT", "AmazonS3", account=account)] = [0.0] * 19 + [100.0]
+    return billed(lines)
 
 
 @story("bill", 48)
@@ -190,6 +221,26 @@ def a_jump_that_two_teams_and_three_regions_share():
     return billed(
         {replace(S3, team=team, region=region): noisy([300.0]) for team, region in places}
     )
+
+
+@story("bill", 48)
+def of_two_tags_the_one_whose_share_moved_farther_is_named_first():
+    growths = {("a", "p"): 1300.0, ("a", "q"): 360.0, ("b", "p"): 300.0, ("a", "r"): 20.0}
+    usual = {("b", "p"): 2000.0, ("c", "p"): 1000.0}
+    places = dict.fromkeys([*growths, *usual])
+    return billed(
+        {
+            replace(S3, cluster=x, team=y): [usual.get((x, y), 0.0)] * 19
+            + [usual.get((x, y), 0.0) + growths.get((x, y), 10.0)]
+            for x, y in places
+        }
+    )
+
+
+@story("bill", 48)
+def one_of_thirty_clusters_grows_and_the_others_shrink():
+    lines = {replace(S3, cluster=f"tune-{i:02d}"): noisy([1.0], 3.0) for i in range(30)}
+    return billed(lines | {replace(S3, cluster="sweep"): noisy([160.0], 3.0)})
 
 
 @story("bill", 48)
@@ -247,6 +298,42 @@ def a_scale_up_that_is_not_used():
     return billed({thing(HOURS_OF): GROWN}, None, scaled_up(busy=False), until=USED)
 
 
+def in_shifts(hours_a_day: float) -> World:
+    """Return four nodes that came at more than twice the price, and work for some hours of a day."""
+    fleet = scaled_up(busy=True)
+    for day in range(6, 10):
+        begins = START + day * DAY
+        fleet.stop(begins + hours_a_day * HOUR, begins + DAY, slice(4, 8))
+    return billed({thing(HOURS_OF): since_three_days(6200, 2000)}, None, fleet, until=USED)
+
+
+@story("use", 216)
+def nodes_that_work_for_more_than_half_of_a_day_are_used_all_day():
+    return in_shifts(14)
+
+
+@story("use", 216)
+def nodes_that_work_for_less_than_half_of_a_day_are_used_for_these_hours():
+    return in_shifts(10)
+
+
+def for_some_hours(busy: bool) -> World:
+    """Return four nodes that came four hours before the newest hour that is billed."""
+    fleet = scaled_up(busy, joined_after=8 + 1 / 24)
+    hourly = {thing(HOURS_OF): [86.0] + [172.0] * 4}
+    return billed({thing(HOURS_OF): 2064.0}, hourly, fleet, until=USED)
+
+
+@story("use", 216)
+def a_scale_up_of_some_hours_that_is_used():
+    return for_some_hours(busy=True)
+
+
+@story("use", 216)
+def a_scale_up_of_some_hours_that_is_not_used():
+    return for_some_hours(busy=False)
+
+
 @story("use", 216)
 def as_many_spot_nodes_at_a_higher_price_work():
     return billed(
@@ -255,6 +342,13 @@ def as_many_spot_nodes_at_a_higher_price_work():
         Fleet(8, days=10),
         until=USED,
     )
+
+
+@story("use", 216)
+def as_many_spot_nodes_at_a_higher_price_of_which_half_work():
+    fleet = Fleet(8, days=10).stop(START, START + 10 * DAY, slice(4, 8))
+    lines = {thing(SPOT_HOURS, cluster="llama"): [1400.0] * 20 + [2000.0] * 3}
+    return billed(lines, None, fleet, until=USED)
 
 
 @story("use", 216)
@@ -349,12 +443,33 @@ def storage_of_nearly_half_of_the_nodes_price_does_not():
 
 
 @story("use", 216)
+def storage_comes_along_with_nodes_that_came_on_two_days():
+    lines = {
+        thing(HOURS_OF, cluster="llama"): 1000.0,
+        thing(HOURS_OF, cluster="lab"): [0.0] * 20 + [700.0, 2060.0],
+    }
+    lines[thing("USW2-EBS:VolumeUsage.gp3", cluster="lab")] = [0.0] * 20 + [50.0, 150.0]
+    return billed(lines, None, Fleet(2, days=10), joined(6), until=USED)
+
+
+@story("use", 216)
 def requests_grow_with_the_nodes_and_others_far_more():
     lines = {thing(HOURS_OF, cluster="llama"): since_three_days(14_000, 10_000)}
     lines[thing("Requests-Tier1", "AmazonS3", cluster="llama")] = since_three_days(150, 100)
     lines[thing("Requests-Tier2", "AmazonS3", cluster="llama")] = since_three_days(105, 5)
     fleet = Fleet(8, days=10).stop(START, START + 5 * DAY, slice(5, 8))
     return billed(lines, None, fleet, until=USED)
+
+
+@story("use", 216)
+def many_small_growths_are_more_than_what_comes_along_with_new_nodes_in_use():
+    lines = {
+        thing(HOURS_OF, cluster="llama"): 1000.0,
+        thing(HOURS_OF, cluster="lab"): since_three_days(2060),
+    }
+    for i in range(30):
+        lines[thing(f"Requests-Tier{i}", "AmazonS3", cluster="lab")] = since_three_days(35, 20)
+    return billed(lines, None, Fleet(2, days=10), joined(5), until=USED)
 
 
 @story("use", 216)
@@ -407,6 +522,11 @@ def three_hours_were_dear_and_are_over():
 
 
 @story("bursts", 48)
+def three_hours_of_a_line_that_was_never_billed_are_over():
+    return billed({S3: 0.0}, {S3: [0.0, 41, 41, 41, 0, 0, 0]})
+
+
+@story("bursts", 48)
 def three_dear_hours_are_not_in_a_row():
     return burst(1, 40, 40, 1, 40)
 
@@ -419,6 +539,11 @@ def three_hours_cost_too_little_more():
 @story("bursts", 48)
 def the_first_hour_cost_far_more_than_the_newest():
     return burst(101, 11, 11, 11)
+
+
+@story("bursts", 48)
+def a_burst_of_a_day_began_low_and_is_lower_by_night():
+    return burst(8, *[101] * 12, *[51] * 12)
 
 
 @story("bursts", 48)
@@ -595,15 +720,29 @@ def what_aws_alone_finds_is_told_in_its_words():
     long = replace(
         FOUND,
         id="a-2",
-        first=date(2026, 10, 31),
+        first=date(2026, 11, 1),
         causes=(thing("", "AmazonSQS", region="us-east-1"),),
     )
-    old = replace(FOUND, id="a-3", first=date(2026, 10, 1), last=date(2026, 10, 20))
+    old = replace(
+        FOUND, id="a-3", first=date(2026, 10, 1), last=date(2026, 10, 20), impact=Decimal(9000)
+    )
     dismissed, small = (
         replace(FOUND, id="a-4", dismissed=True),
         replace(FOUND, id="a-5", impact=Decimal(9)),
     )
     return billed({S3: noisy([103.0])}, said={"findings": (FOUND, long, old, dismissed, small)})
+
+
+@story("commitments", 48)
+def what_aws_finds_in_a_whole_account_is_named_by_its_finding():
+    whole = replace(FOUND, causes=(Labels(account="2"),))
+    return billed({S3: noisy([103.0])}, said={"findings": (whole,)})
+
+
+@story("commitments", 48)
+def what_aws_finds_has_five_root_causes():
+    causes = tuple(thing(f"Requests-Tier{i}", "AmazonSQS") for i in range(5))
+    return billed({S3: noisy([103.0])}, said={"findings": (replace(FOUND, causes=causes),)})
 
 
 @story("commitments", 48)
@@ -613,6 +752,12 @@ def what_aws_finds_elsewhere_is_another():
         FOUND, id="a-2", first=date(2026, 10, 31), last=date(2026, 11, 1), impact=Decimal(500)
     )
     return billed({S3: noisy([340.0])}, said={"findings": (elsewhere, earlier)})
+
+
+@story("commitments", 46)
+def what_aws_found_two_days_before_is_another():
+    before = replace(FOUND, first=date(2026, 10, 31), last=date(2026, 10, 31))
+    return billed({S3: noisy([340.0])}, said={"findings": (before,)})
 
 
 MID = datetime(2026, 11, 16, tzinfo=START.tzinfo)
@@ -660,6 +805,11 @@ def a_day_at_many_times_what_the_rest_allows():
 @story("budgets", 14 * 24)
 def a_budget_is_used_up_though_it_burns_slowly():
     return burnt(search=1000, teams={"search": [100.0] * 10 + [5.0] * 4})
+
+
+@story("budgets", 14 * 24)
+def a_budget_burns_too_fast_until_its_newest_day():
+    return burnt(search=3000, teams={"search": [100.0] * 32 + [150.0] * 6 + [40.0]})
 
 
 @story("budgets", 14 * 24)

@@ -32,20 +32,41 @@ def the_grace_of_a_compile_is_a_setting():
     return World(Fleet(4).stop(hours(30), hours(40), ONE, **BUSY), policy=rules)
 
 
+@story("compiles", 31.1)
+def long_compiles_are_switched_off_and_those_of_a_cold_cache_are_not():
+    rules = policy(long_compile__on=False)
+    return World(Fleet(4).stop(hours(30), hours(40), ONE, **BUSY), policy=rules)
+
+
+@story("compiles", 31.1)
+def long_compiles_and_those_of_a_cold_cache_are_switched_off():
+    rules = policy(long_compile__on=False, cold_cache__on=False)
+    return World(Fleet(4).stop(hours(30), hours(40), ONE, **BUSY), policy=rules)
+
+
 @story("compiles", 30.5, *every(5, 31, 31.2))
 def a_compile_needs_no_host_cpu_to_be_seen():
     little = STILL | {"neuroncore_memory": 0.004 * HBM, "neuron_runtime": 1e9}
     return World(unread(Fleet(4).set(hours(30), hours(34), ONE, **little), "host_cpu"))
 
 
-@story("compiles", 31.1)
-def nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_they_share():
+def two_jobs_at_once() -> list[Fleet]:
     fleets = [
         Fleet(3, job=job, seed=i).stop(hours(30), hours(40), **BUSY)
         for i, job in enumerate(("tune", "probe"))
     ]
     fleets[1].ids = [f"i-other{i}" for i in range(3)]
-    return World(*fleets)
+    return fleets
+
+
+@story("compiles", 31.1)
+def nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_they_share():
+    return World(*two_jobs_at_once())
+
+
+@story("compiles", 31.1)
+def nodes_of_several_jobs_compile_for_long_where_nobody_asks_for_their_cache():
+    return World(*two_jobs_at_once(), policy=policy(cold_cache__on=False))
 
 
 @story("compiles", 30.6, *every(5, 30.7, 31.1), 31.6)
@@ -59,6 +80,27 @@ def a_node_that_compiled_before_compiles_again_until_its_cold_cache_is_told_and_
 def where_tags_name_the_job_it_is_told_while_it_compiles():
     fleet = Fleet(4, job="tune").stop(hours(20), hours(20.75), **BUSY)
     return World(fleet.stop(hours(30), hours(31), **BUSY))
+
+
+@story("compiles", 31.1)
+def nodes_of_a_start_begin_one_step_after_the_other():
+    fleet = Fleet(4, job="tune").stop(hours(20), hours(20.75), **BUSY)
+    fleet.stop(hours(30), hours(31), SOME, **BUSY)
+    return World(fleet.stop(hours(30) + STEP, hours(31), slice(2, 4), **BUSY))
+
+
+@story("compiles", 30.8)
+def where_no_memory_is_read_one_node_of_a_start_tells_nothing():
+    fleet = unread(Fleet(8), "neuroncore_memory", "neuron_runtime")
+    fleet.stop(hours(20), hours(20.75), slice(0, 3), **BUSY)
+    return World(fleet.stop(hours(30), hours(30.75), slice(2, 5), **BUSY))
+
+
+@story("compiles", 30.8)
+def where_no_memory_is_read_most_nodes_of_a_start_tell_its_work():
+    fleet = unread(Fleet(8), "neuroncore_memory", "neuron_runtime")
+    fleet.stop(hours(20), hours(20.75), slice(0, 3), **BUSY)
+    return World(fleet.stop(hours(30), hours(30.75), slice(1, 4), **BUSY))
 
 
 @story("compiles", *every(5, 31, 31.2))
@@ -266,6 +308,12 @@ def graphs_of_one_log_follow_each_other():
         line(40, Mark.BEGUN, "M4", stream="other"),
         line(42, Mark.OVER, ""),
     )
+
+
+@story("compiles", *every(5, 30.3, 30.6))
+def a_log_is_over_with_two_of_its_graphs_amid_their_compile():
+    begun = line(0, Mark.BEGUN), line(1, Mark.BEGUN, "M2")
+    return quiet_compile(*begun, line(20, Mark.OVER, ""))
 
 
 @story("compiles", 30.5, 31)

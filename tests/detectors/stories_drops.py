@@ -43,6 +43,12 @@ def a_shallow_drop_with_a_busy_host_is_told_sooner():
     return World(Fleet(8).starve(hours(30), hours(33), share=0.7))
 
 
+@story("drops", *every(5, 30.1, 30.4))
+def a_host_is_busy_from_the_second_step_of_a_drop_on():
+    fleet = Fleet(8).starve(hours(30), hours(33), share=0.4)
+    return World(fleet.set(hours(30), hours(30) + STEP, host_cpu=0.11))
+
+
 @story("drops", 31, 33, *every(5, 33.1, 33.4), *every(60, 34, 36), 36.1, 36.4)
 def an_open_drop_stays_until_most_of_the_usual_is_back():
     fleet = Fleet(4).starve(hours(30), hours(33))
@@ -68,6 +74,13 @@ def evaluations_of_half_an_hour_are_not_told():
     return World(
         dips(Fleet(8), 2.5, 30, neuroncore_utilization=0.55, efa=0.06, neuron_execution_latency=0.5)
     )
+
+
+@story("drops", *every(5, 38.5, 39))
+def executions_slow_where_a_job_is_as_low_by_habit():
+    fleet = dips(Fleet(8), 2.5, 20, neuroncore_utilization=0.45, efa=0.45)
+    fleet.scale(hours(38.5), hours(40), neuron_execution_latency=2.0)
+    return World(fleet.scale(hours(38.5) + 4 * STEP, hours(40), neuroncore_utilization=0.45))
 
 
 @story("drops", *every(10, 30, 31.2))
@@ -150,6 +163,11 @@ def work_on_a_single_node_fills_the_nic():
     fleet = Fleet(2).set(hours(0), hours(48), efa=1e6)
     fleet.scale(hours(30), hours(34), ONE, neuroncore_utilization=0.42)
     return World(fleet.set(hours(30), hours(34), ONE, efa_tx=9.5e10, efa_rx_bytes=9.5e10))
+
+
+@story("drops", 30.5)
+def executions_of_a_single_node_and_its_traffic_slow_in_proportion():
+    return World(slowed(nodes=1).scale(hours(30), hours(34), efa=0.5))
 
 
 @story("drops", 30.5, 31.5, *every(20, 32, 33), 34)

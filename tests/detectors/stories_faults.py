@@ -90,6 +90,13 @@ def a_node_is_under_repair_for_five_hours_after_its_fault():
     return World(fleet.stop(hours(31), hours(36), slice(2, 3)))
 
 
+@story("faults", 30.25, 31, 33, *every(10, 34, 34.8))
+def after_one_uncorrected_event_its_node_is_under_repair_and_another_waits():
+    fleet = events(Fleet(2), 30, 30.08, ONE, neuron_hardware_ecc_uncorrected=1)
+    fleet.scale(hours(30), hours(30.6), slice(1, 2), neuroncore_utilization=0.3, efa=0.3)
+    return World(fleet.stop(hours(30.1), hours(34), ONE))
+
+
 @story("faults", 31, *every(10, 31.5, 32.5))
 def nodes_that_pause_together_as_ever_do_not_fall_behind_a_broken_one():
     fleet = events(Fleet(4), 30, 33, slice(1, 2), neuron_hardware_ecc_events=4)
@@ -105,6 +112,12 @@ def nodes_that_are_launched_while_a_fault_lasts():
     fleet.scale(hours(30), hours(34), slice(0, 4), neuroncore_utilization=0.6)
     fleet.silence(hours(0), hours(31), slice(4, 6)).stop(hours(31), hours(34), slice(4, 6))
     fleet.launched = dict.fromkeys((4, 5), hours(31))
+    return World(fleet)
+
+
+@story("faults", 30.5)
+def three_nodes_of_eight_are_sick():
+    fleet = Fleet(8).set(hours(30), hours(31), slice(0, 3), neuron_hardware_ecc_events=20)
     return World(fleet)
 
 
@@ -251,7 +264,7 @@ def of_cores_and_devices(*levels: float, sick: str = "i-llama003") -> dict[str, 
 @story("faults", *every(5, 30, 30.2))
 def a_broken_device_and_its_cores_are_named():
     fleet = events(Fleet(4), 30, 34, neuron_hardware_ecc_events=5)
-    return World(fleet, frames=of_cores_and_devices(0.9, 0.85, 0.0, 0.0, 0.91, NAN))
+    return World(fleet, frames=of_cores_and_devices(0.9, 0.85, 0.0, 0.0, 0.0, 0.0, 0.91, NAN))
 
 
 @story("faults", 30.5)

@@ -177,6 +177,12 @@ def its_run_says_that_a_job_goes_on_after_a_restart():
 
 
 @story("jobs", *every(5, 31.25, 31.5))
+def its_run_says_nothing_of_a_cluster_whose_nodes_began_again_apart():
+    fleet = resumed(latency=2.0).stop(hours(30.25), hours(30.75), ONE)
+    return World(fleet, frames=counts(3_500))
+
+
+@story("jobs", *every(5, 31.25, 31.5))
 def another_run_begins_after_a_restart():
     return World(resumed(latency=2.0), frames=counts(0))
 
@@ -228,9 +234,9 @@ def gpus_are_judged_like_neuron_cores():
 # Some cores of a node.
 
 
-def cores(nodes: int = 8) -> Fleet:
+def cores(nodes: int = 8, days: float = 2.0) -> Fleet:
     """Return a fleet whose busiest cores are read."""
-    fleet = Fleet(nodes)
+    fleet = Fleet(nodes, days)
     highest = fleet.metrics["neuroncore_utilization_ratio"] + 0.02
     fleet.metrics["neuroncore_utilization_highest_ratio"] = highest
     return fleet
@@ -247,6 +253,22 @@ def a_quarter_of_the_cores_works_and_ten_minutes_are_not_read():
     fleet = cores(2).scale(hours(30), hours(34), efa=0.25)
     fleet.scale(hours(30), hours(34), neuroncore_utilization_ratio=0.25)
     return World(fleet.silence(hours(30.2), hours(30.2) + 2 * STEP))
+
+
+@story("cores", 31)
+def the_cores_that_work_are_counted_where_they_are_read():
+    fleet = cores().scale(hours(30), hours(34), efa=0.25)
+    fleet.scale(hours(30), hours(34), slice(0, 4), neuroncore_utilization_ratio=0.25)
+    busy = {
+        f"i-llama00{i}": counts for i, counts in enumerate(((8, 32), (12, 30), (8, 32), (14, 32)))
+    }
+    things = tuple(
+        Labels(instance=name, core=str(i)) for name, (_, n) in busy.items() for i in range(n)
+    )
+    levels = [0.9 * (i < at_work) for at_work, n in busy.values() for i in range(n)]
+    at_work = np.repeat(np.array(levels, np.float32)[:, None, None], 576, axis=1)
+    frame = Frame("core", things, START, STEP, ("neuroncore_utilization_ratio",), at_work)
+    return World(fleet, frames={"core": frame})
 
 
 @story("cores", 31)
@@ -309,6 +331,13 @@ def cores_are_unused_beside_an_evaluation_and_a_broken_device():
     fleet.scale(hours(30), hours(34), SOME, neuroncore_utilization_ratio=0.25)
     fleet.scale(hours(30.5), hours(30.75), SOME, neuron_execution_latency=1.5)
     return World(fleet.set(hours(30.9), hours(34), slice(3, 4), neuron_hardware_ecc_events=5))
+
+
+@story("cores", 30.25, *every(10, 30.6, 31.2))
+def cores_of_nodes_beside_a_broken_device_are_not_called_unused():
+    fleet = cores().set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=5)
+    fleet.scale(hours(30.2), hours(34), efa=0.25)
+    return World(fleet.scale(hours(30.2), hours(34), SOME, neuroncore_utilization_ratio=0.25))
 
 
 # Services, which have hours.
@@ -393,6 +422,13 @@ def requests_leave_and_come_back_and_two_servers_are_newer():
     fleet.launched = {2: hours(at(2, 20)), 3: hours(at(3, 3))}
     fleet.scale(hours(at(3, 9)), hours(at(8, 0)), neuroncore_utilization=5)
     return World(fleet, policy=CALM)
+
+
+@story("services", at(3, 0.5))
+def little_is_asked_of_servers_beside_nodes_of_which_some_cores_work():
+    late = hours(at(2, 22)), hours(at(8, 0))
+    fleet = cores(2, days=8).scale(*late, efa=0.25, neuroncore_utilization_ratio=0.25)
+    return World(deserted(), fleet, policy=CALM)
 
 
 @story("services", *every(15, at(2, 23), at(3, 0.25)))

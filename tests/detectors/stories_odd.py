@@ -72,6 +72,18 @@ def an_odd_alert_rests_after_a_day():
     return World(calm().scale(hours(50), hours(78), slice(0, 3), efa=0.05, network_out=9))
 
 
+@story("odd", *every(10, 66.5, 68))
+def what_is_odd_amid_a_drop_is_told_once_the_drop_is_over():
+    fleet = calm().scale(hours(66), hours(70), slice(0, 3), efa=0.05, network_out=9)
+    return World(fleet.starve(hours(66), hours(67), slice(0, 3)))
+
+
+@story("odd", *every(10, 66.4, 67))
+def nodes_beside_a_drop_whose_executions_are_as_quick_as_ever_may_be_odd():
+    fleet = calm().scale(hours(66), hours(70), slice(3, 6), efa=0.05, network_out=9)
+    return World(fleet.starve(hours(66), hours(70), slice(0, 3)))
+
+
 @story("odd", *every(10, 66.3, 67))
 def a_job_that_begins_anew_is_not_odd():
     fleet = calm().stop(hours(65), hours(65.2))

@@ -190,6 +190,17 @@ def four_nodes_are_taken_back_one_after_the_other():
 
 
 @story("notices", 30)
+def three_nodes_are_named_one_by_one():
+    return noticed(*(notice(f"i-llama00{i}") for i in range(3)))
+
+
+@story("notices", 29.98, 30.2)
+def a_node_that_is_being_taken_loses_all_since_its_checkpoint():
+    frames = {"run": run(saved=29.3, stands_from=29.5, job="pretrain")}
+    return noticed(notice("i-llama001"), frames=frames)
+
+
+@story("notices", 30)
 def a_rebalance_recommendation_came_before_and_health_reports_trouble():
     before = notice("i-llama002", kind=NoticeKind.REBALANCE, at=AT - timedelta(minutes=1), due=None)
     return noticed(

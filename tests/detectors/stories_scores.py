@@ -114,8 +114,16 @@ def two_of_six_metrics_leave_their_range():
 def metrics_that_stop_moving_together():
     rng = np.random.default_rng(1)
     common = np.sin(np.arange(2600) / 40)[:, None]
-    values = common * [1, 2, -1, 0.5] + rng.normal(0, 0.05, (2600, 4))
+    values = common * [1, 2, -1, 0.5] + rng.normal(0, 0.01, (2600, 4))
     values[2000:2100, 2] *= -1
+    return values
+
+
+@series
+def two_metrics_that_move_against_each_other():
+    common = np.sin(np.arange(2600) / 40)[:, None]
+    values = common * [1, 2] + np.random.default_rng(1).normal(0, 0.05, (2600, 2))
+    values[2000:2100, 1] *= -1
     return values
 
 

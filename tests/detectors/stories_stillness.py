@@ -179,6 +179,11 @@ def a_lost_latency_is_no_hang():
     return World(fleet.set(hours(30), hours(34), neuron_execution_latency=NAN))
 
 
+@story("stillness", 30.5, 31)
+def a_latency_and_a_traffic_that_are_lost_together_are_no_hang():
+    return World(Fleet(4).set(hours(30), hours(34), neuron_execution_latency=NAN, efa=NAN))
+
+
 @story("stillness", *every(5, 30.25, 30.5), 31)
 def a_single_node_spins_at_its_end():
     fleet = Fleet(1).set(hours(0), hours(48), efa=1e3)

@@ -174,7 +174,8 @@ def test_policies_side_by_side_find_what_each_finds_alone(before, key, value):
         assert found == [Detector()(reading, policy, ()) for policy in policies]
 
 
-def test_a_policy_that_says_only_what_is_told_judges_nothing_anew(before):
+@pytest.mark.parametrize("scope", [Labels(), Labels(cluster="llama")])
+def test_a_policy_that_says_only_what_is_told_judges_nothing_anew(before, scope):
     policy, shared = default_policy(), SharedDetector(2)
-    quieter = applied(policy, [(Labels(), "alert.least_usd_per_hour", "70")])
+    quieter = applied(policy, [(scope, "alert.least_usd_per_hour", "70")])
     assert shared(before, policy, ()) is shared(before, quieter, ())

@@ -1,5 +1,6 @@
 """Odd combinations: against the hours before in the same job, and beside them what the bill says."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -162,10 +163,13 @@ def test_nobody_learns_from_a_cluster_in_which_odd_work_was_told():
     """A node that the alert let go was as odd before: it would raise the score that is asked of the next."""
     world = World(jobs().scale(hours(66), hours(68), slice(0, 7), **EVALUATION))
     told(world, hours(62), hours(68))
-    view = world.detector.view(world.reading(hours(69)), world.policy, world.known)
+    (alert,) = world.known
+    ended = replace(alert, closed=hours(68))
+    view = world.detector.view(world.reading(hours(69)), world.policy, [ended])
     (span,) = spans_of_scopes(view, hours(69))
-    assert len(world.known[0].anomaly.things) == 7
+    assert len(alert.anomaly.things) == 7
     assert span.things == tuple(world.fleets[0].ids)
+    assert (span.start, span.end) == (alert.anomaly.window.start, hours(69))
 
 
 @pytest.mark.parametrize(
