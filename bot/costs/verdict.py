@@ -181,7 +181,7 @@ def like_for_like(
 
 def _founded(price: Price, *pair: Price) -> str:
     where = f"{price.region}, " if len({x.region for x in pair}) > 1 else ""
-    return f"{where}{price.basis} of {price.asof:%Y-%m-%d}"
+    return f"{where}{price.origin}"
 
 
 def percents(low: float, high: float) -> str:

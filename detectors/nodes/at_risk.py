@@ -225,9 +225,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     event = _COMING[kind]
     if due and due <= view.now:
         event = _CAME.get(kind, event)
-    when = "an unstated time"
-    if due:
-        when = f"{due:%H:%M} UTC" if due.date() == view.now.date() else utc_text(due)
+    when = utc_text(due, view.now) if due else "an unstated time"
 
     job = run.labels.job or "the run"
     if age is None:

@@ -39,7 +39,7 @@ from bot.model.frame import Frame
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, Scattered, coverage_of
-from bot.model.window import Window
+from bot.model.window import Window, calendar_day
 
 _ROWS = 12
 
@@ -413,7 +413,6 @@ def _trouble(rows: Sequence[NodeRow]) -> str:
     parts = (
         still and f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour",
         starved and f"{len(starved):,} {verb} for data, at {usd(_sum(starved))} an hour",
-        unseen and f"{unseen:,} sent no metrics",
     )
     sentence = "; ".join(str(part) for part in parts if part)
 

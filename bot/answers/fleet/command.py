@@ -55,7 +55,7 @@ from bot.model.reading import Reading, Scattered, coverage_of, scattered
 from bot.model.request import Request
 from bot.model.run import Ending
 from bot.model.spend import Filter
-from bot.model.window import Window
+from bot.model.window import Window, calendar_day
 from bot.ports import Billing, Ports
 from bot.watch.tick import Watch, learning
 
@@ -118,7 +118,7 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
         "Team": labels.team,
         "Zone": labels.zone or labels.region,
         "Market": instance.market.value.replace("_", " "),
-        "Launched": f"{instance.launched_at:%Y-%m-%d %H:%M} UTC",
+        "Launched": f"{calendar_day(instance.launched_at)}, {instance.launched_at:%H:%M} UTC",
         "Launched by": str(instance.launched_by or ""),
         "Price": price_source(row.price.found_by) if row.price else "",
     }

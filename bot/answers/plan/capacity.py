@@ -42,7 +42,7 @@ from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, coverage_of
 from bot.model.request import Request
-from bot.model.window import age_text, day, rounded_duration
+from bot.model.window import age_text, calendar_day, day, rounded_duration
 from bot.ports import Ports
 
 _COUNTED = ("pending", "running")
@@ -453,7 +453,10 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             USD,
         ),
         region,
-        Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
+        Column(
+            "price of",
+            lambda price: f"{calendar_day(price.asof)}, {price.basis}{age.of(price.asof)}",
+        ),
     )
     long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
 

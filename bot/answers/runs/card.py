@@ -36,7 +36,7 @@ from bot.costs.verdict import Verdict
 from bot.model.codec import by_key
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
-from bot.model.window import clock
+from bot.model.window import calendar_day, clock
 
 _UNREPORTED, _UNPRICED = "not reported", "no price known"
 _MOST, _BARS = 15, 24
@@ -283,7 +283,7 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
         span = low if low == high else f"{low}-{high.removeprefix('$')}"
         yield (
             f"Price: {span} an hour, {market}, {basis} of"
-            f" {max(price.asof for price in alike):%Y-%m-%d}, {region}."
+            f" {calendar_day(max(price.asof for price in alike))}, {region}."
         )
 
 
