@@ -112,8 +112,13 @@ class Reading:
     @cached_property
     def claims(self) -> Mapping[Labels, Claim]:
         """Return the nodes that a label, a tag or a name gives to each run, by its cluster and job."""
-        runs = self.frame("run")
-        claims: Mapping[Labels, Claim] = self.inventory.once(claims_of, runs.things if runs else ())
+        frame, known = self.frame("run"), self.inventory.claims
+        runs = frame.things if frame else ()
+        claims: Mapping[Labels, Claim] | None = known.get(runs)
+        if claims is None:
+            claims = claims_of(runs, self.inventory.instances.values())
+            known.clear()
+            known[runs] = claims
         return claims
 
 
