@@ -476,6 +476,15 @@ def snooze(
         )
 
     if not sure and needs_asking(target, length, LONG, ceiling):
+    spent = target.waste.so_far if target.waste else Decimal(0)
+    if ceiling is not None and ceiling <= spent:
+        # It would wake at once.
+        higher = max(Decimal(f"{2 * spent:.1g}"), Decimal(10))
+        raise WrongInput(
+            f"It has cost {usd(spent)} so far: name a higher ceiling, such as ceiling={higher:f}.",
+            "ceiling",
+        )
+
         line = form_line(
             f"snooze {target.id} {write_duration(length)}",
             {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason},
@@ -491,7 +500,11 @@ def snooze(
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
 
     return undoable(
-        decided_card(target, f"Snoozed until {utc_text(silence.ends)}"),
+        decided_card(
+            target,
+            f"Snoozed until {utc_text(silence.ends)}"
+            + (f", or until it has cost {usd(ceiling)}" if ceiling else ""),
+        ),
         f"silences drop {silence.id}",
     )
 
