@@ -146,7 +146,7 @@ RANKED = {
 def test_alerts_stand_firing_unmuted_and_dearest_first_and_only_those_that_speak_are_added_up():
     alerts = [replace(found, id=name) for name, found in RANKED.items()]
     for some in list(permutations(alerts))[::17]:
-        card = alerts_card(some, NOON, None, Coverage())
+        card = alerts_card(some, None, Coverage())
         assert [row["id"] for row in card.data["alerts"]] == list(RANKED)
         assert card.title == "3 open alerts, wasting $100 an hour and $200 muted"
     (table,) = (block for block in card.blocks if isinstance(block, Table))
@@ -178,7 +178,7 @@ def test_alerts_stand_firing_unmuted_and_dearest_first_and_only_those_that_speak
     ],
 )
 def test_the_title_of_a_list_says_how_many_speak(names, title):
-    card = alerts_card([RANKED[name] for name in names.split()], NOON, None, Coverage())
+    card = alerts_card([RANKED[name] for name in names.split()], None, Coverage())
     assert card.title == title
     assert (card.tone is Tone.GOOD) is not names
 
@@ -186,14 +186,12 @@ def test_the_title_of_a_list_says_how_many_speak(names, title):
 def test_a_list_of_a_fleet_that_is_not_seen_says_so_and_of_a_window_says_which():
     blind = Coverage(Known.UNKNOWN, "The readings are late.")
     week = Window(NOON - timedelta(days=7), NOON)
-    now, then = (alerts_card([], NOON, window, blind) for window in (None, week))
+    now, then = (alerts_card([], window, blind) for window in (None, week))
     assert (now.tone, then.tone) == (Tone.WARNING, Tone.WARNING)
     assert ("·" in now.title, "·" in then.title) == (False, True)
     assert then.title.partition(" · ")[0] != now.title
-    assert "The readings are late." in str(alerts_card([RANKED["dear"]], NOON, None, blind).blocks)
-    assert "The readings are late." not in str(
-        alerts_card([RANKED["dear"]], NOON, week, blind).blocks
-    )
+    assert "The readings are late." in str(alerts_card([RANKED["dear"]], None, blind).blocks)
+    assert "The readings are late." not in str(alerts_card([RANKED["dear"]], week, blind).blocks)
 
 
 def test_an_alert_is_found_by_its_id_or_key_before_a_cluster_a_run_or_a_node_of_its_name():
