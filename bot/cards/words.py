@@ -176,7 +176,7 @@ _EXACT = 1e-9
 
 def percent(ratio: Decimal | float) -> str:
     """Write a share: `12 %`; more than nothing is `under 1 %`, less than all `over 99 %`."""
-    written = f"{100 * ratio:.0f} %"
+    written = f"{100 * ratio:,.0f} %"
     if written.lstrip("-") == "0 %" and ratio:
         return "under 1 %"
     return "over 99 %" if written == "100 %" and ratio < 1 - _EXACT else written
