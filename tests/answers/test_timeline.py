@@ -18,6 +18,7 @@ from bot.errors import WrongInput
 from bot.grammar.access import Access
 from bot.model.alert import Decision, DecisionKind, Pattern, Silence
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.notification import Coverage, Known, NotificationLogEntry, Reason
 from bot.model.window import Window, parse_duration
 from bot.ports import StateUpdate
@@ -181,6 +182,8 @@ def test_the_title_of_a_list_says_how_many_speak(names, title):
     card = alerts_card([RANKED[name] for name in names.split()], None, Coverage())
     assert card.title == title
     assert (card.tone is Tone.GOOD) is not names
+    named = alerts_card([RANKED[name] for name in names.split()], None, Coverage(), "llama")
+    assert named.title.replace(" in llama", "", 1) == title != named.title
 
 
 def test_a_list_of_a_fleet_that_is_not_seen_says_so_and_of_a_window_says_which():
@@ -248,6 +251,16 @@ async def test_in_a_thread_its_dearest_alert_is_meant_and_in_another_channel_non
     assert (napping.selector, napping.alert) == (Labels(cluster="b"), "large")
     for elsewhere in ({"thread": "m2"}, {"thread": "m1", "channel": "chat:fin"}, {"thread": ""}):
         assert "Which alert?" in refused(await typed(bot, "alert", **elsewhere)), elsewhere
+
+
+async def test_a_ceiling_that_is_reached_already_is_refused_with_a_higher_one():
+    bot = over(cheap=of("a", usd="100"))
+    spent = bot.ports.stores.alerts.load(NOON).alerts[0].waste.so_far
+    said = refused(await typed(bot, f"snooze cheap 1h ceiling={spent}"))
+    assert said.startswith(f"It has cost {usd(spent)} so far: name a higher ceiling")
+    assert not bot.ports.stores.alerts.load(NOON).silences
+    card = await typed(bot, f"snooze cheap 1h {said.split()[-1].rstrip('.')}")
+    assert "or until it has cost" in card.title
 
 
 @pytest.mark.parametrize(

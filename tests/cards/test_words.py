@@ -124,6 +124,7 @@ WRITTEN = [
     (words.growth, (Decimal("0.0051"),), "1 %"),
     (words.percent, (0.005,), "under 1 %"),
     (words.percent, (0.996,), "over 99 %"),
+    (words.percent, (21.64,), "2,164 %"),
     (words.growth, (Decimal("0.00499"),), "under 1 %"),
     (words.growth, (Decimal("99.99"), 0), "9,999 %"),
     (words.growth, (Decimal(100),), words.ALMOST_NOTHING),
