@@ -226,8 +226,7 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     """
     part = frame.until(anchor).since(anchor - timedelta(days=days))
     stride = max(1, every // part.step)
-    first = -((part.start - _EPOCH) // part.step) % stride
-    return part.thinned(first, stride)
+    return part.thinned(-((part.start - _EPOCH) // part.step) % stride, stride)
 
 
 def learn(

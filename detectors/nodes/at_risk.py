@@ -171,8 +171,9 @@ def notice_anomalies(view: View) -> Iterator[Anomaly]:
                 in_effect = begins <= view.now < notice.due + FRESH
             if policy.on("interruption_notice.on") and in_effect:
                 together.setdefault(threat.scope, []).append(threat)
-    for scope, threats in sorted(together.items()):
-        yield _notice_anomaly(view, scope, threats)
+    yield from (
+        _notice_anomaly(view, scope, threats) for scope, threats in sorted(together.items())
+    )
 
 
 def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
@@ -202,8 +203,7 @@ def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
             row = roster.row.get(name)
             labels = instance.labels if row is None else roster.labels[row]
             nodes.setdefault(run_of(view, labels, time), []).append(name)
-    for run, members in nodes.items():
-        yield _Threat(notice, tuple(members), run)
+    yield from (_Threat(notice, tuple(members), run) for run, members in nodes.items())
 
 
 def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> Anomaly:
