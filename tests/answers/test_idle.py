@@ -257,7 +257,7 @@ def test_a_heat_map_is_of_the_last_day_of_those_that_were_read_and_names_the_lea
     )
     assert chart.series[0].values[-2:] == (10.0, 50.0)
     assert chart.series[2].values[-1] is None
-    assert chart.summary.endswith("b 30 %, c 40 %, a 50 %.")
+    assert chart.summary.endswith("in the last hour: b 30 %, a 50 %.")
     assert [x.line for x in chart.series] == ["fleet a", "fleet b", "fleet c"]
     assert fleet_heat(frame, ["gone"]) is None
     assert fleet_heat(None, ["a"]) is None

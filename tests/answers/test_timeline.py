@@ -56,7 +56,7 @@ def test_events_stand_in_the_order_in_which_they_happened():
     _, story = told()
     assert [event.kind for event in story] == ["seen", "seen", "sent", "decided", "decided"]
     assert story[0].words == "Began on 2 nodes, as estimated from the readings"
-    assert story[2].words == "Sent: it became worse to slack:C1, at $669 an hour"
+    assert story[2].words == "That it became worse was sent to slack:C1, at $669 an hour"
     assert (story[3].words, story[3].by) == ("Acknowledged: looking", "dana")
     assert story[4].words.startswith("Snoozed until ")
     assert story[4].words.endswith(": migration")

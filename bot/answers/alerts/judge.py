@@ -36,7 +36,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, Column, Columns, datum
+from bot.cards.columns import NUMBER, SHARE, Column, Columns, datum
 from bot.cards.words import period
 from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -56,7 +56,7 @@ _LENGTHS = (timedelta(days=1), timedelta(days=7), timedelta(days=30), timedelta(
 def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     """Ask whether to mute alerts like this one, and for how long; nothing is muted yet."""
     level = pattern_words(pattern_of(alert))
-    subject = Strong(f"{alert.anomaly.rule} · {where(alert)}")
+    subject = Strong(f"{alert.cause.facts.words} · {where(alert)}")
     options = tuple(
         (write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual})
     )
@@ -287,7 +287,7 @@ _SCORES = Columns[RuleScore](
     Column("rule", lambda score: score.rule, key="rule"),
     Column("useful", lambda score: score.useful, NUMBER, key="useful"),
     Column("wrong", lambda score: score.wrong, NUMBER, key="wrong"),
-    Column("right", lambda score: f"{score.precision:.0%}", NUMBER),
+    Column("right", lambda score: score.precision, SHARE),
     Column("", lambda score: round(score.precision, 4), key="precision"),
     Column("", lambda score: score.suggestion, key="suggestion"),
 )

@@ -24,7 +24,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, Unit, datum
-from bot.cards.words import MONEY_FIGURES, amount_of, cited, money_data, period
+from bot.cards.words import MONEY_FIGURES, about, amount_of, cited, money_data, period
 from bot.costs.capacity import Commitments, Weighed, on_demand_use
 from bot.costs.nowcast import Nowcast
 from bot.costs.pricing import HOURS_A_MONTH, Offers
@@ -437,20 +437,20 @@ def runway_card(runway: Runway, today: date) -> Card:
     title = f"{cash} lasts more than {_FAR} months"
     if about_months <= _FAR:
         until = f"{today + timedelta(days=float(about_months) * 365 / 12):%B %Y}"
-        title = f"{cash} lasts about {about_months:.1f} months, until {until}"
+        lasts = f"about {about_months:.1f} months" if about_months >= 1 else "under a month"
+        title = f"{cash} lasts {lasts}, until {until}"
 
     return Card(
         title,
         Tone.WARNING if about_months < _SOON else Tone.INFO,
         compose(
             text(
-                f"A month costs about {usd(runway.usd_per_month)}: the forecast of {today:%B},"
-                f" amortised,"
-                f" with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
+                f"A month costs about {about(runway.usd_per_month)}: the forecast of {today:%B},"
+                f" amortised, with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
             ),
             text(
-                f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste, it"
-                f" would last {runway.without_waste:.1f} months"
+                f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste beside"
+                f" commitments it would last {runway.without_waste:.1f} months"
                 f" ({runway.without_waste - about_months:.1f} more)."
             )
             if runway.without_waste

@@ -77,9 +77,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     if not rows:
         return None
 
-    newest = sorted(
-        ([mean for mean in row if mean is not None][-1], name) for name, row in rows.items()
-    )
+    newest = sorted((row[-1], name) for name, row in rows.items() if row[-1] is not None)
     shares = ", ".join(few([f"{name} {mean:.0f} %" for mean, name in newest], 6))
     cut = f", the {_ROWS} least used nodes" if label == "instance" and len(names) > _ROWS else ""
 
@@ -92,7 +90,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
             for name, row in rows.items()
         ),
         tuple(ends[-1] - (age + 1) * hour for age in hours),
-        summary=f"Utilization in the last hour: {shares}.",
+        summary=f"Utilization in the last hour: {shares or 'no reading'}.",
     )
 
 

@@ -152,15 +152,15 @@ def progress_card(action: Action) -> Card:
     if saved > 0 and action.state is ActionState.WORKED:
         up_to = "up to " if action.kind in _SAVES else ""
         worth = f" · {up_to}{usd(saved)} an hour saved"
-    pressed = f"pressed by {' and '.join(action.confirmed_by) or 'nobody'}"
+    pressed = "Pressed"
     if (action.by,) != action.pressed:
-        pressed = f"prepared by {action.who}, {pressed}"
+        pressed = f"Prepared by {action.who}, pressed"
     return Card(
         f"{action.title}: {action.state}{worth}",
         tones.get(action.state, Tone.INFO),
         compose(
             text(action.words) if action.words else None,
-            quiet(f"{pressed[0].upper()}{pressed[1:]}."),
+            quiet(f"{pressed} by {' and '.join(action.confirmed_by) or 'nobody'}."),
             Buttons((Button("Actions", "act list"),)),
         ),
         {"action": COLUMNS.record(action)},

@@ -115,14 +115,14 @@ def launch_verdict(
     uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str, nodes: int
 ) -> tuple[Tone, str]:
     """Say whether so many more nodes of a type would start, by the room of its quotas by region."""
-    launch = f"{nodes:,} more {instance_type}"
+    launch, fit = f"{nodes:,} more {instance_type}", "fits" if nodes == 1 else "fit"
     rooms = {
         use.quota.labels.region or "one region": fits[1]
         for use in uses
         if (fits := room(use, types, instance_type))
     }
     if fitting := sorted(region for region, most in rooms.items() if most >= nodes):
-        return Tone.GOOD, f"{launch} fit the quota of {' and '.join(fitting)}"
+        return Tone.GOOD, f"{launch} {fit} the quota of {', '.join(fitting)}"
     where = max(rooms, key=lambda region: rooms[region], default="any region")
     most = rooms.get(where, 0)
 
@@ -172,7 +172,8 @@ def quota_card(
     service = console_link((tight or listed)[0])
     if tight:
         advice = text(
-            "The next launch would be refused with VcpuLimitExceeded; request more in ",
+            "Where there is no room the next launch is refused with VcpuLimitExceeded; request more"
+            " in ",
             service,
             ". It can take days.",
         )
