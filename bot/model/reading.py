@@ -112,13 +112,13 @@ class Reading:
     @cached_property
     def claims(self) -> Mapping[Labels, Claim]:
         """Return the nodes that a label, a tag or a name gives to each run, by its cluster and job."""
-        frame, known = self.frame("run"), self.inventory.claims
+        frame, claims_by_runs = self.frame("run"), self.inventory.claims
         runs = frame.things if frame else ()
-        claims: Mapping[Labels, Claim] | None = known.get(runs)
+        claims: Mapping[Labels, Claim] | None = claims_by_runs.get(runs)
         if claims is None:
             claims = claims_of(runs, self.inventory.instances.values())
-            known.clear()
-            known[runs] = claims
+            claims_by_runs.clear()
+            claims_by_runs[runs] = claims
         return claims
 
 

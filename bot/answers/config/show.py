@@ -434,8 +434,8 @@ def config_export(
     ),
 ) -> Card:
     """Print the policy as `backtest policy=FILE` and `config import` read it."""
-    every = what == "all"
-    return export_card(write_policy(ports.policy, every=every), every=every)
+    whole = what == "all"
+    return export_card(write_policy(ports.policy, every=whole), every=whole)
 
 
 @command(
