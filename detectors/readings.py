@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bot.model.alert import Alert
 from bot.model.causes import About
+from bot.model.codec import by_key
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
@@ -288,10 +289,11 @@ def compiles_in_log(
 
     Graphs with less than a lull between them are one compile.
     """
-    by_node: dict[str, list[CompileMark]] = {}
-    for mark in marks:
-        if mark.instance in roster.row and mark.at > frame.start - LONGEST:
-            by_node.setdefault(mark.instance, []).append(mark)
+    by_node = by_key(
+        (mark.instance, mark)
+        for mark in marks
+        if mark.instance in roster.row and mark.at > frame.start - LONGEST
+    )
 
     joined: dict[str, list[Window]] = {}
     for instance, lines in by_node.items():

@@ -88,8 +88,10 @@ class Roster:
 
     def by_scope(self, nodes: Mask) -> Iterator[tuple[int, Rows]]:
         """Yield the scopes of some nodes, (n,), each with the rows of those in it."""
-        for scope in np.unique(self.scope[nodes]).tolist():
-            yield scope, np.flatnonzero(nodes & (self.scope == scope))
+        yield from (
+            (scope, np.flatnonzero(nodes & (self.scope == scope)))
+            for scope in np.unique(self.scope[nodes]).tolist()
+        )
 
     def rows_of(self, things: Iterable[str]) -> Rows:
         """Return the rows of the things that are nodes here."""

@@ -19,6 +19,7 @@ from bot.model.codec import table
 from bot.model.fleet import Market, Reservation
 from bot.model.labels import CLUSTER_TAGS
 from bot.model.money import usd
+from bot.model.window import calendar_day
 
 BillTagNames = Mapping[str, Sequence[str]]
 
@@ -145,9 +146,9 @@ class _Fee:
 
     @property
     def words(self) -> str:
-        """Read as `the fee of $411,964.42 on 2026-10-13 for the Capacity Block cr-0ab`."""
+        """Read as `the fee of $411,964.42 on Oct 13, 2026 for the Capacity Block cr-0ab`."""
         name = " ".join(filter(None, ("Capacity Block", self.reservation or self.instance_type)))
-        return f"The fee of {usd(self.net)} on {self.started:%Y-%m-%d} for the {name}"
+        return f"The fee of {usd(self.net)} on {calendar_day(self.started)} for the {name}"
 
 
 def amortise(

@@ -329,5 +329,7 @@ def refusals(
                 }
                 refused.append((minute, event))
 
-    for last in sorted({0, *(minute for minute, _ in refused)}):
-        yield last, {"Events": [event for minute, event in refused if minute <= last]}
+    yield from (
+        (last, {"Events": [event for minute, event in refused if minute <= last]})
+        for last in sorted({0, *(minute for minute, _ in refused)})
+    )

@@ -33,8 +33,7 @@ from bot.cards.card import (
     plain,
 )
 from bot.cards.lines import visible
-from bot.cards.words import since
-from bot.model.window import clock
+from bot.model.window import clock, utc_text
 
 _RISING = "▁▂▃▄▅▆▇█"
 _DARKER = "·░▒▓█"
@@ -81,7 +80,7 @@ def _line_chart(chart: Chart, width: int) -> list[str]:
             lines.append(f"{' ' * (margin + onset)}{mark} {words}")
         else:
             lines.append(f"{' ' * max(0, margin + onset - len(words) - 1)}{words} {mark}"[:width])
-    lines.append(_apart(clock(start.astimezone(UTC)), since(last, start), margin, room))
+    lines.append(_apart(clock(start.astimezone(UTC)), utc_text(last, start), margin, room))
     if chart.band is not None:
         lines.append(f"{' ' * margin}usual {axis.span(*chart.band, chart.unit)}")
     return lines
@@ -110,7 +109,7 @@ def _heat_map(chart: Chart, width: int) -> list[str]:
         lines.append(f"{name:<{margin}}{cells} {figure}")
 
     head = clock(chart.times[0].astimezone(UTC))
-    tail = since(chart.times[-1], chart.times[0])
+    tail = utc_text(chart.times[-1], chart.times[0])
     return [*lines, _apart(head, tail, margin, size * len(chart.times))]
 
 

@@ -51,7 +51,7 @@ from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, NotificationLogEntry, Reason
 from bot.model.route import Routes, place_of
-from bot.model.window import duration_text, utc_text
+from bot.model.window import day, duration_text, utc_text
 
 
 def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
@@ -410,7 +410,7 @@ def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silen
     if snooze is None:
         return f"Assigned to {alert.assigned.whom}" if alert.assigned else "Open again"
     if snooze.pattern:
-        return f"Muted as not an anomaly by {snooze.who} until {snooze.ends:%Y-%m-%d}"
+        return f"Muted as not an anomaly by {snooze.who} until {day(snooze.ends)}"
     ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
 
     return f"Snoozed by {snooze.who} until {utc_text(snooze.ends)}{ceiling}{noted(snooze.reason)}"

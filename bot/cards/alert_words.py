@@ -11,13 +11,13 @@ from decimal import Decimal
 
 from bot.cards.card import Block, Span, Strong, Style, When, text
 from bot.cards.charts import figure
-from bot.cards.words import about, committed_words, noted, plural, quantity, since
+from bot.cards.words import about, committed_words, noted, plural, quantity
 from bot.model.alert import Alert, MutedBy, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
 from bot.model.causes import About, Severity
 from bot.model.money import cents, counted, usd
 from bot.model.price import Whose
-from bot.model.window import duration_text, utc_text
+from bot.model.window import calendar_day, duration_text, utc_text
 
 _PRICES: Mapping[str, str] = {
     "billed": "the billed price",
@@ -34,7 +34,7 @@ def headline(alert: Alert, now: datetime) -> str:
     Nothing in it ages with the message.
     """
     state = (
-        f"FIRING since {since(alert.anomaly.window.start, now)}"
+        f"FIRING since {utc_text(alert.anomaly.window.start, now)}"
         if alert.firing
         else f"OVER after {duration_text(lasted((alert,)))}"
     )
@@ -209,13 +209,14 @@ def price_words(alert: Alert) -> str:
         return f"Billed through {utc_text(billed.through)}{later}"
 
     basis, whose = _basis_and_owner(waste.basis)
+    priced = calendar_day(waste.priced_at) if waste.priced_at else ""
     parts = [
         f"Estimated at {_PRICES.get(basis, basis)}",
         f" ({whose})" if whose else "",
-        f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else "",
+        f" of {priced}" if priced else "",
     ]
     if waste.billed:
-        parts = [f"Billed: by the lines of these hours, as of {waste.priced_at:%Y-%m-%d}"]
+        parts = [f"Billed: by the lines of these hours, as of {priced}"]
     if waste.unpriced:
         things = f"{waste.unpriced} of {things_in(alert.anomaly)}"
         parts.append(f"; {things} left out, as no price is known for them")

@@ -306,6 +306,7 @@ def name_of(metric: str) -> str:
         "spend_amortised_usd": "Amortised cost",
         "gpu_utilization_ratio": "GPU utilization",
         "host_cpu_utilization_ratio": "Host CPU",
+        "neuron_hardware_ecc_events_count": "ECC events",
     }
     plain = metric
     for ending in ("_ratio", "_bytes_per_second", "_bytes", "_seconds", "_count", "_usd"):

@@ -89,7 +89,7 @@ class Column(Generic[Item]):
             return ""
         # What is not known of an item is left out of the sum: a part is told rather than none.
         values = [value for item in items if (value := self.of(item)) is not None]
-        return self.unit.write(sum(values, Decimal(0)))
+        return self.unit.write(sum(values, Decimal(0))) if values else self.missing
 
 
 def datum(key: str, of: Callable[[Item], Any], source: str = "", unit: Unit = TEXT) -> Column[Item]:

@@ -15,7 +15,15 @@ from bot.model.money import cents, counted, usd
 from bot.model.notification import Coverage, Known
 from bot.model.policy import Policy
 from bot.model.spend import Money, Tally
-from bot.model.window import Window, clock, day, duration_text, month_of, rounded_duration, utc_text
+from bot.model.window import (
+    Window,
+    calendar_day,
+    clock,
+    day,
+    duration_text,
+    month_of,
+    rounded_duration,
+)
 
 if TYPE_CHECKING:
     from bot.model.reading import Reading
@@ -69,7 +77,7 @@ def committed_words(per_hour: Decimal, committed: Decimal, lapses: date | None =
     saved = per_hour - committed
     if committed * 100 < per_hour:
         return ""
-    until = f" until {lapses:%Y-%m-%d}" if lapses else ""
+    until = f" until {calendar_day(lapses)}" if lapses else ""
     saves = (
         f"stopping saves {usd(saved)} an hour"
         if saved * 100 > per_hour
@@ -93,9 +101,9 @@ def period(window: Window) -> str:
         if window == month_of(start):
             return f"{start:%B %Y}"
         if start == last:
-            return f"{day(start)}, {start.year}"
+            return calendar_day(start)
         if start.year != last.year:
-            return f"{day(start)}, {start.year} to {day(last)}, {last.year}"
+            return f"{calendar_day(start)} to {calendar_day(last)}"
         return (
             f"{day(start)} to {last.day if start.month == last.month else day(last)}, {last.year}"
         )
@@ -103,15 +111,6 @@ def period(window: Window) -> str:
         return f"{rounded_duration(window.length)} to {clock(end)} UTC"
 
     return f"{clock(start)}{f' {start.year}' if start.year != end.year else ''} to {clock(end)} UTC"
-
-
-def since(at: datetime, now: datetime) -> str:
-    """Write the instant from which on something holds, which does not age.
-
-    `10:25 UTC`, or `Nov 19, 10:25 UTC` of another day.
-    """
-    start, today = at.astimezone(UTC), now.astimezone(UTC)
-    return f"{start:%H:%M} UTC" if start.date() == today.date() else utc_text(start)
 
 
 def about(amount: Decimal) -> str:
@@ -177,7 +176,7 @@ _EXACT = 1e-9
 
 def percent(ratio: Decimal | float) -> str:
     """Write a share: `12 %`; more than nothing is `under 1 %`, less than all `over 99 %`."""
-    written = f"{100 * ratio:.0f} %"
+    written = f"{100 * ratio:,.0f} %"
     if written.lstrip("-") == "0 %" and ratio:
         return "under 1 %"
     return "over 99 %" if written == "100 %" and ratio < 1 - _EXACT else written
@@ -271,7 +270,9 @@ class PriceAge:
 def cited(fact: Sourced, today: date) -> str:
     """Write where a fact was read and its date, and its age where it is too old for its kind."""
     old = stale_days(fact, today)
-    return f"{fact.source}, {fact.asof}" + (f", {old} days old: check it" if old else "")
+    return f"{fact.source}, {calendar_day(fact.asof)}" + (
+        f", {old} days old: check it" if old else ""
+    )
 
 
 def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Block]:

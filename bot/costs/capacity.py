@@ -31,7 +31,7 @@ from bot.model.frame import Frame
 from bot.model.money import cents, counted, usd
 from bot.model.price import CommitmentOffer, Payment, Price
 from bot.model.spend import Filter
-from bot.model.window import NO_TIME, Window, parse_instant
+from bot.model.window import NO_TIME, Window, day, parse_instant
 from bot.ports import Billing
 
 LOOK_BACK = timedelta(days=28)
@@ -204,14 +204,14 @@ def commitment(commitments: Commitments) -> Suggestion | None:
 
 def renewals(lapsing: Iterable[tuple[date, Decimal]], now: datetime) -> Iterator[Suggestion]:
     """Suggest to renew commitments that end within 30 days; `lapsing` are its day and USD a day after it."""
-    for day, usd_per_day in lapsing:
-        if not timedelta(0) <= day - now.date() <= _SOON or usd_per_day <= 0:
+    for lapse, usd_per_day in lapsing:
+        if not timedelta(0) <= lapse - now.date() <= _SOON or usd_per_day <= 0:
             continue
         saved = cents(usd_per_day * HOURS_A_MONTH / 24)
         yield Suggestion(
             SuggestionKind.RENEWAL,
-            f"{day}",
-            f"Renew what ends on {day:%B} {day.day}: the nodes that it covers cost more on demand",
+            f"{lapse}",
+            f"Renew what ends on {day(lapse)}: the nodes that it covers cost more on demand",
             saved,
             saved,
             saved,
@@ -438,7 +438,7 @@ def credits_end(daily: Mapping[date, Decimal], gone_on: date, now: datetime) -> 
     return Suggestion(
         SuggestionKind.CREDITS,
         "credits",
-        f"Be ready for bills without credits from about {gone_on:%B} {gone_on.day} on: ask for"
+        f"Be ready for bills without credits from about {day(gone_on)} on: ask for"
         " another programme, or stop what is only run because it is free",
         middle,
         low,

@@ -467,7 +467,7 @@ def less_throughput(
         SuggestionKind.LESS_THROUGHPUT,
         system.labels.resource,
         f"Give {system.labels.resource} {enough} MB/s a TiB instead of {current}: its busiest"
-        f" step used {load.peak_share:.0%} of it",
+        f" step used {100 * load.peak_share:,.0f} % of it",
         saved,
         saved,
         cents(tiers[current] - tiers[least]),
@@ -505,7 +505,7 @@ def more_throughput(
         SuggestionKind.MORE_THROUGHPUT,
         system.labels.resource,
         f"Give {system.labels.resource} {larger} MB/s a TiB instead of {current}: it was at its"
-        f" limit {limited:.0%} of the time, and nodes of {system.labels.cluster} starved",
+        f" limit {100 * limited:.0f} % of the time, and nodes of {system.labels.cluster} starved",
         saved,
         low,
         saved,

@@ -119,7 +119,9 @@ def row_ratios(now: Tally, then: Tally, rows: Iterable[Spend]) -> Iterator[Decim
     for row in rows:
         key = tuple(row.key[name] for name in now.by)
         new, old = current.get(key, Decimal(0)), previous.get(key, Decimal(0))
-        yield (new - old) / old if old > 0 else None
+        # What was billed at no cost before as well, such as a credit, is not new.
+        unchanged = Decimal(0) if key in previous and new == old else None
+        yield (new - old) / old if old > 0 else unchanged
 
 
 def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:

@@ -100,11 +100,12 @@ class Verdict:
         way = old.market.replace("-", " ")
         how = way if old.market is Market.ON_DEMAND else f"as {way}"
         place = f" in {old.region}" if old.region == new.region else ""
-        hours = " and ".join(
-            dict.fromkeys(f"{usd(x.usd_per_hour)} ({_founded(x, old, new)})" for x in (old, new))
+        hours = ", ".join(
+            f"{name} {usd(x.usd_per_hour)} ({_founded(x, old, new)})"
+            for name, x in ((self.old, old), (self.new, new))
         )
 
-        return f"{judged}, {basis}. Like for like, both {how}{place}: {hours} an hour."
+        return f"{judged}, {basis}. Like for like, both {how}{place}, an hour: {hours}."
 
 
 def measured_speed(
@@ -181,7 +182,7 @@ def like_for_like(
 
 def _founded(price: Price, *pair: Price) -> str:
     where = f"{price.region}, " if len({x.region for x in pair}) > 1 else ""
-    return f"{where}{price.basis} of {price.asof:%Y-%m-%d}"
+    return f"{where}{price.origin}"
 
 
 def percents(low: float, high: float) -> str:

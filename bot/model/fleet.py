@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from bot.model.codec import by_key
@@ -399,16 +399,12 @@ class Inventory:
         }
 
     @cached_property
-    def once(self) -> Callable[..., Any]:
-        """Call a function with something and the instances, once as long as both stay the same.
+    def claims(self) -> dict[tuple[Labels, ...], Mapping[Labels, Any]]:
+        """Hold the claims on the instances by the runs that were asked about last.
 
         An inventory is the same object while nothing changes, and each tick asks again.
         """
-        return lru_cache(maxsize=2)(lambda derive, of: derive(of, self.instances.values()))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields alone: all else is derived of them anew where they are sent."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {}
 
     @property
     def running(self) -> frozenset[str]:

@@ -87,8 +87,7 @@ class Frame:
 
     def last(self, length: timedelta) -> Frame:
         """Return the newest part that covers `length` (all of it when shorter), as a view."""
-        n = min(self.n_steps, self.steps(length))
-        return self._cut(self.n_steps - n, self.n_steps)
+        return self._cut(max(0, self.n_steps - self.steps(length)), self.n_steps)
 
     def until(self, end: datetime) -> Frame:
         """Return the part that was visible at `end`, as a view."""

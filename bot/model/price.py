@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from bot.model.fleet import Market
+from bot.model.window import calendar_day
 
 
 class Basis(StrEnum):
@@ -66,10 +67,17 @@ class Price:
         """
         return f"{self.basis}, {self.whose}" if self.whose else str(self.basis)
 
-    def __str__(self) -> str:
-        """Read as `$21.50 an hour, on-demand, price list of 2026-11-20`."""
+    @property
+    def origin(self) -> str:
+        """Read as `price list of Nov 20, 2026`, or `billed on Nov 20, 2026`."""
         # The date of a price is part of it: an old one is to look old.
-        by = f"{self.found_by} of {self.asof:%Y-%m-%d}"
+        return (
+            f"{self.basis} {'on' if self.basis is Basis.BILLED else 'of'} {calendar_day(self.asof)}"
+        )
+
+    def __str__(self) -> str:
+        """Read as `$21.50 an hour, on-demand, price list of Nov 20, 2026`."""
+        by = f"{self.found_by} of {calendar_day(self.asof)}" if self.whose else self.origin
         return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {by}"
 
 

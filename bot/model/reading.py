@@ -112,8 +112,13 @@ class Reading:
     @cached_property
     def claims(self) -> Mapping[Labels, Claim]:
         """Return the nodes that a label, a tag or a name gives to each run, by its cluster and job."""
-        runs = self.frame("run")
-        claims: Mapping[Labels, Claim] = self.inventory.once(claims_of, runs.things if runs else ())
+        frame, claims_by_runs = self.frame("run"), self.inventory.claims
+        runs = frame.things if frame else ()
+        claims: Mapping[Labels, Claim] | None = claims_by_runs.get(runs)
+        if claims is None:
+            claims = claims_of(runs, self.inventory.instances.values())
+            claims_by_runs.clear()
+            claims_by_runs[runs] = claims
         return claims
 
 
@@ -289,28 +294,34 @@ def bill_coverage(
     return Coverage()
 
 
-def coverage_of(reading: Reading) -> Coverage:
-    """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown."""
-    nodes = reading.inventory.accelerated
-    frame, reporting = reading.frame("node"), set[str]()
+def _reporting(reading: Reading) -> tuple[int, int]:
+    """Return how many accelerated nodes run, and how many of them sent no metrics lately."""
+    frame, nodes, reporting = reading.frame("node"), reading.inventory.accelerated, set[str]()
     if frame is not None and frame.n_steps:
         recent = np.flatnonzero(~np.isnan(frame.last(_NOW).values).all(axis=(1, 2)))
         reporting = {frame.things[row].instance for row in recent.tolist()}
     # At most ticks all report: then no node is looked at by itself.
     unread = nodes.keys() - reporting
-    silent = sum(reading.now - nodes[name].launched_at > _NOW for name in unread)
+    return len(nodes), sum(reading.now - nodes[name].launched_at > _NOW for name in unread)
 
+
+def coverage_of(reading: Reading, asked: tuple[int, int] | None = None) -> Coverage:
+    """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown.
+
+    `asked` are how many nodes it is asked for, and how many of them are silent: else all.
+    """
+    nodes, silent = asked or _reporting(reading)
     troubles = list(dict.fromkeys([*reading.missing, *map(str, reading.gaps)]))
     sentences = troubles[:_NAMED]
     if unnamed := len(troubles) - len(sentences):
         sentences.append(f"And {counted(unnamed, 'more gap')}; 'doctor' lists them.")
     if silent:
-        sentences.append(f"{silent:,} of {counted(len(nodes), 'node')} sent no metrics lately.")
+        sentences.append(f"{silent:,} of {counted(nodes, 'node')} sent no metrics lately.")
     if spend := reading.frame("spend"):
         sentences += filter(None, [bill_coverage(billed_end(spend), reading.now).because])
     sentences = sentences or list(filter(None, [reading.learning]))
 
-    blind = silent == len(nodes) if nodes else bool(reading.gaps)
+    blind = silent == nodes if nodes else bool(reading.gaps)
     if blind and sentences:
         return Coverage(Known.UNKNOWN, " ".join(sentences))
     return Coverage(Known.PARTLY, " ".join(sentences)) if sentences else Coverage()

@@ -84,14 +84,22 @@ def day(at: date) -> str:
     return f"{at:%b} {at.day}"
 
 
+def calendar_day(at: date) -> str:
+    """Write a day of any year: `Nov 20, 2026`."""
+    return f"{day(at)}, {at.year}"
+
+
 def clock(at: datetime) -> str:
     """Write an instant to the minute, in the zone that it has: `Nov 20, 12:00`."""
     return f"{day(at)}, {at:%H:%M}"
 
 
-def utc_text(at: datetime) -> str:
-    """Write an instant in a sentence: `Nov 20, 12:00 UTC`."""
-    return f"{clock(at.astimezone(UTC))} UTC"
+def utc_text(at: datetime, now: datetime | None = None) -> str:
+    """Write an instant in a sentence: `Nov 20, 12:00 UTC`, or `12:00 UTC` of the day of `now`."""
+    start = at.astimezone(UTC)
+    if now and start.date() == now.astimezone(UTC).date():
+        return f"{start:%H:%M} UTC"
+    return f"{clock(start)} UTC"
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from bot.cards.words import about, since
+from bot.cards.words import about
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.request import User
-from bot.model.window import rounded_duration
+from bot.model.window import rounded_duration, utc_text
 from bot.ports.chat import Chapter
 from bot.watch.feedback import savings
 from bot.watch.tick import TickResult
@@ -128,24 +128,26 @@ class Seen:
         page = f"/alert/{alert.id}" if alert else ""
         if alert:
             dear = f", {about(alert.waste.per_hour)} an hour" if alert.waste else ""
-            onset, opened = (since(t, self.now) for t in (alert.anomaly.window.start, alert.opened))
+            onset, opened = (
+                utc_text(t, self.now) for t in (alert.anomaly.window.start, alert.opened)
+            )
             nodes = f"{counted(alert.things_at_peak, 'node')} of {alert.anomaly.scope.cluster}"
             starved = f"{nodes} have waited for data since {onset}{dear}. Alert sent at {opened}."
         if ack := alert.acknowledged if alert else None:
-            acknowledged = f"{ack.who} acknowledged it at {since(ack.at, self.now)}."
+            acknowledged = f"{ack.who} acknowledged it at {utc_text(ack.at, self.now)}."
 
         if alert and alert.ended:
-            saved = f"It ended at {since(alert.ended, self.now)}."
+            saved = f"It ended at {utc_text(alert.ended, self.now)}."
             for saving in savings([alert], set(alert.anomaly.things), self.now):
                 so_far = f", {about(saving.usd_so_far)} saved since" if saving.usd_so_far else ""
                 saved += f" {about(saving.usd_per_hour)} an hour stopped{so_far}."
 
         if compiling:
             nodes, grace = counted(compiling.nodes, "node"), rounded_duration(self.grace)
-            began = since(compiling.began, self.now)
+            began = utc_text(compiling.began, self.now)
             compiled = f"{nodes} of {compiling.cluster} have been compiling since {began}"
             if compiling.ended:
-                until = since(compiling.ended, self.now)
+                until = utc_text(compiling.ended, self.now)
                 compiled = f"{nodes} of {compiling.cluster} compiled from {began} to {until}"
             if compiling.raised:
                 compiled += f"; it outlasted its grace of {grace}, so an alert was raised."
@@ -153,7 +155,7 @@ class Seen:
                 compiled += f". That is within its grace of {grace}: no alert was sent."
 
         if jump:
-            jumped = f"{jump.anomaly.why} Alert sent at {since(jump.opened, self.now)}."
+            jumped = f"{jump.anomaly.why} Alert sent at {utc_text(jump.opened, self.now)}."
         if self.preview:
             tried = (
                 f"{MEI.name} typed “{TRIED}”. {self.preview}."

@@ -18,7 +18,7 @@ from bot.model.policy import Policy
 from bot.model.projection import Projection, is_seldom, project
 from bot.model.reading import BILLED_METRIC
 from bot.model.spend import Finding
-from bot.model.window import month_of
+from bot.model.window import day, month_of
 from detectors.bill.finding import BillFinding, Ledger, findings_of, told_before
 from detectors.bill.growth import (
     LINE,
@@ -109,7 +109,7 @@ def with_ended_plans(view: View, findings: Sequence[BillFinding]) -> list[BillFi
             return finding
         for line, end in ended:
             if line.account == subject.labels.account and abs(subject.start - end) <= DAY:
-                why = f"{line.usage_type} ended on {end:%Y-%m-%d}, its hours are on demand since."
+                why = f"{line.usage_type} ended on {day(end)}, its hours are on demand since."
                 explanation = replace(
                     explanation, why=f"{explanation.why} {why}", suggestions=PLAN_ENDED
                 )
@@ -145,7 +145,7 @@ def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
     if days := [x for x in view.reading.commitments if x.committed]:
         last = max(days, key=lambda x: x.day)
         stated = (
-            f"AWS says: {percent(float(last.utilization))} of {last.plan} used on {last.day},"
+            f"AWS says: {percent(float(last.utilization))} of {last.plan} used on {day(last.day)},"
             f" {usd(last.unused, 0)} unused"
         )
         if last.coverage is not None:
@@ -344,11 +344,11 @@ def budget_anomalies(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomal
     for burn in burns:
         policy = view.policy.at(burn.scope)
         alerted = (Cause.BUDGET_BURN.value, burn.scope) in view.open
-        day, week = burn.rates
-        slow = week >= policy.number("budget_burn.slow_rate") and day >= 1
-        fast = day >= policy.number("budget_burn.fast_rate") and week >= 1
+        daily, weekly = burn.rates
+        slow = weekly >= policy.number("budget_burn.slow_rate") and daily >= 1
+        fast = daily >= policy.number("budget_burn.fast_rate") and weekly >= 1
         # An open alert holds until the slow window fits the budget again.
-        too_fast = burn.spent >= burn.budget or slow or fast or (alerted and week >= 1)
+        too_fast = burn.spent >= burn.budget or slow or fast or (alerted and weekly >= 1)
         if policy.on("budget_burn.on") and too_fast:
             over = rounded(max(0.0, max(burn.day, burn.week) - burn.allowed) / 24)
             subject = Subject(burn.scope, burn.scope, (), view.now, usd_per_hour=over)
@@ -357,13 +357,13 @@ def budget_anomalies(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomal
 
 def _budget_words(view: View, burn: BudgetBurn) -> Explanation:
     gone, pace = burn.spent >= burn.budget, max(burn.day, burn.week)
-    day, week = burn.rates
+    daily, weekly = burn.rates
     end = rate = "used up"
     if not gone:
         early = round((burn.ends - burn.used_up) / DAY)
-        when = f"about {burn.used_up:%Y-%m-%d}, {early} days early"
+        when = f"about {day(burn.used_up)}, {early} days early"
         end = f"at {usd(pace, 0)} a day used up {when}"
-        rate = f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window"
+        rate = f"burn rate {daily:.1f} on the newest day, {weekly:.1f} over the slow window"
     name = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
     spent = f"{usd(burn.spent, 0)} of {usd(burn.budget, 0)} ({percent(burn.spent / burn.budget)})"
     since = max(0.0, (min(view.now, burn.ends) - burn.through) / DAY) * pace
@@ -378,7 +378,7 @@ def _budget_words(view: View, burn: BudgetBurn) -> Explanation:
         evidence.append(f"about {usd(month.middle, 0)} by month end ({ends}), fees counted once")
     evidence.append("amortised, before credits and tax: credits never hide what a budget pays for")
     return Explanation(
-        why=f"Budget of {name}: {spent} was billed through {burn.through - DAY:%Y-%m-%d};"
+        why=f"Budget of {name}: {spent} was billed through {day(burn.through - DAY)};"
         f" {'it is used up' if gone else f'{end} (estimate)'}.",
         value=pace,
         unit="USD per day",

@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from bot.model.causes import Cause
+from bot.model.codec import by_key
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.bill.growth import (
@@ -217,10 +218,11 @@ def _wide_jumps(bill: BillLines, judged: set[int], last: int, view: View) -> lis
     ]
     jumps: list[Jump] = []
     for names in _PLACES:
-        places: dict[Labels, list[int]] = {}
-        for i in unjudged:
-            if all(bill.things[i].get(name) for name in names):
-                places.setdefault(bill.things[i].only(names), []).append(i)
+        places = by_key(
+            (bill.things[i].only(names), i)
+            for i in unjudged
+            if all(bill.things[i].get(name) for name in names)
+        )
         for where, rows in places.items():
             policy, series = view.policy.at(where), bill.parts[rows].sum(axis=0)
             things = {bill.things[i] for i in rows}

@@ -172,10 +172,11 @@ def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]
     """
     rates, inside = [0.0], set(rows)
     for name in sorted({type_in(bill.things[i].usage_type) for i in rows}):
-        regions: dict[str, list[int]] = {}
-        for i, thing in enumerate(bill.things):
-            if i not in inside and type_in(thing.usage_type) == name:
-                regions.setdefault(thing.region, []).append(i)
+        regions = by_key(
+            (thing.region, i)
+            for i, thing in enumerate(bill.things)
+            if i not in inside and type_in(thing.usage_type) == name
+        )
         for region, others in sorted(regions.items()):
             usual = float(_usually(jump, bill, others).sum())
             use = _use(jump, view, Labels(instance_type=name, region=region))

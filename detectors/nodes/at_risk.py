@@ -171,8 +171,9 @@ def notice_anomalies(view: View) -> Iterator[Anomaly]:
                 in_effect = begins <= view.now < notice.due + FRESH
             if policy.on("interruption_notice.on") and in_effect:
                 together.setdefault(threat.scope, []).append(threat)
-    for scope, threats in sorted(together.items()):
-        yield _notice_anomaly(view, scope, threats)
+    yield from (
+        _notice_anomaly(view, scope, threats) for scope, threats in sorted(together.items())
+    )
 
 
 def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
@@ -202,8 +203,7 @@ def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
             row = roster.row.get(name)
             labels = instance.labels if row is None else roster.labels[row]
             nodes.setdefault(run_of(view, labels, time), []).append(name)
-    for run, members in nodes.items():
-        yield _Threat(notice, tuple(members), run)
+    yield from (_Threat(notice, tuple(members), run) for run, members in nodes.items())
 
 
 def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> Anomaly:
@@ -225,9 +225,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     event = _COMING[kind]
     if due and due <= view.now:
         event = _CAME.get(kind, event)
-    when = "an unstated time"
-    if due:
-        when = f"{due:%H:%M} UTC" if due.date() == view.now.date() else utc_text(due)
+    when = utc_text(due, view.now) if due else "an unstated time"
 
     job = run.labels.job or "the run"
     if age is None:

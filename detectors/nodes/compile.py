@@ -22,6 +22,7 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Family
+from bot.model.codec import by_key
 from bot.model.frame import Frame
 from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
@@ -523,11 +524,12 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     if not len(rows) or not on[rows].any():
         return []
     history = view.whole.last(max(duration("compile.BACK"), view.window.window.length))
-    cut: dict[str, list[Compile]] = {}
-    for compile_ in compiles(view.over(history.pick(rows))):
-        fresh = view.now - compile_.window.end < CUT_FRESH
-        if compile_.ending is Ending.CUT and fresh and on[view.roster.row[compile_.instance]]:
-            cut.setdefault(compile_.instance, []).append(compile_)
+    cut = by_key(
+        (x.instance, x)
+        for x in compiles(view.over(history.pick(rows)))
+        if x.ending is Ending.CUT and view.now - x.window.end < CUT_FRESH
+        if on[view.roster.row[x.instance]]
+    )
     return [
         _killed_anomaly(view, cut, incident)
         for _, nodes in view.roster.by_scope(view.roster.among(cut))

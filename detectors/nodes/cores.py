@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.numbers import (
@@ -38,49 +37,61 @@ SUGGESTIONS = (
 )
 
 
+class NodeCores(NamedTuple):
+    """Hold the cores of a node that were read lately: what they are, their newest levels."""
+
+    node: str
+    cores: list[Labels]
+    levels: Floats
+    still: Mask
+    """Which of them stand still."""
+
+    def __str__(self) -> str:
+        """State how many of them stand still, and the level of the others."""
+        going, cores = self.levels[~self.still], counted(len(self.cores), "core")
+        if not self.still.any():
+            return f"{self.node}: all {cores} at {span(float(going.min()), float(going.max()))}"
+        highest = percent(float(self.levels[self.still].max()))
+        standing = f"{self.node}: {int(self.still.sum())} of {cores} at {highest}"
+        if not len(going):
+            return standing
+
+        things = [self.cores[i] for i in np.flatnonzero(self.still)]
+        ids = sorted((thing.core for thing in things), key=lambda core: (len(core), core))
+        devices = sorted({x.resource for x in things if x.resource}, key=lambda x: (len(x), x))
+        where = ", ".join(ids[:4]) + (", ..." if len(ids) > 4 else "")
+        if devices:
+            where += f" of {', '.join(devices[:4])}"
+        others = span(float(going.min()), float(going.max()))
+        return f"{standing} (core {where}), the others at {others}"
+
+
+def cores_read(view: View, rows: Rows) -> list[NodeCores]:
+    """Return the cores of the first nodes at `rows` with readings, of those read lately."""
+    frame, nodes = view.frame("core"), []
+    reporting = {thing.instance for thing in frame.things}
+    for row in [row for row in rows if view.roster.ids[row] in reporting][:NAMED]:
+        name = view.roster.ids[row]
+        places = [i for i, thing in enumerate(frame.things) if thing.instance == name]
+        newest = frame.of("neuroncore_utilization_ratio")[places][:, -count("cores.NEWEST") :]
+        reported = {
+            i: float(values[np.isfinite(values)][-1])
+            for i, values in zip(places, newest, strict=True)
+            if np.isfinite(values).any()
+        }
+        levels = np.array(list(reported.values()))
+        if reported:
+            still = levels <= float(view.number("idle.below")[row])
+            nodes.append(NodeCores(name, [frame.things[i] for i in reported], levels, still))
+    return nodes
+
+
 def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     """State for the first nodes at `rows` with readings how many of their cores stand still.
 
     The level of their other cores is named too.
     """
-    frame = view.frame("core")
-    reporting = {thing.instance for thing in frame.things}
-    nodes = [int(row) for row in rows if view.roster.ids[row] in reporting][:NAMED]
-    return tuple(filter(None, (_cores_of_node(view, frame, row) for row in nodes)))
-
-
-def _newest_levels(view: View, frame: Frame, row: int) -> tuple[list[int], Floats]:
-    """Return the places of a node's cores in their frame, and the newest level of each."""
-    places = [i for i, thing in enumerate(frame.things) if thing.instance == view.roster.ids[row]]
-    newest = frame.of("neuroncore_utilization_ratio")[places][:, -count("cores.NEWEST") :]
-    reported = (values[np.isfinite(values)] for values in newest)
-    return places, np.array([float(values[-1]) if len(values) else np.nan for values in reported])
-
-
-def _cores_of_node(view: View, frame: Frame, row: int) -> str:
-    """State how many cores of a node stand still, "" where none was read lately."""
-    name = view.roster.ids[row]
-    places, levels = _newest_levels(view, frame, row)
-    reporting = np.isfinite(levels)
-    if not reporting.any():
-        return ""
-    still = reporting & (levels <= float(view.number("idle.below")[row]))
-    going = levels[reporting & ~still]
-    cores = counted(int(reporting.sum()), "core")
-    if not still.any():
-        return f"{name}: all {cores} at {span(float(going.min()), float(going.max()))}"
-    standing = f"{name}: {int(still.sum())} of {cores} at {percent(float(levels[still].max()))}"
-    if not len(going):
-        return standing
-
-    things = [frame.things[places[i]] for i in np.flatnonzero(still)]
-    ids = sorted((thing.core for thing in things), key=lambda core: (len(core), core))
-    devices = sorted({x.resource for x in things if x.resource}, key=lambda x: (len(x), x))
-    where = ", ".join(ids[:4]) + (", ..." if len(ids) > 4 else "")
-    if devices:
-        where += f" of {', '.join(devices[:4])}"
-    others = span(float(going.min()), float(going.max()))
-    return f"{standing} (core {where}), the others at {others}"
+    return tuple(map(str, cores_read(view, rows)))
 
 
 def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
@@ -249,11 +260,10 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         working = f"about {max(1, round(share * kind.cores))} of {counted(kind.cores, 'core')}"
 
     # Where cores were read they are counted.
-    newest = [_newest_levels(view, view.frame("core"), row)[1] for row in rows[:NAMED]]
-    read_levels = [levels[np.isfinite(levels)] for levels in newest if np.isfinite(levels).any()]
-    if read_levels:
-        busy = [int((x > float(view.number("idle.below")[rows[0]])).sum()) for x in read_levels]
-        of = counted(max(map(len, read_levels)), "core")
+    nodes = cores_read(view, rows)
+    if nodes:
+        busy = [int((~node.still).sum()) for node in nodes]
+        of = counted(max(len(node.cores) for node in nodes), "core")
         working = f"{min(busy)}{f'-{max(busy)}' if max(busy) > min(busy) else ''} of {of}"
 
     steps, length = int(match.steps[rows].max()), view.lasting(match.steps, rows, _RULE)
@@ -273,7 +283,7 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         **belief("part_used"),
         evidence=(
             f"executions take as long as before, on {executing} of the cores",
-            *core_evidence(view, rows),
+            *map(str, nodes),
         ),
         suggestions=SUGGESTIONS,
     )

@@ -294,7 +294,7 @@ async def test_it_is_said_where_it_was_pressed_whether_it_worked_and_once() -> N
         assert await advance_due(ports, NOON + timedelta(minutes=minutes)) == ()
     ((where, thread, card),) = channel.heard
     assert (where, thread, card.title) == ("C1", "17", "Stop i-1: worked")
-    assert "Pressed by dana and lee, prepared by dana." in str(card.blocks)
+    assert "Prepared by dana, pressed by dana and lee." in str(card.blocks)
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_what_does_nothing_starves_or_is_silent_is_counted_apart_and_warns():
         ((idle,), "1 does nothing, at $5.00 an hour."),
         ((idle, held, starved), "2 do nothing, at $10.00 an hour; 1 waits for data, at $5.00"),
         ((starved, starved), "2 wait for data"),
-        ((NodeState.NO_DATA,), "1 sent no metrics"),
+        ((NodeState.NO_DATA,), "1 of 1 node sent no metrics lately."),
     ):
         warns, said = told(*states)
         assert warns, states
@@ -220,6 +220,14 @@ def test_no_idle_node_is_good_news_only_where_the_fleet_was_seen():
     calm, blind = (idle_card((), "x", Reading(NOON, gaps=some)) for some in ((), gap))
     assert (calm.title, calm.tone, blind.tone) == ("No node is idle in x", Tone.GOOD, Tone.WARNING)
     assert blind.data["gaps"] == ["No metrics."]
+    silent = [row("n1", "5"), row("n2", "5", state=NodeState.NO_DATA)]
+    parts = [idle_card(rows, "x", Reading(NOON)) for rows in (silent, silent[1:])]
+    assert [card.title for card in parts] == [
+        "No node is idle in x, as far as could be read",
+        "Which nodes are idle is not known",
+    ]
+    assert [card.data["known"] for card in parts] == ["partly known", "unknown"]
+    assert "1 of 2 nodes sent no metrics lately" in str(parts[0].blocks)
     empty, unread = (no_nodes(Reading(NOON, gaps=some)) for some in ((), gap))
     assert (empty.title, unread.tone) == ("No node is running", Tone.WARNING)
     assert ("gaps" in empty.data, "gaps" in unread.data) == (False, True)
@@ -249,7 +257,7 @@ def test_a_heat_map_is_of_the_last_day_of_those_that_were_read_and_names_the_lea
     )
     assert chart.series[0].values[-2:] == (10.0, 50.0)
     assert chart.series[2].values[-1] is None
-    assert chart.summary.endswith("b 30 %, c 40 %, a 50 %.")
+    assert chart.summary.endswith("in the last hour: b 30 %, a 50 %.")
     assert [x.line for x in chart.series] == ["fleet a", "fleet b", "fleet c"]
     assert fleet_heat(frame, ["gone"]) is None
     assert fleet_heat(None, ["a"]) is None

@@ -123,7 +123,10 @@ def test_the_answer_names_voices_dates_conflicts_and_the_next_step():
 def test_the_answer_does_not_praise_the_chip_for_how_the_hour_is_bought():
     shown = words(ask())
     assert "the same work on trn2.48xlarge costs 94-188 % of trn1.32xlarge's cost" in shown
-    assert "Like for like, both as capacity block in us-east-2: $9.53 (" in shown
+    assert (
+        "Like for like, both as capacity block in us-east-2, an hour: trn1.32xlarge $9.53 ("
+        in shown
+    )
     assert "Staying and buying as capacity block costs less than moving: 53 %" in shown
     assert ask().tone is Tone.INFO
 

@@ -214,7 +214,7 @@ def test_credits_show_gross_credits_and_net_apart_and_list_the_programmes(ask: A
         "Generative AI Accelerator",
     }
     assert "a vendor claim" in words(card)
-    assert "cloudroutehq.com sells this route, 2026-11-21" in words(card)
+    assert "cloudroutehq.com sells this route, Nov 21, 2026" in words(card)
 
 
 def test_a_checklist_is_ticked_off_by_anyone_and_stands_alike_for_all(ask: Asking) -> None:

@@ -148,7 +148,7 @@ def test_the_room_of_the_roomiest_region_is_named_and_every_region_that_fits() -
     for some in permutations(uses):
         assert launch_verdict(some, TYPES, kind, 2) == (
             Tone.GOOD,
-            "2 more trn1.32xlarge fit the quota of ap-south-1 and eu-north-1",
+            "2 more trn1.32xlarge fit the quota of ap-south-1, eu-north-1",
         )
         assert launch_verdict(some, TYPES, kind, 4) == (
             Tone.WARNING,

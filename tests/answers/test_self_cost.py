@@ -87,7 +87,7 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
     assert table.rows[1] == ("ec2:DescribeInstances", "288", "free", "–", "–", "–")
     assert table.total == ("total", "294", "", "$0.60", "2", "7")
     assert (
-        "Estimated from the calls counted here at list prices of 2026-11-20; free tiers are not"
+        "Estimated from the calls counted here at list prices of Nov 20, 2026; free tiers are not"
         " deducted." in words(card)
     )
     assert "3 attempts were retries; 1 calls were abandoned because of throttling." in words(card)

@@ -18,6 +18,7 @@ from bot.errors import WrongInput
 from bot.grammar.access import Access
 from bot.model.alert import Decision, DecisionKind, Pattern, Silence
 from bot.model.labels import Labels
+from bot.model.money import usd
 from bot.model.notification import Coverage, Known, NotificationLogEntry, Reason
 from bot.model.window import Window, parse_duration
 from bot.ports import StateUpdate
@@ -55,7 +56,7 @@ def test_events_stand_in_the_order_in_which_they_happened():
     _, story = told()
     assert [event.kind for event in story] == ["seen", "seen", "sent", "decided", "decided"]
     assert story[0].words == "Began on 2 nodes, as estimated from the readings"
-    assert story[2].words == "Sent: it became worse to slack:C1, at $669 an hour"
+    assert story[2].words == "That it became worse was sent to slack:C1, at $669 an hour"
     assert (story[3].words, story[3].by) == ("Acknowledged: looking", "dana")
     assert story[4].words.startswith("Snoozed until ")
     assert story[4].words.endswith(": migration")
@@ -146,7 +147,7 @@ RANKED = {
 def test_alerts_stand_firing_unmuted_and_dearest_first_and_only_those_that_speak_are_added_up():
     alerts = [replace(found, id=name) for name, found in RANKED.items()]
     for some in list(permutations(alerts))[::17]:
-        card = alerts_card(some, NOON, None, Coverage())
+        card = alerts_card(some, None, Coverage())
         assert [row["id"] for row in card.data["alerts"]] == list(RANKED)
         assert card.title == "3 open alerts, wasting $100 an hour and $200 muted"
     (table,) = (block for block in card.blocks if isinstance(block, Table))
@@ -178,22 +179,22 @@ def test_alerts_stand_firing_unmuted_and_dearest_first_and_only_those_that_speak
     ],
 )
 def test_the_title_of_a_list_says_how_many_speak(names, title):
-    card = alerts_card([RANKED[name] for name in names.split()], NOON, None, Coverage())
+    card = alerts_card([RANKED[name] for name in names.split()], None, Coverage())
     assert card.title == title
     assert (card.tone is Tone.GOOD) is not names
+    named = alerts_card([RANKED[name] for name in names.split()], None, Coverage(), "llama")
+    assert named.title.replace(" in llama", "", 1) == title != named.title
 
 
 def test_a_list_of_a_fleet_that_is_not_seen_says_so_and_of_a_window_says_which():
     blind = Coverage(Known.UNKNOWN, "The readings are late.")
     week = Window(NOON - timedelta(days=7), NOON)
-    now, then = (alerts_card([], NOON, window, blind) for window in (None, week))
+    now, then = (alerts_card([], window, blind) for window in (None, week))
     assert (now.tone, then.tone) == (Tone.WARNING, Tone.WARNING)
     assert ("·" in now.title, "·" in then.title) == (False, True)
     assert then.title.partition(" · ")[0] != now.title
-    assert "The readings are late." in str(alerts_card([RANKED["dear"]], NOON, None, blind).blocks)
-    assert "The readings are late." not in str(
-        alerts_card([RANKED["dear"]], NOON, week, blind).blocks
-    )
+    assert "The readings are late." in str(alerts_card([RANKED["dear"]], None, blind).blocks)
+    assert "The readings are late." not in str(alerts_card([RANKED["dear"]], week, blind).blocks)
 
 
 def test_an_alert_is_found_by_its_id_or_key_before_a_cluster_a_run_or_a_node_of_its_name():
@@ -250,6 +251,16 @@ async def test_in_a_thread_its_dearest_alert_is_meant_and_in_another_channel_non
     assert (napping.selector, napping.alert) == (Labels(cluster="b"), "large")
     for elsewhere in ({"thread": "m2"}, {"thread": "m1", "channel": "chat:fin"}, {"thread": ""}):
         assert "Which alert?" in refused(await typed(bot, "alert", **elsewhere)), elsewhere
+
+
+async def test_a_ceiling_that_is_reached_already_is_refused_with_a_higher_one():
+    bot = over(cheap=of("a", usd="100"))
+    spent = bot.ports.stores.alerts.load(NOON).alerts[0].waste.so_far
+    said = refused(await typed(bot, f"snooze cheap 1h ceiling={spent}"))
+    assert said.startswith(f"It has cost {usd(spent)} so far: name a higher ceiling")
+    assert not bot.ports.stores.alerts.load(NOON).silences
+    card = await typed(bot, f"snooze cheap 1h {said.split()[-1].rstrip('.')}")
+    assert "or until it has cost" in card.title
 
 
 @pytest.mark.parametrize(

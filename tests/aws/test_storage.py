@@ -159,7 +159,7 @@ async def test_the_price_list_comes_before_the_dated_fallback(ask):
     card = await ask(prices=prices)
     found = {one["resource"]: str(one["usd_per_month"]) for one in card.data["storage"]}
     assert found == {"vol-0a": "44.00", "vol-0b": "1.00", FSX["FileSystemId"]: "240.00"}
-    assert "price list of 2026-11-17" in card.data["storage"][0]["price"]
+    assert "price list of Nov 17, 2026" in card.data["storage"][0]["price"]
 
 
 async def test_nothing_unused_is_said(ask):

@@ -151,10 +151,10 @@ async def test_the_use_of_commitments_stands_under_the_cost_by_purchase(outlook,
     )
     said = str(card.blocks)
     assert (
-        "Savings Plans: 75 % of $240 used on 2026-11-19, by AWS; $60.00 unused; they cover 75 % of what they could."
+        "Savings Plans: 75 % of $240 used on Nov 19, by AWS; $60.00 unused; they cover 75 % of what they could."
         in said
     )
-    assert "Reservations: 75 % of $48.00 used on 2026-11-19, by AWS; $12.00 unused." in said
+    assert "Reservations: 75 % of $48.00 used on Nov 19, by AWS; $12.00 unused." in said
 
 
 def reading(*found):

@@ -169,7 +169,7 @@ def test_a_fee_whose_hours_nobody_says_is_named(exports):
     )
     assert amortised(bill, EVER, ("day",)) == {("2026-10-13",): FEE}
     [sentence] = bill.problems()
-    assert "The fee of $411,964 on 2026-10-13" in sentence
+    assert "The fee of $411,964 on Oct 13, 2026" in sentence
     assert "is counted on its day" in sentence
 
 

@@ -269,7 +269,7 @@ def alerts(n: int) -> Card:
         *(idle(i, f"pool-{i:02}") for i in range(2, 40)),
     ]
     week = Window(NOON - timedelta(days=7), NOON)
-    return alerts_card(every[:n], NOON, week if n == 30 else None, Coverage())
+    return alerts_card(every[:n], week if n == 30 else None, Coverage())
 
 
 def why() -> Card:

@@ -39,9 +39,7 @@ def test_card_list_and_why_tell_the_same_length_of_an_alert_that_is_over() -> No
     over = starved(seen=NOON, closed=NOON + HOUR)
     notification = Notification("n1", "c", Reason.OVER, NOON + 2 * HOUR, (over,))
     table = next(
-        block
-        for block in alerts_card([over], NOON + 2 * HOUR, None, Coverage()).blocks
-        if isinstance(block, Table)
+        block for block in alerts_card([over], None, Coverage()).blocks if isinstance(block, Table)
     )
     assert notification_card(notification).title.startswith("OVER after 25 min")
     assert table.rows[0][2] == "25 min"

@@ -113,6 +113,8 @@ def test_a_row_grows_from_what_it_cost_and_from_nothing_by_no_share():
 
     now = tally(12, 1, 1)
     assert list(row_ratios(now, tally(10, 0, -1), now.rows)) == [Decimal("0.2"), None, None]
+    free = tally(0, 0, 0)
+    assert list(row_ratios(free, free, free.rows)) == [0, 0, 0]
 
 
 def test_settled_until_is_a_midnight_two_days_back():

@@ -20,6 +20,7 @@ from bot.model.window import (
     Days,
     Window,
     age_text,
+    calendar_day,
     clock,
     day,
     duration_text,
@@ -132,17 +133,22 @@ def test_ages_and_spans_are_rounded_in_words() -> None:
 def test_a_sentence_writes_an_instant_as_a_month_a_day_and_a_clock_time() -> None:
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     assert (day(noon), day(date(2026, 11, 3))) == ("Nov 20", "Nov 3")
+    assert calendar_day(noon) == "Nov 20, 2026"
     assert clock(noon) == "Nov 20, 12:00"
-    assert utc_text(noon.astimezone(timezone(timedelta(hours=-8)))) == "Nov 20, 12:00 UTC"
+    far = noon.astimezone(timezone(timedelta(hours=-8)))
+    assert utc_text(far) == "Nov 20, 12:00 UTC"
+    assert [utc_text(far, noon + timedelta(hours=h)) for h in (11, 12)] == [
+        "12:00 UTC",
+        "Nov 20, 12:00 UTC",
+    ]
 
 
 def test_no_other_file_writes_instants() -> None:
     """One card that says both Nov 20, 12:00 UTC and 2026-11-20 12:00 UTC is read twice at night."""
     typed_or_logged = {
         "bot/model/window.py",
-        "bot/answers/fleet/command.py",  # a launch may be of another year
+        "bot/answers/cost/title.py",  # an hour's row is named as it may be typed
         "adapters/chat/slack/forms.py",
-        "adapters/aws/live/record.py",
         "adapters/timer.py",
         "adapters/web/html.py",  # with seconds, on hover
     }

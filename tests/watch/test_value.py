@@ -181,7 +181,7 @@ def test_what_a_commitment_bills_either_way_is_told_apart() -> None:
     assert valued.waste is not None
     assert (valued.waste.per_hour, valued.waste.committed_per_hour) == (Decimal(60), Decimal(54))
     words = money_words(valued)
-    assert "$54.00 of the $60.00 an hour is committed until 2027-03-01" in words
+    assert "$54.00 of the $60.00 an hour is committed until Mar 1, 2027" in words
     assert "stopping saves $6.00 an hour" in words
     assert "let the commitment lapse" in remedies(valued)[0]
 
@@ -386,7 +386,7 @@ def test_an_ended_alert_costs_what_the_bill_shows_of_its_hours() -> None:
     assert exact.waste
     assert exact.waste.so_far == exact.waste.month_end == 2 * 4 * 15
     assert [(x.usd_per_hour, x.hours) for x in exact.waste.hours] == [(15, 8)]
-    assert price_words(exact) == "Billed: by the lines of these hours, as of 2026-11-22"
+    assert price_words(exact) == "Billed: by the lines of these hours, as of Nov 22, 2026"
     assert not awaits_bill(exact)
     some = replace(exact, waste=replace(exact.waste, unpriced=1))
     assert price_words(

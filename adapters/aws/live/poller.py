@@ -35,6 +35,7 @@ from adapters.aws.live.requests import (
 )
 from adapters.aws.metrics.points import MetricSeries, Points, reporter
 from bot.errors import Unavailable
+from bot.model.codec import by_key
 
 BACKFILL_PERIOD = 300
 """History older than the newest hours is read at five minutes.
@@ -84,9 +85,7 @@ class Backfill:
         queries = {
             n: len(statistics_of(self.book.catalogue.targets_of(series[n]))) for n in numbers
         }
-        by_thing: dict[str, list[int]] = defaultdict(list)
-        for thing, number in sorted((reporter(series[n], instance), n) for n in queries):
-            by_thing[thing].append(number)
+        by_thing = by_key(sorted((reporter(series[n], instance), n) for n in queries))
         things = chunked(by_thing.values(), lambda thing: sum(queries[n] for n in thing), _AT_ONCE)
         blocks = [SeriesBlock(place, begin, end, tuple(chain(*together))) for together in things]
         with self._lock:

@@ -24,6 +24,7 @@ from adapters.aws.logs.logbook import trimmed
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
 from bot.model.money import counted
+from bot.model.window import utc_text
 
 MINUTES_KEPT = timedelta(days=15)
 """CloudWatch keeps minutes so long (CloudWatch User Guide, metrics retention, 2026-11)."""
@@ -80,8 +81,7 @@ def record(
         raise WrongInput(f"{folder} is not empty; name a new folder for the recording.")
     if start >= end:
         raise WrongInput(
-            f"There is nothing between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M} UTC to"
-            " record."
+            f"There is nothing between {utc_text(start)} and {utc_text(end)} to record."
         )
     missing = list(live.describe(end))
     if not live.places():

@@ -24,6 +24,7 @@ import duckdb
 import orjson
 
 from adapters.aws.files import Problems, chunked, why
+from bot.model.codec import by_key
 from bot.model.limits import PARQUET_ROWS
 
 
@@ -206,10 +207,7 @@ def _asked(
 
 
 def _by_file(rows: Iterator[_Row]) -> Mapping[str, list[_Row]]:
-    by_file: dict[str, list[_Row]] = defaultdict(list)
-    for file, *facts in rows:
-        by_file[file].append(tuple(facts))
-    return by_file
+    return by_key((file, tuple(facts)) for file, *facts in rows)
 
 
 def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | None:

@@ -185,11 +185,13 @@ def _calls(
                     "IncludeMarketplace": False,
                 },
             )
-        for name in filter(_BLOCKS.match, running):
-            yield (
+        yield from (
+            (
                 ApiCall("ec2", "describe_capacity_block_offerings", place, name),
                 {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": 24},
             )
+            for name in filter(_BLOCKS.match, running)
+        )
 
 
 def _terms(fields: Mapping[str, str]) -> list[dict[str, str]]:

@@ -22,6 +22,7 @@ from adapters.aws.api.responses import (
     newest_each,
     required,
 )
+from bot.model.codec import by_key
 from bot.model.fleet import Market
 from bot.model.price import (
     HOURS_A_YEAR,
@@ -213,10 +214,11 @@ class QuotedPrices(PriceSource):
                 for _, changes in history[: last + 1]
                 for time, price in changes
             }
-            by_type: dict[str, list[SpotChange]] = {}
-            for (time, name, _), price in sorted(by_time.items(), key=itemgetter(0)):
-                by_type.setdefault(name, []).append((time, price))
-            self._changes = (key, by_type)
+            in_time = sorted(by_time.items(), key=itemgetter(0))
+            self._changes = (
+                key,
+                by_key((name, (time, price)) for (time, name, _), price in in_time),
+            )
         return self._changes[1]
 
 

@@ -7,8 +7,9 @@ export const $$ = (selector, root = document) => [...root.querySelectorAll(selec
 
 // -- times ---------------------------------------------------------------------------------------
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const full = new Intl.DateTimeFormat(undefined, {
+// As the answers write an instant, whatever the browser's language: one page says Nov 20 in one way.
+const clock = new Intl.DateTimeFormat("en-US", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const full = new Intl.DateTimeFormat("en-US", {
   day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short",
 });
 

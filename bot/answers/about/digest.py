@@ -475,7 +475,7 @@ def _register(
                 f"The settings ({what.setting}) send {what.words} here; take it back there."
             )
         what.subscribed.drop(ports.stores.documents, channel)
-        return _here(f"This channel no longer gets {what.words} by subscription", channel, "")
+        return _here(f"This channel no longer gets {what.words}", channel, "")
 
     examples = (name, *(f"{name} {when}" for when in times))
     command(name, subscribing, examples=examples, **shared)(subscribe)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,7 @@ from bot.model.money import counted, usd
 from bot.model.notification import Known
 from bot.model.price import CallUse, SelfCost
 from bot.model.request import Request
-from bot.model.window import duration_text
+from bot.model.window import calendar_day, duration_text
 from bot.ports import Ports
 from bot.watch.health import by_process
 
@@ -124,8 +124,8 @@ def _calls(bill: SelfCost) -> tuple[Block, ...]:
             f" Calls stop in this order: {'; '.join(stops)}. Metrics and inventory never stop.",
         )
 
-    dates = sorted({use.asof for use in uses if use.asof})
-    priced = f" at list prices of {dates[0]}" if dates else ""
+    oldest = min((use.asof for use in uses if use.asof), default="")
+    priced = f" at list prices of {calendar_day(date.fromisoformat(oldest))}" if oldest else ""
 
     return (
         replace(

@@ -44,7 +44,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import SHARE, USD, Column, Columns
-from bot.cards.words import about_in, amount_of, doubted, growth, in_period, period, since, unseen
+from bot.cards.words import about_in, amount_of, doubted, growth, in_period, period, unseen
 from bot.costs.drivers import DriverKind
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
@@ -60,7 +60,7 @@ from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.spend import Commitment, Spend, Tally
-from bot.model.window import NO_TIME, Window, day
+from bot.model.window import NO_TIME, Window, day, utc_text
 from bot.ports import Ports
 from bot.watch.feedback import Saving, saved_within
 
@@ -433,7 +433,7 @@ def home_card(of: Summary, services: Tally | None, suggested: Sequence[Suggestio
         alerts += [
             text(
                 Strong(alert.cause.facts.words),
-                f" · {where(alert)} · {cost}since {since(alert.anomaly.window.start, of.now)} ·"
+                f" · {where(alert)} · {cost}since {utc_text(alert.anomaly.window.start, of.now)} ·"
                 f" {held_words(alert) or owner_of(alert)}",
             ),
             Buttons((open_, ack)),

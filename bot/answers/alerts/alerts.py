@@ -196,11 +196,11 @@ _LENGTHS = (("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("1w", "1 week
 
 
 def alerts_card(
-    alerts: Sequence[Alert], now: datetime, window: Window | None, seen: Coverage
+    alerts: Sequence[Alert], window: Window | None, seen: Coverage, cluster: str = ""
 ) -> Card:
     """List alerts, firing and dearest first; muted ones are shown with who muted them.
 
-    Where not all of the fleet was seen it says so.
+    Where not all of the fleet was seen it says so; `cluster` is the one that they are of.
     """
     ranked = sorted(
         alerts, key=lambda alert: (alert.firing, not alert.muted_by, worth(alert)), reverse=True
@@ -215,23 +215,24 @@ def alerts_card(
         "muted_usd_per_hour": muted,
         **seen.data,
     }
-    scope = f" · {period(window)}" if window else ""
+    scope, place = f" · {period(window)}" if window else "", f" in {cluster}" if cluster else ""
     if not ranked and seen.because:
-        calm, unknown = "No alert is open", "Whether anything is wrong now is not known"
+        calm = f"No alert is open{place}"
+        unknown = f"Whether anything is wrong{place} now is not known"
         if window:
-            calm, unknown = "No alert is known", "It is not known what was wrong"
+            calm, unknown = f"No alert is known{place}", f"It is not known what was wrong{place}"
         return Card(f"{doubted(calm, unknown, seen)}{scope}", Tone.WARNING, unseen(seen), data)
     if not ranked:
         none = "No alert was open in this window." if window else "No alert is open."
-        return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
+        return Card(f"Nothing is wrong{place}{scope}", Tone.GOOD, (text(none),), data)
 
     if speaking:
         wasting = f"wasting {usd(per_hour)} an hour"
         wasting += f" and {usd(muted)} muted" if muted else ""
-        tone, title = Tone.WARNING, f"{counted(len(speaking), 'open alert')}, {wasting}"
+        tone, title = Tone.WARNING, f"{counted(len(speaking), 'open alert')}{place}, {wasting}"
     else:
         silent = "all muted" if all(alert.firing for alert in ranked) else "none open"
-        tone, title = Tone.INFO, f"{counted(len(ranked), 'alert')}, {silent}"
+        tone, title = Tone.INFO, f"{counted(len(ranked), 'alert')}{place}, {silent}"
 
     labels = {
         alert.id: f"{alert.cause.facts.words} · {alert.anomaly.labels.cluster or alert.id}"
@@ -364,7 +365,7 @@ def alerts(
     if cluster and not listed:
         refuse_misspelt(ports, request, cluster)
 
-    return alerts_card(listed, request.at, window, memory.coverage(request.at))
+    return alerts_card(listed, window, memory.coverage(request.at), cluster)
 
 
 @command(
@@ -475,6 +476,15 @@ def snooze(
             "A snooze lasts between 1m and 30d.", "length" if until is None else "until"
         )
 
+    spent = target.waste.so_far if target.waste else Decimal(0)
+    if ceiling is not None and ceiling <= spent:
+        # It would wake at once.
+        higher = max(Decimal(f"{2 * spent:.1g}"), Decimal(10))
+        raise WrongInput(
+            f"It has cost {usd(spent)} so far: name a higher ceiling, such as ceiling={higher:f}.",
+            "ceiling",
+        )
+
     if not sure and needs_asking(target, length, LONG, ceiling):
         line = form_line(
             f"snooze {target.id} {write_duration(length)}",
@@ -491,7 +501,11 @@ def snooze(
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
 
     return undoable(
-        decided_card(target, f"Snoozed until {utc_text(silence.ends)}"),
+        decided_card(
+            target,
+            f"Snoozed until {utc_text(silence.ends)}"
+            + (f", or until it has cost {usd(ceiling)}" if ceiling else ""),
+        ),
         f"silences drop {silence.id}",
     )
 

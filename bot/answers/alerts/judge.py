@@ -36,7 +36,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, Column, Columns, datum
+from bot.cards.columns import NUMBER, SHARE, Column, Columns, datum
 from bot.cards.words import period
 from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -44,7 +44,7 @@ from bot.model.alert import Alert, DecisionKind, Silence
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.request import Request
-from bot.model.window import Window, parse_duration, rounded_duration, utc_text, write_duration
+from bot.model.window import Window, day, parse_duration, rounded_duration, utc_text, write_duration
 from bot.ports import Ports, StateUpdate
 from bot.watch.feedback import RuleScore, fits, pattern_of, patterns, scores
 from bot.watch.mute import silences_alert
@@ -56,7 +56,7 @@ _LENGTHS = (timedelta(days=1), timedelta(days=7), timedelta(days=30), timedelta(
 def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     """Ask whether to mute alerts like this one, and for how long; nothing is muted yet."""
     level = pattern_words(pattern_of(alert))
-    subject = Strong(f"{alert.anomaly.rule} · {where(alert)}")
+    subject = Strong(f"{alert.cause.facts.words} · {where(alert)}")
     options = tuple(
         (write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual})
     )
@@ -125,7 +125,7 @@ def not_an_anomaly(
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
     title = (
         f"Noted as not an anomaly by {silence.who}; similar alerts are muted until"
-        f" {silence.ends:%Y-%m-%d}"
+        f" {day(silence.ends)}"
     )
     judged = decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, title)
     listed = replace(
@@ -287,7 +287,7 @@ _SCORES = Columns[RuleScore](
     Column("rule", lambda score: score.rule, key="rule"),
     Column("useful", lambda score: score.useful, NUMBER, key="useful"),
     Column("wrong", lambda score: score.wrong, NUMBER, key="wrong"),
-    Column("right", lambda score: f"{score.precision:.0%}", NUMBER),
+    Column("right", lambda score: score.precision, SHARE),
     Column("", lambda score: round(score.precision, 4), key="precision"),
     Column("", lambda score: score.suggestion, key="suggestion"),
 )

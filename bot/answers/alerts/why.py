@@ -173,13 +173,13 @@ _DECIDED = {
 }
 _SAID = {
     Reason.FIRST: "Sent",
-    Reason.MORE: "Sent: it spread",
-    Reason.FEWER: "Sent: it shrank",
-    Reason.WORSE: "Sent: it became worse",
-    Reason.OVER: "Sent: it is over",
-    Reason.REMINDER: "Reminder sent: nobody had acknowledged it",
-    Reason.DECIDED: "Sent: what was decided",
-    Reason.UPDATED: "Sent: its dollars, updated",
+    Reason.MORE: "That it spread was sent",
+    Reason.FEWER: "That it shrank was sent",
+    Reason.WORSE: "That it became worse was sent",
+    Reason.OVER: "Its end was sent",
+    Reason.REMINDER: "A reminder that nobody had acknowledged it was sent",
+    Reason.DECIDED: "The decision was sent",
+    Reason.UPDATED: "Its newest dollars were sent",
 }
 
 

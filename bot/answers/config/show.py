@@ -326,9 +326,11 @@ def form_card(
     )
 
 
-def export_card(toml: str) -> Card:
-    """Hold the file as text."""
-    return Card("Every setting as TOML", Tone.INFO, (text(Code(toml)),), {"toml": toml})
+def export_card(toml: str, *, every: bool = True) -> Card:
+    """Hold the file as text: of every setting, or of those that differ from the defaults."""
+    title = "Every setting as TOML" if every else "What differs from the defaults, as TOML"
+    shown = text(Code(toml)) if toml.strip() else text("Every setting is at its default.")
+    return Card(title, Tone.INFO, (shown,), {"toml": toml})
 
 
 def _typed(line: str, rule: str, scope: Labels) -> str:
@@ -432,7 +434,8 @@ def config_export(
     ),
 ) -> Card:
     """Print the policy as `backtest policy=FILE` and `config import` read it."""
-    return export_card(write_policy(ports.policy, every=what == "all"))
+    whole = what == "all"
+    return export_card(write_policy(ports.policy, every=whole), every=whole)
 
 
 @command(

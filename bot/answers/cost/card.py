@@ -89,7 +89,7 @@ from bot.model.notification import Coverage, Known
 from bot.model.reading import bill_coverage
 from bot.model.request import Request
 from bot.model.spend import ZERO, Commitment, Filter, Forecast, Money, Spend, Tally
-from bot.model.window import Window, month_of, rounded_duration, utc_text
+from bot.model.window import Window, day, month_of, rounded_duration, utc_text
 from bot.ports import Ports
 
 
@@ -533,7 +533,7 @@ def use_texts(commitments: Sequence[Commitment]) -> Iterator[Text]:
     for newest in newest_uses(commitments):
         words = (
             f"{newest.plan[0].upper()}{newest.plan[1:]}: {newest.utilization:.0%} of"
-            f" {usd(newest.committed)} used on {newest.day}, by AWS;"
+            f" {usd(newest.committed)} used on {day(newest.day)}, by AWS;"
             f" {usd(newest.unused)} unused"
         )
         if newest.coverage is not None:

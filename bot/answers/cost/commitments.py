@@ -24,7 +24,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, Unit, datum
-from bot.cards.words import MONEY_FIGURES, amount_of, cited, money_data, period
+from bot.cards.words import MONEY_FIGURES, about, amount_of, cited, money_data, period
 from bot.costs.capacity import Commitments, Weighed, on_demand_use
 from bot.costs.nowcast import Nowcast
 from bot.costs.pricing import HOURS_A_MONTH, Offers
@@ -37,7 +37,7 @@ from bot.model.fleet import Market
 from bot.model.money import cents, counted, usd
 from bot.model.request import Request
 from bot.model.spend import Tally
-from bot.model.window import Window, midnight
+from bot.model.window import Window, calendar_day, day, midnight
 from bot.ports import Ports
 
 _SIGNED = Unit(lambda amount: f"{'+' if amount > 0 else ''}{usd(amount)}")
@@ -97,7 +97,7 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
 
     against = "which has no on-demand price to compare them with"
     if price:
-        hour = f"{usd(price.usd_per_hour)} an hour on demand ({price.basis} of {price.asof})"
+        hour = f"{usd(price.usd_per_hour)} an hour on demand ({price.origin})"
         against = f"against {hour}"
     caption = f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}"
 
@@ -113,7 +113,9 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
             f"to {counted(commitments.nodes, 'node')}; saved (+) or lost (-)."
         )
 
-    sources = sorted({f"{offer.source} of {offer.asof}" for offer in commitments.offers})
+    sources = sorted(
+        {f"{offer.source} of {calendar_day(offer.asof)}" for offer in commitments.offers}
+    )
 
     return [
         OFFERS.table(commitments.weighed, caption=caption),
@@ -187,7 +189,7 @@ class Burn:
     def block(self) -> Text:
         """Say the rate, and what is left of a balance that was typed."""
         days = counted(self.days, "settled day")
-        rate = f"{usd(self.usd_per_day)} of credits a day over {days} since {self.since}."
+        rate = f"{usd(self.usd_per_day)} of credits a day over {days} since {day(self.since)}."
         if self.balance is None:
             return text(
                 f"{rate} AWS has no API for the remaining balance: take it from the billing"
@@ -254,7 +256,7 @@ def credits_card(
         no_rate = text("Fewer than three settled days are billed, so there is no rate yet.")
         used = [Facts(tuple(money_facts(tally))), burn.block() if burn else no_rate]
         if burn and burn.gone_on:
-            title = f"{title}; used up about {burn.gone_on}"
+            title = f"{title}; used up about {calendar_day(burn.gone_on)}"
     # Less than a month is left.
     if burn and burn.gone_on and (burn.balance or Decimal(0)) < 30 * burn.usd_per_day:
         tone = Tone.WARNING
@@ -435,20 +437,20 @@ def runway_card(runway: Runway, today: date) -> Card:
     title = f"{cash} lasts more than {_FAR} months"
     if about_months <= _FAR:
         until = f"{today + timedelta(days=float(about_months) * 365 / 12):%B %Y}"
-        title = f"{cash} lasts about {about_months:.1f} months, until {until}"
+        lasts = f"about {about_months:.1f} months" if about_months >= 1 else "under a month"
+        title = f"{cash} lasts {lasts}, until {until}"
 
     return Card(
         title,
         Tone.WARNING if about_months < _SOON else Tone.INFO,
         compose(
             text(
-                f"A month costs about {usd(runway.usd_per_month)}: the forecast of {today:%B},"
-                f" amortised,"
-                f" with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
+                f"A month costs about {about(runway.usd_per_month)}: the forecast of {today:%B},"
+                f" amortised, with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
             ),
             text(
-                f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste, it"
-                f" would last {runway.without_waste:.1f} months"
+                f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste beside"
+                f" commitments it would last {runway.without_waste:.1f} months"
                 f" ({runway.without_waste - about_months:.1f} more)."
             )
             if runway.without_waste

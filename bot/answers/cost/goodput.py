@@ -239,7 +239,7 @@ def goodput_words(total: GoodputRow) -> str:
         return f"{_share(total)}; no {_uncovered(total)}"
 
     most = most_lost_words(total)
-    unseen_usd = total.of(GoodputClass.NOT_SEEN)
+    unseen_usd = cents(total.of(GoodputClass.NOT_SEEN))
     if not unseen_usd:
         return f"{_share(total)} of {usd(total.usd)} for Neuron nodes went into work{most}."
 
@@ -272,9 +272,9 @@ def goodput_card(answer: Goodput) -> Card:
         )
 
     productive, unseen_usd = (
-        total.of(kind) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
+        cents(total.of(kind)) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
-    amount = f"{usd(total.seen_usd)} seen" if 0 < total.seen_usd < total.usd else usd(total.usd)
+    amount = f"{usd(total.seen_usd)} seen" if unseen_usd > 0 < total.seen_usd else usd(total.usd)
     lead = (
         f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what kept the"
         " nodes from it" + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
@@ -494,7 +494,11 @@ def class_shares(total: GoodputRow) -> list[ClassShare]:
     """Return each class with its USD and share of the whole: work first, then the dearest."""
     whole = float(total.usd)
     return sorted(
-        (ClassShare(kind, part, float(part) / whole) for kind, part in total.classes.items()),
+        (
+            ClassShare(kind, part, float(part) / whole)
+            for kind, part in total.classes.items()
+            if cents(part)
+        ),
         key=lambda x: (x.kind is not GoodputClass.PRODUCTIVE, -x.usd),
     )
 

@@ -14,7 +14,6 @@ from bot.answers.cost.title import (
     held_words,
     range_words,
     refuse_unknown,
-    short,
 )
 from bot.cards.card import Button, Buttons, Card, Facts, Tone, When, compose, detail, quiet, text
 from bot.cards.columns import DAY, NUMBER, Column, Columns, Unit, datum
@@ -183,10 +182,7 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
     """Return what the invoice is made of, besides charges: what was prepaid by day, credits, tax."""
     estimates = {"Credits by month end": invoice.credits, "Tax": invoice.tax}
     return [
-        *(
-            (f"Prepaid on {short(fee.day.isoformat())}", amount_in(fee.usd, currency))
-            for fee in invoice.prepaid
-        ),
+        *((f"Prepaid on {day(fee.day)}", amount_in(fee.usd, currency)) for fee in invoice.prepaid),
         *((name, about_in(amount, currency)) for name, amount in estimates.items() if amount),
     ]
 

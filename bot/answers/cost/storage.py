@@ -76,7 +76,7 @@ class Unused:
     def basis(self) -> str | None:
         """Return where its price comes from and of when it is."""
         price = self.price
-        return f"{price.basis} of {price.asof:%Y-%m-%d}, {price.source}" if price else None
+        return f"{price.origin}, {price.source}" if price else None
 
 
 def _verdict(load: Throughput) -> str:

@@ -168,11 +168,8 @@ def _is_whole(at: str, tally: Tally) -> bool:
 
 def named(value: str, dimension: str) -> str:
     """Return a value of a dimension as it may be typed, or words for none."""
-    return (
-        value[:16].replace("T", " ")
-        if dimension == "hour"
-        else value or f"(no {_spoken(dimension)})"
-    )
+    hour = f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M}" if dimension == "hour" else ""
+    return hour or value or f"(no {_spoken(dimension)})"
 
 
 def held_words(days: Tally) -> str:
@@ -335,12 +332,11 @@ def _basis(nowcast: Nowcast) -> str:
         (
             f"from {counted(nowcast.days_used, 'settled day')}",
             f", {amount_in(nowcast.fees, currency)} of fees counted once" if nowcast.fees else "",
-            f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran"
+            f", and since {day(nowcast.running_since)} from the nodes that ran"
             if nowcast.running_since
             else "",
             *(
-                f"; a commitment ends on {short(ends.isoformat())}, which adds"
-                f" {amount_in(usd, currency)}"
+                f"; a commitment ends on {day(ends)}, which adds {amount_in(usd, currency)}"
                 for ends, usd in sorted(nowcast.lapses.items())
             ),
         )

@@ -96,6 +96,7 @@ class Carbon:
     today: date
     run: str = ""
     notes: Sequence[Note] = field(default=())
+    cluster: str = ""
 
     @property
     def node_hours(self) -> float:
@@ -208,6 +209,7 @@ def carbon_card(carbon: Carbon) -> Card:
         {
             "window": {"start": carbon.window.start, "end": carbon.window.end},
             "run": carbon.run or None,
+            "cluster": carbon.cluster or None,
             "estimate": True,
             "pue": carbon.factors.pue.ratio,
             "kg": carbon.kg if carbon.known_hours else None,
@@ -221,7 +223,7 @@ def carbon_card(carbon: Carbon) -> Card:
 
 def _title(carbon: Carbon) -> str:
     """Say the sum and of how much of the time it is: a part must not pass for the whole."""
-    of = f"{carbon.run}, {period(carbon.window)}" if carbon.run else period(carbon.window)
+    of = ", ".join(filter(None, (carbon.run or carbon.cluster, period(carbon.window))))
     if not carbon.footprints:
         return f"Footprint of {of}: nothing ran"
     if not carbon.known_hours:
@@ -354,7 +356,9 @@ def carbon(
     notes = (*claims.of("footprint"), *claims.of("energy"))
 
     return as_read(
-        carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, notes)),
+        carbon_card(
+            Carbon(footprints, window, factors, peaks, request.at.date(), run, notes, cluster)
+        ),
         f"Footprint of {period(window)}: not known which nodes ran",
         reading,
     )

@@ -29,7 +29,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, datum
+from bot.cards.columns import NUMBER, RATIO, SHARE, USD, Column, Columns, datum
 from bot.cards.lines import quote
 from bot.cards.words import committed_words, doubted, few, period, unseen
 from bot.model.anomaly import NodeState
@@ -37,9 +37,10 @@ from bot.model.codec import by_key
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.money import cents, counted, usd
+from bot.model.notification import Coverage
 from bot.model.price import Price
 from bot.model.reading import Reading, Scattered, coverage_of
-from bot.model.window import Window
+from bot.model.window import Window, calendar_day
 
 _ROWS = 12
 
@@ -76,10 +77,8 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     if not rows:
         return None
 
-    newest = sorted(
-        ([mean for mean in row if mean is not None][-1], name) for name, row in rows.items()
-    )
-    shares = ", ".join(f"{name} {mean:.0f} %" for mean, name in newest[:6])
+    newest = sorted((row[-1], name) for name, row in rows.items() if row[-1] is not None)
+    shares = ", ".join(few([f"{name} {mean:.0f} %" for mean, name in newest], 6))
     cut = f", the {_ROWS} least used nodes" if label == "instance" and len(names) > _ROWS else ""
 
     return Chart(
@@ -91,7 +90,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
             for name, row in rows.items()
         ),
         tuple(ends[-1] - (age + 1) * hour for age in hours),
-        summary=f"Utilization in the last hour: {shares}.",
+        summary=f"Utilization in the last hour: {shares or 'no reading'}.",
     )
 
 
@@ -179,8 +178,11 @@ class NodeGroup:
 
 
 def percent(used: float | None) -> str:
-    """Write a utilization, or that none was read."""
-    return "no reading" if used is None else f"{used * 100:.0f} %"
+    """Write a utilization, or that none was read.
+
+    It is rounded as a heat map rounds it, so that both say the same.
+    """
+    return "no reading" if used is None else SHARE.write(round(used, 3))
 
 
 def _sum(rows: Sequence[NodeRow]) -> Decimal:
@@ -285,6 +287,7 @@ def fleet_card(
         "nodes": NODES.data(rows),
         "usd_per_hour": per_hour,
         "compiles": COMPILES.data(compiles),
+        **seen_of(rows, reading).data,
     }
     if spread:
         data["scattered"] = [
@@ -300,10 +303,12 @@ def fleet_card(
 
     return Card(
         f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour",
-        Tone.WARNING if trouble or spread else Tone.INFO,
+        Tone.WARNING
+        if trouble or spread or any(row.state is NodeState.NO_DATA for row in rows)
+        else Tone.INFO,
         compose(
             trouble and text(trouble),
-            unread(reading),
+            unread(rows, reading),
             compile_blocks(compiles, reading.now),
             log_blocks(
                 [x for x in reading.marks if x.instance in nodes and reading.now - x.at < _FRESH],
@@ -321,28 +326,30 @@ def fleet_card(
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
-    """List the nodes that do nothing, dearest first; `unsure` of them may as well compile."""
+    """List those of `rows` that do nothing, dearest first; `unsure` of them may as well compile."""
     where = f" in {cluster}" if cluster else ""
-    per_hour = _sum(rows)
-    data = {"nodes": NODES.data(rows), "usd_per_hour": per_hour}
+    seen = seen_of(rows, reading)
+    still = [row for row in rows if row.state in STILL]
+    per_hour = _sum(still)
+    data = {"nodes": NODES.data(still), "usd_per_hour": per_hour, **seen.data}
 
-    calm, seen = f"No node is idle{where}", coverage_of(reading)
-    if not rows and seen.because:
+    calm = f"No node is idle{where}"
+    if not still and seen.because:
         title = doubted(calm, "Which nodes are idle is not known", seen)
         return Card(title, Tone.WARNING, unseen(seen), data | {"gaps": gaps(reading)})
-    if not rows:
+    if not still:
         working = text("Every running node works, compiles, or has just started.")
         return Card(calm, Tone.GOOD, (working,), data)
 
-    title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
-    moments = sum(row.state is NodeState.IDLE and not row.free for row in rows)
+    title = f"{_nothing(len(still), 'node')}{where}: {usd(per_hour)} an hour"
+    moments = sum(row.state is NodeState.IDLE and not row.free for row in still)
     advice = "such a node can be stopped"
     if moments:
         advice = f"{moments:,} only for a moment so far: wait for an alert before you stop them"
     notes = [
         f"“{state.value}”: {meaning}{f'; {advice}' if state is NodeState.IDLE else ''}."
         for state, meaning in STILL.items()
-        if any(row.state is state for row in rows)
+        if any(row.state is state for row in still)
     ]
     if unsure:
         notes.append(
@@ -352,19 +359,19 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
 
     committed = committed_words(
         per_hour,
-        sum((row.committed_usd_per_hour for row in rows), Decimal(0)),
-        max((x.price.lapses for x in rows if x.price and x.price.lapses), default=None),
+        sum((row.committed_usd_per_hour for row in still), Decimal(0)),
+        max((x.price.lapses for x in still if x.price and x.price.lapses), default=None),
     )
 
     return Card(
         title,
         Tone.WARNING,
         compose(
-            unread(reading),
-            node_table(rows, apart=not cluster),
+            unread(rows, reading),
+            node_table(still, apart=not cluster),
             committed and text(committed),
             quiet(*coded(" ".join(notes))),
-            quiet(_basis(rows)),
+            quiet(_basis(still)),
             Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip()))),
         ),
         data,
@@ -405,15 +412,13 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:
-    """Say how many nodes do nothing, starve or cannot be seen, and their cost; "" if none."""
+    """Say how many nodes do nothing or starve, and their cost; "" if none."""
     still = [row for row in rows if row.state in STILL]
     starved = [row for row in rows if row.state is NodeState.STARVED]
-    unseen = sum(row.state is NodeState.NO_DATA for row in rows)
     verb = "waits" if len(starved) == 1 else "wait"
     parts = (
         still and f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour",
         starved and f"{len(starved):,} {verb} for data, at {usd(_sum(starved))} an hour",
-        unseen and f"{unseen:,} sent no metrics",
     )
     sentence = "; ".join(str(part) for part in parts if part)
 
@@ -475,7 +480,8 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     counts = Counter(price.found_by for price in prices)
     newest = {way: max(price.asof for price in prices if price.found_by == way) for way in counts}
     dated = "; ".join(
-        f"{n:,} {price_source(way)} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common()
+        f"{n:,} {price_source(way)} ({calendar_day(newest[way])})"
+        for way, n in counts.most_common()
     )
     sentences = [f"Prices: {dated}."] if dated else []
     if len(prices) < len(rows):
@@ -493,23 +499,29 @@ def no_nodes(reading: Reading) -> Card:
         return Card(
             "It is not known which nodes run",
             Tone.WARNING,
-            unread(reading),
+            unread((), reading),
             {"nodes": [], "gaps": gaps(reading)},
         )
     return Card(
         "No node is running",
         Tone.INFO,
-        (text("The source lists no running instance at this time."), *unread(reading)),
+        (text("The source lists no running instance at this time."), *unread((), reading)),
         {"nodes": []},
     )
 
 
-def unread(reading: Reading) -> tuple[Block, ...]:
+def seen_of(rows: Sequence[NodeRow], reading: Reading) -> Coverage:
+    """Return how much is known of some nodes: `fleet` and `idle` say the same of silent ones."""
+    silent = sum(row.state is NodeState.NO_DATA for row in rows)
+    return coverage_of(reading, (len(rows), silent))
+
+
+def unread(rows: Sequence[NodeRow], reading: Reading) -> tuple[Block, ...]:
     """Say why no more is known, before the nodes that are known are listed.
 
     Of history that is still being read `with_age` tells.
     """
-    seen = coverage_of(reading)
+    seen = seen_of(rows, reading)
     return () if seen.because == reading.learning else unseen(seen)
 
 

@@ -55,7 +55,7 @@ from bot.model.reading import Reading, Scattered, coverage_of, scattered
 from bot.model.request import Request
 from bot.model.run import Ending
 from bot.model.spend import Filter
-from bot.model.window import Window
+from bot.model.window import Window, calendar_day
 from bot.ports import Billing, Ports
 from bot.watch.tick import Watch, learning
 
@@ -118,7 +118,7 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
         "Team": labels.team,
         "Zone": labels.zone or labels.region,
         "Market": instance.market.value.replace("_", " "),
-        "Launched": f"{instance.launched_at:%Y-%m-%d %H:%M} UTC",
+        "Launched": f"{calendar_day(instance.launched_at)}, {instance.launched_at:%H:%M} UTC",
         "Launched by": str(instance.launched_by or ""),
         "Price": price_source(row.price.found_by) if row.price else "",
     }
@@ -264,16 +264,16 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
 def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""
     rows, reading = look_over(ports, request.at)
-    still = [row for row in _of_cluster(rows, cluster, reading) if row.state in STILL]
+    rows = _of_cluster(rows, cluster, reading)
     unsure = 0
     if frame := reading.frame("node"):
         # A node whose host CPU was not read over the last hour may as well compile.
         hour = frame.last(timedelta(hours=1))
         silent = np.isnan(hour.of("host_cpu_utilization_ratio")).all(axis=1)
         unread = {frame.things[i].instance for i in np.flatnonzero(silent)}
-        unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still)
+        unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in rows)
 
-    return with_age(idle_card(still, cluster, reading, unsure), reading, request.at, ports.policy)
+    return with_age(idle_card(rows, cluster, reading, unsure), reading, request.at, ports.policy)
 
 
 def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
@@ -384,7 +384,7 @@ def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card
 
     AWS may be asked for minutes, and nobody waits for it.
     """
-    blocks, data = [*card.blocks], {**card.data, **coverage_of(reading).data}
+    blocks, data = [*card.blocks], {**coverage_of(reading).data, **card.data}
     if history := learning(reading, policy):
         blocks, data = [*blocks, quiet(history)], {**data, "learning": history}
     if at - reading.now >= _OLD:

@@ -152,13 +152,15 @@ def progress_card(action: Action) -> Card:
     if saved > 0 and action.state is ActionState.WORKED:
         up_to = "up to " if action.kind in _SAVES else ""
         worth = f" · {up_to}{usd(saved)} an hour saved"
-    prepared = "" if (action.by,) == action.pressed else f", prepared by {action.who}"
+    pressed = "Pressed"
+    if (action.by,) != action.pressed:
+        pressed = f"Prepared by {action.who}, pressed"
     return Card(
         f"{action.title}: {action.state}{worth}",
         tones.get(action.state, Tone.INFO),
         compose(
             text(action.words) if action.words else None,
-            quiet(f"Pressed by {' and '.join(action.confirmed_by) or 'nobody'}{prepared}."),
+            quiet(f"{pressed} by {' and '.join(action.confirmed_by) or 'nobody'}."),
             Buttons((Button("Actions", "act list"),)),
         ),
         {"action": COLUMNS.record(action)},
@@ -450,7 +452,7 @@ def act_list(ports: Ports, request: Request) -> Card:
     newest = (action for _, action in ACTIONS.newest(ports.stores.documents, _REMEMBERED))
     actions = sorted(newest, key=lambda action: action.at, reverse=True)
     waiting = [action for action in actions if action.state.waits]
-    title = f"{counted(len(actions), 'action')}, {len(waiting)} of them not decided"
+    title = counted(len(actions), "action") + (f", {len(waiting)} to decide" if waiting else "")
     return Card(
         title if actions else "No action",
         Tone.INFO,

@@ -239,18 +239,17 @@ def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
 def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
     """Suggest to let copies and logs expire that cost more each week."""
     end = _settled(reading)
-    weeks: dict[str, list[Decimal]] = {}
     # Whole weeks alone: a day more or less would look like growth.
-    for n in range(weigh.GROWTH_WEEKS, 0, -1):
-        start = end - n * timedelta(days=7)
-        window = Window(start, start + timedelta(days=7))
-        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows:
-            usage = row.key["usage_type"]
-            logs = row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage
-            if logs or _COPIES.search(usage):
-                weeks.setdefault(usage, []).append(row.money.amortised)
-    for usage, amounts in weeks.items():
-        yield weigh.only_grows(usage, amounts, end)
+    starts = (end - n * timedelta(days=7) for n in range(weigh.GROWTH_WEEKS, 0, -1))
+    windows = (Window(start, start + timedelta(days=7)) for start in starts)
+    weeks = by_key(
+        (usage, row.money.amortised)
+        for window in windows
+        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows
+        if _COPIES.search(usage := row.key["usage_type"])
+        or (row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage)
+    )
+    yield from (weigh.only_grows(usage, amounts, end) for usage, amounts in weeks.items())
 
 
 def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
@@ -418,8 +417,9 @@ def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
             if (first := frame.start + int(has_reading[row].argmax()) * frame.step)
             if first - node.launched_at <= _START and node.labels.cluster != node.labels.job
         )
-        for cluster, timed in starts.items():
-            yield weigh.warm_pool(cluster, timed, frame.step, window)
+        yield from (
+            weigh.warm_pool(cluster, timed, frame.step, window) for cluster, timed in starts.items()
+        )
 
     yield weigh.kept_warm(
         [
@@ -443,8 +443,7 @@ def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestio
         for row in rows
         if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
     )
-    for resource, hours in billed.items():
-        yield weigh.notebook(resource, hours, window)
+    yield from (weigh.notebook(resource, hours, window) for resource, hours in billed.items())
 
 
 def _file_systems(

@@ -42,7 +42,7 @@ from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, coverage_of
 from bot.model.request import Request
-from bot.model.window import age_text, day, rounded_duration
+from bot.model.window import age_text, calendar_day, day, rounded_duration
 from bot.ports import Ports
 
 _COUNTED = ("pending", "running")
@@ -115,14 +115,14 @@ def launch_verdict(
     uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str, nodes: int
 ) -> tuple[Tone, str]:
     """Say whether so many more nodes of a type would start, by the room of its quotas by region."""
-    launch = f"{nodes:,} more {instance_type}"
+    launch, fit = f"{nodes:,} more {instance_type}", "fits" if nodes == 1 else "fit"
     rooms = {
         use.quota.labels.region or "one region": fits[1]
         for use in uses
         if (fits := room(use, types, instance_type))
     }
     if fitting := sorted(region for region, most in rooms.items() if most >= nodes):
-        return Tone.GOOD, f"{launch} fit the quota of {' and '.join(fitting)}"
+        return Tone.GOOD, f"{launch} {fit} the quota of {', '.join(fitting)}"
     where = max(rooms, key=lambda region: rooms[region], default="any region")
     most = rooms.get(where, 0)
 
@@ -172,7 +172,8 @@ def quota_card(
     service = console_link((tight or listed)[0])
     if tight:
         advice = text(
-            "The next launch would be refused with VcpuLimitExceeded; request more in ",
+            "Where there is no room the next launch is refused with VcpuLimitExceeded; request more"
+            " in ",
             service,
             ". It can take days.",
         )
@@ -453,7 +454,10 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             USD,
         ),
         region,
-        Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
+        Column(
+            "price of",
+            lambda price: f"{calendar_day(price.asof)}, {price.basis}{age.of(price.asof)}",
+        ),
     )
     long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
 

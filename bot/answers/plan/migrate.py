@@ -60,7 +60,7 @@ from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.reading import Reading
 from bot.model.request import Request
-from bot.model.window import duration_text
+from bot.model.window import calendar_day, duration_text
 from bot.ports import Ports
 
 
@@ -228,7 +228,7 @@ def _today(standing: ClusterStanding) -> Facts:
             (
                 "costs",
                 f"{usd(standing.usd_per_hour)} an hour ({usd(price.usd_per_hour)} a node,"
-                f" {_bought(price.market)}, {price.basis}, {price.asof:%Y-%m-%d})",
+                f" {_bought(price.market)}, {price.origin})",
             )
         )
 
@@ -247,7 +247,7 @@ def _options(migration: Migration, age: PriceAge) -> Table:
         return f"today, {_bought(price.market)}" if option is today else _name(option)
 
     def dated(option: Option) -> str:
-        words = f"{option.price.asof:%Y-%m-%d}, {option.price.basis}"
+        words = f"{calendar_day(option.price.asof)}, {option.price.basis}"
         return words if option is today else f"{words}{age.of(option.price.asof)}"
 
     cost = OPTIONS.pick("same work costs", "nodes", "cluster $/h", "node_usd_per_hour", "region")
@@ -328,7 +328,7 @@ def _before_paying(migration: Migration, age: PriceAge) -> Text:
     elif migration.to.has_neuron and price:
         cost = (
             f"{usd(price.usd_per_hour)} an hour, {_bought(price.market)} in {price.region},"
-            f" {price.asof}{age.of(price.asof)}"
+            f" {calendar_day(price.asof)}{age.of(price.asof)}"
         )
         compiling = f"compile on one {price.instance_type} (neuron_parallel_compile: {cost}), "
     return text(

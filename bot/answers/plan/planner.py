@@ -83,8 +83,7 @@ class Planner:
             ActionKind.CORDON: self._cordon,
             ActionKind.NOTEBOOK: self._notebook,
         }
-        targets = tuple(dict.fromkeys(targets))
-        return weigh[kind](targets, size, region)
+        return weigh[kind](tuple(dict.fromkeys(targets)), size, region)
 
     def _stop(self, targets: Sequence[str], _: int | None, __: str) -> Action:
         """Stop nodes that a rule says do nothing, and that nothing would start anew."""

@@ -31,6 +31,7 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Note, Package, normal
 from bot.model.money import counted
 from bot.model.request import Request
+from bot.model.window import calendar_day, day
 from bot.ports import Documents, Ports
 
 _NAME = re.compile(
@@ -280,7 +281,7 @@ def checklist_card(name: str, stored: Checklist, notes: Sequence[Note]) -> Card:
         mark, by = "[ ]", ""
         if tick:
             mark, last_done = "[x]", number
-            by = f" Done by {tick.by}, {tick.at:%Y-%m-%d}."
+            by = f" Done by {tick.by}, {day(tick.at)}."
         else:
             presses.append(
                 Button(
@@ -293,7 +294,7 @@ def checklist_card(name: str, stored: Checklist, notes: Sequence[Note]) -> Card:
         lines.append(
             text(
                 f"{mark} {number}. {note.says[0].upper()}{note.says[1:]} ({note.source},"
-                f" {note.asof}).{by}"
+                f" {calendar_day(note.asof)}).{by}"
             )
         )
 

@@ -490,7 +490,7 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
     return text(
         Strong(f"{100 * share:.0f} % less"),
         f" for {part.ask.instance_type} as {best.market.value}: {usd(best.usd_per_hour)} a"
-        f" node-hour in {best.region} ({best.basis} of {best.asof}){sure}.",
+        f" node-hour in {best.region} ({best.origin}){sure}.",
     )
 
 

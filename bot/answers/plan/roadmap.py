@@ -22,6 +22,7 @@ from bot.model.fleet import InstanceType, Market
 from bot.model.money import cents, counted, usd
 from bot.model.price import Basis, Price
 from bot.model.request import Request
+from bot.model.window import calendar_day
 from bot.ports import Ports
 
 
@@ -333,7 +334,7 @@ def managed_words(managed: Sequence[Price], prices: Sequence[Price]) -> str:
         f"SageMaker charges {usd(price.usd_per_hour, digits=2)} an hour in {price.region} for"
         f" {price.instance_type}, {growth(price.usd_per_hour / plain.usd_per_hour - 1)} more than"
         f" EC2's {usd(plain.usd_per_hour, digits=2)}"
-        f" ({price.asof}, {price.source}); HyperPod's list is not known here, its billed hours are."
+        f" ({calendar_day(price.asof)}, {price.source}); HyperPod's list is not known here, its billed hours are."
     )
 
 
@@ -356,7 +357,10 @@ def price_card(
         ),
         Column("", lambda price: price.basis.value, key="basis"),
         Column("", lambda price: price.asof, key="asof"),
-        Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
+        Column(
+            "price of",
+            lambda price: f"{calendar_day(price.asof)}, {price.basis}{age.of(price.asof)}",
+        ),
     )
 
     # A price is written once for the regions in which it is the same.

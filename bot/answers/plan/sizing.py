@@ -21,6 +21,7 @@ from bot.model.fleet import InstanceType
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.request import Request
+from bot.model.window import calendar_day
 from bot.ports import Ports
 
 HEADROOM = 0.9
@@ -312,7 +313,7 @@ def size_card(
         price = row[1]
         if price is None:
             return None
-        return f"{price.asof}, {price.market}, {price.region}{age.of(price.asof)}"
+        return f"{calendar_day(price.asof)}, {price.market}, {price.region}{age.of(price.asof)}"
 
     need_gib = training_gib(parameters)
     formula = (

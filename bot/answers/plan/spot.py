@@ -21,7 +21,7 @@ from bot.model.fleet import Market
 from bot.model.money import counted, usd
 from bot.model.price import Interruption, PlacementScore
 from bot.model.request import Request
-from bot.model.window import Window, clock, day, duration_text
+from bot.model.window import Window, calendar_day, clock, day, duration_text
 from bot.ports import Ports
 
 _MOST = 12
@@ -297,7 +297,7 @@ def _sources(answer: SpotAnswer) -> list[Block]:
         f"List: {listed}, {listed.region}."
         if listed
         else "No on-demand price is known to compare with.",
-        f"Moving: {usd(route.usd_per_gb, 2)} a GB, {route.asof} ({route.source})."
+        f"Moving: {usd(route.usd_per_gb, 2)} a GB, {calendar_day(route.asof)} ({route.source})."
         if job.data_gb
         else "",
     )
@@ -400,7 +400,7 @@ def spot(
     if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
         raise Unavailable(
-            f"No spot price of {name} is known here for {window}; a live account needs"
+            f"No spot price of {name} is known here for {period(window)}; a live account needs"
             " ec2:DescribeSpotPriceHistory (deploy/iam-policy.json), a recording"
             " api/ec2/describe_spot_price_history. Not every type is sold on spot."
         )

@@ -278,13 +278,11 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
     Each has a price of its own where the bill names it.
     """
     ways = by_key(((price.basis, price.market, price.region), price) for price in prices)
-    for (basis, market, region), alike in list(ways.items())[:3]:
+    for (_, market, region), alike in list(ways.items())[:3]:
         low, high = (usd(end(price.usd_per_hour for price in alike)) for end in (min, max))
         span = low if low == high else f"{low}-{high.removeprefix('$')}"
-        yield (
-            f"Price: {span} an hour, {market}, {basis} of"
-            f" {max(price.asof for price in alike):%Y-%m-%d}, {region}."
-        )
+        origin = max(alike, key=lambda price: price.asof).origin
+        yield f"Price: {span} an hour, {market}, {origin}, {region}."
 
 
 def _or(amount: Decimal | None, missing: str = _UNREPORTED) -> str:
