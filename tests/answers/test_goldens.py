@@ -25,6 +25,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.app import App
 from bot.cards.card import Card
+from bot.errors import Unavailable
 from bot.grammar.registry import commands_by_name
 from bot.model.action import Action, ActionState, Progress
 from bot.model.codec import encode
@@ -80,6 +81,18 @@ class Provider:
             return Progress(ActionState.WORKED, "All of it is done.")
         self._begun.add(action.id)
         return Progress(ActionState.UNDER_WAY, "It was asked to.")
+
+
+class Directory:
+    """Implement `bot.ports.People`: knows dana, and nothing about who is away."""
+
+    async def belongs(self, user: str, group: str) -> bool:
+        return False
+
+    async def name(self, user: str) -> str:
+        if user == "U0AWAY":
+            raise Unavailable("Slack did not answer.")
+        return "Dana Lead" if user == "U0DANA" else ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +183,7 @@ class Asked:
         more = {
             "surfaces": {"web": Chat(), "chat": Chat(), "slack": Chat()},
             "actions": Provider(),
+            "people": {"slack": Directory()},
             "second_usd": Decimal(20_000),
         }
         return app(self._opened, store, **more)
@@ -191,6 +205,10 @@ class Asked:
                 request = replace(request, user=User(ANYONE, "eve"))
             elif manner == "other":
                 request = replace(request, user=User("chat:U3", "finn"))
+            elif manner == "thread":
+                log = self._watched.load(self.end).notification_log
+                entry = next(entry for entry in log if entry.channel == "slack:C0LLAMA")
+                request = replace(request, channel=entry.channel, thread=entry.message)
             else:
                 length = parse_duration(manner.removeprefix("-"))
                 at = self.end - length if manner.startswith("-") else self.end + length
@@ -224,6 +242,7 @@ STANDS_FOR: Mapping[str, tuple[str, str]] = {
     "{broken}": ("faults", r"i-[0-9a-f]{17}"),
     "a1b2c3d4e": ("alerts llama", r'"(a[0-9a-f]{9})"'),
     "{idle}": ("alerts lab", r'"(a[0-9a-f]{9})"'),
+    "{over}": ("alerts window=7d", r'"(a[0-9a-f]{9})"(?:(?!"id": )[^\n])*?"closed_at": "2'),
     "{bill}": ("alerts serving", r'"(a[0-9a-f]{9})"'),
     "s1234abcd": ("suggestions", r"\bs[0-9a-f]{8}\b"),
     "m1b2c3d4e": ("", r"\b[ms][0-9a-f]{9}\b"),
