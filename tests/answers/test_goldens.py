@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import logging
 import os
 import re
 import shutil
@@ -81,6 +82,22 @@ class Provider:
             return Progress(ActionState.WORKED, "All of it is done.")
         self._begun.add(action.id)
         return Progress(ActionState.UNDER_WAY, "It was asked to.")
+
+
+class Audited(logging.Handler):
+    """Keep what the audit log is told."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._records = list[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(" · ".join(filter(None, vars(record)["record"].values())))
+
+    def taken(self) -> Mapping[str, Any]:
+        """Return what was told since it was asked last, nothing where that is nothing."""
+        records, self._records = self._records, []
+        return {"audit": records} if records else {}
 
 
 class Directory:
@@ -166,13 +183,18 @@ class Asked:
     def answers(self, section: Section) -> str:
         """Ask the lines of a section one after another, and return them with their answers."""
         bot, said = self._bot(), list[Any]()
-        written = ""
+        written, audited = "", Audited()
+        log = logging.getLogger("trnbot.audit")
+        log.addHandler(audited)
+        log.setLevel(logging.INFO)
         for asked in section.lines:
             manners, line = typed(asked)
             line = self._named(line, written)
             card = self._loop.run_until_complete(bot.answer(self._request(line, manners)))
-            said.append({"line": line, "card": self._document(card)})
+            said.append({"line": line, "card": self._document(card), **audited.taken()})
             written += json.dumps(said[-1])
+        log.removeHandler(audited)
+        log.setLevel(logging.NOTSET)
         return laid_out(said) + "\n"
 
     def _bot(self) -> App:
