@@ -149,7 +149,7 @@ def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
     questions = by_worth(
         [hint for hint in by_name if not hint.changes or hint.name in _FIRST], _FIRST
     )
-    lines = accumulate((hint.example or hint.name for hint in questions), "{} | {}".format)
+    lines = accumulate((hint.example for hint in questions), "{} | {}".format)
     return max(takewhile(lambda line: len(line) <= most, lines), key=len, default="help")
 
 
@@ -183,7 +183,7 @@ def teams_manifest(app: TeamsApp) -> Json:
     """
     scopes = ["team", "groupChat", "personal"]
     described = (
-        (hint, f" For example: {hint.example}" if hint.example not in ("", hint.name) else "")
+        (hint, f" For example: {hint.example}" if hint.example != hint.name else "")
         for hint in by_worth(app.hints)[:COMMANDS_MOST]
     )
     commands = [

@@ -112,9 +112,7 @@ class Views:
         self._pages, self._messages, self._hub = pages, messages, hub
         self._slots = SlotDrawer(pages, self._redrawn)
         pages.tell(console.story.told if console.story else None)
-        self._hints = json.dumps(
-            [vars(hint) | {"example": hint.example or hint.name} for hint in console.hints]
-        )
+        self._hints = json.dumps([vars(hint) for hint in console.hints])
         self._hints_at = f"/hints/{digest(self._hints.encode())}"
 
         async def strip() -> WasteStrip:

@@ -494,8 +494,7 @@ def step(
     if opened := [alert for alert in alerts if alert.id not in before]:
         for alert in alerts:
             if alert.seen == now and (earlier := before.get(alert.id)):
-                things = alert.anomaly.things
-                before[alert.id] = without_moved(earlier, things, opened, price)
+                before[alert.id] = without_moved(earlier, alert.anomaly.things, opened, price)
 
     valued = []
     for alert in alerts:

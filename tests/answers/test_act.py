@@ -164,32 +164,6 @@ async def test_a_faulty_node_is_cordoned_and_only_old_volumes_are_deleted(
     assert "the bot deletes none" in refused(await ask(bot, f"act delete {system}", at=VOLUMES_AT))
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("act stop i-0000", "No running node is called 'i-0000'"),
-        ("act stop", "Name 1 to 100 things"),
-        ("act explode i-0000", "is not a kind of action"),
-        ("act scale lab/nothing nodes=4", "No EKS managed node group is called 'lab/nothing'"),
-        ("act scale lab/lab-nodes region=eu-west-1", "No EKS managed node group"),
-        ("act scale lab/lab-nodes lab/x nodes=2", "One node group is scaled at a time"),
-        ("act scale lab/lab-nodes", "How many nodes?"),
-        ("act scale lab/lab-nodes nodes=lots", "'lots' is not a number of nodes"),
-        ("act scale llama/llama-nodes nodes=1", "may work"),
-        ("act delete vol-0000", "is not an unused volume"),
-        ("act notebook trial region=mars", "names no such notebooks"),
-        ("act stop i-0000 speed=2", "knows nodes= and region="),
-        ("act confirm x0000", "There is no action 'x0000'"),
-        ("act nothing-like-it", "No alert of the last 15 days"),
-    ],
-)
-async def test_what_makes_no_sense_is_refused_in_a_sentence(
-    causes: OpenedSource, line: str, sentence: str
-) -> None:
-    bot = app(causes, MemoryStore(), actions=Provider())
-    assert sentence in refused(await ask(bot, line))
-
-
 async def test_without_a_role_it_is_shown_and_cannot_be_pressed(causes: OpenedSource) -> None:
     bot, alerts = await bot_at(causes, IDLE_AT, None)
     card = await ask(bot, f"act {alerts[Cause.IDLE]}", at=IDLE_AT)

@@ -191,28 +191,6 @@ async def test_what_is_typed_is_text_and_pings_nobody(text: str) -> None:
         assert bot.pinged() == []
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        (
-            "assign ID chat:U9",
-            "Nobody here is called 'chat:U9'; mention a member of your organization.",
-        ),
-        (
-            "assign ID pager:7",
-            "Nobody can be reached at 'pager:7'; write a name, me, or mention somebody.",
-        ),
-        (f"assign ID {'x' * 61}", "A person's name has 60 characters at most."),
-        ("unassign ID", "The alert is assigned to nobody."),
-        ("assign nosuch bob", "No alert of the last 15 days is called or about 'nosuch'"),
-    ],
-)
-async def test_a_person_who_is_nobody_is_refused_in_one_sentence(line: str, sentence: str) -> None:
-    async with Installed() as bot:
-        assert sentence in words(await bot.types(line))
-        assert bot.stored()[0].assignment is None
-
-
 async def test_while_the_platform_does_not_answer_an_address_is_taken_as_it_is() -> None:
     async with Installed() as bot:
         bot.chat.silent = True

@@ -11,7 +11,7 @@ from bot.answers.plan.roadmap import managed_words
 from bot.app import App
 from bot.cards.card import Table
 from bot.knowledge import load_knowledge
-from tests.answers.configuring import ask, refused
+from tests.answers.configuring import ask
 from tests.builders import NOON
 
 LINE = "bedrock tiny model=llama-3.3-70b output=50"
@@ -55,19 +55,6 @@ async def test_sources_that_disagree_stand_in_rows_of_their_own(bot: App) -> Non
     table = next(block for block in card.blocks if isinstance(block, Table))
     assert len(table.rows) == 2
     assert len(table.columns) == 4, "no cluster, so no load from which it pays"
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("bedrock tny", "No running cluster is called 'tny'"),
-        ("bedrock model=llama-3.3-70", "llama-3.3-70b"),
-        ("bedrock output=101", "0 to 100 percent"),
-        ("bedrock tokens=-1", "0 or more a second"),
-    ],
-)
-async def test_wrong_words_get_one_sentence(bot: App, line: str, says: str) -> None:
-    assert says in refused(await ask(bot, line))
 
 
 def test_a_price_stands_beside_what_sagemaker_asks_for_the_same_node() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from bot.answers.plan.breakeven import Porting, breakeven, outcomes, payback
 from bot.cards.card import Text, Tone, plain
-from bot.errors import WrongInput
 from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
@@ -94,18 +93,3 @@ def test_as_many_runs_as_pay_for_the_port(runs, pays_after):
         Decimal(3), Decimal(200_000), Decimal(12_500), Decimal("0.4"), Decimal("0.4"), runs=runs
     )
     assert payback(port, Decimal("0.4"), 12).periods == pays_after
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "breakeven saving=lots",
-        "breakeven preset=cas",
-        "breakeven -1",
-        "breakeven horizon=0",
-        "breakeven stack=go",
-    ],
-)
-def test_wrong_words_are_told(line):
-    with pytest.raises(WrongInput):
-        ask(line)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bot.cards.card import Attachment, Buttons
-from bot.model.request import User
 from tests.builders import NOON, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app, ask
 
@@ -46,21 +45,3 @@ async def test_pages_and_terminals_have_ways_of_their_own(surface: str) -> None:
     await bot.tick(NOON)
     card = await bot.answer(replace(ask("alerts"), surface=surface))
     assert "csv alerts" not in repr(card.blocks)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("csv ack a1", "A file holds the answer of a line that only reads"),
-        ("csv csv alerts", "A file holds the answer of a line that only reads"),
-        ("csv share alerts", "A file holds the answer of a line that only reads"),
-        ("csv backtest", "takes a while; in a terminal, type trnbot backtest --csv."),
-        ("csv about", "without a table"),
-        ("csv", "needs line"),
-        ("csv doctor", "'doctor' is for admins."),
-    ],
-)
-async def test_what_is_no_table_is_refused_in_a_sentence(line: str, said: str) -> None:
-    bot = app(Script(), Chat(), admins=("chat:U1",))
-    request = replace(ask(line), user=User("chat:U2", "kim")) if "doctor" in line else ask(line)
-    assert said in str((await bot.answer(request)).data["error"])

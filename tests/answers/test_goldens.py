@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import logging
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.app import App
 from bot.cards.card import Card
+from bot.errors import Unavailable
 from bot.grammar.registry import commands_by_name
 from bot.model.action import Action, ActionState, Progress
 from bot.model.codec import encode
@@ -80,6 +82,34 @@ class Provider:
             return Progress(ActionState.WORKED, "All of it is done.")
         self._begun.add(action.id)
         return Progress(ActionState.UNDER_WAY, "It was asked to.")
+
+
+class Audited(logging.Handler):
+    """Keep what the audit log is told."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._records = list[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(" · ".join(filter(None, vars(record)["record"].values())))
+
+    def taken(self) -> Mapping[str, Any]:
+        """Return what was told since it was asked last, nothing where that is nothing."""
+        records, self._records = self._records, []
+        return {"audit": records} if records else {}
+
+
+class Directory:
+    """Implement `bot.ports.People`: knows dana, and nothing about who is away."""
+
+    async def belongs(self, user: str, group: str) -> bool:
+        return False
+
+    async def name(self, user: str) -> str:
+        if user == "U0AWAY":
+            raise Unavailable("Slack did not answer.")
+        return "Dana Lead" if user == "U0DANA" else ""
 
 
 @dataclass(frozen=True)
@@ -153,13 +183,18 @@ class Asked:
     def answers(self, section: Section) -> str:
         """Ask the lines of a section one after another, and return them with their answers."""
         bot, said = self._bot(), list[Any]()
-        written = ""
+        written, audited = "", Audited()
+        log = logging.getLogger("trnbot.audit")
+        log.addHandler(audited)
+        log.setLevel(logging.INFO)
         for asked in section.lines:
             manners, line = typed(asked)
             line = self._named(line, written)
             card = self._loop.run_until_complete(bot.answer(self._request(line, manners)))
-            said.append({"line": line, "card": self._document(card)})
+            said.append({"line": line, "card": self._document(card), **audited.taken()})
             written += json.dumps(said[-1])
+        log.removeHandler(audited)
+        log.setLevel(logging.NOTSET)
         return laid_out(said) + "\n"
 
     def _bot(self) -> App:
@@ -170,6 +205,7 @@ class Asked:
         more = {
             "surfaces": {"web": Chat(), "chat": Chat(), "slack": Chat()},
             "actions": Provider(),
+            "people": {"slack": Directory()},
             "second_usd": Decimal(20_000),
         }
         return app(self._opened, store, **more)
@@ -191,6 +227,10 @@ class Asked:
                 request = replace(request, user=User(ANYONE, "eve"))
             elif manner == "other":
                 request = replace(request, user=User("chat:U3", "finn"))
+            elif manner == "thread":
+                log = self._watched.load(self.end).notification_log
+                entry = next(entry for entry in log if entry.channel == "slack:C0LLAMA")
+                request = replace(request, channel=entry.channel, thread=entry.message)
             else:
                 length = parse_duration(manner.removeprefix("-"))
                 at = self.end - length if manner.startswith("-") else self.end + length
@@ -224,6 +264,7 @@ STANDS_FOR: Mapping[str, tuple[str, str]] = {
     "{broken}": ("faults", r"i-[0-9a-f]{17}"),
     "a1b2c3d4e": ("alerts llama", r'"(a[0-9a-f]{9})"'),
     "{idle}": ("alerts lab", r'"(a[0-9a-f]{9})"'),
+    "{over}": ("alerts window=7d", r'"(a[0-9a-f]{9})"(?:(?!"id": )[^\n])*?"closed_at": "2'),
     "{bill}": ("alerts serving", r'"(a[0-9a-f]{9})"'),
     "s1234abcd": ("suggestions", r"\bs[0-9a-f]{8}\b"),
     "m1b2c3d4e": ("", r"\b[ms][0-9a-f]{9}\b"),

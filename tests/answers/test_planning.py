@@ -152,41 +152,6 @@ def minutes(changes, start, end, step):
         at += step
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("spot trn9.huge", "not an instance type known here"),
-        ("spot p5.48xlarge", "No spot price of p5.48xlarge is known"),
-        ("spot trn1.32xlarge nodes=0", "nodes is a count"),
-        ("spot trn1.32xlarge data_gb=100", "say where it lies"),
-        ("credits balance=-1", "balance is an amount"),
-        ("runs nope", "No run called 'nope' reports"),
-        ("compare a a", "named twice"),
-        ("compare a b", "Neither a run nor a baseline"),
-        ("checklist reopen nope 1", "no checklist 'nope'"),
-        ("checklist <!here>", "cannot be a name"),
-        ("migration close nope", "No migration 'nope' is open"),
-        ("wait months=0", "months is 0.1 or more"),
-        ("wait precision=int4", "does not fit precision"),
-        ("baseline keep nope", "No run called"),
-        ("tco p5.48xlarge p5.48xlarge", "named twice"),
-        ("tco p9 trn1.32xlarge", "not an instance type known here"),
-        (
-            "tco p5.48xlarge trn2.48xlarge buy=on-demand",
-            "No on-demand price of trn2.48xlarge is known",
-        ),
-        ("capacity trn9", "not an instance type known here"),
-        ("size nope", "No running cluster is called 'nope'"),
-        ("size 7x", "not a count of parameters"),
-        ("carbon watts=0", "watts and kg_per_kwh are more than 0"),
-    ],
-)
-def test_wrong_words_get_one_sentence(ask: Asking, line: str, told: str) -> None:
-    card = ask(line)
-    assert card.tone is Tone.ERROR
-    assert told in card.title + words(card)
-
-
 def test_spot_without_prices_shows_the_advisors_bands(tiny: Path, tmp_path: Path) -> None:
     folder = tmp_path / "bands"
     shutil.copytree(tiny, folder)

@@ -340,27 +340,6 @@ async def test_a_sum_that_its_days_and_resources_do_not_make_is_found(world: Wor
         assert f"bill added up by {part}: 2026-11-11..2026-11-12 by service, total" in found
 
 
-REFUSED = {
-    "receipt": "'receipt' needs line",
-    "receipt frobnicate": "'frobnicate' is not a command",
-    "receipt receipt cost": "'receipt' is itself about another line",
-    "verify receipt cost": "'receipt' is itself about another line",
-    "receipt share cost": "leave 'share' out",
-    "receipt ack a1": "'ack' changes something",
-    "verify config undo": "'config undo' changes something",
-    "receipt backtest week-46": "'backtest' reads other recordings",
-    "receipt cost 7d by nonsense": "nonsense",
-}
-
-
-@pytest.mark.parametrize("line", REFUSED)
-async def test_a_line_without_a_receipt_is_refused_in_one_sentence(world: World, line: str) -> None:
-    card = await world.ask(line)
-    assert card.tone is Tone.ERROR
-    assert REFUSED[line] in card.data["error"]
-    assert "\n" not in card.data["error"]
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -79,7 +79,7 @@ def named() -> Any:
     nodes = [instance(f"i-{n}", cluster, owner="dana") for n, cluster in enumerate(["llama"] * 3 + ["vision"])]  # fmt: skip
     fleet = Inventory(NOW, {node.labels.instance: node for node in nodes})
     runs = [Run(Labels(cluster="llama", job=name), NOW, NOW) for name in RUNS]
-    more = {"team": ("search", "ads"), "region": ("us-west-2", "us-east-1"), "rule": ("idle", "starved")}  # fmt: skip
+    more = {"team": ("search", "ads", "atlas"), "project": ("atlas",), "region": ("us-west-2", "us-east-1"), "rule": ("idle", "starved")}  # fmt: skip
     return names_of(fleet, runs, load_knowledge().types(), more)
 
 

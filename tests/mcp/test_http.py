@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -50,6 +51,7 @@ async def serving(
     finally:
         for each in programs:
             await each.stop()
+        assert "mcp" not in {task.get_name() for task in asyncio.all_tasks()}, "it goes on"
         await client.close()
 
 

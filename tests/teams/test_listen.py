@@ -238,8 +238,9 @@ async def test_installing_greets_once_and_says_how_alerts_come_here(
     assert "teams:19:c@thread.tacv2" in texts(connector.cards()[0])
 
 
-async def test_removal_forgets_the_conversation(bot: Any) -> None:
-    await bot.hear("hi", conversation=CHANNEL)
+async def test_a_member_who_joins_tells_of_a_place_and_removal_forgets_it(bot: Any) -> None:
+    joined = {"type": "conversationUpdate", "membersAdded": [{"id": "29:eve"}]}
+    await bot.hear("", conversation=CHANNEL, **joined)
     assert bot.shelf.get("teams.conversations", "19:c@thread.tacv2")
     await bot.hear("", type="installationUpdate", action="remove", conversation=CHANNEL)
     assert bot.shelf.get("teams.conversations", "19:c@thread.tacv2") is None

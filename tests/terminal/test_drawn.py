@@ -82,6 +82,9 @@ PARTS = {
         )
     ),
     "a table": Table(HEADINGS, ROWS, ("total", "", "$100,249.71"), "a caption", "3 more rows"),
+    "a table of names": Table(
+        HEADINGS, (("ads", "llama-3.1-8b-instruct answers in us-east-2 and eu-west-1", "$1.00"),)
+    ),
     "a table of numbers": Table(
         (Heading("a", Align.RIGHT), Heading("b", Align.RIGHT)), (("1" * 20, "2" * 20),)
     ),

@@ -49,8 +49,7 @@ def escape(text: str) -> str:
 
     Every mark stands for itself.
     """
-    marked = _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text)))
-    return _LIST.sub(rf"\1{_GAP}\2", marked)
+    return _LIST.sub(rf"\1{_GAP}\2", _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text))))
 
 
 OURS = "teams:"

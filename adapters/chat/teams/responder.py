@@ -394,14 +394,13 @@ class ActivityListener:
         await self._conversations.remember(replace(place, greeted=True))
 
         # Lines to type, and how alerts come here.
-        lines = [hint.example or hint.name for hint in self._hints[:4]]
-        buttons = Buttons(tuple(Button(line, line) for line in lines))
+        lines = [hint.example for hint in self._hints[:4]]
         blocks = (
             text(
                 "It reports within minutes what is wasted, why, how many dollars, and what to do."
                 " You can also ask:"
             ),
-            *((buttons,) if lines else ()),
+            *((Buttons(tuple(Button(line, line) for line in lines)),) if lines else ()),
             quiet(
                 "To have alerts sent here, an admin sets TRNBOT_ROUTE to ",
                 Code(f"teams:{place.id}"),

@@ -25,7 +25,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import period
+from bot.cards.words import few, period
 from bot.errors import Unavailable, WrongInput, not_known, shortened
 from bot.grammar.line import type_name
 from bot.grammar.registry import (
@@ -159,8 +159,7 @@ def about_card(
             if ticked_at
             else quiet("The watch has not completed a tick yet."),
             bool(problems) and text(f"{counted(len(problems), 'thing')} could not be read:"),
-            [quiet("• ", problem) for problem in problems[:8]],
-            len(problems) > 8 and quiet(f"and {len(problems) - 8} more"),
+            [quiet(line) for line in few([f"• {problem}" for problem in problems], 8)],
         ),
         {"settings": dict(settings), "ticked_at": ticked_at, "problems": list(problems)},
     )

@@ -354,7 +354,7 @@ def tools() -> tuple[Tool, ...]:
             PREVIEW if offer.changes else ANSWER,
             offer.effect,
             offer.who,
-            offer.examples[0] if offer.examples else offer.name,
+            offer.examples[0],
             listed=offer.effect is Effect.READS
             and offer.who is Role.ANYONE
             and offer.topic is not Topic.BOT

@@ -110,8 +110,7 @@ def config_budget(
 
     with alone():
         changes_free = [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")]
-        free = applied(base, stacked(standing, changes_free))
-        (raised,) = replayed(ports, [free], request.at)
+        (raised,) = replayed(ports, [applied(base, stacked(standing, changes_free))], request.at)
     seen = tried_by(ports.world.workers, frontier(raised.alerts.values(), raised.window, current))
     if budget is None:
         return budget_card(seen, Budget.of(current))

@@ -446,12 +446,13 @@ def runway_card(runway: Runway, today: date) -> Card:
         compose(
             text(
                 f"A month costs about {about(runway.usd_per_month)}: the forecast of {today:%B},"
-                f" amortised, with credits and tax. By its range, {cash} lasts {low:.1f} to {high:.1f} months."
+                " amortised, with credits and tax."
+                f" By its range, {cash} lasts {low:,.1f} to {high:,.1f} months."
             ),
             text(
                 f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste beside"
-                f" commitments it would last {runway.without_waste:.1f} months"
-                f" ({runway.without_waste - about_months:.1f} more)."
+                f" commitments it would last {runway.without_waste:,.1f} months"
+                f" ({runway.without_waste - about_months:,.1f} more)."
             )
             if runway.without_waste
             else None,

@@ -155,7 +155,7 @@ class NodeGroup:
     @property
     def usd_per_hour(self) -> Decimal | None:
         """Return the cost of an hour of all, None where no price is known."""
-        return _sum(self.nodes) if any(node.price for node in self.nodes) else None
+        return _sum(self.nodes) or None
 
     @property
     def name(self) -> str:

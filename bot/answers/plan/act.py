@@ -474,8 +474,7 @@ async def advance_due(ports: Ports, now: datetime) -> tuple[str, ...]:
     """
     if ports.world.actions is None:
         return ()
-    documents = ports.stores.documents
-    followed = await asyncio.to_thread(documents.newest, _FOLLOWED, _REMEMBERED)
+    followed = await asyncio.to_thread(ports.stores.documents.newest, _FOLLOWED, _REMEMBERED)
     failed = []
     for name, _ in followed:
         action = None

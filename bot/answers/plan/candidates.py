@@ -437,10 +437,9 @@ def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestio
     end = _settled(reading)
     window = Window(end - _LOOKED, end)
     of_sagemaker = [Filter("service", ("AmazonSageMaker",))]
-    rows = ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
     billed = by_key(
         (row.key["resource"], row.money.amortised)
-        for row in rows
+        for row in ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
         if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
     )
     yield from (weigh.notebook(resource, hours, window) for resource, hours in billed.items())
@@ -476,8 +475,7 @@ def _file_systems(
             lost = starved.get(system.labels.cluster, Decimal(0))
             yield weigh.more_throughput(load, tiers, lost, window)
         else:
-            looked = Window(window.end - load.looked, window.end)
-            yield weigh.less_throughput(load, tiers, looked)
+            yield weigh.less_throughput(load, tiers, Window(window.end - load.looked, window.end))
 
 
 def _settled(reading: Reading) -> datetime:

@@ -508,7 +508,6 @@ def _standing(
     frame = reading.frame("node")
     things = frame.things if frame else ()
     used = [i for i, thing in enumerate(things) if thing.cluster == cluster]
-    alerts = ports.stores.alerts.load(reading.now).alerts
 
     return ClusterStanding(
         cluster,
@@ -520,7 +519,7 @@ def _standing(
         Counter(row.state for row in chosen),
         tuple(
             alert
-            for alert in alerts
+            for alert in ports.stores.alerts.load(reading.now).alerts
             if alert.firing
             and (alert.anomaly.scope.cluster or alert.anomaly.labels.cluster) == cluster
         ),

@@ -250,10 +250,9 @@ class Planner:
     def _notebook(self, targets: Sequence[str], _: int | None, region: str) -> Action:
         """Stop one notebook; the bill of its last week tells its place and its price."""
         week = Window(self._request.at - timedelta(days=7), self._request.at)
-        rows = self._ports.world.billing.tally(week, ("resource",)).rows
         charges = {
             match[1]: (row.hours, row.money.amortised)
-            for row in rows
+            for row in self._ports.world.billing.tally(week, ("resource",)).rows
             if (match := _NOTEBOOK.fullmatch(row.key["resource"]))
             and match["name"].lower() == targets[0].lower()
             and region in ("", match["region"])

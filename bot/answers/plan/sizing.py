@@ -440,13 +440,12 @@ def serve_card(
     total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
 
     saves = replace(CLUSTERS.columns[-1], missing="no price known")
-    columns = Columns(*CLUSTERS.drawn[:3], *CLUSTERS.pick("would fit").columns, saves)
 
     return Card(
         f"Serving could move to Inferentia2 and save about {usd(total)} a month",
         Tone.INFO,
         (
-            columns.table(rows),
+            Columns(*CLUSTERS.drawn[:3], *CLUSTERS.pick("would fit").columns, saves).table(rows),
             quiet(
                 "Estimated from peak memory and peak TFLOPS over seven days: measure latency on"
                 " one node before you move."

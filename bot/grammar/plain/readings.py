@@ -448,7 +448,7 @@ class _Question:
             (names := self._names.of(kind)) and value not in names
             for sense in self._senses
             for kind, value in sense.fills.items()
-            if kind in _OF_FLEET and value
+            if kind in _OF_FLEET
         )
         return is_unknown or ("where" in row.slots and self._several() is not None)
 
