@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from adapters.charts import png
+from adapters.charts.svg import Canvas, svg
 from bot.cards.card import Chart, ChartKind, Series, Tone
 from bot.model.window import Window
 from tests import goldens
@@ -20,6 +21,7 @@ DAYS = tuple(f"day {n}" for n in range(3))
 STACK = tuple(Series(f"a team with a long name {n}" if n else "", (1.0, -2.0, float(n)), Tone.GOOD if n == 1 else None) for n in range(10))  # fmt: skip
 CHARTS = {
     "an incident": replace(LINE, band=(85.0, 95.0), shaded=Window(STEPS[2], STEPS[4])),
+    "an incident still to come": replace(LINE, shaded=Window(TIMES[20], TIMES[30])),
     "beside its usual band": replace(LINE, band=(36.0, 44.0)),
     "under a band at the top": replace(LINE, band=(97.0, 99.0), series=(Series("a", (90.0,) * 7),)),
     "two lines, no title": replace(LINE, title="", series=(*LINE.series, Series("b\x00", LEVEL[::-1]))),
@@ -28,6 +30,11 @@ CHARTS = {
     "heat": Chart(ChartKind.HEAT, "Use", "%", STACK[:2], [STEPS[0] + timedelta(hours=4) * n for n in range(6)]),
     "flow": Chart(ChartKind.FLOW, "Goodput", "$", STACK[8:], categories=DAYS[:2]),
     "nothing": replace(LINE, series=(), times=()),
+}  # fmt: skip
+PAGES = {
+    "a flow of ten on a page": replace(CHARTS["flow"], series=STACK),
+    "many readings on a page": replace(LINE, series=(Series("a", tuple(map(float, range(245)))),),
+                                       times=tuple(STEPS[0] + timedelta(minutes=n) for n in range(245))),
 }  # fmt: skip
 RISING = np.arange(50.0)
 GAPS = np.where(RISING % 9 == 0, np.nan, RISING)
@@ -58,6 +65,8 @@ def test_pictures_are_drawn_as_they_were_last_looked_at(drawn: list[str]) -> Non
     for name, chart in CHARTS.items():
         drawn.append(f"== {name}")
         png.draw(chart, dark=name == "bars")
+    for name, chart in PAGES.items():
+        drawn += [f"== {name}", *str(svg(chart, Canvas())).replace("><", ">\n<").split("\n")]
     for name, (values, flagged, truth) in SCORED.items():
         drawn.append(f"== {name}")
         times = TIMES if name != "one level" else [x + timedelta(days=40) * n for n, x in enumerate(TIMES)]  # fmt: skip
