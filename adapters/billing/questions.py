@@ -201,8 +201,8 @@ def ask(db: duckdb.DuckDBPyConnection, extent: BillExtent, question: TallyQuesti
     most = most_rows()
     if question.most is not None:
         times = [f"key_{n} DESC" for n, name in enumerate(by) if name in _TIMES]
-        plain = [f"key_{n}" for n, name in enumerate(by) if name not in _TIMES]
-        order = ", ".join([*times, "amortised DESC", "net DESC", *plain])
+        keyed = (f"key_{n}" for n in range(len(by)))
+        order = ", ".join([*times, "amortised DESC", "net DESC", *keyed])
         query = sql("page", tally=query, order=order, most=str(question.most))
     elif most is not None:
         query += f"\nLIMIT {most + 1}"

@@ -294,7 +294,7 @@ class _BarPlot(_Plot):
         width = 100 / count
         # One letter less than its share, so that a name does not touch the next.
         stride = axis.thinned(count, most)
-        letters = max(6, self.canvas.letters // min(most, count) - 1)
+        letters = self.canvas.letters // min(most, count) - 1
         for i, name in enumerate(self.chart.categories):
             above, below, middle = 0.0, 0.0, percent((i + 0.5) * 100 / count)
             place = {"x": percent((i + 0.14) * width), "width": percent(0.72 * width)}

@@ -95,6 +95,13 @@ def test_the_host_is_seen_too(reports, at):
     assert last(recording, at(30), "host_memory_utilization_ratio") == 0.25
 
 
+def test_a_host_that_tells_no_idle_time_is_as_busy_as_it_tells(build, at):
+    busy = {"vcpu_usage": {"average_usage": {"user": 30, "system": 10}, "error": ""}}
+    lines = [json.dumps(report(at(m), []) | {"system_data": busy}) for m in range(1, 31)]
+    build.write("neuron-monitor/i-1.jsonl.gz", lines)
+    assert last(build.open(), at(30), "host_cpu_utilization_ratio") == pytest.approx(0.4)
+
+
 def test_errors_are_told_by_type(reports, at):
     recording = reports(
         lambda m: {

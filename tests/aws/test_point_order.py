@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.aws.metrics.batch import batches
+from adapters.aws.metrics.batch import batches, merged
 from adapters.aws.metrics.points import Gatherer, Points
 
 NODES = 4
@@ -52,3 +52,21 @@ def test_points_come_in_order_and_the_later_read_wins(parts, random):
     assert batch.starts.tolist() == [sum(name < one for name, _ in read) for one in instance] + [
         len(read)
     ]
+
+
+def test_parts_of_one_owner_add_up_to_one_point_each_time():
+    gatherer = Gatherer()
+    for node in range(NODES):
+        gatherer.number("AWS/EC2", "CPUUtilization", {"InstanceId": f"i-{node}"}, "", "")
+    gatherer.add(part_of([(node, node % 2 * 3) for node in range(NODES)], 2))
+    (batch,) = batches(gatherer)
+    first, second = batch.keys[:2]
+    sums = merged(batch, [second, first, second, second])
+    assert sums.keys == tuple(sorted([first, second]))
+    assert (sums.starts.tolist(), len(sums.points.seconds)) == ([0, 20, 60], 60)
+    apart = sums.points.seconds[:20].tolist()
+    assert apart == [60 * (BEGIN * 3 + n) for n in range(STRETCH)]
+    together = sums.points.count[20:].tolist()
+    assert together == [4.0] * STRETCH + [2.0] * STRETCH
+    assert sums.points.total[20] == 0.2
+    assert sums.points.peak[21] == 60

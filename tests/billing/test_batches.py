@@ -30,7 +30,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def one_file(folder: Path, row_groups_of: int = 2048) -> Path:
     """Write a recording whose bill is a single file of parts that can be read by themselves."""
-    write_bill(folder / "parts" / "billing", BillSize(30_000, resources=500))
+    write_bill(folder / "parts" / "billing", BillSize(30_000, resources=500, files=2))
     path = folder / "one" / "billing" / "bill.parquet"
     path.parent.mkdir(parents=True)
     duckdb.sql(

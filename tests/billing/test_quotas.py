@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
-import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from adapters.billing import files
 from adapters.billing.bill import open_billing
 from bot.errors import Unavailable
 from bot.model.limits import BILL_COLUMNS, UNPACKED_FREE, ZIP_MEMBERS
@@ -20,18 +20,24 @@ from tests.billing.conftest import line, write_csv
 MEBIBYTE = b"0" * (1 << 20)
 
 
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a file unpack to four megabytes, whatever its size."""
+    monkeypatch.setattr(files, "unpacked_limit", lambda _: 4 << 20)
+    monkeypatch.setattr(files, "UNPACKED_FREE", 0)
+
+
 def told(folder: Path) -> str:
-    """Return the one sentence about a folder of which nothing can be read, which must not take long."""
-    began = time.process_time()
+    """Return the one sentence about a folder of which nothing can be read."""
     bill = open_billing(folder)
     (sentence,) = bill.problems()
     with pytest.raises(Unavailable):
         bill.tally(EVER, ())
-    assert time.process_time() - began < 10
     return sentence
 
 
-def test_a_3_mb_zip_does_not_become_3_gb_on_disk(
+@pytest.mark.usefixtures("_small")
+def test_a_small_zip_does_not_become_a_thousand_times_larger_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = tmp_path / "scratch"
@@ -41,8 +47,7 @@ def test_a_3_mb_zip_does_not_become_3_gb_on_disk(
     with zipfile.ZipFile(tmp_path / "export" / "bill.zip", "w", zipfile.ZIP_DEFLATED) as packed:
         for number in range(6):
             with packed.open(f"{number}.csv", "w") as member:
-                for _ in range(128):
-                    member.write(MEBIBYTE)
+                member.write(MEBIBYTE)
     sentence = told(tmp_path / "export")
     assert "the zip has" in sentence
     assert "unpacks to over" in sentence
@@ -57,13 +62,12 @@ def test_a_zip_of_very_many_files_is_refused(tmp_path: Path) -> None:
     assert "the zip holds 1,001 files; at most 1,000 are read" in told(tmp_path)
 
 
+@pytest.mark.usefixtures("_small")
 def test_a_gzip_bomb_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
     header = gzip.compress(write_csv(tmp_path / "elsewhere" / "x.csv", [line()]).read_bytes())
     with (tmp_path / "bill.csv.gz").open("wb") as file:
         file.write(header)
-        member = gzip.compress(MEBIBYTE * 128)
-        for _ in range(24):
-            file.write(member)
+        file.write(gzip.compress(MEBIBYTE) * 6)
     (tmp_path / "elsewhere" / "x.csv").unlink()
     assert "unpacks to over" in told(tmp_path)
 

@@ -1,7 +1,6 @@
 import io
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from PIL import Image
 
 from adapters.charts.png import HEIGHT, SCALE, WIDTH, draw
 from bot.cards.card import Chart, ChartKind, Series
-from bot.model.window import Window
 from tests.e2e import samples
 
 EMPTY = Chart(ChartKind.LINE, "Nothing read", "%", (Series("a", ()),))
@@ -49,35 +47,10 @@ def test_every_chart_is_a_whole_picture(chart):
     )
 
 
-def test_readings_leave_ink():
-    assert (
-        len(set(Image.open(io.BytesIO(draw(samples.line_chart()))).convert("RGBA").getdata())) > 50
-    )
-
-
-def test_the_same_chart_gives_the_same_bytes():
-    assert draw(samples.bar_chart()) == draw(samples.bar_chart())
-
-
 def test_threads_draw_what_one_thread_draws():
     charts = [samples.line_chart(), samples.bar_chart()] * 3
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(draw, charts)) == [draw(chart) for chart in charts]
-
-
-def test_colours_are_named_in_the_order_of_the_stack():
-    chart = samples.bar_chart()
-    equal = replace(chart, series=tuple(replace(x, values=(1.0,) * 7) for x in chart.series))
-    seen = pixels(draw(equal))
-
-    def colours(x):
-        column = [tuple(pixel[:3]) for pixel in seen[:, x * SCALE]]
-        runs = [(colour, len(list(run))) for colour, run in groupby(column)]
-        return [colour for colour, length in runs if length > 15 and max(colour) - min(colour) > 60]
-
-    first_bar, names = 58 + (WIDTH - 58 - 150) // 14, WIDTH - 150 + 16
-    assert len(colours(first_bar)) == len(equal.series)
-    assert colours(names) == colours(first_bar)
 
 
 def test_the_incident_is_red_and_the_calm_is_not():
@@ -89,24 +62,9 @@ def test_the_incident_is_red_and_the_calm_is_not():
     assert reds(replace(samples.line_chart(), shaded=None)) == 0
 
 
-def test_an_incident_outside_the_picture_is_not_drawn():
-    chart = samples.line_chart()
-    before = Window(chart.times[0] - samples.STEP * 9, chart.times[0] - samples.STEP * 3)
-    assert draw(replace(chart, shaded=before)) == draw(replace(chart, shaded=None))
-
-
 @pytest.mark.parametrize(
     "title", [r"$\frac{a}$ costs $5", "$x^2$", "<b>&amp;", "漢字 ✓", "a" * 500]
 )
 def test_texts_are_never_read_as_markup(title):
     chart = replace(samples.bar_chart(), title=title, categories=(title,) * 7)
     assert draw(chart).startswith(b"\x89PNG")
-
-
-def test_a_picture_without_a_title_is_as_much_less_tall() -> None:
-    titled, untitled = (
-        Image.open(io.BytesIO(draw(replace(samples.line_chart(), title=title))))
-        for title in ("Utilization", "")
-    )
-    assert titled.width == untitled.width
-    assert titled.height - untitled.height == 28 * SCALE

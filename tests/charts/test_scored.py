@@ -27,10 +27,3 @@ def drawn(values, *, flagged=(), truth=(), title="x_$y$.csv"):
 )
 def test_any_series_is_drawn(values):
     assert Image.open(io.BytesIO(drawn(values))).size == (1600, 700)
-
-
-def test_what_spoke_and_the_truth_are_seen():
-    plain = drawn(np.arange(50.0))
-    assert drawn(np.arange(50.0), flagged=[20]) != plain
-    assert drawn(np.arange(50.0), truth=[(TIMES[3], TIMES[9])]) != plain
-    assert drawn(np.arange(50.0)) == plain

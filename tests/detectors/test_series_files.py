@@ -51,6 +51,7 @@ def test_a_tree_keeps_its_shape(tmp_path):
     assert score_tree(tmp_path / "in", tmp_path / "out", score_series) == 2
     assert table(tmp_path / "out/b/y.csv")[1] == ["2026-01-01", "1", "2", "0.000000", "0"]
     assert (tmp_path / "out/a/x.csv").is_file()
+    assert score_tree(tmp_path / "in", tmp_path / "in", score_series) == 2, "in its own place"
 
 
 def test_what_an_earlier_call_wrote_within_the_tree_is_no_input(tmp_path):

@@ -31,6 +31,10 @@ RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
             "owners.toml, line 4: 'clutser' is nothing to own by; did you mean 'cluster'? A tag"
             ' is written "tag:KEY".',
         ),
+        (
+            f'{RULE}"tag:team" = "x"\n"label:" = "x"\n',
+            "owners.toml, line 5: 'label:' is nothing to own by",
+        ),
         (f"{RULE}region = 3\n", "owners.toml, line 4: region takes a text or a list of texts."),
         (
             f'{RULE}person = "dana"\n',

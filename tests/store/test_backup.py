@@ -100,6 +100,9 @@ def test_a_version_before_refuses_in_words_before_it_writes(old, tmp_path, monke
     """Down: today's database under the code that knows one step less."""
     backup.restore(old, f"sqlite:///{tmp_path}/trnbot.db", replace=False)
     backup.back_up(f"sqlite:///{tmp_path}/trnbot.db", tmp_path / "today")
+    copy = tmp_path / "today"
+    assert copy.stat().st_mode & 0o077 == 0
+    assert copy.read_bytes()[18:20] == b"\1\1", "one file, without a log beside it"
     before = everything(f"sqlite:///{tmp_path}/today")
     steps = f"{int(HEAD) - 1:04}"
     monkeypatch.setattr(open, "HEAD", steps)

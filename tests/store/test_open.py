@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
 from adapters.store import open
-from adapters.store.open import DatabaseLease, masked, open_store, prepare, read_address
+from adapters.store.open import DatabaseLease, FileLease, masked, open_store, prepare, read_address
 from adapters.store.tables import METADATA
 from bot.__main__ import main
 from bot.errors import Standby, StoreFailed, Unavailable, WrongInput
@@ -235,6 +235,16 @@ def test_a_lead_of_sqlite_ends_with_its_process(tmp_path):
     store.close()
 
 
+def test_a_lock_is_held_under_its_one_epoch_until_it_is_given_back(tmp_path):
+    lease = FileLease(tmp_path / "lock")
+    assert [lease.holds("watch", 1), lease.holds("send a", 7)] == [False, True]
+    assert [lease.take("watch"), lease.take("watch"), lease.holds("watch", 2)] == [1, 1, False]
+    lease.free("watch", 0)
+    assert lease.holds("watch", 1)
+    lease.free("watch", 1)
+    assert not lease.holds("watch", 1)
+
+
 def test_a_lease_is_taken_once_it_ran_out_and_its_holder_learns_so(postgres_url):
     open_store(postgres_url).close()
     (frozen, stopwatch, engine), (standby, _, other) = (
@@ -248,7 +258,7 @@ def test_a_lease_is_taken_once_it_ran_out_and_its_holder_learns_so(postgres_url)
     assert standby.take("watch") == 2
     assert frozen.holds("watch", 1), "its own word is new enough"
     stopwatch.at = 31
-    assert not frozen.holds("watch", 1)
+    assert [frozen.holds("watch", 1) for _ in "ab"] == [False, False], "asking renews nothing"
     assert [frozen.take("watch"), standby.holds("watch", 2)] == [0, True]
     standby.free("watch", 2)
     assert frozen.take("watch") == 3

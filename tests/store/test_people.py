@@ -45,6 +45,8 @@ def store(url):
         "m1",
         {"card": {"title": "Taken", "mentions": [{"id": DANA, "name": "Dana Ö"}]}},
     )
+    # Within a sentence a bare id may be any word.
+    opened.put("shelf", "ticket", {"title": "Ticket U01DANA42 is closed"})
     TOKENS.put(opened, "ci", ProgramToken("x", "reader", NOON, 60, NOON, DANA))
     yield opened
     opened.close()

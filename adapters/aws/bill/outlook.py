@@ -41,11 +41,10 @@ class RecordedOutlook:
         due: Callable[[], bool] = lambda: True,
     ) -> None:
         self._folder, self._services, self._refresh, self._due = folder, services, refresh, due
-        self._names: list[str] = []
-        self._responses: RecordedResponses | None = None
-
+        self._names: list[str] | None = None
         self._troubles: Sequence[str] = ()
         self._problems = Problems()
+        self._responses = RecordedResponses(folder / "api", self._problems)
 
     def forecast(self, now: datetime) -> Forecast | None:
         """Return the newest forecast of the month that `now` is in."""
@@ -75,11 +74,11 @@ class RecordedOutlook:
     def _newest(
         self, operation: str, translate: Callable[[Pages, ResponseInfo], Translated], now: datetime
     ) -> Translated | None:
-        if self._responses is None or self._due():
+        if self._due():
             # The folder is read again where its files have changed.
             self._troubles = self._refresh(now)
             names = sorted(path.name for path in self._folder.glob("api/ce/*/*/*.json"))
-            if self._responses is None or names != self._names:
+            if names != self._names:
                 self._problems, self._names = Problems(), names
                 self._responses = RecordedResponses(self._folder / "api", self._problems)
 
