@@ -34,6 +34,7 @@ from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import ReplayResult, ReplaySpan
+from bot.model.policy import Policy
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.route import Routes
@@ -97,18 +98,20 @@ def timed_side(sent: Sequence[Any], side: Side) -> tuple[ReplayResult, float]:
     return replay_side(sent, side), process_time() - started
 
 
-def here(watched: Fleet, span: ReplaySpan) -> list[ReplayResult]:
-    """Replay both policies in this process, which reads once for both."""
+def replayed_here(
+    watched: Fleet, span: ReplaySpan, policies: Sequence[Policy]
+) -> list[ReplayResult]:
+    """Replay policies in this process, which reads once for all."""
     shared: Any = SharedSource(watched)
     bill: Any = watched
-    sides, detector = [], SharedDetector(len(policies()))
-    for policy in policies():
+    sides, detector = [], SharedDetector(len(policies))
+    for policy in policies:
         world = World(shared, bill, bill, load_knowledge(), detector, bill, NoOutlook())
         sides.append(Ports(world, memory_stores(), Site(policy, STEP)))
     return side_by_side(sides, span)
 
 
-def policies() -> tuple[Any, Any]:
+def policies() -> tuple[Policy, Policy]:
     """Return the usual policy and one that is stricter."""
     usual = default_policy()
     return usual, applied(usual, [(Labels(), "idle.below", "30%")])
@@ -187,7 +190,7 @@ def measure(running: DaskCluster, workers: int, nodes: int, ticks: int) -> str:
     span = ReplaySpan(Window(times[0], END), times, CHANNELS)
 
     wall, processor = perf_counter(), process_time()
-    results = here(watched, span)
+    results = replayed_here(watched, span, policies())
     wall_here, processor_here = perf_counter() - wall, process_time() - processor
 
     wall, processor = perf_counter(), process_time()

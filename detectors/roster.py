@@ -53,8 +53,14 @@ class Roster:
     """Whom each node names as its owner, its team where none in its scope does, else "", (n,)."""
     purposes: tuple[str, ...]
     """What the tag of each node says it is for, "" where none does."""
-    mute: tuple[Instance, ...]
-    """Running Neuron instances that never had a row."""
+    instances: Mapping[str, Instance]
+    """All that the inventory lists."""
+
+    @cached_property
+    def mute(self) -> tuple[Instance, ...]:
+        """Return the running Neuron instances that never had a row."""
+        without_row = (x for x in self.instances.values() if x.running and x.id not in self.row)
+        return tuple(x for x in without_row if is_neuron(x.labels.instance_type))
 
     @cached_property
     def row(self) -> Mapping[str, int]:
@@ -113,7 +119,6 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
     scopes = sorted(set(scope_of_node))
     place = {scope: i for i, scope in enumerate(scopes)}
     nothing_known = not inventory.instances
-    present = {x.instance for x in things}
 
     def numbers(values: Iterable[float]) -> Numbers:
         """Return one number per node; 0 is one that is not known."""
@@ -132,7 +137,6 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
     accelerated = [
         is_neuron(x.instance_type) or t is not None for x, t in zip(labels, types, strict=True)
     ]
-    mute = (i for i in inventory.instances.values() if i.running and i.id not in present)
     return Roster(
         ids=tuple(x.instance for x in labels),
         labels=labels,
@@ -153,7 +157,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         cores=numbers(t.cores if t else 0 for t in types),
         owners=np.array(owners, dtype=np.str_),
         purposes=tuple(purposes),
-        mute=tuple(i for i in mute if is_neuron(i.labels.instance_type)),
+        instances=inventory.instances,
     )
 
 
@@ -198,8 +202,15 @@ class Limits:
     _cache: dict[tuple[str, float], Numbers] = field(default_factory=dict)
 
     @cached_property
-    def _policies(self) -> list[Policy]:
-        return [self.policy.at(x) for x in self.roster.labels]
+    def _policies(self) -> tuple[list[Policy], Rows]:
+        """Return the policies of all places, and which of them each node has, (n,)."""
+        if not self.policy.overrides:
+            return [self.policy], np.zeros(len(self.roster.labels), dtype=np.intp)
+        policies = [self.policy.at(labels) for labels in self.roster.labels]
+        distinct = {id(policy): policy for policy in policies}
+        place = {identity: i for i, identity in enumerate(distinct)}
+        places = np.array([place[id(policy)] for policy in policies], dtype=np.intp)
+        return list(distinct.values()), places
 
     def number(self, key: str) -> Numbers:
         """Return a number per node, (n,)."""
@@ -218,9 +229,13 @@ class Limits:
     @cached_property
     def spared(self) -> Mask:
         """Return which nodes are kept ready on purpose, (n,): they may do nothing."""
-        spared = [set(_words(policy.text("idle.spared"))) for policy in self._policies]
-        purposes = [set(_words(purpose)) for purpose in self.roster.purposes]
-        return np.array([bool(p & w) for p, w in zip(purposes, spared, strict=True)], dtype=bool)
+        policies, places = self._policies
+        words = [set(_words(policy.text("idle.spared"))) for policy in policies]
+        purposes = zip(self.roster.purposes, places.tolist(), strict=True)
+        spared = [
+            bool(purpose) and bool(words[i] & set(_words(purpose))) for purpose, i in purposes
+        ]
+        return np.array(spared, dtype=bool)
 
     @cached_property
     def longest(self) -> timedelta:
@@ -233,12 +248,12 @@ class Limits:
             and key.partition(".")[0] in _OF_NODES
             and key.partition(".")[2] != "ahead"
         ]
-        policies = {id(policy): policy for policy in (self.policy, *self._policies)}
-        return max(policy.duration(key) for policy in policies.values() for key in spans)
+        policies = (self.policy, *self._policies[0])
+        return max(policy.duration(key) for policy in policies for key in spans)
 
     def _spread(self, key: str, step: float, of: Callable[[Policy], float]) -> Numbers:
         if (key, step) not in self._cache:
-            self._cache[key, step] = np.array(
-                [of(policy) for policy in self._policies], dtype=np.float64
-            )
+            policies, places = self._policies
+            values = np.array([of(policy) for policy in policies], dtype=np.float64)
+            self._cache[key, step] = values[places]
         return self._cache[key, step]

@@ -355,8 +355,11 @@ def utilization_of(frame: Frame) -> Floats:
 
 def worked_of(frame: Frame) -> Floats:
     """Return the same, where a node that says that it has no runtime does nothing, (n, n_steps)."""
-    level = utilization_of(frame)
-    none = np.isnan(level) & (frame.of("neuron_runtime_loaded_ratio") == 0)
+    level, loaded = utilization_of(frame), "neuron_runtime_loaded_ratio"
+    unread = np.isnan(level)
+    if not (unread.any() and frame.has(loaded)):
+        return level
+    none = unread & (frame.of(loaded) == 0)
     return np.where(none, np.float32(0), level) if none.any() else level
 
 
