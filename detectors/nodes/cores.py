@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.labels import Labels
+from bot.model.labels import SHARED_NAMESPACES, Labels
 from bot.model.money import counted
 from detectors.numbers import (
     NAMED,
@@ -228,7 +228,7 @@ def with_tenants(view: View, match: RuleMatch, rows: Rows, explanation: Explanat
     """Add whose pods hold cores for nothing in the cluster of the nodes at `rows`.
 
     No metric says which node a pod is on. Where those of one namespace alone stand still, they are
-    the ones.
+    the ones; a namespace that all share names nobody.
     """
     frame = view.frame("pod").last(int(match.steps[rows].max()) * view.window.step)
     counts = frame.of("neuroncore_usage_count"), frame.of("neuroncore_request_count")
@@ -240,7 +240,7 @@ def with_tenants(view: View, match: RuleMatch, rows: Rows, explanation: Explanat
         if still[i] and pod.cluster == view.roster.labels[rows[0]].cluster
     }
     whose = Labels.shared(pods).only(["namespace"])
-    if not whose.namespace:
+    if whose.namespace in SHARED_NAMESPACES:
         return explanation
     tenant = (
         f"{counted(sum(pods.values()), 'core')} held for nothing by {counted(len(pods), 'pod')} of"

@@ -377,10 +377,12 @@ def host_full(view: View) -> Counts:
 
     A leak climbs to the loss that it causes: most of the history of a node shows less.
     """
-    steps, above = trailing(low(view), view.unknown), view.number("memory_pressure.above")
-    filled = view.recent(view.metric(HOST_MEMORY))
-    full = (filled >= above - NEAR) & view.held_open(Cause.MEMORY_PRESSURE.value)
-    full &= view.roster.running
+    filled, above = view.recent(view.metric(HOST_MEMORY)), view.number("memory_pressure.above")
+    full, steps = filled >= above - NEAR, np.zeros(view.n, dtype=np.intp)
+    if not full.any():  # as at most ticks
+        return steps
+    steps = trailing(low(view), view.unknown)
+    full &= view.held_open(Cause.MEMORY_PRESSURE.value) & view.roster.running
     begins = (filled >= above) & (steps >= view.steps("memory_pressure.for")) & view.eligible
     rows = np.flatnonzero(begins & view.usual.own)
     full[rows] |= median(view.whole.of(HOST_MEMORY)[rows]) < above[rows] - NEAR

@@ -104,6 +104,7 @@ def pods(**levels):
         ({"atlas_0": 0.9, "kepler_0": 0.0, "kepler_1": 0.0}, "kepler"),
         ({"atlas_0": 0.0, "kepler_0": 0.0}, ""),
         ({"atlas_0": 0.9}, ""),
+        ({"atlas_0": 0.9, "default_0": 0.0}, ""),
     ],
 )
 def test_an_alert_about_cores_is_of_the_namespace_whose_pods_stand_still(levels, namespace):
