@@ -259,15 +259,15 @@ def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -
     if share <= NO_LOSS or np.median(abs(work - slowed)) > _STEADY * slowed:
         return None
 
-    # The steps beside it are short of the usual too; what a pause is short of, its pace tells, and
-    # where work ends or begins within a step, its part.
+    # The steps in which it begins and ends, and those beside them, lose what they are short of.
+    # Where work ends or begins within a step, that is its part.
     steps, paused = slice(max(0, start - 1), stop + 1), time.paused[rows]
     paused[:, start:stop] = within
     paused[:, ~amid] = 0.0
-    inside = np.isin(np.arange(working.size), np.arange(start, stop))
-    short = np.where(inside, share, share * ~amid) * np.minimum(1.0, amid + level / slowed)
-    plain = amid & (paused.mean(axis=0) <= NO_LOSS)
-    short[plain] = np.clip(1 - level[plain] / usual, 0, 1)
+    at = np.arange(working.size)
+    short = share * (np.isin(at, at[start:stop]) | ~amid) * np.minimum(1, amid + level / slowed)
+    ends = amid & (paused.mean(axis=0) <= NO_LOSS) & ~np.isin(at, at[start + 1 : stop - 1])
+    short[ends] = np.clip(1 - level[ends] / usual, 0, share)
     lost = short * works * (1 - paused)
     return Fall(steps, lost[:, steps].astype(np.float32), paused[:, steps])
 
