@@ -231,8 +231,8 @@ def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -
     works = time.working[rows] & of_job
     working = works.mean(axis=0) > 0.5
     # A node that failed may be replaced: the mean is of those that were read.
-    read = np.maximum(1, np.isfinite(time.levels[rows]).sum(axis=0))
-    level = np.nan_to_num(time.levels[rows]).sum(axis=0) / read
+    n_read = np.maximum(1, np.isfinite(time.levels[rows]).sum(axis=0))
+    level = np.nan_to_num(time.levels[rows]).sum(axis=0) / n_read
     goes_on = (works | np.isin(time.base[rows], (_PAUSE, _UNSEEN))).mean(axis=0) > 0.5
     amid = working & np.append(True, goes_on[:-1]) & np.append(goes_on[1:], True)
     clear = amid & (time.paused[rows].mean(axis=0) <= NO_LOSS)
@@ -264,9 +264,11 @@ def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -
     steps, paused = slice(max(0, start - 1), stop + 1), time.paused[rows]
     paused[:, start:stop] = within
     paused[:, ~amid] = 0.0
-    at = np.arange(working.size)
-    short = share * (np.isin(at, at[start:stop]) | ~amid) * np.minimum(1, amid + level / slowed)
-    ends = amid & (paused.mean(axis=0) <= NO_LOSS) & ~np.isin(at, at[start + 1 : stop - 1])
+    index = np.arange(working.size)
+    short = (
+        share * (np.isin(index, index[start:stop]) | ~amid) * np.minimum(1, amid + level / slowed)
+    )
+    ends = amid & (paused.mean(axis=0) <= NO_LOSS) & ~np.isin(index, index[start + 1 : stop - 1])
     short[ends] = np.clip(1 - level[ends] / usual, 0, share)
     lost = short * works * (1 - paused)
     return Fall(steps, lost[:, steps].astype(np.float32), paused[:, steps])
@@ -289,13 +291,13 @@ def _extent(low: Mask, clear: Mask, goes_on: Mask, part: slice, hours: int) -> t
     before, after = usual[usual < part.start], usual[usual >= part.stop]
     start = int(before[-1]) + 1 if before.size else 0
     stop = int(after[0]) if after.size and after[0] <= part.stop + hours else part.stop
-    more = np.where(low, 1, -1) * clear
+    balance = np.where(low, 1, -1) * clear
     # What a restart begins with is a start, unless it goes on as slowly.
     for _, begin, end in zip(*runs_of(goes_on[None]), strict=True):
-        if start < begin < stop and more[begin : min(end, begin + hours)].sum() <= 0:
-            more[begin:end] = np.minimum(more[begin:end], 0)
+        if start < begin < stop and balance[begin : min(end, begin + hours)].sum() <= 0:
+            balance[begin:end] = np.minimum(balance[begin:end], 0)
 
-    sums = np.append(0, np.cumsum(more[start:stop]))
+    sums = np.append(0, np.cumsum(balance[start:stop]))
     last = int(sums.argmax())
     first = last - int(sums[last::-1].argmin())
     # Beside a slower pace nobody knows a pause from a part of it yet.

@@ -150,8 +150,8 @@ class NodeTime:
         offset, ratio = (self.nodes.start - runs.start) / runs.step, self.nodes.step / runs.step
         grid = np.floor(offset + (np.arange(self.nodes.n_steps) + 0.5) * ratio).astype(np.intp)
         inside = np.clip(grid, 0, runs.n_steps - 1)
-        known: Mask = np.asarray(~np.isnan(runs.values).all(axis=2))
-        since, until = (np.logical_or.accumulate(x, axis=1) for x in (known, known[:, ::-1]))
+        reports: Mask = np.asarray(~np.isnan(runs.values).all(axis=2))
+        since, until = (np.logical_or.accumulate(x, axis=1) for x in (reports, reports[:, ::-1]))
         reported = (since & until[:, ::-1])[:, inside] & (grid == inside)
         self._paces = np.where(reported, paces[:, inside], np.nan)
 
@@ -305,8 +305,8 @@ def moves_with(levels: Doubles, paces: Doubles, least: int) -> Doubles:
         np.where(both, x - mean, 0.0) for x, mean in zip((levels, paces), means, strict=True)
     )
     spread = np.sqrt((level**2).sum(axis=1) * (pace**2).sum(axis=1))
-    known = (n[:, 0] >= least) & (spread > 0)
-    return np.where(known, (level * pace).sum(axis=1) / np.where(known, spread, 1.0), 0.0)
+    enough = (n[:, 0] >= least) & (spread > 0)
+    return np.where(enough, (level * pace).sum(axis=1) / np.where(enough, spread, 1.0), 0.0)
 
 
 def paused_shares(paces: Doubles, an_hour: int) -> Floats:
