@@ -1,4 +1,4 @@
-"""A budget of messages: how it is read, what floors send, and how surely a promise holds."""
+"""A budget of messages: how it is read, what floors send, and what a promise counts."""
 
 import itertools
 import math
@@ -9,6 +9,8 @@ from decimal import Decimal
 import pytest
 
 from bot.answers.about import digest
+from bot.answers.config.preview import promised_card
+from bot.cards.card import Card, Tone
 from bot.errors import WrongInput
 from bot.model.alert import Peak
 from bot.model.causes import Cause, Severity
@@ -350,6 +352,17 @@ def test_what_shares_a_message_or_is_urgent_or_explains_what_is_urgent_is_never_
 def test_a_share_alone_takes_the_fewest_messages():
     chosen = seen(*FIVE_ALERTS).chosen(Budget(least_caught=0.9))
     assert chosen.messages == 2
+
+
+@pytest.mark.parametrize(("n", "words"), [(3, "Of these, 3 are critical whatever"), (0, "")])
+def test_the_card_of_a_promise_names_what_it_does_not_count(n, words):
+    critical = [silent(f"c{i}", severity=Severity.CRITICAL) for i in range(n)]
+    found = seen(*critical, *FIVE_ALERTS)
+    budget = Budget(2)
+    card = promised_card(Card("", Tone.INFO, (), {}), found, found.chosen(budget), budget)
+    assert words in str(card.blocks)
+    assert ("critical" in str(card.blocks)) == bool(n)
+    assert card.data["budget"]["kept"]
 
 
 def test_what_is_critical_uses_up_no_message():
