@@ -38,11 +38,13 @@ from bot.policy.schema import default_policy
 from bot.watch.budget import (
     FLOOR,
     Bids,
+    Budget,
     Frontier,
     Point,
     followed,
     frontier,
     messages_of,
+    promised_of,
     worth_of,
 )
 from bot.watch.preview import replay
@@ -100,10 +102,12 @@ def _moved(alert: Alert, by: timedelta, until: datetime) -> Alert:
 
 @dataclass(frozen=True)
 class Following(Point):
-    """State what a floor that follows the messages left sends, and what it tells of late."""
+    """State what a floor sends of what a promise counts, and what it tells of late."""
 
     late_usd: Decimal
     """USD that the alerts had wasted since they were raised when their messages went out."""
+    critical: int
+    """Messages beside these that no promise counts."""
 
 
 @dataclass(frozen=True)
@@ -160,14 +164,22 @@ def alert_of(label: Mapping[str, Any]) -> Alert:
 
 def one_floor(seen: Frontier, most: int) -> Point:
     """Return the point of the lowest floor that kept to so many messages a week."""
-    return [seen.points[0], *(x for x in seen.points if seen.per_week(x) <= most)][-1]
+    return [seen.points[0], *(x for x in seen.points if seen.kept(x, Budget(most)))][-1]
 
 
 def best_of(seen: Frontier, most: int) -> Decimal:
     """Return the most USD that one floor would have told of with so many messages."""
     raised = seen.raised
     competing = replace(seen, worths=worth_of(raised, Bids.of(raised).least))
-    return max((x.usd for x in competing.points if x.messages <= most), default=Decimal(0))
+    messages = most + competing.critical
+    return max((x.usd for x in competing.points if x.messages <= messages), default=Decimal(0))
+
+
+def single(weeks: Weeks, most: int) -> Following:
+    """Return what the floor that would have kept to the promise before sends in the week."""
+    point = weeks.after.at(one_floor(weeks.before, most).usd_per_hour)
+    critical = weeks.after.critical
+    return Following(point.usd_per_hour, point.messages - critical, point.usd, Decimal(0), critical)
 
 
 def following(weeks: Weeks, most: int) -> Following:
@@ -177,8 +189,9 @@ def following(weeks: Weeks, most: int) -> Following:
     every = followed([*weeks.before.raised, *weeks.after.raised], whole, most)
     sent = [x for x in every if x.opened in week]
     late = sum((share_before_message(x) * x.waste.so_far for x in sent if x.waste), Decimal(0))
-    messages = messages_of(x for x in every if x.notified and x.notified >= week.start)
-    return Following(Decimal(0), messages, spent(sent), late)
+    told = [x for x in every if x.notified and x.notified >= week.start]
+    promised = promised_of(told)
+    return Following(Decimal(0), promised, spent(sent), late, messages_of(told) - promised)
 
 
 def share_before_message(alert: Alert) -> Decimal:
@@ -192,21 +205,28 @@ def lines(every: Sequence[Weeks]) -> Iterator[str]:
     for most in MOST:
         allowed = [weeks.allowed(most) for weeks in every]
         best = [best_of(x.after, n) for x, n in zip(every, allowed, strict=True)]
-        waiting = [following(weeks, most) for weeks in every]
-        single = [weeks.after.at(one_floor(weeks.before, most).usd_per_hour) for weeks in every]
-        late = sum((x.late_usd for x in waiting), Decimal(0))
-        for name, found in (("one floor", single), ("following", waiting)):
-            usd = sum((x.usd for x in found), Decimal(0))
+        for name, sending in (("one floor", single), ("following", following)):
+            found = [sending(weeks, most) for weeks in every]
+            usd, late = (
+                sum(amounts, Decimal(0))
+                for amounts in ([x.usd for x in found], [x.late_usd for x in found])
+            )
             near = sum(
                 float(x.usd) >= NEAR * float(most_usd)
                 for x, most_usd in zip(found, best, strict=True)
             )
+            kept, with_critical = (
+                sum(messages <= n for messages, n in zip(counts, allowed, strict=True))
+                for counts in (
+                    [x.messages for x in found],
+                    [x.messages + x.critical for x in found],
+                )
+            )
             yield (
-                f"at most {most}, {name}: of {len(found)} weeks kept in"
-                f" {sum(x.messages <= n for x, n in zip(found, allowed, strict=True))},"
-                f" near the best in {near};"
-                f" ${usd:,.0f} told of, ${sum(best):,.0f} at best"
-                + (f"; ${late:,.0f} of it before the message" if found is waiting else "")
+                f"at most {most}, {name}: of {len(found)} weeks kept in {kept} (in {with_critical}"
+                f" with what is critical), near the best in {near};"
+                f" ${usd:,.0f} told of, ${sum(best):,.0f} at best; ${late:,.0f} of it before the"
+                " message"
             )
 
 

@@ -32,7 +32,8 @@ from benchmarks.scenarios import seeds
 from benchmarks.worlds import SCENARIOS, WORLD
 from bot.answers.cost.goodput import Goodput, goodput_within
 from bot.costs.goodput import is_of_nodes
-from bot.costs.node_time import CLASSES, LOST_TO, GoodputClass
+from bot.costs.losses import LOST_TO
+from bot.costs.node_time import CLASSES, GoodputClass
 from bot.model.causes import Cause
 from bot.model.window import WEEK, Window
 from bot.ports import Stores

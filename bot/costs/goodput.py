@@ -101,7 +101,7 @@ class GoodputRow:
         no_losses = {GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN}
         losses = [(usd, kind) for kind, usd in self.classes.items() if kind not in no_losses]
         usd, kind = max(losses, default=(Decimal(0), GoodputClass.PRODUCTIVE))
-        return (kind.words, usd) if usd > 0 else ("", None)
+        return (kind.words, usd) if cents(usd) > 0 else ("", None)
 
     def of(self, kind: GoodputClass) -> Decimal:
         """Return the USD of a class."""

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from bot.costs.training import reporting
-from bot.model.alert import Alert
-from bot.model.causes import Cause
 from bot.model.frame import Doubles, Floats, Frame, Indices, Mask, runs_of
 from bot.model.labels import Labels
 from bot.model.run import Claim, Compile, Ending, nodes_of
@@ -65,68 +61,18 @@ _WORDS: Mapping[GoodputClass, str] = {
 CLASSES = tuple(GoodputClass)
 CODE_OF = {kind: code for code, kind in enumerate(CLASSES)}
 
-LOST_TO: Mapping[Cause, GoodputClass] = {
-    Cause.IDLE: GoodputClass.IDLE,
-    Cause.ALLOCATED_UNUSED: GoodputClass.ALLOCATED_UNUSED,
-    Cause.HUNG: GoodputClass.HUNG,
-    Cause.LONG_COMPILE: GoodputClass.COMPILING_FIRST,
-    Cause.COLD_CACHE: GoodputClass.COLD_CACHE,
-    Cause.KILLED_COMPILE: GoodputClass.COMPILING_AGAIN,
-    Cause.STARVED: GoodputClass.STARVED,
-    Cause.NETWORK_BOUND: GoodputClass.NETWORK,
-    Cause.COLLECTIVE_PATH: GoodputClass.NETWORK,
-    Cause.STRAGGLER: GoodputClass.STRAGGLER,
-    Cause.MEMORY_PRESSURE: GoodputClass.ERRORS_HARDWARE,
-    Cause.EXECUTION_ERRORS: GoodputClass.ERRORS_HARDWARE,
-    Cause.HARDWARE_FAULT: GoodputClass.ERRORS_HARDWARE,
-}
-"""Where the time goes that an alert of a cause says was lost; no other cause loses time of nodes."""
-
-_SLOWED = frozenset(
-    {
-        GoodputClass.STARVED,
-        GoodputClass.NETWORK,
-        GoodputClass.STRAGGLER,
-        GoodputClass.ERRORS_HARDWARE,
-        GoodputClass.ALLOCATED_UNUSED,
-    }
-)
-"""What slows work that goes on."""
-_MAY_SLOW = (Cause.MEMORY_PRESSURE, Cause.EXECUTION_ERRORS)
-"""Troubles that need not slow any work."""
 _PFLOPS = 1e15
-_EDGE = timedelta(minutes=15)
-"""How long before its onset, and after its newest sight, the fall of a fault is looked for."""
-_AROUND = timedelta(hours=3)
-"""How long before a fault or a pause and after it the usual work is looked for."""
 _REACH = 3
 """How many half hours on each side of one tell its usual pace."""
-_NO_LOSS = 0.05
+NO_LOSS = 0.05
 """Share of its usual up to which a node loses nothing: levels move as much by themselves."""
 _CHECKPOINT = timedelta(minutes=10)
 """How long a checkpoint takes at most; a longer pause amid work is an evaluation."""
-_EVALUATION = timedelta(hours=1)
-"""How long an evaluation takes at most; what lasts longer is another pace of the work."""
-_STEADY = 0.05
-"""How far the levels of a slower pace scatter at most, so that a pause amid it is told from it."""
-_SAME_WORK = 0.02
-"""How far the memory of one job's nodes differs from start to start at most."""
+_TOGETHER = 0.5
+"""From which correlation on a node's levels rise and fall with a run's pace."""
 Codes = npt.NDArray[np.int8]
 Rows = npt.NDArray[np.int32]
 NO_JOB, ANY_JOB = -1, -2
-_UNUSED = (CODE_OF[GoodputClass.ALLOCATED_UNUSED], CODE_OF[GoodputClass.IDLE])
-_COMPILES = (CODE_OF[GoodputClass.COMPILING_FIRST], CODE_OF[GoodputClass.COMPILING_AGAIN])
-
-
-class Fall(NamedTuple):
-    """State where work fell, and the share of each step of its nodes that is lost, and paused.
-
-    Both shares are of shape (n_rows, n_steps).
-    """
-
-    steps: slice
-    lost: Floats
-    paused: Floats
 
 
 class NodeTime:
@@ -192,10 +138,10 @@ class NodeTime:
     def run(self, runs: Frame, claims: Mapping[Labels, Claim]) -> None:
         """Give steps to runs, and mark where a run's work paused amid it, or was lost.
 
-        A run that no claim names has the nodes of its cluster that nobody claims, while no other
-        such run reports. A pause is seen by the run's count of steps; of busy nodes of which nobody
-        knows which run of their cluster they work for, by their levels.
+        A pause is seen by the run's count of steps.
         """
+        if not runs.things:
+            return
         self.job_names = tuple(thing.job for thing in runs.things)
         counts = runs.of("run_step_count").astype(np.float64)
         paces = np.diff(counts, axis=1, prepend=np.nan)
@@ -203,273 +149,75 @@ class NodeTime:
         # For each step of the nodes the step of the runs that it lies in, out of range too.
         offset, ratio = (self.nodes.start - runs.start) / runs.step, self.nodes.step / runs.step
         grid = np.floor(offset + (np.arange(self.nodes.n_steps) + 0.5) * ratio).astype(np.intp)
-        reported = np.zeros((len(runs.things), self.nodes.n_steps), dtype=bool)
-        for row in range(len(runs.things)):
-            if span := reporting(runs, row):
-                reported[row] = (grid >= span.start) & (grid < span.stop)
         inside = np.clip(grid, 0, runs.n_steps - 1)
+        reports: Mask = np.asarray(~np.isnan(runs.values).all(axis=2))
+        since, until = (np.logical_or.accumulate(x, axis=1) for x in (reports, reports[:, ::-1]))
+        reported = (since & until[:, ::-1])[:, inside] & (grid == inside)
         self._paces = np.where(reported, paces[:, inside], np.nan)
+
+        # What makes steps for longer than a checkpoint goes on at another pace.
         paused = paused_shares(self._paces, self.nodes.steps(HOUR))
-        # What goes on for longer than a checkpoint and makes steps is another pace.
-        for row, begin, end in zip(*runs_of(paused > 0), strict=True):
-            longest = self.nodes.steps(_CHECKPOINT) + 1
-            if end - begin > longest and paused[row, begin:end].max() < 1:
-                paused[row, begin:end] = 0.0
+        for run, begin, end in zip(*runs_of((paused > 0) & (paused < 1)), strict=True):
+            if end - begin > self.nodes.steps(_CHECKPOINT) + 1:
+                paused[run, begin:end] = 0.0
+        thrown_away = np.array([_thrown_away(x) for x in counts])[:, inside]
 
         clusters = np.array([thing.cluster for thing in self.nodes.things])
+        steps = np.arange(self.nodes.n_steps)
         for cluster in {thing.cluster for thing in runs.things}:
             in_cluster = np.flatnonzero(clusters == cluster)
-            ids = [self.nodes.things[i].instance for i in in_cluster]
             alike = [i for i, thing in enumerate(runs.things) if thing.cluster == cluster]
-            members = {row: nodes_of(runs.things[row], claims) for row in alike}
-            free = [row for row, (_, claimed) in members.items() if not claimed]
-            alone = reported[free].sum(axis=0) == 1
-            for row, (names, claimed) in members.items():
-                rows = in_cluster[np.array([(x in names) == claimed for x in ids], dtype=bool)]
-                steps = np.flatnonzero(reported[row] & (claimed | alone))
-                block, at = np.ix_(rows, steps), grid[steps]
-                self.jobs[block] = row
-                works = self.base[block] == CODE_OF[GoodputClass.PRODUCTIVE]
-                is_lost = works & _thrown_away(counts[row])[at]
-                self.base[block] = np.where(is_lost, CODE_OF[GoodputClass.LOST], self.base[block])
-                self.paused[block] = np.where(works & ~is_lost, paused[row, steps], 0.0)
-
+            self._give(
+                in_cluster, {run: nodes_of(runs.things[run], claims) for run in alike}, reported
+            )
             # Node by node: copies of all levels of a large fleet would not fit beside them.
-            reports = reported[alike].any(axis=0)
             for row in in_cluster.tolist():
-                unknown = reports & (self.jobs[row] == NO_JOB)
-                if unknown.any():
-                    shares = self._paused_by_level(row, slice(None))
-                    self.paused[row, unknown] = shares[unknown]
+                jobs = self.jobs[row]
+                works = (self.base[row] == CODE_OF[GoodputClass.PRODUCTIVE]) & (jobs != NO_JOB)
+                is_lost = works & thrown_away[jobs, steps]
+                self.base[row, is_lost] = CODE_OF[GoodputClass.LOST]
+                self.paused[row] = np.where(works & ~is_lost, paused[jobs, steps], 0.0)
 
-    def _paused_by_level(self, row: int, part: slice) -> Floats:
-        """Return the share of some steps of a node that a pause took, by its level, (n_steps,)."""
-        levels = np.where(self.working[row, part], self.levels[row, part], np.nan)[None]
-        shares = paused_shares(levels, self.nodes.steps(HOUR))
-        lengths = (self.nodes.steps(x) for x in (_CHECKPOINT, _EVALUATION))
-        paused: Floats = with_evaluations(shares, levels, *lengths)[0]
-        return paused
+    def _give(
+        self, rows: Indices, members: Mapping[int, tuple[frozenset[str], bool]], reported: Mask
+    ) -> None:
+        """Give the steps of a cluster's nodes to its runs, whose nodes are `members`.
 
-    def _paused_amid(self, rows: Indices, part: slice) -> Floats:
+        A run that no claim names has the nodes that nobody claims, while no other such run reports;
+        else those of them whose levels rise and fall with its pace.
+        """
+        unclaimed, free = rows, [run for run, (_, claimed) in members.items() if not claimed]
+        for run, (names, claimed) in members.items():
+            named = np.array([self.nodes.things[row].instance in names for row in rows], dtype=bool)
+            if claimed:
+                self.jobs[np.ix_(rows[named], np.flatnonzero(reported[run]))] = run
+            else:
+                unclaimed = rows[~named]
+
+        together = reported[free].sum(axis=0)
+        for run in free:
+            alone = np.flatnonzero(reported[run] & (together == 1))
+            self.jobs[np.ix_(unclaimed, alone)] = run
+        for row in unclaimed if (together > 1).any() else ():
+            alike = moves_with(self.levels[row], self._paces[free], self.nodes.steps(HOUR))
+            for place in np.argsort(alike):
+                if alike[place] > _TOGETHER:
+                    self.jobs[row, reported[free[place]] & (together > 1)] = free[place]
+
+    def paused_amid(self, rows: Indices, part: slice) -> Floats:
         """Return the share of some steps that a pause took, held against these steps alone.
 
         Shape (n_rows, n_steps). What a fault slows has another pace than before and after it.
         """
-        of_run = paused_shares(self._paces[:, part], self.nodes.steps(HOUR))
-        amid = np.zeros((rows.size, part.stop - part.start), dtype=np.float32)
-        for place, row in enumerate(rows.tolist()):
-            jobs = self.jobs[row, part]
-            amid[place] = self._paused_by_level(row, part)
-            for job in np.unique(jobs[(jobs >= 0) & (jobs < len(of_run))]).tolist():
-                amid[place, jobs == job] = of_run[job, jobs == job]
-        amid[self.base[rows, part] != CODE_OF[GoodputClass.PRODUCTIVE]] = 0.0
-        return amid
-
-    def lose(self, alerts: Iterable[Alert]) -> None:
-        """Give the time that alerts say was lost to their causes' classes.
-
-        What slows work that goes on loses what that work fell by, from its fall to its recovery,
-        pauses apart. Where no fall tells it, the hours are the alert's own, spread over its nodes
-        and steps by how far each lay below its usual. Where two claim a step, the greater share has
-        it.
-        """
-        alerts = [x for x in alerts if x.cause in LOST_TO and x.waste]
-        faults = [x for x in alerts if x.cause is Cause.HARDWARE_FAULT]
-        explaining = {x.effect_mark: LOST_TO[x.cause] for x in alerts}
-        for alert in alerts:
-            # The newest sight may name fewer nodes than lost hours before.
-            rows, part, kind = self._rows_of(alert), self.steps(_span(alert)), LOST_TO[alert.cause]
-            if alert.cause is Cause.HARDWARE_FAULT:
-                rows = self._struck(rows, part)
-            if not rows.size or part.start >= part.stop:
-                continue
-            if any(self._fell_with(alert, fault) for fault in faults):
-                kind = GoodputClass.ERRORS_HARDWARE
-            elif kind in _SLOWED:
-                kind = explaining.get(alert.muted_by, kind)
-
-            told = self._as_told(alert, rows, part)
-            fall = self._fall(rows, part) if kind in _SLOWED else None
-            # An alert that came long after a fall has it for what was usual.
-            small = fall and alert.cause not in _MAY_SLOW and 2 * fall.lost.sum() < told.lost.sum()
-            fall = told if fall is None or small else fall
-            block = rows, fall.steps
-            self.paused[block] = fall.paused
-            # One fault may have several alerts: its dollars count once.
-            is_greater = fall.lost > self.share[block]
-            self.share[block] = np.where(is_greater, fall.lost, self.share[block])
-            self.lost_to[block] = np.where(is_greater, CODE_OF[kind], self.lost_to[block])
-        self._lose_whole_stretches()
-        self._part_edges()
-
-    def _rows_of(self, alert: Alert) -> Indices:
-        return np.array([self.rows[x] for x in alert.things if x in self.rows], dtype=np.intp)
-
-    def _fell_with(self, alert: Alert, fault: Alert) -> bool:
-        """Return whether the work of an alert's nodes fell with that of a broken node of their job."""
-        span, broken = _span(alert), _span(fault)
-        both = min(span.end, broken.end) - max(span.start, broken.start)
-        at = min(self.steps(span).start, self.nodes.n_steps - 1)
-        jobs = (
-            {(self.nodes.things[row].cluster, int(self.jobs[row, at])) for row in self._rows_of(x)}
-            for x in (alert, fault)
+        works = self.base[rows, part] == CODE_OF[GoodputClass.PRODUCTIVE]
+        if not len(self._paces):
+            return np.zeros(works.shape, dtype=np.float32)
+        paused, jobs = (
+            paused_shares(self._paces[:, part], self.nodes.steps(HOUR)),
+            self.jobs[rows, part],
         )
-        return (
-            fault.cause in alert.cause.facts.explained_by
-            and LOST_TO[alert.cause] in _SLOWED
-            and abs(span.start - broken.start) <= _EDGE
-            and 2 * both >= span.length
-            and not set.isdisjoint(*jobs)
-        )
-
-    def _as_told(self, alert: Alert, rows: Indices, part: slice) -> Fall:
-        """Return the hours that an alert says were lost, as shares of the steps of its nodes."""
-        anomaly, whole = alert.peak.anomaly if alert.peak else alert.anomaly, _span(alert)
-        hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0))) if alert.waste else 0.0
-        if alert.cause is Cause.COLD_CACHE:
-            hours -= self._cold(rows, whole, hours)
-        # Of an alert that began before the frame, the hours within it are lost here.
-        inside = (part.stop - part.start) * self.nodes.step / max(whole.length, self.nodes.step)
-        steps = max(0.0, hours) * min(1.0, inside) / (self.nodes.step / HOUR)
-
-        # What stands still does not pause, nor is what takes most of an alert's time a pause.
-        paused = self.paused[rows, part].copy()
-        if LOST_TO[alert.cause] not in _SLOWED or paused.mean() > 0.5:
-            paused[:] = 0.0
-        usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
-        work = self.seen[rows, part] * (1.0 - paused)
-        done = np.nan_to_num(self.levels[rows, part]) / max(sum(usual) / 2, 1e-6)
-        return Fall(part, spread(np.clip(work - done, 0, 1), work, steps), paused)
-
-    def _lose_whole_stretches(self) -> None:
-        """Give all of a stretch without work to the cause that took most of it."""
-        for row, begin, end in zip(*runs_of(np.isin(self.base, _UNUSED)), strict=True):
-            share, lost_to = self.share[row, begin:end], self.lost_to[row, begin:end]
-            if share.mean() > 0.5:
-                lost_to[:] = np.where(share > 0, lost_to, np.bincount(lost_to, share).argmax())
-                share[:] = 1.0
-
-    def _part_edges(self) -> None:
-        """Give a step in which work ends or begins to its neighbour, by the missing share.
-
-        It is no pause amid work.
-        """
-        pause, starting = (
-            CODE_OF[kind] for kind in (GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.STARTING)
-        )
-        for row, begin, end in zip(*runs_of(self.working), strict=True):
-            for step, beside in ((begin, begin - 1), (end - 1, end)):
-                if not 0 <= beside < self.nodes.n_steps or self.base[row, beside] == pause:
-                    continue
-                if self.seen[row, beside] and not self.share[row, step]:
-                    codes = self.lost_to if self.share[row, beside] > 0.5 else self.base
-                    self.share[row, step] = self.paused[row, step]
-                    self.lost_to[row, step] = starting if beside < step else codes[row, beside]
-                self.paused[row, step] = 0.0
-
-    def _cold(self, rows: Indices, whole: Window, hours: float) -> float:
-        """Call compiles of a cold cache cold, the newest first; return their hours.
-
-        An alert's hours are those of all starts of its work that it found, its nodes those of the
-        newest: the others are found again by the memory that the same work holds.
-        """
-        ended = [x for x in self.compiles if x.window.start < whole.end and x.instance in self.rows]
-        newest = [x for x in ended if self.rows[x.instance] in rows and x.window.end > whole.start]
-        clusters = {x.scope.cluster for x in newest}
-        held = float(np.median([self._held_after(x) for x in newest])) if newest else np.nan
-
-        found = 0.0
-        for compilation in reversed(ended):
-            # Of unknown memory is any work.
-            apart = abs(self._held_after(compilation) / held - 1) > _SAME_WORK
-            if found >= hours or compilation.scope.cluster not in clusters or apart:
-                continue
-            found += compilation.hours
-            row, part = self.rows[compilation.instance], self.steps(compilation.window)
-            compiling = np.isin(self.base[row, part], _COMPILES)
-            self.base[row, part][compiling] = CODE_OF[GoodputClass.COLD_CACHE]
-        return found
-
-    def _held_after(self, compilation: Compile) -> float:
-        """Return the device memory that a node held in the hour after a compile, nan if unknown."""
-        row = self.rows[compilation.instance]
-        part = self.steps(Window(compilation.window.end, compilation.window.end + HOUR))
-        held = self.nodes.of("neuron_runtime_memory_used_bytes")[row, part]
-        held = held[self.working[row, part] & (held > 0)]
-        return float(np.median(held)) if held.size else np.nan
-
-    def _struck(self, rows: Indices, part: slice) -> Indices:
-        """Return the nodes of a fault that worked before it: what starts amid it loses no work to it.
-
-        All of them where none did.
-        """
-        before = self.nodes.steps(_EDGE) + self.nodes.steps(_AROUND)
-        worked = self.working[rows, max(0, part.start - before) : part.start].any(axis=1)
-        return rows[worked] if worked.any() else rows
-
-    def _fall(self, rows: Indices, part: slice) -> Fall | None:
-        """Return where nodes that go on working did less, right beside an alert too.
-
-        The usual is what the same job did in the hours before it and after it, as its level moves.
-        None where nothing tells what was usual.
-        """
-        edge, hours = (self.nodes.steps(x) for x in (_EDGE, _AROUND))
-        first, last = max(0, part.start - edge), min(self.nodes.n_steps, part.stop + edge)
-        # While several runs share a cluster nobody knows whose a step is: it may be the same job's.
-        of_job = (self.jobs[rows] == NO_JOB) | (
-            self.jobs[rows] == self.jobs[rows, part.start, None]
-        )
-        works = self.working[rows] & of_job
-        working = works.mean(axis=0) > 0.5
-        # A node that failed may be replaced: the mean is of those that were read.
-        levels = self.levels[rows]
-        level = np.nan_to_num(levels).sum(axis=0) / np.maximum(1, np.isfinite(levels).sum(axis=0))
-        paused = self.paused[rows].mean(axis=0)
-        around = working & (paused <= _NO_LOSS)
-        around[first:last] = around[: max(0, first - hours)] = around[last + hours :] = False
-        if not around.any() or working[part].mean() <= 0.5:
-            return None
-        usual = float(np.median(level[around]))
-
-        # It begins and ends where the work is nearer to that within than to the usual.
-        slow = working & (paused <= 0.5)
-        slow &= level < (usual + np.median(level[part][working[part]])) / 2
-        start, stop = part.start, part.stop
-        while start > first and slow[start - 1]:
-            start -= 1
-        while stop < last and slow[stop]:
-            stop += 1
-        fallen = np.flatnonzero(slow[start:stop]) + start
-        nothing = Fall(part, np.zeros_like(self.share[rows, part]), self.paused[rows, part])
-        if not fallen.size:
-            return nothing
-        start, stop = int(fallen[0]), int(fallen[-1]) + 1
-
-        # Of a pace that wavers nobody can tell a pause, nor what it lost but for that.
-        within = self._paused_amid(rows, slice(start, stop))
-        work = level[start:stop][working[start:stop] & (within.mean(axis=0) <= _NO_LOSS)]
-        slowed = float(np.median(work)) if work.size else usual
-        if work.size and np.median(abs(work - slowed)) > _STEADY * slowed:
-            return None
-        share = 1 - slowed / usual
-        if share <= _NO_LOSS:
-            return nothing
-
-        steps = slice(max(0, start - 1), min(working.size, stop + 1))
-        lost, paused = np.full((rows.size, working.size), share), self.paused[rows]
-        paused[:, start:stop] = within
-        # The steps in which it begins and ends lose the part that the next one has more.
-        ends = ((start - 1, start - 2), (start, start - 2), (stop - 1, stop + 1), (stop, stop + 1))
-        for step, beside in ends:
-            if 0 <= beside < working.size:
-                plain = working[beside] and not slow[beside] and (paused[:, beside] == 0).all()
-                missing = 1 - level[step] / (level[beside] if plain else usual)
-                kept, most = (share, _NO_LOSS) if start <= step < stop else (0.0, share)
-                is_pause = paused[:, step] > most
-                lost[:, step] = np.where(is_pause, kept, np.clip(missing, 0, share))
-                paused[~is_pause, step] = 0.0
-        lost *= works * (1 - paused)
-        return Fall(steps, lost[:, steps].astype(np.float32), paused[:, steps])
+        amid = paused[jobs, np.arange(part.stop - part.start)]
+        return np.where(works & (jobs != NO_JOB), amid, np.float32(0))
 
     def steps(self, window: Window) -> slice:
         """Return the steps of the frame that lie in a window."""
@@ -522,12 +270,6 @@ class NodeTime:
         return np.stack(hours, axis=1) * (self.nodes.step / HOUR)
 
 
-def _span(alert: Alert) -> Window:
-    """Return the time from an alert's onset to its newest sight."""
-    anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
-    return Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
-
-
 def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes:
     """Return the class of each step of a stretch without work; `held`: a runtime was loaded.
 
@@ -548,26 +290,23 @@ def _standing(held: Mask, *, before: bool, after: bool, launched: bool) -> Codes
     return kinds.astype(np.int8)
 
 
-def spread(missing: Doubles, work: Doubles, steps: float) -> Floats:
-    """Return the share of each step that is lost, so that the shares sum to `steps`.
+def moves_with(levels: Doubles, paces: Doubles, least: int) -> Doubles:
+    """Return how alike levels, (n_steps,), and each of some paces, (n, n_steps), rise and fall.
 
-    In proportion to what is `missing` of its usual work, evenly where nothing is (a busy wait); no
-    step loses more than the part of it that was `work`.
+    A correlation from -1 to 1; 0 of fewer than `least` steps that both know.
     """
-    weights = missing
-    if weights.sum() <= 0.05 * work.sum():
-        weights = work
-    lost = np.zeros_like(work)
-    # What a step cannot hold goes to those that have room.
-    for _ in range(8):
-        room = weights * (lost < work)
-        left = min(steps, work.sum()) - lost.sum()
-        if not room.any():
-            room = work * (lost < work)
-        if left <= 1e-9 or not room.any():
-            break
-        lost = np.minimum(work, lost + room * (left / room.sum()))
-    return lost.astype(np.float32)
+    both = np.isfinite(paces) & np.isfinite(levels)
+    n = both.sum(axis=1, keepdims=True)
+    means = (
+        np.where(both, x, 0.0).sum(axis=1, keepdims=True) / np.maximum(n, 1)
+        for x in (levels, paces)
+    )
+    level, pace = (
+        np.where(both, x - mean, 0.0) for x, mean in zip((levels, paces), means, strict=True)
+    )
+    spread = np.sqrt((level**2).sum(axis=1) * (pace**2).sum(axis=1))
+    enough = (n[:, 0] >= least) & (spread > 0)
+    return np.where(enough, (level * pace).sum(axis=1) / np.where(enough, spread, 1.0), 0.0)
 
 
 def paused_shares(paces: Doubles, an_hour: int) -> Floats:
@@ -591,25 +330,9 @@ def paused_shares(paces: Doubles, an_hour: int) -> Floats:
     around = _middle(sliding_window_view(by_part, 2 * _REACH + 1, axis=2))
     usual, highest = np.repeat(around, size, axis=2)[:, :, :n_steps]
 
-    least = np.minimum(2 * usual - highest, (1 - _NO_LOSS) * usual)
+    least = np.minimum(2 * usual - highest, (1 - NO_LOSS) * usual)
     share = np.where(paces < least, 1 - paces / usual, 0.0)
     return np.where(paces == 0, 1.0, share).astype(np.float32)
-
-
-def with_evaluations(paused: Floats, levels: Doubles, least: int, most: int) -> Floats:
-    """Return the share of each step that a pause took, (n, n_steps), evaluations told by levels.
-
-    An evaluation works, at a level of its own, and makes no step of training: what is paused for
-    more than `least` steps, and `most` at most, is one, of which the step at its begin and that at
-    its end hold a part. Before it and after it there is work: `levels` are nan where there is none.
-    """
-    shares, works = paused.copy(), np.isfinite(np.pad(levels, ((0, 0), (1, 1))))
-    for row, begin, end in zip(*runs_of(np.asarray(paused > _NO_LOSS)), strict=True):
-        depth = np.median(paused[row, begin:end])
-        amid_work = works[row, begin] and works[row, end + 1]
-        if least < end - begin <= most and amid_work and depth > 2 * _NO_LOSS:
-            shares[row, begin:end] = np.minimum(paused[row, begin:end] / depth, 1.0)
-    return shares
 
 
 def _middle(values: Doubles) -> Doubles:

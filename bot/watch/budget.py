@@ -29,8 +29,6 @@ MOST = "alert.most_per_week"
 LEAST = "alert.least_caught"
 FLOORED, HELD = MutedBy.SETTING.mark(FLOOR), MutedBy.SETTING.mark(MOST)
 """The marks of alerts that a floor, or the messages left of a week, keep from notifying."""
-SURE = 0.8
-"""A promise holds in four weeks of five, if weeks go on as those that were replayed."""
 
 
 @dataclass(frozen=True)
@@ -176,23 +174,9 @@ class Frontier:
         return Point(_rounded(floor, floor), messages_of(sent), spent(sent))
 
     @cached_property
-    def urgent(self) -> int:
-        """Return the messages that no promise holds back."""
-        return messages_of(filter(_is_urgent, self.raised))
-
-    def held(self, most: float) -> float:
-        """Return how likely a week has no more than `most` messages that no promise holds back.
-
-        Messages come by themselves at a rate that is known as well as the replayed weeks tell
-        (a Poisson rate under Jeffreys' prior), so that few weeks promise little.
-        """
-        # The Poisson counts of a week whose rate is Gamma distributed: negative binomial.
-        shape, failing = self.urgent + 0.5, self.weeks / (self.weeks + 1)
-        chance, total = failing**shape, 0.0
-        for count in range(int(most) + 1):
-            total += chance
-            chance *= (shape + count) / (count + 1) * (1 - failing)
-        return total
+    def critical(self) -> int:
+        """Return the messages that no promise counts or holds back."""
+        return messages_of(self.raised) - promised_of(self.raised)
 
     def chosen(self, budget: Budget) -> Point:
         """Return the point that keeps to a budget of messages as they are used up.
@@ -207,7 +191,7 @@ class Frontier:
     def kept(self, point: Point, budget: Budget) -> bool:
         """Return whether a point keeps all that a budget promises."""
         most = budget.most_per_week
-        within = not most or (self.held(most) >= SURE and self.per_week(point) <= most)
+        within = not most or point.messages - self.critical <= most * self.weeks
         return within and self.caught(point) >= budget.least_caught
 
 
@@ -266,6 +250,11 @@ def messages_of(alerts: Iterable[Alert]) -> int:
     return sum(1 for _ in _firsts(alerts))
 
 
+def promised_of(alerts: Iterable[Alert]) -> int:
+    """Return how many of the messages a promise counts: all but those that begin as critical."""
+    return sum(not _is_urgent(x) for x in _firsts(alerts))
+
+
 def _firsts(alerts: Iterable[Alert]) -> Iterator[Alert]:
     """Yield the alerts that begin a message, oldest first."""
     groups: dict[str, list[Alert]] = {}
@@ -286,24 +275,21 @@ BEYOND = 2
 class Bids:
     """Price a message of those left of a week by the waste that may need it later.
 
-    `worths` are the USD an hour of the messages of `LEARNT`, (n,); `urgent` of them, beside these,
-    no promise holds back.
+    `worths` are the USD an hour of the messages of `LEARNT` that a promise counts, (n,).
     """
 
     worths: tuple[float, ...]
-    urgent: int
 
     @classmethod
     def of(cls, alerts: Sequence[Alert]) -> Bids:
         """Learn from alerts: the first of those that share a message stands for it."""
-        firsts = list(_firsts(alerts))
-        competing = [x for x in firsts if not _is_urgent(x)]
+        competing = [x for x in _firsts(alerts) if not _is_urgent(x)]
         peaks = {x.id: x.most_usd_per_hour for x in competing}
 
         # What has no dollars comes after all that has, and before nothing.
         least = min((peaks[x.id] for x in competing if not _is_free(x)), default=Decimal(0))
         worths = (max(peaks[x.id], least) if _is_free(x) else peaks[x.id] for x in competing)
-        return cls(tuple(map(float, worths)), len(firsts) - len(competing))
+        return cls(tuple(map(float, worths)))
 
     @property
     def least(self) -> Decimal:
@@ -326,13 +312,11 @@ class Bids:
             return Decimal(0)
 
         # The worth of a rest of the week with so many messages left, hour by hour from its end.
-        rates = np.array([worths.size, self.urgent]) / (LEARNT / HOUR)
-        competing, urgent = 1 - np.exp(-rates)
+        comes = 1 - np.exp(-worths.size / (LEARNT / HOUR))
         losses = np.zeros(left + 1)
         for _ in range(int(np.ceil(hours))):
             price = np.diff(losses)
-            gain = np.maximum(worths[:, None] - price, 0).mean(axis=0)
-            losses[1:] += competing * gain - urgent * price
+            losses[1:] += comes * np.maximum(worths[:, None] - price, 0).mean(axis=0)
         return Decimal(repr(float(losses[-1] - losses[-2])))
 
 
@@ -376,7 +360,7 @@ def hold(
 
     changed: dict[str, Alert] = {}
     for alert in sorted(waiting, key=lambda x: -(worths[x.id] or 0)):
-        used = messages_of(x for x in sent if x.notified_at in week)
+        used = promised_of(x for x in sent if x.notified_at in week)
         worth = worths[alert.id]
         is_sent = (
             worth is None
@@ -422,9 +406,13 @@ def followed(
 
 @dataclass(frozen=True)
 class Week:
-    """State the messages of a week, and USD of the waste that they covered, of all that they could."""
+    """State the messages of a week, and USD of the waste that they covered, of all that they could.
+
+    Those about what is critical stand apart: no promise counts them.
+    """
 
     messages: int
+    critical: int
     covered_usd: Decimal
     usd: Decimal
     held: Sequence[Alert] = ()
@@ -447,8 +435,10 @@ def week_of(alerts: Iterable[Alert], window: Window) -> Week:
     sent = [alert for alert in within if _was_sent(alert)]
     floored = [alert for alert in within if alert.muted_by in (FLOORED, HELD)]
     covered, held = spent(sent), [alert for alert in floored if alert.muted_by == HELD]
+    messages = promised_of(sent)
     return Week(
-        messages_of(sent),
+        messages,
+        messages_of(sent) - messages,
         covered,
         covered + spent(floored),
         sorted(held, key=lambda alert: -(alert.waste.so_far if alert.waste else 0)),

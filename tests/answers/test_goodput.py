@@ -11,7 +11,13 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.answers.cost.goodput import Goodput, goodput_card, goodput_within, goodput_words
+from bot.answers.cost.goodput import (
+    Goodput,
+    class_shares,
+    goodput_card,
+    goodput_within,
+    goodput_words,
+)
 from bot.app import App
 from bot.cards.card import Chart, ChartKind, Tone
 from bot.costs.goodput import GoodputRow, Work, grouped
@@ -193,6 +199,20 @@ def test_what_is_not_seen_is_neither_work_nor_lost() -> None:
     )
     del classes[GoodputClass.NOT_SEEN]
     assert goodput_words(GoodputRow({}, classes)).startswith("90 % of $100 for Neuron nodes")
+
+
+def test_less_than_a_cent_is_no_row_and_no_sentence() -> None:
+    trace = Decimal("0.002")
+    total = GoodputRow(
+        {},
+        {
+            GoodputClass.PRODUCTIVE: Decimal(100),
+            GoodputClass.STARVED: trace,
+            GoodputClass.NOT_SEEN: trace,
+        },
+    )
+    assert goodput_words(total) == "over 99 % of $100 for Neuron nodes went into work."
+    assert [x.kind for x in class_shares(total)] == [GoodputClass.PRODUCTIVE]
 
 
 def test_a_little_work_is_not_written_as_none_nor_a_little_loss_as_nothing() -> None:

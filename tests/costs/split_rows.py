@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bot.answers.receipt.verify import MEASURES
-from bot.costs.owners import derived_owner
+from bot.costs.allocation import derived_owner
 from bot.errors import TrnbotError
 from bot.model.frame import Doubles, Frame
 from bot.model.labels import Labels

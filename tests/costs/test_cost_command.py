@@ -30,8 +30,8 @@ from bot.answers.cost.title import (
 )
 from bot.app import App
 from bot.cards.card import EVERY, Buttons, Chart, Facts, Table, Text, plain
+from bot.costs.allocation import OwnerHint
 from bot.costs.nowcast import Nowcast
-from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.access import Access

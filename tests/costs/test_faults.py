@@ -20,6 +20,7 @@ from bot.answers.fleet.faults import (
     rates_of,
 )
 from bot.cards.card import Tone
+from bot.costs.losses import lose
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.model.alert import WastedHours
 from bot.model.causes import Cause
@@ -69,7 +70,7 @@ def fault(first=24, last=36, *, hours="3", usd="36", name="a1", **more):
 
 
 def faults(time, *alerts):
-    time.lose(alerts)
+    lose(time, alerts)
     return faults_of(alerts, time, lambda _: HOUR_USD)
 
 

@@ -11,14 +11,8 @@ from adapters.store.memory import MemoryStore
 from bot.answers.cost.goodput import _with_hours, goodput_rows
 from bot.answers.runs.command import runs as listed_runs
 from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
-from bot.costs.node_time import (
-    CLASSES,
-    NO_JOB,
-    GoodputClass,
-    NodeTime,
-    spread,
-    with_evaluations,
-)
+from bot.costs.losses import lose, spread
+from bot.costs.node_time import CLASSES, NO_JOB, GoodputClass, NodeTime
 from bot.costs.training import Paid, run_cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
@@ -132,7 +126,7 @@ def test_the_hours_that_an_alert_lost_are_its_causes_however_busy_the_node_looke
     found = anomaly(Cause.STRAGGLER, n=1, usual=(0.9, 0.9))
     found = replace(found, window=Window(START, START + 6 * FIVE))
     hours = (WastedHours(Decimal(20), Decimal("0.25")),)
-    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    lose(time, [alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
     split = time.hours(slice(0, 12))[0]
     assert split[CLASSES.index(GoodputClass.STRAGGLER)] == pytest.approx(0.25)
     assert split[CLASSES.index(GoodputClass.PRODUCTIVE)] == pytest.approx(0.75)
@@ -203,50 +197,13 @@ def test_a_pause_amid_a_fault_is_a_pause_and_the_fault_has_its_share_of_the_othe
     window = Window(START + 36 * FIVE, START + 48 * FIVE)
     found = replace(anomaly(Cause.STARVED, n=1, usual=(0.8, 0.8)), window=window)
     lost = WastedHours(Decimal(20), Decimal((11 * 0.5 + 0.4 * 0.5) / 12))
-    time.lose([alert(found, seen=window.end, waste=replace(waste(), hours=(lost,)))])
+    lose(time, [alert(found, seen=window.end, waste=replace(waste(), hours=(lost,)))])
 
     kinds = (GoodputClass.STARVED, GoodputClass.CHECKPOINT_EVALUATION, GoodputClass.PRODUCTIVE)
     at_checkpoint, at_drop = ([shares(time, kind)[n] for kind in kinds] for n in (42, 40))
     assert at_checkpoint == pytest.approx([0.2, 0.6, 0.2], abs=0.05)
     assert at_drop == pytest.approx([0.5, 0.0, 0.5], abs=0.05)
     assert sum(shares(time, GoodputClass.CHECKPOINT_EVALUATION)) == pytest.approx(0.6)
-
-
-@pytest.mark.parametrize(("reporting", "paused"), [(2, 0.5), (0, 0.0)])
-def test_of_whose_run_nobody_knows_the_levels_tell_a_pause_where_runs_report(reporting, paused):
-    time = time_of([0.8] * 12 + [0.4] + [0.8] * 11)
-    things = tuple(replace(LLAMA_8B, job=f"job-{n}") for n in range(2))
-    steps = np.full((2, 24, 1), np.nan, np.float32)
-    steps[:reporting] = np.arange(24)[:, None]
-    time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
-    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[12] == paused
-    assert sum(shares(time, GoodputClass.CHECKPOINT_EVALUATION)) == paused
-
-
-@pytest.mark.parametrize(
-    ("levels", "paused"),
-    [
-        ([0.7, 0.6, 0.6, 0.6, 0.7], [0.5, 1, 1, 1, 0.5]),  # an evaluation, begun within a step
-        ([0.4, 0.6], [0.5, 0.25]),  # a checkpoint over two steps
-        ([0.7] * 13, [0.125] * 13),  # more than an hour: another pace
-        ([0.78] * 5, [0.025] * 5),  # as levels move by themselves
-    ],
-)
-def test_an_evaluation_has_its_steps_whole_though_its_level_is_near_the_works(levels, paused):
-    time = time_of([0.8] * 48 + levels + [0.8] * 48)
-    things = tuple(replace(LLAMA_8B, job=f"job-{n}") for n in range(2))
-    steps = np.tile(np.arange(96.0 + len(levels))[:, None], (2, 1, 1))
-    time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
-    found = shares(time, GoodputClass.CHECKPOINT_EVALUATION)[48 : 48 + len(levels)]
-    assert found == pytest.approx(paused, abs=0.03)
-
-
-@pytest.mark.parametrize(("beside", "whole"), [(0.8, True), (np.nan, False)])
-def test_what_begins_or_ends_work_is_no_evaluation(beside, whole):
-    paused = np.array([[0.0, 0.2, 0.25, 0.25, 0.0]], np.float32)
-    for levels in ([beside, 0.6, 0.6, 0.6, 0.8], [0.8, 0.6, 0.6, 0.6, beside]):
-        found = with_evaluations(paused, np.array([levels]), 2, 12)
-        assert found[0, 2] == (1.0 if whole else 0.25), levels
 
 
 def test_what_paused_did_no_operations():
@@ -369,7 +326,7 @@ def test_every_start_that_a_cold_cache_alert_counts_is_cold_and_no_start_before_
         anomaly(Cause.COLD_CACHE, n=1), window=Window(START + 6 * FIVE, START + 8 * FIVE)
     )
     hours = (WastedHours(Decimal(20), Decimal(4) / Decimal(12)),)
-    time.lose([alert(found, seen=START + 9 * FIVE, waste=replace(waste(), hours=hours))])
+    lose(time, [alert(found, seen=START + 9 * FIVE, waste=replace(waste(), hours=hours))])
     split = time.hours(slice(0, 12))[0] * 12
     assert split[CLASSES.index(GoodputClass.COMPILING_FIRST)] == pytest.approx(1)
     assert split[CLASSES.index(GoodputClass.COLD_CACHE)] == pytest.approx(4)
@@ -382,7 +339,7 @@ def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow
     found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
     found = replace(found, window=Window(START + 21 * FIVE, START + 26 * FIVE))
     hours = (WastedHours(Decimal(20), Decimal("2.5") / Decimal(12)),)
-    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    lose(time, [alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
     lost = time.hours(slice(0, 36))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
     assert lost == pytest.approx(4.0)  # a half of all eight steps, the restart apart
     assert not time.share[0, :20].any()
@@ -397,13 +354,14 @@ def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow
 def test_what_a_fault_took_is_held_against_the_work_of_its_job_before_and_after(after, job, share):
     levels = [0.8] * 20 + [0.4] * 8 + [0.2] * 3 + [0.4] * 11 + [0.2] * 2 + [after] * 20
     time = time_of(levels)
-    time.jobs[:, :44], time.jobs[:, 44:] = 0, job
+    time.run(counted([100] * 20 + [50] * 8 + [0] * 3 + [50] * 11 + [25] * 2 + [100] * 20), LLAMA)
+    time.jobs[:, 44:] = job
     found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
     found = replace(found, window=Window(START + 20 * FIVE, START + 44 * FIVE))
-    time.lose([alert(found, seen=found.window.end, waste=waste())])
+    lose(time, [alert(found, seen=found.window.end, waste=waste())])
     lost = time.hours(slice(0, 64))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
     # Nineteen steps, and two halves that a checkpoint paused; in the evaluation nothing.
-    assert lost == pytest.approx(20 * share)
+    assert lost == pytest.approx(20 * share, abs=0.1)
 
 
 @pytest.mark.parametrize(("level", "lost"), [(0.8, 0.0), (0.78, 0.0), (0.4, 6.0)])
@@ -414,7 +372,7 @@ def test_full_memory_took_what_the_work_fell_by_and_not_what_a_checkpoint_did(le
     found = anomaly(Cause.MEMORY_PRESSURE, n=1, usual=(0.5, 0.6), unit="ratio")
     found = replace(found, window=Window(START + 36 * FIVE, START + 48 * FIVE))
     hours = (WastedHours(Decimal(20), Decimal("0.75") / 12),)
-    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    lose(time, [alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
     took = sum(shares(time, GoodputClass.ERRORS_HARDWARE))
     assert took == pytest.approx(lost * 11.25 / 12, abs=0.01)
     assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[42] == pytest.approx(0.75)
@@ -425,7 +383,7 @@ def test_a_slow_hour_is_the_faults_and_its_checkpoint_a_pause():
     time.run(counted([100] * 36 + [50] * 6 + [12.5] + [50] * 5 + [100] * 36), LLAMA)
     found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
     found = replace(found, window=Window(START + 36 * FIVE, START + 48 * FIVE))
-    time.lose([alert(found, seen=found.window.end, waste=waste())])
+    lose(time, [alert(found, seen=found.window.end, waste=waste())])
     assert sum(shares(time, GoodputClass.ERRORS_HARDWARE)) == pytest.approx(11.25 / 2, abs=0.01)
     assert sum(shares(time, GoodputClass.CHECKPOINT_EVALUATION)) == pytest.approx(0.75)
 
@@ -439,7 +397,7 @@ def test_a_node_that_is_gone_after_its_fault_lowers_no_usual_work_of_the_others(
     found = anomaly(Cause.HARDWARE_FAULT, n=3, usual=(0.0, 0.0), unit="count")
     span = Window(START + 20 * FIVE, START + 29 * FIVE)
     found = replace(found, things=tuple(time.rows), window=span)
-    time.lose([alert(found, seen=span.end, waste=waste())])
+    lose(time, [alert(found, seen=span.end, waste=waste())])
     lost = time.hours(slice(0, 49))[:, CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
     assert lost == pytest.approx([4.5, 4.5, 4.5])
 
@@ -452,7 +410,7 @@ def test_a_node_that_starts_amid_a_fault_loses_no_work_to_it():
     found = anomaly(Cause.HARDWARE_FAULT, n=2, usual=(0.0, 0.0), unit="count")
     span = Window(START + 20 * FIVE, START + 29 * FIVE)
     found = replace(found, things=tuple(time.rows), window=span)
-    time.lose([alert(found, seen=span.end, waste=waste())])
+    lose(time, [alert(found, seen=span.end, waste=waste())])
     lost = time.hours(slice(0, 49))[:, CLASSES.index(GoodputClass.ERRORS_HARDWARE)] * 12
     assert lost == pytest.approx([4.5, 0.0])
 
@@ -483,7 +441,7 @@ def split_beside(time, cause, first, lost):
     found = anomaly(cause, n=1, usual=(0.9, 0.9), unit="ratio")
     found = replace(found, window=Window(START + first * FIVE, START + 12 * FIVE))
     hours = (WastedHours(Decimal(20), Decimal(lost) / Decimal(12)),)
-    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    lose(time, [alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
     return dict(zip(CLASSES, time.hours(slice(0, 12))[0] * 12, strict=True))
 
 
@@ -598,32 +556,73 @@ def test_a_slower_pace_loses_from_its_fall_to_its_recovery_whatever_its_alert_co
     time = time_of(levels)
     paces = [100] * 36 + [75] + [50] * 6 + [12.5] + [50] * 29 + [87.5] + [100] * 48
     time.run(counted(paces), LLAMA)
-    time.lose([dropped(time, 37, 85, hours="3")])
+    lose(time, [dropped(time, 37, 85, hours="3")])
     network = shares(time, GoodputClass.NETWORK)
     assert network[36:44] == pytest.approx([0.25, *[0.5] * 6, 0.125], abs=0.01)
-    # Half of 35 steps and of the quarter of one, and the parts of the steps at both ends.
-    assert sum(network) == pytest.approx(35.25 / 2 + 0.25 + 0.125, abs=0.05)
+    # Half of 35 steps and of the quarter of one, and the part of the first; that of the last, in
+    # which the run made seven eighths of its steps, is a pause.
+    assert sum(network) == pytest.approx(35.25 / 2 + 0.25, abs=0.05)
     assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[43] == pytest.approx(0.75)
 
 
-def test_an_alert_long_after_its_fall_loses_the_hours_that_it_says():
-    time = time_of([0.8] * 12 + [0.4] * 60 + [0.8] * 12)
-    time.lose([dropped(time, 54, 72, hours="0.75")])
+@pytest.mark.parametrize(("first", "last"), [(50, 64), (48, 54), (26, 30)])
+def test_what_an_alert_saw_late_counts_from_the_fall_to_the_recovery(first, last):
+    time = time_of([0.8] * 24 + [0.4] * 36 + [0.8] * 24)
+    lose(time, [dropped(time, first, last, hours="0.75")])
+    assert sum(shares(time, GoodputClass.NETWORK)) == pytest.approx(18.0, abs=0.1)
+    assert shares(time, GoodputClass.NETWORK)[24:60] == [0.5] * 36
+
+
+def test_an_alert_before_which_nothing_fell_loses_the_hours_that_it_says():
+    time = time_of([0.4] * 84)
+    lose(time, [dropped(time, 54, 72, hours="0.75")])
     assert sum(shares(time, GoodputClass.NETWORK)) == pytest.approx(9.0, abs=0.1)
+
+
+def test_of_two_alerts_about_one_fall_the_first_has_it():
+    time = time_of([0.8] * 36 + [0.4] * 36 + [0.8] * 24)
+    echo = dropped(time, 60, 76, cause=Cause.STARVED, hours="0.5")
+    lose(time, [echo, dropped(time, 36, 72, cause=Cause.ALLOCATED_UNUSED)])
+    assert sum(shares(time, GoodputClass.ALLOCATED_UNUSED)) == pytest.approx(18.0)
+    assert not any(shares(time, GoodputClass.STARVED))
+
+
+def test_a_restart_after_a_fault_is_none_of_it():
+    """The job crashes amid a step, starts again and warms up; only then does its alert end."""
+    levels = [0.8] * 36 + [0.4] * 12 + [0.2, 0.0, 0.0] + [0.3, 0.5] + [0.8] * 24
+    time = time_of(levels, [1] * 48 + [1, 0, 0] + [1] * 26)
+    lose(time, [dropped(time, 36, 56)])
+    network = shares(time, GoodputClass.NETWORK)
+    assert network[36:49] == pytest.approx([0.5] * 12 + [0.25])
+    assert not any(network[49:])
+
+
+def test_nodes_work_for_the_run_with_which_they_rise_and_fall():
+    """Two runs in one cluster save at different times; a third node serves and moves by itself."""
+    saves = [np.tile([1.0] * n + [0.2] + [1.0] * (11 - n), 8) for n in (3, 8)]
+    levels = [0.8 * saves[0], 0.6 * saves[1], 0.5 + 0.1 * np.sin(np.arange(96) / 7)]
+    things = tuple(replace(NODE, instance=f"i-{n}") for n in range(3))
+    values = np.stack([np.array(levels), np.full((3, 96), 1e9)], axis=-1).astype(np.float32)
+    time = NodeTime(Frame("node", things, START, FIVE, METRICS, values), np.full(3, 0.05))
+    jobs = tuple(replace(LLAMA_8B, job=f"job-{n}") for n in range(2))
+    counts = np.cumsum(np.array(saves) * 100, axis=1)[:, :, None].astype(np.float32)
+    time.run(Frame("run", jobs, START, FIVE, ("run_step_count",), counts), {})
+    assert [np.unique(jobs).tolist() for jobs in time.jobs] == [[0], [1], [NO_JOB]]
+    assert shares(time, GoodputClass.CHECKPOINT_EVALUATION)[15] == 0.8
 
 
 def test_what_another_alert_explains_is_lost_to_that():
     time = time_of([0.8] * 36 + [0.4] * 24 + [0.8] * 24)
     source = dropped(time, 36, 60, cause=Cause.NETWORK_BOUND, hours="0")
     effect = replace(dropped(time, 36, 60, cause=Cause.STARVED), muted_by=source.effect_mark)
-    time.lose([effect, source])
+    lose(time, [effect, source])
     assert sum(shares(time, GoodputClass.NETWORK)) == pytest.approx(12.0)
     assert not any(shares(time, GoodputClass.STARVED))
 
 
 def test_where_a_pace_wavers_the_hours_are_those_of_the_alert():
     time = time_of([0.8] * 36 + [0.1, 0.3] * 18 + [0.8] * 36)
-    time.lose([dropped(time, 36, 72, cause=Cause.STARVED, hours="2.2")])
+    lose(time, [dropped(time, 36, 72, cause=Cause.STARVED, hours="2.2")])
     assert sum(shares(time, GoodputClass.STARVED)) == pytest.approx(2.2 * 12, abs=0.1)
 
 
@@ -631,7 +630,7 @@ def test_where_a_pace_wavers_the_hours_are_those_of_the_alert():
     ("first", "job", "kind", "steps"),
     [
         (37, 0, GoodputClass.ERRORS_HARDWARE, 24),
-        (45, 0, GoodputClass.STARVED, 19),
+        (45, 0, GoodputClass.STARVED, 24),
         (37, 1, GoodputClass.STARVED, 24),
     ],
     ids=["with it", "later", "another job"],
@@ -647,7 +646,7 @@ def test_a_drop_of_the_job_of_a_broken_node_that_falls_with_it_is_the_faults(
     time.jobs[0], time.jobs[1] = 0, job
     fault = dropped(time, 36, 60, cause=Cause.HARDWARE_FAULT, node="i-broken")
     drop = dropped(time, first, 61, cause=Cause.STARVED, node="i-waits")
-    time.lose([drop, fault])
+    lose(time, [drop, fault])
     lost = time.hours(slice(0, 84))[1] * 12
     assert lost[CLASSES.index(kind)] == pytest.approx(steps / 2)
 
@@ -659,7 +658,7 @@ def test_a_step_in_which_work_ends_or_begins_is_no_pause():
     things = tuple(replace(LLAMA_8B, job=f"job-{n}") for n in range(2))
     steps = np.tile(np.arange(80.0)[:, None], (2, 1, 1))
     time.run(Frame("run", things, START, FIVE, ("run_step_count",), steps), {})
-    time.lose([])
+    lose(time, [])
     assert not any(shares(time, GoodputClass.CHECKPOINT_EVALUATION))
     assert shares(time, GoodputClass.IDLE)[36:42] == [0.8, *[1.0] * 5]
     assert shares(time, GoodputClass.STARTING)[42:44] == [1.0, 0.5]
@@ -684,7 +683,7 @@ def test_nodes_that_stand_still_after_a_fault_lose_what_its_alert_says():
     found = anomaly(Cause.HARDWARE_FAULT, n=1, usual=(0.0, 0.0), unit="count")
     found = replace(found, window=Window(START + 20 * FIVE, START + 26 * FIVE))
     hours = (WastedHours(Decimal(20), Decimal("0.5")),)
-    time.lose([alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    lose(time, [alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
     lost = time.hours(slice(0, 34))[0][CLASSES.index(GoodputClass.ERRORS_HARDWARE)]
     assert lost == pytest.approx(0.5)
 
@@ -702,7 +701,7 @@ def test_a_start_of_another_job_between_cold_ones_stays_what_it_was():
         anomaly(Cause.COLD_CACHE, n=1), window=Window(START + 28 * FIVE, START + 29 * FIVE)
     )
     hours = (WastedHours(Decimal(20), Decimal(2) / Decimal(12)),)
-    time.lose([alert(found, seen=START + 29 * FIVE, waste=replace(waste(), hours=hours))])
+    lose(time, [alert(found, seen=START + 29 * FIVE, waste=replace(waste(), hours=hours))])
     found = [classes(time)[n] for n in (0, 14, 28)]
     assert found == ["cold_cache", "compiling_again", "cold_cache"]
 

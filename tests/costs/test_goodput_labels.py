@@ -24,8 +24,7 @@ from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import app
 
-NEAR = Decimal("0.07")
-"""A level that moves by one percent is seven of a fault that slows its job by an eighth."""
+NEAR = Decimal("0.05")
 SLIGHT = 100
 """USD of a label of which the five minutes of a step are more than a tenth."""
 

@@ -1,4 +1,4 @@
-"""A budget of messages: how it is read, what floors send, and how surely a promise holds."""
+"""A budget of messages: how it is read, what floors send, and what a promise counts."""
 
 import itertools
 import math
@@ -6,12 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bot.answers.about import digest
+from bot.answers.config.preview import promised_card
+from bot.cards.card import Card, Tone
 from bot.errors import WrongInput
 from bot.model.alert import Peak
 from bot.model.causes import Cause, Severity
@@ -28,6 +27,7 @@ from bot.watch.budget import (
     frontier,
     hold,
     messages_of,
+    promised_of,
     read_budget,
     week_at,
     week_of,
@@ -129,18 +129,17 @@ def test_a_share_that_is_caught_exactly_is_kept_and_one_out_of_reach_takes_all()
     assert [found.kept(point, budget) for point in found.points[1:3]] == [False, True]
 
 
-def test_a_promise_is_kept_by_its_messages_and_by_how_sure_they_are():
+def test_a_promise_counts_all_messages_but_those_that_are_critical():
     found = seen(*FIVE_ALERTS)
-    assert found.held(1) >= 0.8
     one, two = (found.points[n] for n in (2, 3))
     assert (found.per_week(one), found.per_week(two)) == (1, 1.5)
     assert [found.kept(point, Budget(1)) for point in (one, two)] == [True, False]
-    quiet = [silent(f"s{n}") for n in range(4)]
-    assert seen(*quiet, *FIVE_ALERTS).held(1) == found.held(1), "these wait if they must"
-    urgent = [replace(x, anomaly=replace(x.anomaly, severity=Severity.CRITICAL)) for x in quiet]
-    unsure = seen(*urgent, *FIVE_ALERTS)
-    assert unsure.held(2) < 0.8
-    assert not unsure.kept(unsure.points[0], Budget(2))
+    critical = [silent(f"s{n}", severity=Severity.CRITICAL) for n in range(4)]
+    beside = seen(*critical, *FIVE_ALERTS)
+    assert beside.critical == 4
+    assert [beside.kept(beside.points[n], Budget(1)) for n in (2, 3)] == [True, False]
+    assert beside.chosen(Budget(1)).messages == found.chosen(Budget(1)).messages + 4
+    assert promised_of([*critical, *FIVE_ALERTS]) == 5
 
 
 def test_messages_are_counted_in_their_order_and_those_that_touch_share_one():
@@ -205,8 +204,8 @@ def test_a_promise_follows_what_is_left_of_each_week():
     assert found.chosen(Budget(8)).messages == 5
 
 
-def bids(*worths, urgent=0):
-    return Bids(tuple(map(float, worths)), urgent)
+def bids(*worths):
+    return Bids(tuple(map(float, worths)))
 
 
 def test_a_message_is_worth_less_the_less_of_a_week_is_to_come_and_the_more_are_left():
@@ -225,16 +224,10 @@ def test_a_last_message_is_worth_what_the_week_is_likely_to_bring():
     assert float(bids(50).floor(1, 168)) == pytest.approx(expected, rel=0.01)
 
 
-def test_what_no_promise_holds_back_takes_a_message_from_the_week():
-    # Of one message that such an alert takes for sure, nothing is left to lose.
-    assert bids(50, urgent=20).floor(1, 168) < bids(50).floor(1, 168)
-    assert bids(50, urgent=1).floor(2, 168) > bids(50).floor(2, 168)
-
-
 def test_what_has_no_dollars_counts_for_the_least_that_has_and_only_urgent_alerts_stand_apart():
     urgent = silent("u", opened=NOON + 9 * HOUR, severity=Severity.CRITICAL)
     learnt = Bids.of([silent("s"), urgent, idle("a", 20), idle("b", 5)])
-    assert (sorted(learnt.worths), learnt.urgent, learnt.least) == ([5, 5, 20], 1, 5)
+    assert (sorted(learnt.worths), learnt.least) == ([5, 5, 20], 5)
 
     # One that is sent however small counts for its own dollars where these are more.
     errors = replace(idle("e", 8), anomaly=anomaly(Cause.EXECUTION_ERRORS, cluster="e"))
@@ -361,21 +354,20 @@ def test_a_share_alone_takes_the_fewest_messages():
     assert chosen.messages == 2
 
 
-def test_a_budget_that_no_floor_keeps_is_said():
-    urgent = [silent(f"s{n}", severity=Severity.CRITICAL) for n in range(9)]
-    found = seen(*urgent, *FIVE_ALERTS)
-    assert not found.kept(found.chosen(Budget(1)), Budget(1))
+@pytest.mark.parametrize(("n", "words"), [(3, "Of these, 3 are critical whatever"), (0, "")])
+def test_the_card_of_a_promise_names_what_it_does_not_count(n, words):
+    critical = [silent(f"c{i}", severity=Severity.CRITICAL) for i in range(n)]
+    found = seen(*critical, *FIVE_ALERTS)
+    budget = Budget(2)
+    card = promised_card(Card("", Tone.INFO, (), {}), found, found.chosen(budget), budget)
+    assert words in str(card.blocks)
+    assert ("critical" in str(card.blocks)) == bool(n)
+    assert card.data["budget"]["kept"]
 
 
-@settings(deadline=None)
-@given(st.integers(0, 12), st.integers(0, 9))
-def test_a_promise_is_as_likely_as_drawn_weeks_say(messages, most):
-    """Rates are drawn from what two weeks tell (Gamma), weeks from each rate (Poisson)."""
-    alerts = [silent(f"a{n}", NOON + n * HOUR, Severity.CRITICAL) for n in range(messages)]
-    found = seen(*alerts)
-    rng = np.random.default_rng(4)
-    weeks = rng.poisson(rng.gamma(messages + 0.5, 1 / 2, 40_000))
-    assert found.held(most) == pytest.approx((weeks <= most).mean(), abs=0.01)
+def test_what_is_critical_uses_up_no_message():
+    critical = replace(silent("c", severity=Severity.CRITICAL), closed=None, notified=NOON)
+    assert held([critical, firing("a", 5)], [critical]) == {"c": "", "a": ""}
 
 
 def test_a_week_is_judged_by_what_was_sent():
@@ -383,8 +375,11 @@ def test_a_week_is_judged_by_what_was_sent():
     snoozed = replace(idle("s", 50, so_far=900), muted_by="silence:s1")
     before = idle("b", 50, opened=NOON - DAY)
     week = week_of([*FIVE_ALERTS[3:], muted, snoozed, before], Window(NOON, NOON + WEEK))
-    assert (week.messages, week.covered_usd, week.usd) == (2, 3600, 3700)
+    assert (week.messages, week.critical, week.covered_usd, week.usd) == (2, 0, 3600, 3700)
     assert week.keeps(Budget(2, 0.95))
+    critical = [silent(f"c{n}", severity=Severity.CRITICAL) for n in range(3)]
+    beside = week_of([*FIVE_ALERTS[3:], *critical], Window(NOON, NOON + WEEK))
+    assert (beside.messages, beside.critical, beside.keeps(Budget(2))) == (2, 3, True)
     waited = [replace(x, muted_by=HELD) for x in (silent("q"), muted)]
     assert [x.id for x in week_of(waited, Window(NOON, NOON + WEEK)).held] == ["m", "q"]
     assert week.held == [], "the floor alone held it back"
@@ -404,6 +399,9 @@ def test_a_digest_lists_what_waited_and_had_no_message():
     words = str(digest.digest_card(week).blocks)
     assert "held back" in words
     assert "kept (5 messages" in words
+    beside = week_of([*FIVE_ALERTS, silent("c", severity=Severity.CRITICAL)], window)
+    words = str(digest.digest_card(replace(week, sent=beside)).blocks)
+    assert "kept (5 messages and 1 critical," in words
     assert "held back" not in str(
         digest.digest_card(replace(week, sent=week_of((), window))).blocks
     )

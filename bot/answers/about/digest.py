@@ -276,7 +276,8 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         **suggestions.COLUMNS.sources("suggested"),
         **GOODPUT_FIGURES,
         "budget/messages": "count of the messages of the week, alerts of one group that overlap"
-        " as one",
+        " as one, without those about critical alerts that waste no dollars",
+        "budget/critical": "count of the messages about those",
         "budget/caught": "waste of alerts that were sent / the same plus that of the alerts below"
         " the floor",
         **NOWCAST_FIGURES,

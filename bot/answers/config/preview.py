@@ -260,7 +260,9 @@ def week_words(week: Week, budget: Budget) -> str:
     """Say whether a promise held in a week."""
     verdict = "kept" if week.keeps(budget) else "not kept"
     share = f", {SHARE.write(week.caught)} of {usd(week.usd)} wasted" if week.usd else ""
-    return f"{promise_words(budget)}: {verdict} ({counted(week.messages, 'message')}{share})."
+    beside = f" and {week.critical} critical" if week.critical else ""
+    sent = counted(week.messages, "message")
+    return f"{promise_words(budget)}: {verdict} ({sent}{beside}{share})."
 
 
 def week_data(week: Week, budget: Budget) -> dict[str, Any]:
@@ -269,13 +271,14 @@ def week_data(week: Week, budget: Budget) -> dict[str, Any]:
         "most_per_week": budget.most_per_week,
         "least_caught": budget.least_caught,
         "messages": week.messages,
+        "critical": week.critical,
         "caught": round(week.caught, 4),
         "kept": week.keeps(budget),
     }
 
 
 def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
-    """Say which floor keeps the promise, how surely, and else the cost of keeping it."""
+    """Say which floor keeps the promise, what it does not count, and else the cost of keeping it."""
     most, least = budget.most_per_week, budget.least_caught
     floor = usd(point.usd_per_hour)
     how = f"With a floor of {floor} an hour"
@@ -287,17 +290,13 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
             f" covered {_share(seen, point)}."
         )
     ]
-    if most and seen.urgent / seen.weeks > most:
+    if most and seen.critical:
         parts.append(
-            f" Nothing keeps to {most:g} a week: as many alerts are critical whatever they waste, and"
-            " none of these is held back."
+            f" Of these, {seen.critical} {'is' if seen.critical == 1 else 'are'} critical whatever they"
+            " waste: no promise counts them or holds them back."
         )
-    elif most:
-        parts.append(
-            f" At most {most:g} a week holds in {SHARE.write(seen.held(most))} of weeks like these."
-        )
-        if seen.per_week(point) > most:
-            parts.append(f" These passed it for waste {BEYOND} times as dear as all before it.")
+    if most and point.messages - seen.critical > most * seen.weeks:
+        parts.append(f" These passed it for waste {BEYOND} times as dear as all before it.")
     if seen.caught(point) < least:
         enough = next((x for x in seen.points if seen.caught(x) >= least), seen.points[-1])
         parts.append(

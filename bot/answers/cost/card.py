@@ -66,10 +66,9 @@ from bot.cards.words import (
     period,
     unseen,
 )
-from bot.costs.allocation import Allocation
+from bot.costs.allocation import Allocation, OwnerHint
 from bot.costs.compiling import CompileBill, compiling_within, may_show_compiling
 from bot.costs.nowcast import Nowcast, expected_by_provider, forecast_month
-from bot.costs.owners import OwnerHint
 from bot.costs.running import fleet_of
 from bot.costs.tally import (
     Change,

@@ -45,6 +45,7 @@ from bot.costs.goodput import (
     grouped,
     repriced,
 )
+from bot.costs.losses import lose
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.costs.tally import known_rows
 from bot.errors import TrnbotError, WrongInput
@@ -274,7 +275,7 @@ def goodput_card(answer: Goodput) -> Card:
     productive, unseen_usd = (
         cents(total.of(kind)) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
-    amount = f"{usd(total.seen_usd)} seen" if unseen_usd > 0 < total.seen_usd else usd(total.usd)
+    amount = f"{usd(total.seen_usd)} seen" if unseen_usd and total.seen_usd else usd(total.usd)
     lead = (
         f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what kept the"
         " nodes from it" + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
@@ -378,10 +379,8 @@ def _flow(answer: Goodput) -> Chart:
 def _series(total: GoodputRow, rows: Sequence[GoodputRow]) -> tuple[Series, ...]:
     """Return the amounts of work and of the dearest other classes by row, all else in one."""
     # As many colours as can be told apart.
-    losses = sorted(
-        (kind for kind in total.classes if kind is not GoodputClass.PRODUCTIVE),
-        key=lambda kind: -total.classes[kind],
-    )
+    kinds = [x.kind for x in class_shares(total)]
+    losses = [kind for kind in kinds if kind is not GoodputClass.PRODUCTIVE]
     series = [
         Series(kind.words, tuple(float(x.of(kind)) for x in rows))
         for kind in (GoodputClass.PRODUCTIVE, *losses[:_LOSSES])
@@ -491,7 +490,7 @@ def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow 
 
 
 def class_shares(total: GoodputRow) -> list[ClassShare]:
-    """Return each class with its USD and share of the whole: work first, then the dearest."""
+    """Return each class of a cent or more with its share of the whole: work first, then the dearest."""
     whole = float(total.usd)
     return sorted(
         (
@@ -521,7 +520,7 @@ def node_time(ports: Ports, reading: Reading, window: Window) -> NodeTime:
     time.compile(ports.world.compiles(reading, ports.policy, nodes.start))
     if runs := reading.frame("run"):
         time.run(runs, reading.claims)
-    time.lose(ports.stores.alerts.history(window, Labels()))
+    lose(time, ports.stores.alerts.history(window, Labels()))
 
     return time
 

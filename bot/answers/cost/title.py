@@ -14,9 +14,8 @@ from bot.cards.card import Block, Button, Chart, ChartKind, Series, Text, When, 
 from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, few, grouped_words, period
-from bot.costs.allocation import Allocation
+from bot.costs.allocation import Allocation, OwnerHint
 from bot.costs.nowcast import Nowcast
-from bot.costs.owners import OwnerHint
 from bot.costs.tally import BEYOND, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted, summed

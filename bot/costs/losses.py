@@ -1,0 +1,337 @@
+"""Tell what alerts lost of the time of Neuron nodes, and to which class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import NamedTuple
+
+import numpy as np
+
+from bot.costs.node_time import CODE_OF, NO_JOB, NO_LOSS, GoodputClass, NodeTime
+from bot.model.alert import Alert
+from bot.model.causes import Cause
+from bot.model.frame import Doubles, Floats, Indices, Mask, runs_of
+from bot.model.run import Compile
+from bot.model.window import HOUR, Window
+
+LOST_TO: Mapping[Cause, GoodputClass] = {
+    Cause.IDLE: GoodputClass.IDLE,
+    Cause.ALLOCATED_UNUSED: GoodputClass.ALLOCATED_UNUSED,
+    Cause.HUNG: GoodputClass.HUNG,
+    Cause.LONG_COMPILE: GoodputClass.COMPILING_FIRST,
+    Cause.COLD_CACHE: GoodputClass.COLD_CACHE,
+    Cause.KILLED_COMPILE: GoodputClass.COMPILING_AGAIN,
+    Cause.STARVED: GoodputClass.STARVED,
+    Cause.NETWORK_BOUND: GoodputClass.NETWORK,
+    Cause.COLLECTIVE_PATH: GoodputClass.NETWORK,
+    Cause.STRAGGLER: GoodputClass.STRAGGLER,
+    Cause.MEMORY_PRESSURE: GoodputClass.ERRORS_HARDWARE,
+    Cause.EXECUTION_ERRORS: GoodputClass.ERRORS_HARDWARE,
+    Cause.HARDWARE_FAULT: GoodputClass.ERRORS_HARDWARE,
+}
+"""Where the time goes that an alert of a cause says was lost; no other cause loses time of nodes."""
+
+_SLOWED = frozenset(
+    {
+        GoodputClass.STARVED,
+        GoodputClass.NETWORK,
+        GoodputClass.STRAGGLER,
+        GoodputClass.ERRORS_HARDWARE,
+        GoodputClass.ALLOCATED_UNUSED,
+    }
+)
+"""What slows work that goes on."""
+_MAY_SLOW = (Cause.MEMORY_PRESSURE, Cause.EXECUTION_ERRORS)
+"""Troubles that need not slow any work."""
+_EDGE = timedelta(minutes=15)
+"""How far apart nodes fall at most that fall together."""
+_AROUND = timedelta(hours=3)
+"""How long before a fault and after it the usual work is looked for."""
+_STEADY = 0.05
+"""How far the levels of a slower pace scatter at most, so that a pause amid it is told from it."""
+_SAME_WORK = 0.02
+"""How far the memory of one job's nodes differs from start to start at most."""
+_UNUSED = (CODE_OF[GoodputClass.ALLOCATED_UNUSED], CODE_OF[GoodputClass.IDLE])
+_PAUSE, _STARTING, _UNSEEN = (
+    CODE_OF[kind]
+    for kind in (
+        GoodputClass.CHECKPOINT_EVALUATION,
+        GoodputClass.STARTING,
+        GoodputClass.NOT_SEEN,
+    )
+)
+_COMPILES = (CODE_OF[GoodputClass.COMPILING_FIRST], CODE_OF[GoodputClass.COMPILING_AGAIN])
+
+
+class Fall(NamedTuple):
+    """State where work fell, and the share of each step of its nodes that is lost, and paused.
+
+    Both shares are of shape (n_rows, n_steps).
+    """
+
+    steps: slice
+    lost: Floats
+    paused: Floats
+
+
+def lose(time: NodeTime, alerts: Iterable[Alert]) -> None:
+    """Give the time that alerts say was lost to their causes' classes.
+
+    What slows work that goes on loses what that work fell by, from its fall to its recovery,
+    pauses apart. Where no fall tells it, the hours are the alert's own, spread over its nodes and
+    steps by how far each lay below its usual; of troubles that need not slow any work, there are
+    none. Where two claim a step, the greater share has it.
+    """
+    alerts = [x for x in alerts if x.cause in LOST_TO and x.waste]
+    faults = [x for x in alerts if x.cause is Cause.HARDWARE_FAULT]
+    explaining = {x.effect_mark: LOST_TO[x.cause] for x in alerts}
+    for alert in sorted(alerts, key=lambda x: _span(x).start):
+        # The newest sight may name fewer nodes than lost hours before.
+        rows, part, kind = _rows_of(time, alert), time.steps(_span(alert)), LOST_TO[alert.cause]
+        # What starts amid a fault loses no work to it.
+        worked = time.working[rows, : part.start].any(axis=1)
+        if kind in _SLOWED and worked.any():
+            rows = rows[worked]
+        if not rows.size or part.start >= part.stop:
+            continue
+        if any(_fell_with(time, alert, fault) for fault in faults):
+            kind = GoodputClass.ERRORS_HARDWARE
+        elif kind in _SLOWED:
+            kind = explaining.get(alert.muted_by, kind)
+
+        slows = alert.cause not in _MAY_SLOW
+        fall = fall_of(time, rows, part, slows=slows) if kind in _SLOWED else None
+        if fall is None and not slows:
+            continue
+        fall = fall or _as_told(time, alert, rows, part)
+        block = rows, fall.steps
+        time.paused[block] = fall.paused
+        # One fault may have several alerts: its dollars count once, for the first of about as much.
+        is_greater = fall.lost > time.share[block] + NO_LOSS * (time.share[block] > 0)
+        time.share[block] = np.where(is_greater, fall.lost, time.share[block])
+        time.lost_to[block] = np.where(is_greater, CODE_OF[kind], time.lost_to[block])
+    _lose_whole_stretches(time)
+    _part_edges(time)
+
+
+def _rows_of(time: NodeTime, alert: Alert) -> Indices:
+    return np.array([time.rows[x] for x in alert.things if x in time.rows], dtype=np.intp)
+
+
+def _fell_with(time: NodeTime, alert: Alert, fault: Alert) -> bool:
+    """Return whether the work of an alert's nodes fell with that of a broken node of their job."""
+    span, broken = _span(alert), _span(fault)
+    both = min(span.end, broken.end) - max(span.start, broken.start)
+    at = min(time.steps(span).start, time.nodes.n_steps - 1)
+    jobs = (
+        {(time.nodes.things[row].cluster, int(time.jobs[row, at])) for row in _rows_of(time, x)}
+        for x in (alert, fault)
+    )
+    return (
+        fault.cause in alert.cause.facts.explained_by
+        and LOST_TO[alert.cause] in _SLOWED
+        and abs(span.start - broken.start) <= _EDGE
+        and 2 * both >= span.length
+        and not set.isdisjoint(*jobs)
+    )
+
+
+def _as_told(time: NodeTime, alert: Alert, rows: Indices, part: slice) -> Fall:
+    """Return the hours that an alert says were lost, as shares of the steps of its nodes."""
+    anomaly, whole = alert.peak.anomaly if alert.peak else alert.anomaly, _span(alert)
+    hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0))) if alert.waste else 0.0
+    if alert.cause is Cause.COLD_CACHE:
+        hours -= _cold(time, rows, whole, hours)
+    # Of an alert that began before the frame, the hours within it are lost here.
+    inside = (part.stop - part.start) * time.nodes.step / max(whole.length, time.nodes.step)
+    steps = max(0.0, hours) * min(1.0, inside) / (time.nodes.step / HOUR)
+
+    # What stands still does not pause, nor is what takes most of an alert's time a pause.
+    paused = time.paused[rows, part].copy()
+    if LOST_TO[alert.cause] not in _SLOWED or paused.mean() > 0.5:
+        paused[:] = 0.0
+    usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
+    work = time.seen[rows, part] * (1.0 - paused)
+    done = np.nan_to_num(time.levels[rows, part]) / max(sum(usual) / 2, 1e-6)
+    return Fall(part, spread(np.clip(work - done, 0, 1), work, steps), paused)
+
+
+def _lose_whole_stretches(time: NodeTime) -> None:
+    """Give all of a stretch without work to the cause that took most of it."""
+    for row, begin, end in zip(*runs_of(np.isin(time.base, _UNUSED)), strict=True):
+        share, lost_to = time.share[row, begin:end], time.lost_to[row, begin:end]
+        if share.mean() > 0.5:
+            lost_to[:] = np.where(share > 0, lost_to, np.bincount(lost_to, share).argmax())
+            share[:] = 1.0
+
+
+def _part_edges(time: NodeTime) -> None:
+    """Give a step in which work ends or begins to its neighbour, by the share that is missing.
+
+    It is no pause amid work.
+    """
+    for row, begin, end in zip(*runs_of(time.working), strict=True):
+        for step, beside, within in ((begin, begin - 1, begin + 1), (end - 1, end, end - 2)):
+            if not 0 <= beside < time.nodes.n_steps or time.base[row, beside] == _PAUSE:
+                continue
+            time.paused[row, step] = 0.0
+            if time.seen[row, beside] and not time.share[row, step] and end - begin > 1:
+                ends = time.lost_to if time.share[row, beside] > 0.5 else time.base
+                time.lost_to[row, step] = _STARTING if beside < step else ends[row, beside]
+                missing = 1 - time.levels[row, step] / time.levels[row, within]
+                time.share[row, step] = max(0.0, missing)
+
+
+def _cold(time: NodeTime, rows: Indices, whole: Window, hours: float) -> float:
+    """Call compiles of a cold cache cold, the newest first; return their hours.
+
+    An alert's hours are those of all starts of its work that it found, its nodes those of the
+    newest: the others are found again by the memory that the same work holds.
+    """
+    ended = [x for x in time.compiles if x.window.start < whole.end and x.instance in time.rows]
+    newest = [x for x in ended if time.rows[x.instance] in rows and x.window.end > whole.start]
+    clusters = {x.scope.cluster for x in newest}
+    held = float(np.median([_held_after(time, x) for x in newest])) if newest else np.nan
+
+    found = 0.0
+    for compilation in reversed(ended):
+        # Of unknown memory is any work.
+        apart = abs(_held_after(time, compilation) / held - 1) > _SAME_WORK
+        if found >= hours or compilation.scope.cluster not in clusters or apart:
+            continue
+        found += compilation.hours
+        row, part = time.rows[compilation.instance], time.steps(compilation.window)
+        compiling = np.isin(time.base[row, part], _COMPILES)
+        time.base[row, part][compiling] = CODE_OF[GoodputClass.COLD_CACHE]
+    return found
+
+
+def _held_after(time: NodeTime, compilation: Compile) -> float:
+    """Return the device memory that a node held in the hour after a compile, nan if unknown."""
+    row = time.rows[compilation.instance]
+    part = time.steps(Window(compilation.window.end, compilation.window.end + HOUR))
+    held = time.nodes.of("neuron_runtime_memory_used_bytes")[row, part]
+    held = held[time.working[row, part] & (held > 0)]
+    return float(np.median(held)) if held.size else np.nan
+
+
+def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -> Fall | None:
+    """Return where nodes that go on working did less, and by how much; `part` is their alert's.
+
+    It begins where the work fell and ends where it recovered, however late or early the alert was.
+    The usual is what the same job did in the hours before it and after it, as its level moves; of an
+    alert that `slows` work and came long after it fell, what it did before. None where nothing tells
+    that the work fell.
+    """
+    # Of unknown jobs nobody knows whose a step is: it may be the same one's.
+    jobs = time.jobs[rows]
+    of_job = (jobs == NO_JOB) | (jobs == jobs[:, (part.start + part.stop) // 2, None])
+    works = time.working[rows] & of_job
+    working = works.mean(axis=0) > 0.5
+    # A node that failed may be replaced: the mean is of those that were read.
+    n_read = np.maximum(1, np.isfinite(time.levels[rows]).sum(axis=0))
+    level = np.nan_to_num(time.levels[rows]).sum(axis=0) / n_read
+    goes_on = (works | np.isin(time.base[rows], (_PAUSE, _UNSEEN))).mean(axis=0) > 0.5
+    amid = working & np.append(True, goes_on[:-1]) & np.append(goes_on[1:], True)
+    clear = amid & (time.paused[rows].mean(axis=0) <= NO_LOSS)
+    if working[part].mean() <= 0.5 or not clear[part].any():
+        return None
+
+    slowed = float(np.median(level[part][clear[part]]))
+    hours, an_hour = (time.nodes.steps(x) for x in (_AROUND, HOUR))
+    earlier = level[: part.start][clear[: part.start]]
+    usual, higher = _usual(level, clear, part, an_hour), earlier[earlier * (1 - NO_LOSS) > slowed]
+    if slows and 2 * higher.size > hours and (usual is None or usual * (1 - NO_LOSS) <= slowed):
+        usual = float(np.median(higher[-hours:]))
+    if usual is None or usual * (1 - NO_LOSS) <= slowed:
+        return None
+    low = working & (level < (usual + slowed) / 2)
+    start, stop = _extent(low, clear, goes_on, part, hours)
+
+    # Of a pace that wavers nobody can tell a pause, nor what it lost but for that.
+    usual = _usual(level, clear & ~low, slice(start, stop), an_hour) or usual
+    within = time.paused_amid(rows, slice(start, stop))
+    work = level[start:stop][amid[start:stop] & (within.mean(axis=0) <= NO_LOSS)]
+    slowed = float(np.median(work)) if work.size else usual
+    share = 1 - slowed / usual
+    if share <= NO_LOSS or np.median(abs(work - slowed)) > _STEADY * slowed:
+        return None
+
+    # The steps in which it begins and ends, and those beside them, lose what they are short of.
+    # Where work ends or begins within a step, that is its part.
+    steps, paused = slice(max(0, start - 1), stop + 1), time.paused[rows]
+    paused[:, start:stop] = within
+    paused[:, ~amid] = 0.0
+    index = np.arange(working.size)
+    short = (
+        share * (np.isin(index, index[start:stop]) | ~amid) * np.minimum(1, amid + level / slowed)
+    )
+    ends = amid & (paused.mean(axis=0) <= NO_LOSS) & ~np.isin(index, index[start + 1 : stop - 1])
+    short[ends] = np.clip(1 - level[ends] / usual, 0, share)
+    lost = short * works * (1 - paused)
+    return Fall(steps, lost[:, steps].astype(np.float32), paused[:, steps])
+
+
+def _usual(level: Doubles, clear: Mask, part: slice, size: int) -> float | None:
+    """Return the mean of the levels right before some steps and right after them; None of none."""
+    sides = slice(max(0, part.start - size), part.start), slice(part.stop, part.stop + size)
+    beside = [np.median(x) for side in sides if (x := level[side][clear[side]]).size]
+    return float(np.mean(beside)) if beside else None
+
+
+def _extent(low: Mask, clear: Mask, goes_on: Mask, part: slice, hours: int) -> tuple[int, int]:
+    """Return the first step of a fall and the one after its last.
+
+    It goes back to the last usual step before its alert. That may have ended before it recovers, if
+    it does so within hours. Slow steps outnumber usual ones in it as far as they can.
+    """
+    usual = np.flatnonzero(clear & ~low)
+    before, after = usual[usual < part.start], usual[usual >= part.stop]
+    start = int(before[-1]) + 1 if before.size else 0
+    stop = int(after[0]) if after.size and after[0] <= part.stop + hours else part.stop
+    balance = np.where(low, 1, -1) * clear
+    # What a restart begins with is a start, unless it goes on as slowly.
+    for _, begin, end in zip(*runs_of(goes_on[None]), strict=True):
+        if start < begin < stop and balance[begin : min(end, begin + hours)].sum() <= 0:
+            balance[begin:end] = np.minimum(balance[begin:end], 0)
+
+    sums = np.append(0, np.cumsum(balance[start:stop]))
+    last = int(sums.argmax())
+    first = last - int(sums[last::-1].argmin())
+    # Beside a slower pace nobody knows a pause from a part of it yet.
+    first, last, unclear = start + first, start + last, low & ~clear
+    while first and unclear[first - 1]:
+        first -= 1
+    while last < len(unclear) and unclear[last]:
+        last += 1
+    return first, last
+
+
+def _span(alert: Alert) -> Window:
+    """Return the time from an alert's onset to its newest sight."""
+    anomaly = alert.peak.anomaly if alert.peak else alert.anomaly
+    return Window(anomaly.window.start, max(alert.seen, anomaly.window.end))
+
+
+def spread(missing: Doubles, work: Doubles, steps: float) -> Floats:
+    """Return the share of each step that is lost, so that the shares sum to `steps`.
+
+    In proportion to what is `missing` of its usual work, evenly where nothing is (a busy wait); no
+    step loses more than the part of it that was `work`.
+    """
+    weights = missing
+    if weights.sum() <= 0.05 * work.sum():
+        weights = work
+    lost = np.zeros_like(work)
+    # What a step cannot hold goes to those that have room.
+    for _ in range(8):
+        room = weights * (lost < work)
+        left = min(steps, work.sum()) - lost.sum()
+        if not room.any():
+            room = work * (lost < work)
+        if left <= 1e-9 or not room.any():
+            break
+        lost = np.minimum(work, lost + room * (left / room.sum()))
+    return lost.astype(np.float32)
