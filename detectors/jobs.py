@@ -378,7 +378,6 @@ def incidents(
         same = seen.of_owner(rows[owners == owner])[rows]
         if of_job and opened:
             same = _of_job(seen, rows[:1])[rows]
-            same[0] = True
         first = min(seen.roster.ids[i] for i in rows[same])
         name = (of_job and seen.roster.labels[rows[same][0]].job) or (
             f"of {first if of_job else owner}"

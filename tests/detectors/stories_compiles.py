@@ -82,11 +82,11 @@ def where_tags_name_the_job_it_is_told_while_it_compiles():
     return World(fleet.stop(hours(30), hours(31), **BUSY))
 
 
-@story("compiles", 31.1)
-def nodes_of_a_start_begin_one_step_after_the_other():
+@story("compiles", 31.2)
+def nodes_of_a_start_begin_and_end_one_step_after_the_other():
     fleet = Fleet(4, job="tune").stop(hours(20), hours(20.75), **BUSY)
     fleet.stop(hours(30), hours(31), SOME, **BUSY)
-    return World(fleet.stop(hours(30) + STEP, hours(31), slice(2, 4), **BUSY))
+    return World(fleet.stop(hours(30) + STEP, hours(31) + STEP, slice(2, 4), **BUSY))
 
 
 @story("compiles", 30.8)

@@ -30,9 +30,10 @@ def uncorrected_events_that_are_counted_apart():
     return World(events(Fleet(4), 30, 30.08, neuron_hardware_ecc_uncorrected=2))
 
 
-@story("faults", *every(5, 30, 30.3))
-def hardware_errors_of_executions():
-    return World(events(Fleet(4), 30, 31, neuron_execution_errors_hardware=1))
+@story("faults", *every(5, 30, 30.3), 31.5)
+def hardware_errors_of_executions_and_a_repair():
+    fleet = events(Fleet(4), 30, 30.5, neuron_execution_errors_hardware=1)
+    return World(fleet.stop(hours(30.5), hours(33), SICK))
 
 
 @story("faults", *every(5, 30, 30.3), 31, 31.1, *every(15, 31.25, 32))

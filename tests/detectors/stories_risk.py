@@ -272,6 +272,15 @@ def the_job_of_a_node_is_in_its_tag():
 
 
 @story("notices", 30)
+def a_node_that_never_reported_is_taken_back():
+    fleet, extra = Fleet(4), Fleet(1, seed=2)
+    extra.ids = ["i-never"]
+    world = noticed(notice("i-never"), fleet=fleet)
+    world.fleets = (fleet, extra)
+    return world
+
+
+@story("notices", 30)
 def a_node_outside_any_cluster():
     return noticed(notice("i-000"), fleet=Fleet(2, cluster=""))
 

@@ -163,6 +163,12 @@ def a_job_of_which_one_node_stopped_within_the_step_before_the_others():
     return World(fleet.scale(hours(30) - STEP, hours(30), slice(2, 3), neuroncore_utilization=0.2))
 
 
+@story("stillness", 30.9)
+def two_nodes_that_stop_half_an_hour_apart_do_not_hang_together():
+    fleet = Fleet(4).set(hours(30), hours(34), ONE, **STILL)
+    return World(fleet.set(hours(30.5), hours(34), slice(1, 2), **STILL))
+
+
 @story("stillness", *every(5, 30.2, 30.6))
 def one_node_stands_still_while_the_others_work_on():
     return World(Fleet(4).set(hours(30), hours(34), ONE, **STILL))

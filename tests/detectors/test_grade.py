@@ -64,6 +64,11 @@ def test_grades(told, recall, precision, top1):
     assert (found["recall"], found["precision"], found["cause_top1"]) == (recall, precision, top1)
 
 
+def test_one_label_that_differs_is_another_place():
+    elsewhere = happened(labels={"region": "us-west-2", "cluster": "vision"})
+    assert grade([alert()], [elsewhere])["recall"] == 0
+
+
 def test_a_state_needs_no_alert():
     assert (
         grade([], [happened("compiling"), happened("starved", state_only=True)])["incidents"] == 0
