@@ -426,3 +426,6 @@ def test_a_sentence_that_is_named_already_is_not_counted_as_one_more() -> None:
     later.add("a", "another reason")
     named.take(later)
     assert named.sentences()[NAMED:] == ("a: 1 more of the kind.",)
+    again = Problems()
+    again.take(named)
+    assert again.sentences() == named.sentences()

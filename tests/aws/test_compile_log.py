@@ -98,6 +98,7 @@ def test_a_recordings_logs_are_read_line_by_line_and_a_broken_one_is_named(tmp_p
     (tmp_path / "logs/us").mkdir(parents=True)
     good = json.dumps(event("Compiler status PASS"))
     (tmp_path / "logs/us/a.jsonl").write_text(f"{good}\n\n{{broken\n[1]\n{good}\n")
+    (tmp_path / "logs/notes.txt").write_text("no event")
     (tmp_path / "logs/b.jsonl.gz").write_bytes(
         gzip.compress(json.dumps(event("Compiler status PASS") | {"eventId": "2"}).encode())
     )

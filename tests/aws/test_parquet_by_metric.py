@@ -49,9 +49,13 @@ def test_files_of_one_metric_read_as_the_lines_do(build, at):
     same_nodes(lines.read(at(30)).frames["node"], parquet.read(at(30)).frames["node"])
 
 
-def test_files_that_store_their_sets_alike_are_not_mixed_up_with_one_that_does_not(build, at):
+@pytest.mark.parametrize("others", [1, 30], ids=["other bytes", "as many bytes"])
+def test_files_that_store_their_sets_alike_are_not_mixed_up_with_one_that_does_not(
+    build, at, others
+):
     fill(build)
-    build.records[0]["dimensions"] |= {"InstanceId": "i-9", "NodeName": "ip-i-9"}
+    for record in build.records[:others]:
+        record["dimensions"] |= {"InstanceId": "i-9", "NodeName": "ip-i-9"}
     lines = build.open()
     same_nodes(lines.read(at(30)).frames["node"], by_metric(build).read(at(30)).frames["node"])
 

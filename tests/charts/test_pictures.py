@@ -27,6 +27,7 @@ CHARTS = {
     "two lines, no title": replace(LINE, title="", series=(*LINE.series, Series("b\x00", LEVEL[::-1]))),
     "bars": Chart(ChartKind.BAR, "Cost", "$", STACK[:1], categories=(*DAYS, ""), partial=(2,)),
     "bars of ten colours": Chart(ChartKind.BAR, "Cost", "$", STACK, categories=DAYS),
+    "bars that cancel out": Chart(ChartKind.BAR, "Cost", "$", (Series("a", (4.0, 1.0)), Series("b", (-4.0, 1.0))), categories=DAYS[:2]),
     "heat": Chart(ChartKind.HEAT, "Use", "%", STACK[:2], [STEPS[0] + timedelta(hours=4) * n for n in range(6)]),
     "flow": Chart(ChartKind.FLOW, "Goodput", "$", STACK[8:], categories=DAYS[:2]),
     "nothing": replace(LINE, series=(), times=()),
@@ -42,6 +43,7 @@ SCORED = {
     "one metric": (RISING, [20, 21], [(TIMES[3], TIMES[9])]),
     "one level": (np.full(50, 4.0), [], []),
     "gaps alone": (np.full(50, np.inf), [], []),
+    "two metrics": (np.array([GAPS, -RISING]).T, [], []),
     "ten metrics": (np.array([GAPS, -RISING, np.zeros(50), *[RISING * n for n in range(7)]]).T, [0], []),
 }  # fmt: skip
 

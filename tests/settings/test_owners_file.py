@@ -9,7 +9,7 @@ import pytest
 
 from bot.errors import WrongInput
 from bot.model.route import OwnerMap
-from bot.settings.routes import OwnersFile, read_mapping, read_text
+from bot.settings.routes import OwnersFile, read_mapping, read_text, tables_as_text
 
 RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
 
@@ -112,3 +112,9 @@ def test_a_file_is_read_whole_up_to_its_limit_and_refused_beyond(tmp_path: Path)
     assert read_text(file, "The file", 10) == "#" * 10
     with pytest.raises(WrongInput, match="has over 9 bytes"):
         read_text(file, "The file", 9)
+
+
+def test_routes_that_are_no_tables_are_left_as_they_are_written() -> None:
+    routes = [{"team": "nlp", "to": ["slack:C1", "slack:C2"]}, "team=nlp -> slack:C1"]
+    assert tables_as_text({"routes": routes})["routes"] == routes
+    assert tables_as_text({"routes": routes[:1]})["routes"] == "team=nlp -> slack:C1, slack:C2"

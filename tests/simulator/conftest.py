@@ -4,7 +4,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from adapters.simulator import SCENARIOS, generate
+from adapters.simulator import SCENARIOS, Files, SimulationTiming, generate
 from adapters.simulator.api import write_api
 from adapters.simulator.bill import write_bill
 from adapters.simulator.fleet import build_fleet
@@ -29,6 +29,14 @@ def causes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "labels.json").write_text(
         json.dumps(truth(spec, fleet), indent=1) + "\n", encoding="utf-8"
     )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def compiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a recording of a day on which graphs are compiled, with the compilers' logs."""
+    folder = tmp_path_factory.mktemp("recordings") / "compiles"
+    generate(folder, 7, "compiles", SimulationTiming(days=1.0), Files(logs=True))
     return folder
 
 
