@@ -8,6 +8,7 @@ import pytest
 
 from bot.answers.runs.command import points_of, scaling_card, worth_at
 from bot.app import App
+from bot.cards.card import Chart
 from bot.costs.training import Sample
 from tests.answers.configuring import ask, end, refused
 
@@ -43,6 +44,9 @@ def test_a_power_law_is_found_again_and_goes_beyond():
     assert card.data["worth"] == pytest.approx(4 * 64**0.9, abs=0.01)
     assert "beyond what was measured" in str(card)
     assert "between what was measured" in str(scaling_card("llama", "8 billion", points, 16))
+    (chart,) = card.each(Chart)
+    assert chart.series[0].values == (100.0, 93.3, 81.2)
+    assert chart.summary == "4 nodes are 100 %; 32 reach 81 %."
 
 
 def test_one_number_of_nodes_tells_nothing_of_scaling():

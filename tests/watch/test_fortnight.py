@@ -89,6 +89,9 @@ class Noting:
 
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         self._note(f"say under {message} in {channel}", card)
+        if self.fails == "a line":
+            self.sent[-1] += " (it is not taken)"
+            raise Unavailable("it is not taken")
         self.keys[key] = f"{message}.{len(self.keys)}"
         return self.keys[key]
 
@@ -204,6 +207,12 @@ STORIES: Mapping[str, Sequence[Look]] = {
         Look(15, [at(15, n=8)], fails="refused"),
         Look(20, [at(20, n=8)]),
         Look(25, [at(25, n=2)], fails="limit"),
+    ),
+    "a line is not taken": (
+        Look(0, [at(0, **CRITICAL)]),
+        Look(1, [at(1, **CRITICAL)], line="ack llama", fails="a line"),
+        Look(2, [at(2, **CRITICAL)], fails="a line"),
+        *(Look(m, [at(m, **CRITICAL)]) for m in (3, 4)),
     ),
     "it ends before it could be said": (
         Look(0, [at(0)], fails="away"),

@@ -36,7 +36,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, SHARE, Column, Columns, datum
+from bot.cards.columns import NUMBER, RATIO, Column, Columns, datum
 from bot.cards.words import period
 from bot.errors import WrongInput, not_known
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -287,8 +287,7 @@ _SCORES = Columns[RuleScore](
     Column("rule", lambda score: score.rule, key="rule"),
     Column("useful", lambda score: score.useful, NUMBER, key="useful"),
     Column("wrong", lambda score: score.wrong, NUMBER, key="wrong"),
-    Column("right", lambda score: score.precision, SHARE),
-    Column("", lambda score: round(score.precision, 4), key="precision"),
+    Column("right", lambda score: score.precision, RATIO, "precision"),
     Column("", lambda score: score.suggestion, key="suggestion"),
 )
 

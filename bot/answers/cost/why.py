@@ -27,7 +27,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import window_line
-from bot.cards.words import amount_of, few, growth, in_period, period
+from bot.cards.words import amount_of, few, growth, in_period, percent, period
 from bot.costs.allocation import OWNERS, Allocation
 from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
 from bot.costs.tally import comparable, known_rows
@@ -372,7 +372,7 @@ def reason(driver: Driver) -> str:
 def _detail(driver: Driver) -> str:
     if driver.covered:
         before, current = driver.covered
-        return f"{before:.0%} to {current:.0%} of its hours under a commitment".replace("%", " %")
+        return f"{percent(before)} to {percent(current)} of its hours under a commitment"
     if driver.shares and all(driver.shares):
         ends = " to ".join(f"{share * 100:.1f} %" for share in driver.shares)
         return (

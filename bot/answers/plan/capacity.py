@@ -81,16 +81,14 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
         and quota.counts(instance.labels.instance_type)
     )
     # A type that no table knows counts for nothing here, and is named on the card.
-    vcpus = {name: inventory.types[name].vcpus for name in nodes if name in inventory.types}
-    running = sorted(
-        nodes.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0])
-    )
+    vcpus = {name: inventory.types[name].vcpus if name in inventory.types else 0 for name in nodes}
+    running = sorted(nodes.items(), key=lambda entry: (-entry[1] * vcpus[entry[0]], entry[0]))
 
     return QuotaUse(
         quota,
-        sum(n * vcpus.get(name, 0) for name, n in running),
+        sum(n * vcpus[name] for name, n in running),
         tuple(running),
-        tuple(sorted(name for name in nodes if not vcpus.get(name))),
+        tuple(sorted(name for name in nodes if not vcpus[name])),
     )
 
 

@@ -40,9 +40,9 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import COUNT, RATIO, SHARE, USD, Column, Columns, Unit, datum
+from bot.cards.columns import COUNT, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
-from bot.cards.words import as_read
+from bot.cards.words import as_read, percent
 from bot.costs import training
 from bot.costs.goodput import run_goodput
 from bot.costs.node_time import NodeTime
@@ -417,7 +417,7 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
         data["worth"] = worth = round(worth_at(points, nodes), 2)
         sure = "between" if fewest.nodes <= nodes <= most.nodes else "beyond"
         beyond = text(
-            f"{nodes:,} nodes would do the work of about {worth:,.0f} ({SHARE.write(worth / nodes)}):"
+            f"{nodes:,} nodes would do the work of about {worth:,.0f} ({percent(worth / nodes)}):"
             f" an estimate by a power law, {sure} what was measured."
         )
     blocks = compose(
@@ -430,7 +430,7 @@ def scaling_card(name: str, of: str, points: Sequence[ScalePoint], nodes: int) -
             (Series("efficiency", tuple(round(100 * x.efficiency, 1) for x in points)),),
             categories=tuple(f"{x.nodes:,}" for x in points),
             summary=f"{fewest.nodes:,} nodes are 100 %; {most.nodes:,} reach"
-            f" {SHARE.write(most.efficiency)}.",
+            f" {percent(most.efficiency)}.",
         ),
         quiet(
             "Estimated from tokens over node-hours of each run, with its waiting and repeated work."
