@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_every_reason_has_its_source_and_the_contradiction_on_rl_is_shown():
     (table,) = (block for block in ask(f"decide {typed(FIT)}").blocks if isinstance(block, Table))
     told = {row[1]: row[3] for row in table.rows}
     assert "contradict each other" in told["rl"]
-    assert all("2026-11" in words for words in told.values())
+    assert all(re.search(r"Nov \d+, 2026", words) for words in told.values())
 
 
 def test_a_small_model_is_told_to_take_one_core():

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bot.model.window import day
 from tests.e2e.playground import TEAMS_DARK, playground
 from tests.e2e.product import product, recording
 from tests.e2e.slackpage import AS_SLACK_SHOWS, DARK
@@ -258,7 +259,7 @@ async def judge_in_teams(teams: Screen) -> None:
     await teams.shot("judge")
     await teams.press("Mute")
     await teams.sees("Muted as not an anomaly by")
-    await teams.sees(f"muted until {datetime.fromisoformat(STARVED) + timedelta(days=30):%Y-%m-%d}")
+    await teams.sees(f"muted until {day(datetime.fromisoformat(STARVED) + timedelta(days=30))}")
     await teams.shot("judged")
     await teams.press("Undo")
     await teams.sees("is taken back; its alerts are sent again")
