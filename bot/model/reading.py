@@ -294,7 +294,10 @@ def coverage_of(reading: Reading) -> Coverage:
     nodes = reading.inventory.accelerated
     frame, reporting = reading.frame("node"), set[str]()
     if frame is not None and frame.n_steps:
-        recent = np.flatnonzero(~np.isnan(frame.last(_NOW).values).all(axis=(1, 2)))
+        hour = frame.last(_NOW).values
+        mute: Mask = np.asarray(np.isnan(hour[:, -1]).all(axis=1))
+        mute[mute] = np.isnan(hour[mute]).all(axis=(1, 2))
+        recent = np.flatnonzero(~mute)
         reporting = {frame.things[row].instance for row in recent.tolist()}
     # At most ticks all report: then no node is looked at by itself.
     unread = nodes.keys() - reporting
