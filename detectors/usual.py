@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from bot.model.alert import Alert
+from bot.model.codec import by_key
 from bot.model.frame import Frame
 from bot.model.reading import Reading
 from detectors.numbers import Floats, Mask, Numbers, Rows, duration, number, summed
@@ -230,6 +231,10 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     return part.thinned(first, stride)
 
 
+LearntBlocks = dict[tuple[int, tuple[StrangeSpan, ...]], Usual]
+"""The usual of blocks of nodes by their first row and their strange spans."""
+
+
 def learn(
     part: Frame,
     roster: Roster,
@@ -237,6 +242,7 @@ def learn(
     strange: tuple[StrangeSpan, ...],
     least: timedelta = LEAST,
     whole: Frame | None = None,
+    known: LearntBlocks | None = None,
 ) -> Usual:
     """Learn from `part` the usual of each node while its utilization is above `floor`, (n,).
 
@@ -244,12 +250,25 @@ def learn(
     between its steps.
 
     Strange spans are left out. Of the jobs that a node ran only the newest is learnt from, known by
-    the device memory that it holds.
+    the device memory that it holds. Blocks of nodes that are `known` of the same history and floor
+    are not learnt again.
     """
+    if known is None:
+        known = {}
+    spans: dict[int, list[StrangeSpan]] = {}
+    for things, start, end in strange:
+        places = by_key((roster.row[x] // BLOCK, x) for x in things if x in roster.row)
+        for block, names in places.items():
+            spans.setdefault(block, []).append(StrangeSpan(tuple(names), start, end))
 
     def learnt(rows: slice) -> Usual:
         nodes = _Nodes(rows, roster, floor[rows], roster.inference[rows])
-        return _learn(part.pick(rows), whole.pick(rows) if whole else None, nodes, strange, least)
+        forgotten = tuple(spans.get(rows.start // BLOCK, ()))
+        if (rows.start, forgotten) not in known:
+            unthinned = whole.pick(rows) if whole else None
+            usual = _learn(part.pick(rows), unthinned, nodes, forgotten, least)
+            known[rows.start, forgotten] = usual
+        return known[rows.start, forgotten]
 
     # By blocks: beside their history, all that is worked out of it on the way is large.
     blocks = [slice(start, start + BLOCK) for start in range(0, max(1, len(part.things)), BLOCK)]

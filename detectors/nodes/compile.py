@@ -94,7 +94,7 @@ def compiles(view: View) -> tuple[Compile, ...]:
 
     Those that go on end at its end.
     """
-    mask = view.compiling & view.limits.on("compiling.on")[:, None]
+    mask = view.compiling & view.on("compiling.on")[:, None]
     if not mask.any():
         return ()
 
@@ -401,8 +401,8 @@ def find(view: View) -> RuleMatch:
     named_scopes = [scope for scope, start in cold.items() if start.named]
     by_name = again & np.isin(view.roster.scope, named_scopes)
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
-    on = view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")
-    hit = (past | by_name | stays) & view.limits.on("compiling.on") & on
+    on = view.on("long_compile.on") | view.on("cold_cache.on")
+    hit = (past | by_name | stays) & view.on("compiling.on") & on
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
@@ -467,7 +467,7 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
 
 def _cold_scopes(view: View, asked: Mask) -> dict[int, Cold]:
     """Return the cold starts of the nodes asked for, by scope."""
-    by_scope = view.roster.by_scope(asked & view.limits.on("cold_cache.on"))
+    by_scope = view.roster.by_scope(asked & view.on("cold_cache.on"))
     starts = {place: cold_start(view, rows) for place, rows in by_scope}
     return {place: cold for place, cold in starts.items() if cold}
 
@@ -517,7 +517,7 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     lately = view.compiling[:, -view.window.steps(CUT_FRESH + view.window.step) :].any(axis=1)
     over = (view.compile_steps == 0) | ~view.roster.running
     rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
-    on = view.limits.on("killed_compile.on")
+    on = view.on("killed_compile.on")
     if not len(rows) or not on[rows].any():
         return []
     history = view.whole.last(max(duration("compile.BACK"), view.window.window.length))
