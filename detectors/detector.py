@@ -18,7 +18,15 @@ from bot.model.reading import Reading
 from bot.model.run import Compile
 from detectors.bill.judge import BillJudge
 from detectors.diagnose import diagnose, states
-from detectors.forest import JOB_HOURS, JobUsual, distances, fit, job_usual, known_costs
+from detectors.forest import (
+    JOB_HOURS,
+    CostHistory,
+    JobUsual,
+    distances,
+    fit,
+    job_usual,
+    known_costs,
+)
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.nodes import drop, odd
 from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
@@ -146,8 +154,8 @@ class Detector:
             part = history(whole, past.anchor, past.days)
             unthinned = history(whole, past.anchor, past.days, whole.step)
             key = past.anchor, past.days, past.source, floor.tobytes()
-            known = self._learnt.get(key, dict[Any, Usual])
-            return learn(part, roster, floor, past.strange, whole=unthinned, known=known)
+            earlier = self._learnt.get(key, dict[Any, Usual])
+            return learn(part, roster, floor, past.strange, whole=unthinned, earlier=earlier)
 
         hour = anchor_of(reading.now, whole, HOUR)
         newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), past.source)
@@ -186,7 +194,12 @@ class Detector:
         blocks = self._blocks.get(source, dict[Any, odd.Block]) if self._policies > 1 else None
         model = self._odd_model.get(
             (past, floor.tobytes()),
-            lambda: odd.learn(view.whole, spend, view.limits, past, self._grow, blocks),
+            lambda: odd.learn(
+                CostHistory.of(spend, view.whole, view.roster, midnight - odd.LATE),
+                view.roster,
+                odd.blocks_of(view.whole, view.limits, past, blocks),
+                self._grow,
+            ),
             spend,
         )
         if not model:

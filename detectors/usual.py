@@ -242,7 +242,7 @@ def learn(
     strange: tuple[StrangeSpan, ...],
     least: timedelta = LEAST,
     whole: Frame | None = None,
-    known: LearntBlocks | None = None,
+    earlier: LearntBlocks | None = None,
 ) -> Usual:
     """Learn from `part` the usual of each node while its utilization is above `floor`, (n,).
 
@@ -250,30 +250,29 @@ def learn(
     between its steps.
 
     Strange spans are left out. Of the jobs that a node ran only the newest is learnt from, known by
-    the device memory that it holds. Blocks of nodes that are `known` of the same history and floor
-    are not learnt again.
+    the device memory that it holds. Blocks of nodes that were learnt `earlier` of the same history
+    and floor are not learnt again.
     """
-    if known is None:
-        known = {}
+    blocks = {} if earlier is None else earlier
     spans: dict[int, list[StrangeSpan]] = {}
     for things, start, end in strange:
         places = by_key((roster.row[x] // BLOCK, x) for x in things if x in roster.row)
-        for block, names in places.items():
-            spans.setdefault(block, []).append(StrangeSpan(tuple(names), start, end))
+        for place, names in places.items():
+            spans.setdefault(place, []).append(StrangeSpan(tuple(names), start, end))
 
     def learnt(rows: slice) -> Usual:
         nodes = _Nodes(rows, roster, floor[rows], roster.inference[rows])
         forgotten = tuple(spans.get(rows.start // BLOCK, ()))
-        if (rows.start, forgotten) not in known:
+        if (rows.start, forgotten) not in blocks:
             unthinned = whole.pick(rows) if whole else None
             usual = _learn(part.pick(rows), unthinned, nodes, forgotten, least)
-            known[rows.start, forgotten] = usual
-        return known[rows.start, forgotten]
+            blocks[rows.start, forgotten] = usual
+        return blocks[rows.start, forgotten]
 
     # By blocks: beside their history, all that is worked out of it on the way is large.
-    blocks = [slice(start, start + BLOCK) for start in range(0, max(1, len(part.things)), BLOCK)]
+    cuts = [slice(start, start + BLOCK) for start in range(0, max(1, len(part.things)), BLOCK)]
     with ThreadPoolExecutor(THREADS) as pool:  # numpy works without Python's lock
-        usual = Usual.joined(list(pool.map(learnt, blocks)))
+        usual = Usual.joined(list(pool.map(learnt, cuts)))
 
     # A node without history has the median of its cluster, training apart from inference.
     unknown = np.isnan(usual.middle)

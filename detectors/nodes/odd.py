@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -73,6 +73,7 @@ from detectors.usual import (
 from detectors.view import View
 
 BLOCK = duration("odd_model.BLOCK")
+LATE = duration("odd_model.LATE")
 MOST_ROWS = count("odd_model.MOST_ROWS")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
@@ -140,22 +141,12 @@ Blocks = dict[tuple[datetime, object, bytes], Block]
 
 
 def learn(
-    whole: Frame,
-    spend: Frame | None,
-    limits: Limits,
-    past: Past,
-    grow: Grow = fit,
-    known: Blocks | None = None,
+    costs: CostHistory, roster: Roster, blocks: Iterable[tuple[datetime, Block]], grow: Grow = fit
 ) -> OddModel | None:
-    """Learn from the past; None while there is too little of it.
-
-    Blocks that are `known` are not learnt again, and where they are kept all of this past are.
-    """
-    costs = CostHistory.of(spend, whole, limits.roster, past.anchor - duration("odd_model.LATE"))
-
+    """Learn from blocks of the past with their begins; None while there is too little of it."""
     # Of each block the rows to learn from and the new combinations: all of it would not fit.
     rows, lasting = [], []
-    for begin, block in _blocks(whole, limits, past, known):
+    for begin, block in blocks:
         far = np.concatenate([block.far, costs.at(begin)[block.nodes]], axis=1)
         rows.append(far)
         lasting.append((block.nodes[block.lasting], far[block.lasting]))
@@ -171,10 +162,10 @@ def learn(
     forest = grow(np.concatenate(sample))
 
     # Each scope's highest score in each block, of combinations that last, (n_scopes, n_blocks).
-    maxima = np.zeros((len(limits.roster.scopes), len(lasting)))
+    maxima = np.zeros((len(roster.scopes), len(lasting)))
     for highest, (node, far) in zip(maxima.T, lasting, strict=True):
         if len(node):
-            np.maximum.at(highest, limits.roster.scope[node], forest.score(far[:, live]))
+            np.maximum.at(highest, roster.scope[node], forest.score(far[:, live]))
 
     base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
     above = maxima > base[:, None]
@@ -200,10 +191,13 @@ def combined(far: Floats) -> Mask:
     return np.asarray(strange.sum(axis=-1) >= COMBINED)
 
 
-def _blocks(
-    whole: Frame, limits: Limits, past: Past, known: Blocks | None
+def blocks_of(
+    whole: Frame, limits: Limits, past: Past, earlier: Blocks | None = None
 ) -> Iterator[tuple[datetime, Block]]:
-    """Yield the blocks of the recent past with their begin, the oldest first."""
+    """Yield the blocks of the recent past with their begin, the oldest first.
+
+    Those of `earlier` are not learnt again; where it is given, all are kept in it.
+    """
     floor = limits.number("idle.below")
     for ago in range(duration("odd_model.RECENT") // BLOCK, 0, -1):
         begin = past.anchor - ago * BLOCK
@@ -216,9 +210,9 @@ def _blocks(
             if span.start < part.end and span.end > part.start
         )
         key = begin, strange, floor.tobytes()
-        block = (known or {}).get(key) or _block_of(begin, part, limits.roster, floor, strange)
-        if known is not None:
-            known[key] = block
+        block = (earlier or {}).get(key) or _block_of(begin, part, limits.roster, floor, strange)
+        if earlier is not None:
+            earlier[key] = block
         yield begin, block
 
 

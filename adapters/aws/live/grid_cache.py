@@ -245,22 +245,22 @@ class GridCache:
 
         One that cannot be read is set aside, and wanted as history once more.
         """
-        known: dict[bytes, Any] = {}
+        documents: dict[bytes, Any] = {}
 
         def grids_or_error(hour: int) -> Mapping[str, GridPart] | Exception:
             try:
                 arrays = _read(self._file(folder, hour))
-                said = arrays["said"].tobytes()
-                alike = _BASE.sub(b"", said)  # hour by hour mostly the same things
-                facts = known.get(alike) or orjson.loads(said)
+                document = arrays["said"].tobytes()
+                alike = _BASE.sub(b"", document)  # hour by hour mostly the same things
+                facts = documents.get(alike) or orjson.loads(document)
                 if facts["format"] != _FORMAT:
                     raise ValueError(f"format {facts['format']}, not {_FORMAT}")
-                if alike not in known:
+                if alike not in documents:
                     for about in facts["kinds"].values():
                         about["things"] = tuple(Labels(**thing) for thing in about["things"])
-                    known[alike] = facts
+                    documents[alike] = facts
                 grids = {}
-                bases = [int(base) for base in _BASE.findall(said)]
+                bases = [int(base) for base in _BASE.findall(document)]
                 for base, (kind, about) in zip(bases, facts["kinds"].items(), strict=True):
                     values, things = _floats(arrays[kind]), about["things"]
                     if values.shape[::2] != (len(about["metrics"]), len(things)):
