@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +18,26 @@ from bot.model.reading import Reading
 from bot.model.run import Compile
 from detectors.bill.judge import BillJudge
 from detectors.diagnose import diagnose, states
-from detectors.forest import JOB_HOURS, JobUsual, distances, fit, job_usual, known_costs
+from detectors.forest import (
+    JOB_HOURS,
+    CostHistory,
+    JobUsual,
+    distances,
+    fit,
+    job_usual,
+    known_costs,
+)
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.nodes import drop, odd
 from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
 from detectors.nodes.compile import cold_anomalies, compiles, killed_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
 from detectors.numbers import DAY, HOUR, Floats, Mask
-from detectors.readings import frame_of
+from detectors.readings import facts_of, frame_of
 from detectors.roster import Limits, Roster, build_roster
 from detectors.usual import (
     NOTHING,
+    LearntBlocks,
     Memo,
     Past,
     Usual,
@@ -60,10 +70,14 @@ class Detector:
         self._roster = Memo[Roster]()
         self._limits = Memo[Limits](policies)
         self._usual = Memo[Usual](policies)
+        self._learnt = Memo[LearntBlocks](policies)
         self._young = Memo[Usual](policies)
         self._odd_model = Memo[odd.OddModel | None](policies)
+        self._blocks = Memo[odd.Blocks]()
         self._job_usual = Memo[JobUsual](policies)
         self._past = Memo[JobPast](policies)
+        self._current = Memo[Usual](policies)
+        self._beside: View | None = None
         self._bill = BillJudge(policies)
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
@@ -116,7 +130,12 @@ class Detector:
         past = Past(anchor, policy.number("alert.usual_days"), strange_spans(known, anchor), source)
         usual = learnt or self._usual_of(reading, whole, limits, past, known)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
-        view.past = self._past.get((past, policy), lambda: JobPast(past))
+        view.past_ = self._past.get((past, policy), lambda: JobPast(past))
+
+        # Policies side by side judge the same nodes over the same time, most of it alike.
+        beside, self._beside = self._beside, view if self._policies > 1 else None
+        if beside and (beside.now, beside.window.start) == (view.now, window.start):
+            view.beside = beside if beside.roster is limits.roster else None
         return view
 
     def _usual_of(
@@ -134,12 +153,14 @@ class Detector:
         def learnt() -> Usual:
             part = history(whole, past.anchor, past.days)
             unthinned = history(whole, past.anchor, past.days, whole.step)
-            return learn(part, roster, floor, past.strange, whole=unthinned)
+            key = past.anchor, past.days, past.source, floor.tobytes()
+            earlier = self._learnt.get(key, dict[Any, Usual])
+            return learn(part, roster, floor, past.strange, whole=unthinned, earlier=earlier)
+
+        hour = anchor_of(reading.now, whole, HOUR)
+        newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), past.source)
 
         def young() -> Usual:
-            hour = anchor_of(reading.now, whole, HOUR)
-            newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), past.source)
-
             def learnt() -> Usual:
                 part = history(whole, hour, newest.days, whole.step)
                 return learn(part, roster, floor, newest.strange, LEAST_OF_JOB)
@@ -149,24 +170,36 @@ class Detector:
         rules = (*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
         drops = [a for a in alerts if a.firing and a.anomaly.rule in rules]
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
-        return current(
-            self._usual.get((past, *nodes), learnt), whole, reading, limits, dropped, young
+        by_days = self._usual.get((past, *nodes), learnt)
+        return self._current.get(
+            (reading.now, past, newest, *nodes, dropped.tobytes()),
+            lambda: current(by_days, whole, reading, limits, dropped, young),
+            whole,
+            reading.frame("run"),
         )
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""
         midnight = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
         silent = timedelta(days=view.policy.number("odd.silent_days"))
-        if view.now - view.whole.start < silent or not view.limits.on("odd.on").any():
+        if view.now - view.whole.start < silent or not view.on("odd.on").any():
             return ()
         floor = view.number("idle.below")
         source = source_of(view.whole, view.reading, view.roster)
         spend = view.reading.frame("spend_hour") if self._money else None
         days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, midnight)
         past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)), source)
+        # Most blocks of a midnight were learnt at the one before. A watch that lives for months
+        # learns them again: kept they are a tenth of its history.
+        blocks = self._blocks.get(source, dict[Any, odd.Block]) if self._policies > 1 else None
         model = self._odd_model.get(
             (past, floor.tobytes()),
-            lambda: odd.learn(view.whole, spend, view.limits, past, self._grow),
+            lambda: odd.learn(
+                CostHistory.of(spend, view.whole, view.roster, midnight - odd.LATE),
+                view.roster,
+                odd.blocks_of(view.whole, view.limits, past, blocks),
+                self._grow,
+            ),
             spend,
         )
         if not model:
@@ -220,8 +253,7 @@ class SharedDetector:
             {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
             tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
         )
-        alerts = tuple((a.id, a.anomaly, a.opened, a.seen, a.closed, a.peak) for a in known)
-        key = reading.now, judging, alerts
+        key = reading.now, judging, facts_of(known)
         return self._detections.get(key, lambda: self._detector(reading, judging, known))
 
 

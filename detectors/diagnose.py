@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
+from itertools import compress
 from pkgutil import iter_modules
 
 import numpy as np
@@ -78,7 +79,7 @@ class Diagnosis:
 
 def diagnose(view: View) -> Diagnosis:
     """Run every rule over the nodes, settle who explains whom, and make each scope's anomalies."""
-    matches = {rule: rule.find(view) for rule in RULES}
+    matches = {rule: view.derive(rule.find) for rule in RULES}
     fault = _with_waiting(matches[faults.HARDWARE_FAULT], matches[drop.DROP], view)
     matches[faults.HARDWARE_FAULT] = fault
     settled, explained = _settle(matches, view)
@@ -143,7 +144,7 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     young = view.age_seconds < view.steps("compiling.grace") * view.window.step.total_seconds()
     young = narrowed(young, lambda: np.asarray(~view.executing.any(axis=1)))
     resting, holding = view.newest(view.resting), view.newest(view.holding)
-    compiling = (view.compile_steps > 0) & view.limits.on("compiling.on")
+    compiling = (view.compile_steps > 0) & view.on("compiling.on")
 
     # Of the states that hold for a node the last one counts.
     codes = np.full(view.n, _STATES.index(NodeState.BUSY))
@@ -158,8 +159,8 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
         (view.unwatched, NodeState.UNWATCHED),
     ):
         codes[mask] = _STATES.index(state)
-    nodes = zip(view.roster.ids, codes.tolist(), view.roster.running.tolist(), strict=True)
-    states = {name: _STATES[code] for name, code, runs in nodes if runs}
+    nodes = zip(view.roster.ids, map(_STATES.__getitem__, codes.tolist()), strict=True)
+    states = dict(compress(nodes, view.roster.running.tolist()))
     for instance in view.roster.mute:
         new = view.now - instance.launched_at < timedelta(hours=1)
         states[instance.id] = NodeState.NEW if new else NodeState.NO_DATA

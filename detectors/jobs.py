@@ -177,22 +177,24 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
     """Return the newest job of each node, whether it began of late or `dropped`."""
     part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
-    n_steps, resting = part.n_steps, work <= floor[:, None]
+    n_steps, restarted = part.n_steps, restarts(part)
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
-    restarted = restarts(part)
-    rows = np.flatnonzero((resting | restarted).any(axis=1) | new | dropped)
+    rested = np.fmin.reduce(work, axis=1, initial=np.nan) <= floor
+    rows = np.flatnonzero(rested | restarted.any(axis=1) | new | dropped)
+    resting = work[rows] <= floor[rows, None]
     freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
-    stopped = (resting[rows] & freed) | restarted[rows]
+    stopped = (resting & freed) | restarted[rows]
     begins = np.asarray(stopped.any(axis=1) | new[rows])
     began = np.zeros(len(work), dtype=bool)
     began[rows] = begins
     asked = begins | dropped[rows]
-    stopped, rows = stopped[asked], rows[asked]
+    stopped, resting, rows = stopped[asked], resting[asked], rows[asked]
 
     # The first steps of each node's work since its last stop, of the newest where none is seen.
     ended = n_steps - stopped[:, ::-1].argmax(axis=1)
     ended = np.where(stopped.any(axis=1), ended, n_steps - first)
-    since = ~resting[rows] & ~np.isnan(work[rows]) & (np.arange(n_steps) >= ended[:, None])
+    working = ~resting & ~np.isnan(work[rows])
+    since = working & (np.arange(n_steps) >= ended[:, None])
     first_hours = since & (since.cumsum(axis=1) <= first)
 
     levels = np.full((4, len(work)), np.nan, dtype=np.float32)
@@ -339,11 +341,7 @@ def incidents(
     alone, one that another job meets later by that job too, one of another owner by that owner.
     """
     scope = seen.roster.scopes[seen.roster.scope[rows[0]]]
-    opened = [
-        alert
-        for (rule, place), alert in seen.open.items()
-        if rule in rules and scope_of(place) == scope
-    ]
+    opened = [x for x in seen.opened(*rules) if scope_of(x.anomaly.scope) == scope]
     of_job = Cause(rules[0]).facts.of_job
     placed = np.full(len(rows), -1, dtype=np.intp)
     about = [seen.roster.rows_of(alert.anomaly.things) for alert in opened]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, reduce
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +40,8 @@ from detectors.roster import Limits, Roster
 from detectors.usual import RESERVED, Usual, worked_of
 
 GAP = duration("view.GAP")
+POLICY, USUAL, OPEN, ALERTS = "policy", "usual", "open", "alerts"
+"""Questions to a view that are neither a setting nor a rule, of whose open alerts is asked."""
 _EMPTY = Frame(
     "empty",
     (),
@@ -54,6 +58,25 @@ def frame_of(reading: Reading, kind: str) -> Frame:
     return frame if frame and frame.n_steps else _EMPTY
 
 
+T = TypeVar("T")
+
+
+class derived(cached_property[T]):  # noqa: N801  as `property` is
+    """Derive a property of a view once a tick, see `Readings.derive`."""
+
+    def __get__(self, view: Any, _: Any = None) -> T:  # type: ignore[override]
+        """Return the value, which is found in the view itself from now on if it asked nothing."""
+        value: T = view.derive(self.func)
+        if not view.results[self.func][1]:
+            vars(view)[self.attrname] = value
+        return value
+
+
+def facts_of(alerts: Iterable[Alert]) -> list[tuple[object, ...]]:
+    """Return all by which a detection may depend on alerts."""
+    return [(a.id, a.anomaly, a.opened, a.seen, a.closed, a.peak) for a in alerts]
+
+
 @dataclass
 class Readings:
     """Hold one tick's node frame cut to the newest `window`.
@@ -62,17 +85,82 @@ class Readings:
     """
 
     reading: Reading
-    policy: Policy
+    policy_: Policy
     limits: Limits
-    usual: Usual
+    usual_: Usual
     window: Frame
     whole: Frame
-    open: Mapping[tuple[str, Labels], Alert]
+    open_: Mapping[tuple[str, Labels], Alert]
     """Open alerts by rule and scope."""
-    alerts: tuple[Alert, ...] = ()
+    alerts_: tuple[Alert, ...] = ()
     """Open and recent alerts."""
+    results: dict[Callable[[Any], Any], tuple[Any, set[str]]] = field(default_factory=dict)
+    """What was derived, each with the questions on whose answers it depends."""
+    beside: Readings | None = None
+    """The same tick under another policy, whose values hold here where these answers are the same."""
+    asked: set[str] = field(default_factory=set)
+    """Settings, rules of open alerts and other questions that were asked of late."""
+    _agreed: dict[str, bool] = field(default_factory=dict)
     _metrics: dict[str, Floats] = field(default_factory=dict)
     _recent: dict[tuple[int, int], tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def derive(self, work: Callable[[Any], T]) -> T:
+        """Work something out once a tick, and once for all policies that answer alike.
+
+        Whoever is given it depends on the same answers.
+        """
+        if work not in self.results:
+            entry = self.beside and self.beside.results.get(work)
+            if not entry or not all(self._agrees(question) for question in entry[1]):
+                outer, self.asked = self.asked, set()
+                entry = work(self), self.asked
+                self.asked = outer
+            self.results[work] = entry
+        value: T
+        value, asked = self.results[work]
+        self.asked |= asked
+        return value
+
+    def _agrees(self, question: str) -> bool:
+        """Return whether a question has the same answer in the view beside this one."""
+        if question not in self._agreed:
+            answers = (view and view._answer(question) for view in (self, self.beside))
+            self._agreed[question] = operator.eq(*answers)
+        return self._agreed[question]
+
+    def _answer(self, question: str) -> object:
+        """Return what a question is answered, so that it can be compared."""
+        policy, opened = self.limits.policy, self.open_.items()
+        if "." in question:
+            return policy.values[question], [x for x in policy.overrides if x[1] == question]
+        if question == ALERTS:
+            return facts_of(self.alerts_)
+        whole = {USUAL: id(self.usual_), POLICY: policy}
+        return whole.get(question) or facts_of(x for (r, _), x in opened if question in (r, OPEN))
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy itself: whoever asks it may depend on all of it."""
+        self.asked.add(POLICY)
+        return self.policy_
+
+    @property
+    def usual(self) -> Usual:
+        """Return what is usual for the jobs that run now."""
+        self.asked.add(USUAL)
+        return self.usual_
+
+    @property
+    def open(self) -> Mapping[tuple[str, Labels], Alert]:
+        """Return the open alerts by rule and scope."""
+        self.asked.add(OPEN)
+        return self.open_
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """Return the open and recent alerts."""
+        self.asked.add(ALERTS)
+        return self.alerts_
 
     @property
     def now(self) -> datetime:
@@ -93,10 +181,12 @@ class Readings:
         """Return the frame of a kind; one of no things where none was read."""
         return frame_of(self.reading, kind)
 
-    @cached_property
+    @derived
     def jobs(self) -> npt.NDArray[np.str_]:
         """Return the job of each node, (n,): its tag, else the run that claims it, "" where none."""
         runs = {name: run.job for run, claim in self.reading.claims.items() for name in claim.nodes}
+        if not runs:
+            return self.roster.jobs
         return np.array([x.job or runs.get(x.instance, "") for x in self.roster.labels], np.str_)
 
     def of_owner(self, rows: Rows) -> Mask:
@@ -115,13 +205,20 @@ class Readings:
 
     def number(self, key: str) -> Numbers:
         """Return a threshold per node, (n,)."""
+        self.asked.add(key)
         return self.limits.number(key)
 
     def steps(self, key: str) -> Numbers:
         """Return a span per node in steps, (n,)."""
+        self.asked.add(key)
         return self.limits.steps(key, self.window.step)
 
-    @cached_property
+    def on(self, key: str) -> Mask:
+        """Return a switch per node, (n,)."""
+        self.asked.add(key)
+        return self.limits.on(key)
+
+    @derived
     def utilization(self) -> Floats:
         """Return the utilization of the accelerator, 0..1.
 
@@ -129,30 +226,30 @@ class Readings:
         """
         return worked_of(self.window)
 
-    @cached_property
+    @derived
     def cpu(self) -> Floats:
         """Return the host's CPU, 0..1."""
         return self.metric("host_cpu_utilization_ratio")
 
-    @cached_property
+    @derived
     def latency(self) -> Floats:
         """Return the median latency of an execution in seconds; nan while nothing executes."""
         return self.metric("neuron_execution_latency_seconds")
 
-    @cached_property
+    @derived
     def efa(self) -> Floats:
         """Return the larger of the sent and received rates over EFA, bytes a second."""
         names = (f"efa_{way}_bytes_per_second" for way in ("tx", "rx", "rdma_write", "rdma_read"))
         rates = (self.metric(name) for name in names if self.window.has(name))
         return reduce(np.fmax, rates, np.full(self.utilization.shape, np.nan, dtype=np.float32))
 
-    @cached_property
+    @derived
     def memory(self) -> Floats:
         """Return device memory in use, in bytes."""
         used = self.metric("neuroncore_memory_used_bytes")
         return np.where(np.isnan(used), self.metric("neuron_runtime_memory_used_bytes"), used)
 
-    @cached_property
+    @derived
     def held(self) -> Floats:
         """Return 1 where a runtime is loaded, 0 where none is, nan where that is not known."""
         loaded = self.metric("neuron_runtime_loaded_ratio")
@@ -163,17 +260,17 @@ class Readings:
         guess = np.where(np.isnan(by_memory), np.nan, by_memory > 0)
         return np.where(np.isnan(loaded), guess, loaded > 0.5).astype(np.float32)
 
-    @cached_property
+    @derived
     def unknown(self) -> Mask:
         """Return where utilization was not read."""
         return np.isnan(self.utilization)
 
-    @cached_property
+    @derived
     def zero(self) -> Mask:
         """Return where a node does nothing (False where not read)."""
         return self.utilization <= self.number("idle.below")[:, None].astype(np.float32)
 
-    @cached_property
+    @derived
     def any_zero(self) -> bool:
         """Return whether any node did nothing in any step.
 
@@ -181,12 +278,12 @@ class Readings:
         """
         return bool(self.zero.any())
 
-    @cached_property
+    @derived
     def executing(self) -> Mask:
         """Return where a node works (False where not read)."""
         return ~self.zero & ~self.unknown
 
-    @cached_property
+    @derived
     def levels(self) -> tuple[Floats, Floats, Floats]:
         """Return the usual utilization now: low, middle, high, each (n,).
 
@@ -198,7 +295,7 @@ class Readings:
         share = np.where(fewer, reserved, np.float32(1))
         return low * share, middle * share, high * share
 
-    @cached_property
+    @derived
     def usual_work(self) -> Numbers:
         """Return the utilization from which a node works as usual, (n,)."""
         return self.number("starved.over") * self.levels[1]
@@ -226,12 +323,12 @@ class Readings:
         """Return the start of the step `steps_ago` steps before the end (1 = the last step)."""
         return self.now - steps_ago * self.window.step
 
-    @cached_property
+    @derived
     def silent_steps(self) -> Counts:
         """Return how many steps ago a node last reported, (n,); n_steps where never."""
         return since_last(~self.unknown)
 
-    @cached_property
+    @derived
     def age_seconds(self) -> Numbers:
         """Return the seconds since launch, inf where not known, (n,)."""
         return self.now.timestamp() - self.roster.launched
@@ -240,7 +337,7 @@ class Readings:
         """Return which nodes were there `steps` ago, (n,): one launched since has not fallen."""
         return np.asarray(self.age_seconds >= steps * self.window.step.total_seconds())
 
-    @cached_property
+    @derived
     def untroubled_until(self) -> npt.NDArray[np.object_]:
         """Return until when no open alert is about each node, a time, (n,)."""
         end = np.full(self.n, self.now, dtype=object)
@@ -251,7 +348,10 @@ class Readings:
 
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
         """Return the open alert of any of the rules with a scope as its key."""
-        return next((self.open[rule, scope] for rule in rules if (rule, scope) in self.open), None)
+        self.asked.update(rules)
+        return next(
+            (self.open_[rule, scope] for rule in rules if (rule, scope) in self.open_), None
+        )
 
     def members(self, alert: Alert) -> Rows:
         """Return the rows of the nodes that an alert is about, or was at its peak."""
@@ -260,13 +360,14 @@ class Readings:
 
     def opened(self, *rules: str) -> list[Alert]:
         """Return the open alerts of the rules in all scopes."""
-        return [alert for (rule, _), alert in self.open.items() if rule in rules]
+        self.asked.update(rules)
+        return [alert for (rule, _), alert in self.open_.items() if rule in rules]
 
     def held_open(self, *rules: str) -> Mask:
         """Return which nodes an open alert of the rules is about, (n,)."""
         return self.roster.among(x for alert in self.opened(*rules) for x in alert.anomaly.things)
 
-    @cached_property
+    @derived
     def gap(self) -> Mask:
         """Return where nothing was read for a moment only.
 
@@ -419,4 +520,4 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
         job = roster.labels[leader].job
         same_job = [not job or roster.labels[peer].job in ("", job) for peer in peers]
         waits[peers] = near & np.array(same_job, dtype=bool)
-    return waits & readings.limits.on("compiling.on")
+    return waits & readings.on("compiling.on")

@@ -204,13 +204,10 @@ class Limits:
     @cached_property
     def _policies(self) -> tuple[list[Policy], Rows]:
         """Return the policies of all places, and which of them each node has, (n,)."""
-        if not self.policy.overrides:
-            return [self.policy], np.zeros(len(self.roster.labels), dtype=np.intp)
         policies = [self.policy.at(labels) for labels in self.roster.labels]
-        distinct = {id(policy): policy for policy in policies}
-        place = {identity: i for i, identity in enumerate(distinct)}
-        places = np.array([place[id(policy)] for policy in policies], dtype=np.intp)
-        return list(distinct.values()), places
+        by_identity = {id(policy): policy for policy in policies}
+        identities, places = np.unique([*map(id, policies)], return_inverse=True)
+        return [by_identity[x] for x in identities.tolist()], places
 
     def number(self, key: str) -> Numbers:
         """Return a number per node, (n,)."""

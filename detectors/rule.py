@@ -239,7 +239,7 @@ def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -
             if match.kept is not None and not match.kept[rows].all():
                 speaking = rows[~match.kept[rows]]
             explanation = explain(view, match, speaking)
-            if view.limits.on(f"{explanation.cause or cause}.on")[rows[0]]:
+            if view.on(f"{explanation.cause or cause}.on")[rows[0]]:
                 yield anomaly_of_nodes(view, cause, match, rows, explanation, incident.scope)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from bot.model.alert import Alert
+from bot.model.codec import by_key
 from bot.model.frame import Frame
 from bot.model.reading import Reading
 from detectors.numbers import Floats, Mask, Numbers, Rows, duration, number, summed
@@ -229,6 +230,10 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     return part.thinned(-((part.start - _EPOCH) // part.step) % stride, stride)
 
 
+LearntBlocks = dict[tuple[int, tuple[StrangeSpan, ...]], Usual]
+"""The usual of blocks of nodes by their first row and their strange spans."""
+
+
 def learn(
     part: Frame,
     roster: Roster,
@@ -236,6 +241,7 @@ def learn(
     strange: tuple[StrangeSpan, ...],
     least: timedelta = LEAST,
     whole: Frame | None = None,
+    earlier: LearntBlocks | None = None,
 ) -> Usual:
     """Learn from `part` the usual of each node while its utilization is above `floor`, (n,).
 
@@ -243,17 +249,29 @@ def learn(
     between its steps.
 
     Strange spans are left out. Of the jobs that a node ran only the newest is learnt from, known by
-    the device memory that it holds.
+    the device memory that it holds. Blocks of nodes that were learnt `earlier` of the same history
+    and floor are not learnt again.
     """
+    blocks = {} if earlier is None else earlier
+    spans: dict[int, list[StrangeSpan]] = {}
+    for things, start, end in strange:
+        places = by_key((roster.row[x] // BLOCK, x) for x in things if x in roster.row)
+        for place, names in places.items():
+            spans.setdefault(place, []).append(StrangeSpan(tuple(names), start, end))
 
     def learnt(rows: slice) -> Usual:
         nodes = _Nodes(rows, roster, floor[rows], roster.inference[rows])
-        return _learn(part.pick(rows), whole.pick(rows) if whole else None, nodes, strange, least)
+        forgotten = tuple(spans.get(rows.start // BLOCK, ()))
+        if (rows.start, forgotten) not in blocks:
+            unthinned = whole.pick(rows) if whole else None
+            usual = _learn(part.pick(rows), unthinned, nodes, forgotten, least)
+            blocks[rows.start, forgotten] = usual
+        return blocks[rows.start, forgotten]
 
     # By blocks: beside their history, all that is worked out of it on the way is large.
-    blocks = [slice(start, start + BLOCK) for start in range(0, max(1, len(part.things)), BLOCK)]
+    cuts = [slice(start, start + BLOCK) for start in range(0, max(1, len(part.things)), BLOCK)]
     with ThreadPoolExecutor(THREADS) as pool:  # numpy works without Python's lock
-        usual = Usual.joined(list(pool.map(learnt, blocks)))
+        usual = Usual.joined(list(pool.map(learnt, cuts)))
 
     # A node without history has the median of its cluster, training apart from inference.
     unknown = np.isnan(usual.middle)

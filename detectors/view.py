@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property, wraps
-from typing import Any, TypeVar
+from functools import wraps
 
 import numpy as np
 
@@ -32,10 +31,13 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.readings import (
+    POLICY,
     LogStates,
     Readings,
+    T,
     compiles_in_log,
     compiling,
+    derived,
     states_in_log,
     waiting,
 )
@@ -61,7 +63,6 @@ LOOKBACK = duration("view.LOOKBACK")
 BEFORE = duration("view.BEFORE")
 
 
-T = TypeVar("T")
 State = Callable[["View"], Mask]
 """Derives where a state holds, (n, n_steps), of which a job's past may show other stretches."""
 OVER_ENDS: set[State] = set()
@@ -116,17 +117,21 @@ class JobPast:
 class View(Readings):
     """Derive the states of the nodes of a tick; arrays are (n, n_steps) unless stated otherwise."""
 
-    past: JobPast | None = None
-    """What the jobs' states lasted before, None where nothing is judged."""
-    derived: dict[object, Any] = field(default_factory=dict)
-    """What functions have derived of it, see `once_a_tick`."""
+    past_: JobPast | None = None
+
+    @property
+    def past(self) -> JobPast | None:
+        """Return how long the jobs' states lasted before by this policy, None where nothing is judged."""
+        self.asked.add(POLICY)
+        return self.past_
 
     def over(self, part: Frame, usual: Usual = NOTHING) -> View:
         """Return a view of the nodes of another frame over all of it, without any alert."""
-        limits = Limits(self.policy, build_roster(part.things, self.reading.inventory))
-        return View(self.reading, self.policy, limits, usual, part, part, {})
+        policy = self.policy_
+        limits = Limits(policy, build_roster(part.things, self.reading.inventory))
+        return View(self.reading, policy, limits, usual, part, part, {}, asked=self.asked)
 
-    @cached_property
+    @derived
     def standing(self) -> Mask:
         """Return where a node is really stopped.
 
@@ -139,13 +144,13 @@ class View(Readings):
             (self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1)
         )
 
-    @cached_property
+    @derived
     def restarting(self) -> Mask:
         """Return where a process was gone for part of a step: a living one keeps its memory."""
         freed = self.memory < number("view.KEPT") * self.usual_of(MEMORY)[:, None]
         return np.asarray(freed & self.usual.own[:, None])
 
-    @cached_property
+    @derived
     def forward(self) -> Mask:
         """Return where executions are so quick that they are of another kind.
 
@@ -156,7 +161,7 @@ class View(Readings):
         busy = self.cpu >= self.number("starved.cpu")[:, None]
         return np.asarray((self.latency < number("view.QUICK") * usual) & ~busy)
 
-    @cached_property
+    @derived
     def evaluating(self) -> Mask:
         """Return where a node executes other graphs in less memory than it trains in.
 
@@ -168,32 +173,32 @@ class View(Readings):
         smaller = self.restarting & weights_held & other_graph
         return np.asarray(self.executing & (self.forward | smaller))
 
-    @cached_property
+    @derived
     def at_work(self) -> Mask:
         """Return where a node trains, however slowly: a stop, start or evaluation is no drop."""
         return ~self.standing & ~self.restarting & ~self.forward
 
-    @cached_property
+    @derived
     def compiling(self) -> Mask:
         """Return where a node compiles: by its compiler's log, else where it looks like it."""
         return compiling(self, self.logged)
 
-    @cached_property
+    @derived
     def logged(self) -> LogStates | None:
         """Return the state of each step by the compilers' logs, None where no log is read."""
         return states_in_log(self.in_log, self.window, self.roster)
 
-    @cached_property
+    @derived
     def in_log(self) -> Mapping[str, Sequence[Window]]:
         """Return from when to when each node compiled by the compilers' logs."""
         return compiles_in_log(self.reading.marks, self.window, self.roster)
 
-    @cached_property
+    @derived
     def resting(self) -> Mask:
         """Return where a node does nothing and no runtime is known to be loaded."""
         return self.zero & ~self.compiling & ~(self.held > 0) if self.any_zero else self.zero
 
-    @cached_property
+    @derived
     def asleep(self) -> Mask:
         """Return where a node rests although pods hold its cores.
 
@@ -206,7 +211,7 @@ class View(Readings):
             self.resting & (self.metric("neuroncore_reserved_count") > 0) & has_cpu[:, None]
         )
 
-    @cached_property
+    @derived
     def holding(self) -> Mask:
         """Return where a node does nothing although a runtime is loaded."""
         return self.zero & ~self.compiling & (self.held > 0) if self.any_zero else self.zero
@@ -218,12 +223,12 @@ class View(Readings):
         step = np.maximum(0, self.window.n_steps - 1 - self.silent_steps)
         return np.asarray(holds[np.arange(self.n), step])
 
-    @cached_property
+    @derived
     def silent(self) -> Mask:
         """Return which nodes have not reported for `no_data.for`, (n,)."""
         return self.silent_steps >= self.steps("no_data.for")
 
-    @cached_property
+    @derived
     def unwatched(self) -> Mask:
         """Return which silent hosts had no accelerator's work for a day, (n,).
 
@@ -234,12 +239,12 @@ class View(Readings):
             return strange
         return strange & np.isnan(utilization_of(self.whole.last(timedelta(days=1)))).all(axis=1)
 
-    @cached_property
+    @derived
     def eligible(self) -> Mask:
         """Return which nodes run and have lately reported, (n,): only they begin an anomaly."""
         return self.roster.running & ~self.silent
 
-    @cached_property
+    @derived
     def spared(self) -> Mask:
         """Return which nodes may do nothing, (n,).
 
@@ -248,37 +253,38 @@ class View(Readings):
         """
         seconds_left = self.roster.ends - self.now.timestamp()
         ends_soon = seconds_left <= duration("view.BLOCK_END").total_seconds()
+        self.asked.add("idle.spared")
         return np.asarray(self.limits.spared | ends_soon)
 
-    @cached_property
+    @derived
     def compile_steps(self) -> Counts:
         """Return how long a node has been compiling, (n,)."""
         return trailing(self.compiling, self.gap)
 
-    @cached_property
+    @derived
     def waiting(self) -> Mask:
         """Return which nodes may wait for a peer that compiles, (n,)."""
         if not self.compiling.any():
             return self.nobody()
         return waiting(self, self.compiling, self.gap)
 
-    @cached_property
+    @derived
     def level(self) -> Floats:
         """Return utilization as a share of the job's usual one, nan where that is not known."""
         return (self.utilization / self.levels[1][:, None]).astype(np.float32)
 
-    @cached_property
+    @derived
     def going_on(self) -> Mask:
         """Return where the process of a node's job is loaded: what stands then is a pause of it."""
         gone = (self.held == 0) | (self.restarting & ~self.evaluating)
         return np.asarray(~gone & (~self.unknown | self.gap))
 
-    @cached_property
+    @derived
     def unloaded(self) -> Mask:
         """Return where a node reports, and no process of its job is loaded."""
         return np.asarray(~self.going_on & ~self.unknown)
 
-    @cached_property
+    @derived
     def of_another_job(self) -> Mask:
         """Return where a node ran another job than its newest.
 
@@ -293,7 +299,7 @@ class View(Readings):
 
     def stretches(self, state: State, asked: Mask) -> Stretches:
         """Return the stretches of a state in the past of the jobs of the nodes asked for, (n,)."""
-        if self.past is None or not asked.any():
+        if not asked.any() or self.past is None:
             return Stretches.none(self.n)
         return self.past.stretches(self, state, asked)
 
@@ -350,7 +356,7 @@ class View(Readings):
         unpaused = np.where(self.usual.own, self.usual.unpaused, 1)[rows]
         return np.asarray((unpaused * (1 - level.T / self.worked_before[rows])).T)
 
-    @cached_property
+    @derived
     def worked_before(self) -> Floats:
         """Return the utilization of each node in its usual work of late, (n,).
 
@@ -485,12 +491,4 @@ class View(Readings):
 
 def once_a_tick(derive: Callable[[View], T]) -> Callable[[View], T]:
     """Work a function of a view out once, however many rules of a tick ask."""
-
-    @wraps(derive)
-    def remembered(view: View) -> T:
-        if derive not in view.derived:
-            view.derived[derive] = derive(view)
-        value: T = view.derived[derive]
-        return value
-
-    return remembered
+    return wraps(derive)(lambda view: view.derive(derive))

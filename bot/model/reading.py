@@ -298,7 +298,10 @@ def _reporting(reading: Reading) -> tuple[int, int]:
     """Return how many accelerated nodes run, and how many of them sent no metrics lately."""
     frame, nodes, reporting = reading.frame("node"), reading.inventory.accelerated, set[str]()
     if frame is not None and frame.n_steps:
-        recent = np.flatnonzero(~np.isnan(frame.last(_NOW).values).all(axis=(1, 2)))
+        hour = frame.last(_NOW).values
+        mute: Mask = np.asarray(np.isnan(hour[:, -1]).all(axis=1))
+        mute[mute] = np.isnan(hour[mute]).all(axis=(1, 2))
+        recent = np.flatnonzero(~mute)
         reporting = {frame.things[row].instance for row in recent.tolist()}
     # At most ticks all report: then no node is looked at by itself.
     unread = nodes.keys() - reporting

@@ -94,7 +94,7 @@ def compiles(view: View) -> tuple[Compile, ...]:
 
     Those that go on end at its end.
     """
-    mask = view.compiling & view.limits.on("compiling.on")[:, None]
+    mask = view.compiling & view.on("compiling.on")[:, None]
     if not mask.any():
         return ()
 
@@ -403,7 +403,7 @@ def find(view: View) -> RuleMatch:
     cold = {row: start for x, start in _cold_starts(view, judged) for row in x.rows.tolist()}
     by_name = again & np.isin(np.arange(view.n), [row for row in cold if cold[row].named])
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
-    hit = (past | by_name | stays) & view.limits.on("compiling.on")
+    hit = (past | by_name | stays) & view.on("compiling.on")
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
@@ -455,7 +455,7 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
         view.number("cold_cache.nodes")[rows[0]]
     )
     reasons = []
-    if wide and len(jobs) > 1 and view.limits.on("cold_cache.on")[rows[0]]:
+    if wide and len(jobs) > 1 and view.on("cold_cache.on")[rows[0]]:
         nodes = f"{percent(share)} of the cluster's nodes"
         reasons.append(f"{nodes} compile at the same time, for {len(jobs)} jobs")
     if cold:
@@ -467,7 +467,7 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
 
 def _cold_starts(view: View, asked: Mask) -> Iterator[tuple[Incident, Cold]]:
     """Yield the nodes asked for of each owner that started cold, and how."""
-    for _, nodes in view.roster.by_scope(asked & view.limits.on("cold_cache.on")):
+    for _, nodes in view.roster.by_scope(asked & view.on("cold_cache.on")):
         for incident in incidents(view, FAMILY, nodes):
             if cold := cold_start(view, incident.rows):
                 yield incident, cold
@@ -520,7 +520,7 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     lately = view.compiling[:, -view.window.steps(CUT_FRESH + view.window.step) :].any(axis=1)
     over = (view.compile_steps == 0) | ~view.roster.running
     rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
-    on = view.limits.on("killed_compile.on")
+    on = view.on("killed_compile.on")
     if not len(rows) or not on[rows].any():
         return []
     history = view.whole.last(max(duration("compile.BACK"), view.window.window.length))

@@ -210,7 +210,7 @@ def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
     begins = view.eligible & (use.seen >= view.steps("allocated_unused.for"))
     begins &= ~np.isin(scope, scope[view.held_open(Cause.HARDWARE_FAULT.value)])
     stays = view.roster.running & view.held_open(_RULE) & (use.steps > 0)
-    part = (begins | stays) & view.limits.on("allocated_unused.on")
+    part = (begins | stays) & view.on("allocated_unused.on")
     steps = np.where(part, use.steps, unused.steps).astype(np.float64)
     wasted = np.where(part, view.usual.unpaused * (1 - use.share), np.ones(view.n))
     return RuleMatch(unused.hit | part, steps, wasted)

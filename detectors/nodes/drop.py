@@ -147,7 +147,7 @@ def find(view: View) -> RuleMatch:
     )
     wasted[paused] = since[paused] = 0
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
-    match = RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
+    match = RuleMatch(hit & view.on("starved.on"), steps, wasted, since)
     return _with_waiting(view, match, begins)
 
 

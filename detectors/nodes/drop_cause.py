@@ -219,7 +219,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     signs = read_signs(view, rows, int(lasted) if settled else 0)
     slow = straggler(view, rows)
     present = signs_present(signs, view, int(rows[0]), slow)
-    on = {Cause(rule) for rule in FAMILY if view.limits.on(f"{rule}.on")[rows[0]]}
+    on = {Cause(rule) for rule in FAMILY if view.on(f"{rule}.on")[rows[0]]}
     ranked = believed(present, on)
 
     # A cause that was named before the drop settled gives way only to one that has evidence.

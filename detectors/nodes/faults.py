@@ -69,7 +69,7 @@ def find_hardware(view: View) -> RuleMatch:
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
         | (events >= view.number("hardware_fault.ecc_events")[rows])
     )
-    hit &= view.roster.running & view.limits.on("hardware_fault.on")
+    hit &= view.roster.running & view.on("hardware_fault.on")
     return _with_job(view, RuleMatch(hit, np.ones(view.n))) if hit.any() else no_match(view.n)
 
 
@@ -238,7 +238,7 @@ def find_errors(view: View) -> RuleMatch:
     again, lasting = (
         ((errors > 0) & newest_of(errors.shape[1], steps)).sum(axis=1) for steps in (hour, needed)
     )
-    on = view.roster.running & view.limits.on("execution_errors.on")
+    on = view.roster.running & view.on("execution_errors.on")
     total, stays = sums(errors, needed), view.held_open(Cause.EXECUTION_ERRORS.value)[rows]
     begins = (again >= 2) & (total > view.number("execution_errors.above")[rows])
     hit, steps = view.nobody(), np.ones(view.n)
@@ -341,7 +341,7 @@ def runs_out(view: View) -> Mask:
     ends = out_of_memory(view)
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
     again = (ends.sum(axis=1) >= 2) | (view.held_open(Cause.MEMORY_PRESSURE.value) & lately)
-    return np.asarray(again & view.limits.on("memory_pressure.on"))
+    return np.asarray(again & view.on("memory_pressure.on"))
 
 
 def find_memory(view: View) -> RuleMatch:
@@ -364,7 +364,7 @@ def find_memory(view: View) -> RuleMatch:
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
     loops = runs_out(view)
     hit = begins | (host > 0) | (view.roster.running & (stays | loops))
-    hit &= view.limits.on("memory_pressure.on")
+    hit &= view.on("memory_pressure.on")
     if not hit.any():
         return no_match(view.n)
     steps = np.where(loops, ends.shape[1] - ends.argmax(axis=1), np.maximum(steps, host))

@@ -80,7 +80,7 @@ def find_idle(view: View) -> RuleMatch:
         begins &= ~servers | np.where(bare, ~habit, wasteful)
 
     stays = view.held_open(Cause.IDLE.value) & (steps > 0) & view.mostly(view.zero)
-    hit = (begins | (view.roster.running & stays)) & view.limits.on("idle.on")
+    hit = (begins | (view.roster.running & stays)) & view.on("idle.on")
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
 
 
@@ -105,8 +105,7 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     # It may be a compile where no sign of some node tells, and even a long one could still go on.
     grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
     could_go_on = (
-        longest < count("idle.STILL_COMPILING") * grace
-        and view.limits.on("compiling.on")[rows].any()
+        longest < count("idle.STILL_COMPILING") * grace and view.on("compiling.on")[rows].any()
     )
     unsure = bool(np.isnan(cpu).any() and could_go_on)
     doubt = "; idle or compiling, not known which, as the host CPU is not read" if unsure else ""
@@ -156,7 +155,7 @@ def _find_held(view: View) -> RuleMatch:
     begins = view.eligible & (np.minimum(np.maximum(loaded_seen, bare), fresh) >= needed)
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     begins = narrowed(begins, lambda: ~pausing(view))
-    hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
+    hit = (begins | (view.roster.running & stays)) & view.on("allocated_unused.on")
 
     # One that waited to be sure lost since its onset.
     rows = np.flatnonzero(hit & view.roster.inference & (steps >= view.window.n_steps))
@@ -177,7 +176,7 @@ def _with_few_requests(view: View, unused: RuleMatch) -> RuleMatch:
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & view.roster.running
     few = begins | (stays & (demand.share < view.number("starved.over")))
     few = narrowed(few, lambda: ~((view.recent(view.held, 1) == 0) | loader_busy(view)))
-    few &= ~unused.hit & view.limits.on("allocated_unused.on")
+    few &= ~unused.hit & view.on("allocated_unused.on")
     for _, rows in view.roster.by_scope(few & ~stays):
         few[rows] = ~took_over(view, rows, int(demand.steps[rows].max()))
     if not few.any():
@@ -288,7 +287,7 @@ def find_hung(view: View) -> RuleMatch:
     stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~released
     stays &= view.mostly(np.logical_or.reduce(signs))
     hit = (view.eligible & begins) | (view.roster.running & stays)
-    hit &= ~view.roster.inference & view.limits.on("hung.on")
+    hit &= ~view.roster.inference & view.on("hung.on")
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
 
 

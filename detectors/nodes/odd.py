@@ -7,12 +7,11 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from itertools import accumulate
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -58,7 +57,7 @@ from detectors.numbers import (
     size,
     sustained,
 )
-from detectors.roster import Limits, build_roster
+from detectors.roster import Limits, Roster, build_roster
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import (
     MEMORY,
@@ -74,6 +73,7 @@ from detectors.usual import (
 from detectors.view import View
 
 BLOCK = duration("odd_model.BLOCK")
+LATE = duration("odd_model.LATE")
 MOST_ROWS = count("odd_model.MOST_ROWS")
 LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
@@ -124,56 +124,32 @@ class OddModel:
         return float(min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * excess)))
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Hold samples of some hours, (n, n_samples, n_metrics), and each job's usual before."""
+class Block(NamedTuple):
+    """Hold the samples of full work of some hours: whose they are, and how far from usual.
 
-    usual: JobUsual
-    values: Floats
-    costs: Floats
-    """How far each node's costs were from their usual, (n, n_costs).
-
-    0 where the bill had not arrived.
+    `far` are (k, n_metrics), by the usual of each node's job before.
     """
 
-    @cached_property
-    def far(self) -> Floats:
-        """Return each sample's distances from the usual of its job, then those of its costs.
+    nodes: Rows
+    far: Floats
+    lasting: Rows
+    """Which of them show a combination that lasts, and that the job had not shown before."""
 
-        Shape (n, n_samples, n_features).
-        """
-        far = distances(self.values, self.usual.scale)
-        costs = np.repeat(self.costs[:, None, :], far.shape[1], axis=1)
-        return np.concatenate([far, costs], axis=2)
 
-    @property
-    def judged(self) -> Mask:
-        """Return which samples are of full work in a job that has a usual, (n, n_samples)."""
-        return np.asarray(self.values[:, :, 0] >= self.usual.full[:, None])
-
-    def lasting(self) -> tuple[Rows, Floats]:
-        """Return the nodes that show a combination that lasts, (k,), and how far, (k, n_features).
-
-        As in a tick, what the job had shown before counts for nothing, however strange.
-        """
-        node, sample = sustained(
-            self.judged & combined(self.far), count("odd_model.LASTING")
-        ).nonzero()
-        fresh = ~self.usual.showed(self.values[node, sample], node, self.usual.end)
-        return node[fresh], self.far[node[fresh], sample[fresh]]
+Blocks = dict[tuple[datetime, object, bytes], Block]
+"""By their begin, and by what of the strange spans and thresholds they were learnt with."""
 
 
 def learn(
-    whole: Frame, spend: Frame | None, limits: Limits, past: Past, grow: Grow = fit
+    costs: CostHistory, roster: Roster, blocks: Iterable[tuple[datetime, Block]], grow: Grow = fit
 ) -> OddModel | None:
-    """Learn from the past; None while there is too little of it."""
-    costs = CostHistory.of(spend, whole, limits.roster, past.anchor - duration("odd_model.LATE"))
-
+    """Learn from blocks of the past with their begins; None while there is too little of it."""
     # Of each block the rows to learn from and the new combinations: all of it would not fit.
     rows, lasting = [], []
-    for block in _blocks(whole, costs, limits, past):
-        rows.append(block.far[block.judged])
-        lasting.append(block.lasting())
+    for begin, block in blocks:
+        far = np.concatenate([block.far, costs.at(begin)[block.nodes]], axis=1)
+        rows.append(far)
+        lasting.append((block.nodes[block.lasting], far[block.lasting]))
     n_rows = sum(map(len, rows))
     if n_rows < count("odd_model.LEAST_ROWS"):
         return None
@@ -186,10 +162,10 @@ def learn(
     forest = grow(np.concatenate(sample))
 
     # Each scope's highest score in each block, of combinations that last, (n_scopes, n_blocks).
-    maxima = np.zeros((len(limits.roster.scopes), len(lasting)))
+    maxima = np.zeros((len(roster.scopes), len(lasting)))
     for highest, (node, far) in zip(maxima.T, lasting, strict=True):
         if len(node):
-            np.maximum.at(highest, limits.roster.scope[node], forest.score(far[:, live]))
+            np.maximum.at(highest, roster.scope[node], forest.score(far[:, live]))
 
     base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
     above = maxima > base[:, None]
@@ -215,29 +191,58 @@ def combined(far: Floats) -> Mask:
     return np.asarray(strange.sum(axis=-1) >= COMBINED)
 
 
-def _blocks(whole: Frame, costs: CostHistory, limits: Limits, past: Past) -> Iterator[_Block]:
-    """Yield the blocks of the recent past, the oldest first."""
+def blocks_of(
+    whole: Frame, limits: Limits, past: Past, earlier: Blocks | None = None
+) -> Iterator[tuple[datetime, Block]]:
+    """Yield the blocks of the recent past with their begin, the oldest first.
+
+    Those of `earlier` are not learnt again; where it is given, all are kept in it.
+    """
     floor = limits.number("idle.below")
     for ago in range(duration("odd_model.RECENT") // BLOCK, 0, -1):
         begin = past.anchor - ago * BLOCK
         if begin - whole.start < SAMPLE_EVERY:
             continue
         part = whole.until(begin + BLOCK).since(begin - JOB_HOURS)
-        stride, values = part.steps(SAMPLE_EVERY), samples_of(part, limits.roster, past.strange)
+        strange = tuple(
+            span._replace(start=max(span.start, part.start), end=min(span.end, part.end))
+            for span in past.strange
+            if span.start < part.end and span.end > part.start
+        )
+        key = begin, strange, floor.tobytes()
+        block = (earlier or {}).get(key) or _block_of(begin, part, limits.roster, floor, strange)
+        if earlier is not None:
+            earlier[key] = block
+        yield begin, block
 
-        # Samples after a stop are another job's.
-        before = int((begin - part.start) // part.step)
-        count = stops(part, floor)
-        other = np.zeros(values.shape[:2], dtype=bool)
-        if count.any():
-            first = np.arange(values.shape[1]) * stride
-            last = np.minimum(first + stride, part.n_steps) - 1
-            current = count[:, [max(0, before - 1)]]
-            other = (count[:, first] != current) | (count[:, last] != current)
-        n_before = max(1, min(values.shape[1], before // stride))
-        usual = usual_of_samples(begin, values[:, :n_before], floor, other[:, :n_before])
-        after = np.where(other[:, n_before:, None], np.nan, values[:, n_before:])
-        yield _Block(usual, after.astype(np.float32, copy=False), costs.at(begin))
+
+def _block_of(
+    begin: datetime, part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...]
+) -> Block:
+    """Return the block that begins within a part of the history."""
+    stride, values = part.steps(SAMPLE_EVERY), samples_of(part, roster, strange)
+
+    # Samples after a stop are another job's.
+    before = int((begin - part.start) // part.step)
+    job = stops(part, floor)
+    other = np.zeros(values.shape[:2], dtype=bool)
+    if job.any():
+        first = np.arange(values.shape[1]) * stride
+        last = np.minimum(first + stride, part.n_steps) - 1
+        current = job[:, [max(0, before - 1)]]
+        other = (job[:, first] != current) | (job[:, last] != current)
+    n_before = max(1, min(values.shape[1], before // stride))
+    usual = usual_of_samples(begin, values[:, :n_before], floor, other[:, :n_before])
+    values = np.where(other[:, n_before:, None], np.nan, values[:, n_before:])
+    values = values.astype(np.float32, copy=False)
+
+    # As in a tick, what the job had shown before counts for nothing, however strange.
+    far = distances(values, usual.scale)
+    full = values[:, :, 0] >= usual.full[:, None]
+    lasts = sustained(full & combined(far), count("odd_model.LASTING"))
+    node, sample = lasts.nonzero()
+    lasts[node, sample] = ~usual.showed(values[node, sample], node, begin)
+    return Block(full.nonzero()[0], far[full], np.flatnonzero(lasts[full]))
 
 
 REST = duration("odd.REST")
@@ -270,6 +275,17 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to
     name them.
     """
+    working = view.executing[:, -_half(view) * 2 :].all(axis=1)
+    possible = view.eligible & ~explained & ~falling & working & view.on("odd.on")
+    if not view.opened(Cause.ODD.value):
+        rows = np.flatnonzero(possible)
+        newest = _levels(view, rows, 0)
+        possible[rows] = (newest[:, 0] >= known.usual.full[rows]) & combined(
+            distances(newest, known.usual.scale.at(rows))
+        )
+        if not possible.any():  # as at most ticks: what follows looks at hours of every node
+            return
+
     # A node that has stopped since the usual of its job was learnt may run another job.
     since = view.window.since(known.usual.end - AROUND)
     stopped = (stops(since, view.number("idle.below"))[:, -1:] > 0).any(axis=1)
@@ -280,9 +296,7 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     changed &= worked_of(hours) > view.number("idle.below")[:, None]  # a rest is no other job
     stopped |= changed.sum(axis=1) > hours.steps(AROUND)
     stopped |= _of_another_job(view, known.usual)
-    working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~stopped
-    possible = view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
-    judged, combining, far = _combinations(view, known.usual, np.flatnonzero(possible))
+    judged, combining, far = _combinations(view, known.usual, np.flatnonzero(possible & ~stopped))
     scores = np.zeros(view.n)
     if len(combining):
         scores[combining] = np.minimum(*(known.score(half, combining) for half in far))
@@ -329,14 +343,10 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     full work (a slower job is another story), and every step of full work in them: an evaluation is
     shorter.
     """
-    newest_levels, scale = _levels(view, rows, 0), usual.scale.at(rows)
-    full, newest = newest_levels[:, 0] >= usual.full[rows], distances(newest_levels, scale)
-    if not (combined(newest) & full).any() and not view.opened(Cause.ODD.value):
-        # As at most ticks: spare the half before.
-        return rows[:0], rows[:0], np.stack([newest, newest])[:, :0]
-    before = _levels(view, rows, 1)
-    full &= before[:, 0] >= usual.full[rows]
-    far = np.stack([newest, distances(before, scale)])
+    newest_levels, before = (_levels(view, rows, halves_ago) for halves_ago in (0, 1))
+    full = (newest_levels[:, 0] >= usual.full[rows]) & (before[:, 0] >= usual.full[rows])
+    scale = usual.scale.at(rows)
+    far = np.stack([distances(newest_levels, scale), distances(before, scale)])
     likely = np.flatnonzero(full & combined(far).all(axis=0))
 
     steps, nodes = slice(-2 * _half(view), None), rows[likely]

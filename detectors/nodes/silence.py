@@ -38,7 +38,7 @@ def find_silent(view: View) -> RuleMatch:
     expected = reported | (roster.accelerated & peers & old)
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds()
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
-    hit &= view.limits.on("no_data.on")
+    hit &= view.on("no_data.on")
 
     # All nodes at once while their run reports on: it is what collects the metrics.
     collected = np.isin(roster.scope, sorted(_without_collector(view)))
@@ -106,7 +106,7 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
 
     for scope, instances in overdue.items():
         rows = view.rows_in(scope)
-        if not view.limits.on("no_data.on")[rows].any() or not view.eligible[rows].any():
+        if not view.on("no_data.on")[rows].any() or not view.eligible[rows].any():
             continue
         ids = tuple(sorted(instance.id for instance in instances))
         same = next((i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope), None)

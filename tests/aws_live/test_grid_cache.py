@@ -155,6 +155,17 @@ def test_what_was_settled_is_known_again(left, tmp_path):
     assert second.problems.sentences() == ()
 
 
+def test_hours_that_an_earlier_version_left_are_known_again(left, tmp_path):
+    for path in tmp_path.glob("*/2*.npz"):
+        with np.load(path) as stored:
+            arrays = dict(stored)
+        by_value = np.ascontiguousarray(np.moveaxis(arrays["node"], 0, -1))
+        np.savez(path, **arrays | {"node": by_value.view(np.float32)[..., 0]})
+    second = again(left, tmp_path).run(NOON - 3 * 3600, NOON)
+    assert second.wanted() == []
+    assert np.array_equal(second.values(NOON), left.values(NOON), equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "other",
     [{"place": OTHERS[0]}, {"place": OTHERS[1]}, {"step": 600}],
@@ -204,7 +215,7 @@ def harm_file(path, harm):
                 json.dumps(said | {"format": 99}).encode(), dtype=np.uint8
             )
         else:
-            arrays["node"] = arrays["node"][:, :, :1]
+            arrays["node"] = arrays["node"][..., :1]
         np.savez(path, **arrays)
 
 

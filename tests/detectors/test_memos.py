@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from builder import Fleet, World, hours
 
+from bot.model.alert import Alert
 from bot.model.fleet import Market, Reservation
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -14,6 +15,8 @@ from bot.model.reading import SPEND_METRICS
 from bot.policy.file import applied
 from bot.policy.schema import default_policy
 from detectors import Detector, SharedDetector
+from detectors.nodes.faults import find_memory
+from detectors.nodes.idle import amid_work
 from detectors.usual import Memo
 
 NOW = hours(10 * 24 + 7)
@@ -120,6 +123,15 @@ POLICIES = {
 }
 
 
+RULES = {
+    "hung.for": "1h",
+    "idle.for": "3h",
+    "starved.for": "2h",
+    "starved.below": "0.4",
+    "no_data.for": "1h",
+}
+
+
 def memos_of(judge):
     """Return the memos of a detector and of its judge of the bill by their names."""
     memos = {name: x for name, x in vars(judge).items() if isinstance(x, Memo)}
@@ -164,14 +176,29 @@ def test_what_is_remembered_follows_the_policy(before, key, value):
     assert_forgets((before, policy), (before, applied(policy, [(Labels(), key, value)])))
 
 
-@pytest.mark.parametrize(("key", "value"), POLICIES.items())
+@pytest.mark.parametrize(("key", "value"), (RULES | POLICIES).items())
 def test_policies_side_by_side_find_what_each_finds_alone(before, key, value):
     policies = default_policy(), applied(default_policy(), [(Labels(), key, value)])
-    shared = SharedDetector(len(policies))
+    shared, known = SharedDetector(len(policies)), [(), ()]
     earlier = replace(with_frame(before, "node", lambda f: f.until(NOW - HOUR)), now=NOW - HOUR)
     for reading in (earlier, before):
-        found = [shared(reading, policy, ()) for policy in policies]
-        assert found == [Detector()(reading, policy, ()) for policy in policies]
+        pairs = list(zip(policies, known, strict=True))
+        found = [shared(reading, policy, alerts) for policy, alerts in pairs]
+        assert found == [Detector()(reading, policy, alerts) for policy, alerts in pairs]
+        known = [opened(detection, reading.now) for detection in found]
+
+
+def opened(detection, now):
+    """Return the anomalies of a detection as alerts that were just opened."""
+    return tuple(Alert(f"{x.key}@{now:%d%H%M}", x, now, now) for x in detection.anomalies)
+
+
+def test_what_asks_no_changed_setting_is_derived_once(before):
+    detector, policy = Detector(policies=2), default_policy()
+    policies = policy, applied(policy, [(Labels(), "hung.for", "1h")])
+    first, second = (detector.view(before, policy, ()) for policy in policies)
+    assert first.derive(find_memory) is second.derive(find_memory)
+    assert amid_work(first) is not amid_work(second)
 
 
 @pytest.mark.parametrize("scope", [Labels(), Labels(cluster="llama")])

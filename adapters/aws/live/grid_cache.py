@@ -6,6 +6,7 @@ So that the next process asks AWS for nothing that this one knew.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,9 +27,11 @@ from adapters.aws.live.requests import SeriesBlock
 from adapters.aws.metrics.batch import PARALLEL, parallel_map
 from adapters.aws.metrics.metric_grid import GridPart
 from adapters.aws.metrics.points import COLUMNS, MetricSeries, Points
+from bot.model.frame import Floats
 from bot.model.labels import Labels
 
 _FORMAT = 1
+_BASE = re.compile(rb'"base": ?(\d+)')
 _INDEX = "index.npz"
 _BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -215,7 +218,7 @@ class GridCache:
                     }
                     for kind, part in parts.items()
                 }
-                arrays = {kind: part.values for kind, part in parts.items()}
+                arrays = {kind: _bytes_of(part.values) for kind, part in parts.items()}
                 about = _bytes({"format": _FORMAT, "kinds": kinds})
                 _store(self._file(folder, hour), {"said": about, **arrays})
             self._hours |= set(hours)
@@ -242,22 +245,27 @@ class GridCache:
 
         One that cannot be read is set aside, and wanted as history once more.
         """
-        names: dict[bytes, tuple[Labels, ...]] = {}
+        documents: dict[bytes, Any] = {}
 
         def grids_or_error(hour: int) -> Mapping[str, GridPart] | Exception:
             try:
                 arrays = _read(self._file(folder, hour))
-                facts = orjson.loads(arrays["said"].tobytes())
+                document = arrays["said"].tobytes()
+                alike = _BASE.sub(b"", document)  # hour by hour mostly the same things
+                facts = documents.get(alike) or orjson.loads(document)
                 if facts["format"] != _FORMAT:
                     raise ValueError(f"format {facts['format']}, not {_FORMAT}")
+                if alike not in documents:
+                    for about in facts["kinds"].values():
+                        about["things"] = tuple(Labels(**thing) for thing in about["things"])
+                    documents[alike] = facts
                 grids = {}
-                for kind, about in facts["kinds"].items():
-                    key = orjson.dumps(about["things"])  # hour by hour mostly the same things
-                    things = names.get(key) or tuple(Labels(**thing) for thing in about["things"])
-                    things, metrics = names.setdefault(key, things), tuple(about["metrics"])
-                    if arrays[kind].shape[::2] != (len(metrics), len(things)):
+                bases = [int(base) for base in _BASE.findall(document)]
+                for base, (kind, about) in zip(bases, facts["kinds"].items(), strict=True):
+                    values, things = _floats(arrays[kind]), about["things"]
+                    if values.shape[::2] != (len(about["metrics"]), len(things)):
                         raise ValueError(f"{kind} has another shape than it says")
-                    grids[kind] = GridPart(int(about["base"]), things, metrics, arrays[kind])
+                    grids[kind] = GridPart(base, things, tuple(about["metrics"]), values)
             except _BROKEN as error:
                 return error
             return grids
@@ -285,6 +293,21 @@ class GridCache:
 
 def _bytes(document: Any) -> npt.NDArray[np.uint8]:
     return np.frombuffer(orjson.dumps(document), dtype=np.uint8)
+
+
+def _bytes_of(values: Floats) -> npt.NDArray[np.uint8]:
+    """Return the first bytes of all values, then the second ones: alike, they are packed quickly."""
+    return np.moveaxis(np.ascontiguousarray(values)[..., None].view(np.uint8), -1, 0)
+
+
+def _floats(stored: npt.NDArray[Any]) -> Floats:
+    """Return values from their bytes; an earlier version kept values as they are."""
+    if stored.dtype == np.float32:
+        return stored
+    values = np.empty((*stored.shape[1:], len(stored)), dtype=np.uint8)
+    for place, plane in enumerate(stored):
+        values[..., place] = plane
+    return values.view(np.float32)[..., 0]
 
 
 def _columns(name: str, points: Points) -> dict[str, npt.NDArray[Any]]:
