@@ -384,7 +384,7 @@ def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card
 
     AWS may be asked for minutes, and nobody waits for it.
     """
-    blocks, data = [*card.blocks], {**coverage_of(reading).data, **card.data}
+    blocks, data = [*card.blocks], {**card.data, **coverage_of(reading).data}
     if history := learning(reading, policy):
         blocks, data = [*blocks, quiet(history)], {**data, "learning": history}
     if at - reading.now >= _OLD:
