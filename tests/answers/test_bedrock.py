@@ -11,6 +11,7 @@ from bot.answers.plan.roadmap import managed_words
 from bot.app import App
 from bot.cards.card import Table
 from bot.knowledge import load_knowledge
+from bot.model.window import calendar_day
 from tests.answers.configuring import ask
 from tests.builders import NOON
 
@@ -64,6 +65,6 @@ def test_a_price_stands_beside_what_sagemaker_asks_for_the_same_node() -> None:
     plain = [x for x in prices if x.instance_type == "trn1.32xlarge"]
     words = managed_words(managed, plain)
     assert "$24.73 an hour in us-east-1 for ml.trn1.32xlarge, 15 % more than EC2's $21.50" in words
-    assert str(managed[0].asof) in words
+    assert calendar_day(managed[0].asof) in words
     elsewhere = [x for x in plain if x.region != "us-east-1"]
     assert managed_words(managed, elsewhere) == managed_words([], plain) == ""

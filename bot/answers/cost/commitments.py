@@ -451,7 +451,7 @@ def runway_card(runway: Runway, today: date) -> Card:
             ),
             text(
                 f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste beside"
-                f" commitments it would last {runway.without_waste:,.1f} months"
+                f" commitments, it would last {runway.without_waste:,.1f} months"
                 f" ({runway.without_waste - about_months:,.1f} more)."
             )
             if runway.without_waste
