@@ -45,6 +45,7 @@ from detectors.numbers import (
 from detectors.readings import Readings, frame_of
 from detectors.roster import Limits, Roster, scope_of
 from detectors.usual import (
+    CPU,
     HIGHEST,
     LATENCY,
     MEMORY,
@@ -78,9 +79,9 @@ def current(
     """Return the usual of the jobs that run at the end of `whole`.
 
     It is a node's own, else that of the nodes of its scope that ran the job, else the one that
-    `young` gives of the last hours. A node whose job nothing is known of keeps its levels, which
-    are of another job: `own` says so. Memory that grows in a job that never stopped makes no other
-    job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job,
+    `young` gives of the last hours. A node whose job nothing else is known of has the levels of
+    that job's first hours, however few: `own` says so. Memory that grows in a job that never
+    stopped makes no other job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job,
     nor are they in a run that counts on. A job that began again on some of its cores holds their
     share of its memory.
     """
@@ -135,6 +136,9 @@ def current(
         lately = young()
         rows = rows[alike(lately)[rows]]
         _take(merged, lately, rows, rows)
+    # Of a drop one reading that is hardly off is no evidence of another job.
+    unlearnt = np.flatnonzero(~merged.own & ~(dropped & (apart <= SAME)))
+    _take_first_hours(merged, unlearnt, whole.last(duration("jobs.STOPPED")), newest)
     return merged
 
 
@@ -171,6 +175,10 @@ class _Newest(NamedTuple):
     latency: Floats
     work: Floats
     highest: Floats
+    rows: Rows
+    """Whose levels these are, (n_asked,)."""
+    first_hours: Mask
+    """The steps that they are of, (n_asked, n_steps)."""
 
 
 def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) -> _Newest:
@@ -201,7 +209,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
         level[rows] = medians_where(values[rows], first_hours)
     ago = np.zeros(len(work), dtype=np.intp)
     ago[rows] = n_steps - ended
-    return _Newest(began, ago, *levels)
+    return _Newest(began, ago, *levels, rows=rows, first_hours=first_hours)
 
 
 def _counts_on(
@@ -317,6 +325,24 @@ def _take(merged: Usual, source: Usual, rows: Rows, at: Rows) -> None:
     for name, values in merged.medians.items():
         values[rows] = source.medians[name][at]
     merged.own[rows] = True
+
+
+def _take_first_hours(merged: Usual, rows: Rows, part: Frame, newest: _Newest) -> None:
+    """Write in place into the nodes at `rows` the levels of the first hours of their job.
+
+    A fall amid them must show: they worked as much as in their upper quartile, and their hosts were
+    as busy as in the lower one. A host that is busy since the first reading is a trait of the job.
+    """
+    first_hours = newest.first_hours[np.isin(newest.rows, rows)]
+    work = np.where(first_hours, worked_of(part)[rows], np.nan)
+    middle, merged.high[rows] = percentiles(work, (0.75, 0.95))
+    merged.low[rows] = merged.middle[rows] = middle
+    merged.unpaused[rows] = 1
+    for name, values in merged.medians.items():
+        values[rows] = medians_where(part.of(name)[rows], first_hours)
+    if CPU in merged.medians:
+        busy = np.where(first_hours, part.of(CPU)[rows], np.nan)
+        (merged.medians[CPU][rows],) = percentiles(busy, (0.25,))
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.roster import Limits, Roster
-from detectors.usual import RESERVED, Usual, worked_of
+from detectors.usual import CPU, RESERVED, Usual, worked_of
 
 GAP = duration("view.GAP")
 _EMPTY = Frame(
@@ -131,7 +131,7 @@ class Readings:
     @cached_property
     def cpu(self) -> Floats:
         """Return the host's CPU, 0..1."""
-        return self.metric("host_cpu_utilization_ratio")
+        return self.metric(CPU)
 
     @cached_property
     def latency(self) -> Floats:

@@ -29,7 +29,7 @@ from detectors.numbers import (
 )
 from detectors.progress import SLOWER, TOGETHER, pace_of_nodes
 from detectors.rule import SIGNS, Explanation, RuleMatch, believed
-from detectors.usual import DROPPED, LATENCY, SENT, median, medians_where
+from detectors.usual import CPU, DROPPED, LATENCY, SENT, median, medians_where
 from detectors.view import BEFORE, View
 
 STEADY = duration("drop_cause.STEADY")
@@ -77,7 +77,7 @@ def quiet(view: View) -> Mask:
 def loader_busy(view: View) -> Mask:
     """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
-    usual = view.usual_of("host_cpu_utilization_ratio")
+    usual = view.usual_of(CPU)
     return np.asarray((cpu >= view.number("starved.cpu")) & ~(cpu < usual + CPU_ABOVE))
 
 
@@ -167,7 +167,7 @@ def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     Its data loader holds up the whole job.
     """
     cpu = view.recent(view.cpu)[peers]
-    above = cpu - view.usual_of("host_cpu_utilization_ratio")[peers]
+    above = cpu - view.usual_of(CPU)[peers]
     busy = (cpu >= view.number("starved.cpu")[peers]) & (above >= CPU_ABOVE)
     if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > CPU_ABOVE / 2).any():
         return None
@@ -358,7 +358,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         low=middle_of(low),
         high=middle_of(high),
         cpu=middle_of(now(view.cpu)),
-        cpu_usual=middle_of(usual("host_cpu_utilization_ratio")),
+        cpu_usual=middle_of(usual(CPU)),
         latency_ratio=middle_of(ratio_to(now(view.latency), usual(LATENCY))),
         efa_share=middle_of(efa / view.roster.nic[rows]),
         efa=middle_of(efa),

@@ -36,7 +36,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.progress import rolling
-from detectors.usual import ALIKE, MEMORY, forget, off, strange_spans, worked_of
+from detectors.usual import ALIKE, CPU, MEMORY, forget, off, strange_spans, worked_of
 from detectors.view import LOST, OVER_ENDS, View, once_a_tick
 
 FAMILY = Family.DROP.rules
@@ -229,7 +229,7 @@ def strained(view: View) -> Mask:
 
 def half_resting(view: View) -> Floats:
     """Return the CPU of a host of which half as much rests as usual, (n,)."""
-    return np.asarray(1 - 0.5 * (1 - view.usual_of("host_cpu_utilization_ratio")))
+    return np.asarray(1 - 0.5 * (1 - view.usual_of(CPU)))
 
 
 def held_back(view: View, asked: Mask) -> Shortfall:
