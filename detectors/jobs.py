@@ -36,13 +36,14 @@ from detectors.numbers import (
     Mask,
     Numbers,
     Rows,
+    cadence_of,
     duration,
     middle_of,
     number,
     runs_of,
     trailing,
 )
-from detectors.readings import Readings, frame_of
+from detectors.readings import GAP, Readings, frame_of
 from detectors.roster import Limits, Roster, scope_of
 from detectors.usual import (
     CPU,
@@ -209,7 +210,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
         level[rows] = medians_where(values[rows], first_hours)
     ago = np.zeros(len(work), dtype=np.intp)
     ago[rows] = n_steps - ended
-    return _Newest(began, ago, *levels, rows=rows, first_hours=first_hours)
+    return _Newest(began, ago, levels[0], levels[1], levels[2], levels[3], rows, first_hours)
 
 
 def _counts_on(
@@ -256,7 +257,8 @@ def restarts(part: Frame) -> Mask:
     restarted = np.zeros(memory.shape, dtype=bool)
     lowest, highest = (f.reduce(memory, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
     varied = np.flatnonzero(lowest < DIP * highest)
-    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2))
+    reach = 2 * cadence_of(worked_of(part)[varied], part.steps(GAP))
+    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], reach))
     nth, step = np.nonzero(freed)
     if not len(nth):
         return restarted
@@ -286,12 +288,13 @@ def _levels_around(values: Floats, row: Rows, step: Rows, steps: int) -> tuple[F
     return sides[0], sides[1]
 
 
-def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:
-    """Return the highest value of the steps before each step, and of those after it."""
+def _highest_around(values: Floats, steps: Counts) -> tuple[Floats, Floats]:
+    """Return the highest value of the `steps`, (n,), before each step, and of those after it."""
     before, after = np.full_like(values, np.nan), np.full_like(values, np.nan)
-    for ago in range(1, min(steps + 1, values.shape[1])):
-        before[:, ago:] = np.fmax(before[:, ago:], values[:, :-ago])
-        after[:, :-ago] = np.fmax(after[:, :-ago], values[:, ago:])
+    for ago in range(1, min(int(steps.max(initial=0)) + 1, values.shape[1])):
+        near = np.where((steps >= ago)[:, None], values, np.nan)
+        before[:, ago:] = np.fmax(before[:, ago:], near[:, :-ago])
+        after[:, :-ago] = np.fmax(after[:, :-ago], near[:, ago:])
     return before, after
 
 

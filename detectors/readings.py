@@ -19,11 +19,13 @@ from bot.model.reading import Reading
 from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
 from detectors.numbers import (
+    DAY,
     Counts,
     Floats,
     Mask,
     Numbers,
     Rows,
+    cadence_of,
     close_gaps,
     drop_singles,
     duration,
@@ -229,6 +231,11 @@ class Readings:
     def silent_steps(self) -> Counts:
         """Return how many steps ago a node last reported, (n,); n_steps where never."""
         return since_last(~self.unknown)
+
+    @cached_property
+    def cadence(self) -> Counts:
+        """Return in how many steps the agent of each node sends one reading, (n,)."""
+        return cadence_of(worked_of(self.whole.last(DAY)), self.window.steps(GAP))
 
     @cached_property
     def age_seconds(self) -> Numbers:

@@ -127,6 +127,8 @@ def find(view: View) -> RuleMatch:
     begins |= view.eligible & loop.nodes
     begins = narrowed(begins, lambda: loop.nodes | _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & saturated(view))
+    # One reading of an agent that sends them rarely may hold the end of a job and the next one.
+    begins = narrowed(begins, lambda: (view.cadence == 1) | (steps >= 2 * view.cadence))
     # While a fault is open, what its peers lose is its effect.
     faulty = view.held_open(Cause.HARDWARE_FAULT.value)
     begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view) | faulty))

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 from builder import HBM, START, STEP, Fleet, World, hours
-from stories import NAN, ONE, SOME, every, policy, progress, story, unread
+from stories import NAN, ONE, SOME, every, policy, progress, rarely_read, story, unread
 
 from bot.model.fleet import FileSystem
 from bot.model.frame import Frame
@@ -24,6 +24,21 @@ CALM = policy(odd__on=False)
 @story("drops", *every(5, 30, 30.4), 31, 32, *every(5, 32.9, 33.4))
 def eight_nodes_starve_for_three_hours():
     return World(Fleet(8, days=1.5).starve(hours(30), hours(33)))
+
+
+@story("drops", *every(5, 30, 30.5))
+def an_agent_that_sends_a_reading_each_ten_minutes_reads_a_drop_twice():
+    return World(rarely_read(Fleet(8, days=1.5).starve(hours(30), hours(33))))
+
+
+@story("drops", *every(5, 30, 30.5))
+def one_reading_may_hold_the_end_of_a_job_and_the_next_one():
+    fleet, changes = Fleet(2, days=1.5), hours(30) + 2 * STEP
+    fleet.scale(hours(0), hours(30), neuroncore_memory=0.3, neuron_runtime=0.3)
+    fleet.scale(hours(30), changes, neuroncore_memory=0.4, neuron_runtime=0.4)
+    fleet.scale(hours(30), changes, neuroncore_utilization=0.4, efa=0.4)
+    fleet.scale(changes, hours(36), neuroncore_utilization=0.8, neuron_execution_latency=1.5)
+    return World(rarely_read(fleet))
 
 
 @story("drops", 30.1, 30.25, 31)
