@@ -306,7 +306,8 @@ def signs_present(signs: Signs, view: View, row: int, slow: Straggler | None) ->
         "traffic_slowed": late and in_proportion and not signs.alone,
         "ena_stray": astray,
         "lone_traffic": lone,
-        "efa_missing": late and signs.efa_ratio < DIVERTED * share,
+        # What EFA does not send must be seen on ENA, where that is read.
+        "efa_missing": late and signs.efa_ratio < DIVERTED * share and not signs.ena_ratio < grown,
         "executions_slow_astray": late and (astray or lone),
         "node_stands_out": slow is not None,
         "waits_busy": share >= BUSY and signs.pace < BUSY - AHEAD,
