@@ -256,6 +256,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         unit="ratio",
         cause=cause,
         usual=(signs.low, signs.high),
+        by_value=not signs.pace < float(view.number("starved.over")[rows[0]]),
         score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
         evidence=(
             *([f"{slow.instance}: {slow.sign}"] if slow else ()),
@@ -349,12 +350,16 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     )
     pace = pace_of_nodes(view)
 
-    # Where most of the drop's steps are as usual, it comes and goes: its mean tells.
+    # Where most of the drop's steps are within the usual ones it comes and goes: its mean tells,
+    # against that of the usual work.
     level, mean = now(view.utilization), view.recent(view.utilization, max(1, steps))[rows]
-    over = middle_of(view.usual_work[rows])
-    in_turns = bool(steps) and middle_of(mean) < over <= middle_of(level)
+    over, average = middle_of(view.usual_work[rows]), middle * view.usual.unpaused[rows]
+    within = middle_of(level) >= min(over, middle_of(low))
+    in_turns = bool(steps) and within and middle_of(mean) < min(over, middle_of(average))
+    if in_turns:
+        level, low, high = mean, average, average
     return Signs(
-        level=middle_of(mean if in_turns else level),
+        level=middle_of(level),
         usual=middle_of(middle),
         low=middle_of(low),
         high=middle_of(high),
