@@ -131,7 +131,7 @@ def current(
         resumed=resumed,
     )
     merged.medians[MEMORY][partly] = memory[partly]
-    _take_from_peers(merged, usual, memory, latency, roster)
+    _take_from_peers(merged, usual, newest, roster)
     rows = np.flatnonzero(~merged.own)
     if len(rows):
         lately = young()
@@ -298,13 +298,13 @@ def _highest_around(values: Floats, steps: Counts) -> tuple[Floats, Floats]:
     return before, after
 
 
-def _take_from_peers(
-    merged: Usual, usual: Usual, held: Floats, latency: Floats, roster: Roster
-) -> None:
+def _take_from_peers(merged: Usual, usual: Usual, newest: _Newest, roster: Roster) -> None:
     """Give the nodes without a usual of their job that of the most alike peer that ran it.
 
-    Peers are of one scope. Two jobs may hold like memory, so an execution must take as long there.
+    Peers are of one scope. Two jobs may hold like memory, so an execution must take as long there,
+    or as much longer as there is less work: then the node waits with its job, which it joined.
     """
+    held, latency = newest.memory, newest.latency
     memories = usual.medians[MEMORY]
     latencies = usual.medians.get(LATENCY, np.full_like(held, np.nan))
     rows = np.flatnonzero(~merged.own)
@@ -316,8 +316,11 @@ def _take_from_peers(
         apart = off(memories[peers], held[nodes][:, None])
         apart += off(latencies[peers], latency[nodes][:, None])
         nearest = peers[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)]
-        alike = off(memories[nearest], held[nodes]) <= TWINS
-        alike &= off(latencies[nearest], latency[nodes]) <= AS_QUICK
+        quick = off(latencies[nearest], latency[nodes]) <= AS_QUICK
+        done = latency[nodes] * newest.work[nodes]
+        waits = off(latencies[nearest] * usual.middle[nearest], done) <= AS_QUICK
+        waits &= latency[nodes] > latencies[nearest]
+        alike = (off(memories[nearest], held[nodes]) <= TWINS) & (quick | waits)
         _take(merged, usual, nodes[alike], nearest[alike])
 
 

@@ -238,6 +238,16 @@ def nodes_are_launched_amid_a_drop():
     return World(fleet.stop(hours(32), hours(32.5), started))
 
 
+@story("drops", *every(10, 30.25, 31))
+def a_node_that_joins_its_job_as_it_slows_down_has_the_usual_of_the_job():
+    slowed = {"neuroncore_utilization": 0.5, "neuron_execution_latency": 2.0, "efa": 0.5}
+    fleet = Fleet(8).scale(hours(30), hours(34), **slowed)
+    fleet.silence(hours(0), hours(30), slice(6, 8)).launched.update(
+        {6: hours(29.8), 7: hours(29.8)}
+    )
+    return World(fleet)
+
+
 @story("drops", *every(5, 30, 30.4))
 def four_nodes_fall_together_within_a_step():
     fleet = Fleet(4).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7)
