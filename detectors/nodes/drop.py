@@ -99,7 +99,9 @@ def find(view: View) -> RuleMatch:
     level = _smoothed(view, goes_on)
     shallow = np.where(goes_on, seen(view, view.at_work & (level < below[:, None])), 0)
     late = shallow >= view.steps("starved.shallow_for")
-    late = narrowed(late, lambda: training | loader_busy(view))
+    late = narrowed(
+        late, lambda: (training | loader_busy(view)) & _outlasts_habit(view, late, shallow)
+    )
     fluttering = view.at_work & (level < over[:, None])
     steps = np.where(late, np.maximum(steps, lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
@@ -296,6 +298,15 @@ def _longer_than_pauses(view: View, asked: Mask) -> Mask:
         lambda: trailing(low(view), view.unknown) < view.rare_after("starved.for", low, silent),
     )
     return longer & ~usual
+
+
+def _outlasts_habit(view: View, asked: Mask, steps: Counts) -> Mask:
+    """Return which nodes asked for, in a drop of some steps, are in none that their job is used to.
+
+    Work in bursts is as low for as long again and again: only a sign tells it from a loss.
+    """
+    rare = np.minimum(view.stretches(under, asked).rare, view.steps("alert.pause_limit"))
+    return np.asarray((steps > rare) | _no_pause(view, steps))
 
 
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:

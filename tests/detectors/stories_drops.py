@@ -294,6 +294,12 @@ def a_loader_flutters_at_fine_steps():
     return World(fleet)
 
 
+@story("drops", *every(10, 49.5, 52.5))
+def work_in_bursts_is_as_low_for_as_long_each_time():
+    shares = (1,) * 22 + (0.55,) * 15
+    return World(in_turns(Fleet(4, days=2.5), 0, 60, shares), policy=CALM)
+
+
 @story("drops", *every(5, 50.9, 51.2), 53, *every(15, 54, 55))
 def a_drop_comes_and_goes():
     shares = (0.06, 0.06, 0.5, 1, 1, 1)
