@@ -149,8 +149,9 @@ class Detector:
         rules = (*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
         drops = [a for a in alerts if a.firing and a.anomaly.rule in rules]
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
-        by_days = self._usual.get((past, *nodes), learnt)
-        return current(by_days, whole, reading, limits, dropped, young)
+        return current(
+            self._usual.get((past, *nodes), learnt), whole, reading, limits, dropped, young
+        )
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""
@@ -192,8 +193,9 @@ class Detector:
             costs_far = distances(costs[:, -1], model.costs)
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
-        oddness = odd.Oddness(model, usual, costs_far)
-        return odd.odd_anomalies(view, oddness, explained | alerted, falling)
+        return odd.odd_anomalies(
+            view, odd.Oddness(model, usual, costs_far), explained | alerted, falling
+        )
 
 
 _TELLING = ("least_", "critical_", "resolve_", "worse_", "remind_", "escalate_", "quiet_", "most_")

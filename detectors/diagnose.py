@@ -25,7 +25,7 @@ cause has a precedence in the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from pkgutil import iter_modules
@@ -89,8 +89,9 @@ def diagnose(view: View) -> Diagnosis:
     ]
 
     silent = silence.find_silent(view).within(~view.held_open(Cause.HARDWARE_FAULT.value))
-    silences = anomalies_of(view, Cause.NO_DATA, silent, silence.explain_silent)
-    anomalies += silence.with_mute(view, list(silences))
+    anomalies += silence.with_mute(
+        view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain_silent))
+    )
 
     # Full memory, errors or a drop explain no checkpoint that is missing. Doing no work does, and
     # a process that never gets to one.
@@ -287,7 +288,7 @@ def _failing(fault: RuleMatch, view: View) -> Mask:
 def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     """Add to a hardware fault the nodes of its job that fell since it began.
 
-    They wait for the sick one.
+    They wait for the sick one, and have lost work since they fell.
     """
     if not fault.hit.any():
         return fault
@@ -301,4 +302,5 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
         np.where(waiting, none if lost is None else lost, none if own is None else own)
         for own, lost in ((fault.wasted, drops.wasted), (fault.wasted_since, drops.wasted_since))
     )
-    return replace(fault, hit=fault.hit | waiting, wasted=wasted, wasted_since=wasted_since)
+    steps = np.where(waiting & fell, np.minimum(drops.steps, since), fault.steps)
+    return RuleMatch(fault.hit | waiting, steps, wasted, wasted_since)

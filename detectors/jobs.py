@@ -201,8 +201,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
     # The first steps of each node's work since its last stop, of the newest where none is seen.
     ended = n_steps - stopped[:, ::-1].argmax(axis=1)
     ended = np.where(stopped.any(axis=1), ended, n_steps - first)
-    working = ~resting[rows] & ~np.isnan(work[rows])
-    since = working & (np.arange(n_steps) >= ended[:, None])
+    since = ~resting[rows] & ~np.isnan(work[rows]) & (np.arange(n_steps) >= ended[:, None])
     first_hours = since & (since.cumsum(axis=1) <= first)
 
     levels = np.full((4, len(work)), np.nan, dtype=np.float32)

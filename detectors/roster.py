@@ -236,6 +236,7 @@ class Limits:
 
     def _spread(self, key: str, step: float, of: Callable[[Policy], float]) -> Numbers:
         if (key, step) not in self._cache:
-            values = np.array([of(policy) for policy in self._policies], dtype=np.float64)
-            self._cache[key, step] = values
+            self._cache[key, step] = np.array(
+                [of(policy) for policy in self._policies], dtype=np.float64
+            )
         return self._cache[key, step]

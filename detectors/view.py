@@ -135,8 +135,9 @@ class View(Readings):
         if not self.any_zero:
             return self.zero
         unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of(MEMORY)[:, None])
-        long = sustained(self.zero, self.window.steps(PAUSE) + 1)
-        return np.asarray((self.zero & unloaded) | long)
+        return np.asarray(
+            (self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1)
+        )
 
     @cached_property
     def restarting(self) -> Mask:
@@ -201,8 +202,9 @@ class View(Readings):
         if not self.any_zero:
             return self.zero
         has_cpu = np.asarray(~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference)
-        reserved = self.metric("neuroncore_reserved_count") > 0
-        return np.asarray(self.resting & reserved & has_cpu[:, None])
+        return np.asarray(
+            self.resting & (self.metric("neuroncore_reserved_count") > 0) & has_cpu[:, None]
+        )
 
     @cached_property
     def holding(self) -> Mask:
@@ -411,8 +413,7 @@ class View(Readings):
 
     def fellows(self, rows: Rows) -> Mask:
         """Return which training nodes report and may be of the job of those at `rows`, (n,)."""
-        trains = self.eligible & ~self.roster.inference
-        return np.asarray(trains & fellows(self, rows))
+        return np.asarray(self.eligible & ~self.roster.inference & fellows(self, rows))
 
     def alert_of(self, rules: tuple[str, ...], rows: Rows) -> Alert | None:
         """Return the open alert of the rules about the nodes at `rows`, all of one incident."""

@@ -369,8 +369,7 @@ class Allocation:
                 self._ports.world.billing, window, dimensions, [*bill_filters, *pods]
             )
             changes = [*changes, *owned_rows(podded)]
-        allocated = changed(tally, changes, owner_filters) if changes else tally
-        return replace(allocated, split=split)
+        return replace(changed(tally, changes, owner_filters) if changes else tally, split=split)
 
     def _parts(
         self, window: Window, by: tuple[str, ...], where: list[Filter]

@@ -10,23 +10,9 @@ from decimal import Decimal
 
 from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Volume
-from bot.model.labels import Labels
+from bot.model.labels import SHARED_NAMESPACES, Labels
 from bot.model.money import counted
 from bot.model.spend import Spend
-
-_SHARED = frozenset(
-    {
-        "",
-        "default",
-        "kube-system",
-        "kube-public",
-        "kube-node-lease",
-        "amazon-cloudwatch",
-        "karpenter",
-    }
-)
-"""Namespaces that name no owner."""
-
 
 _ENDING = re.compile(r"(-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5}|-\d+)$")
 """The endings that controllers of Kubernetes add to a job's name.
@@ -37,7 +23,7 @@ Hash and suffix of a ReplicaSet, suffix of a Job, ordinal.
 
 def derived_owner(pod: Labels) -> tuple[str, str]:
     """Return the owner of a pod and the label it was derived from, ("", "") for none."""
-    if pod.namespace not in _SHARED:
+    if pod.namespace not in SHARED_NAMESPACES:
         return pod.namespace, "namespace"
     job = pod.job or _ENDING.sub("", pod.pod)
     return (job, "job") if job else ("", "")

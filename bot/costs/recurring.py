@@ -98,8 +98,7 @@ def monthly_run(series: Sequence[Decimal], days: Sequence[date], end: date) -> R
     if due + _LATE < days[-1]:
         return None
     length = spans[-1][1] - spans[-1][0]
-    inside = (end - max(due, days[-1] + DAY)).days
-    part = Decimal(min(max(inside, 0), length)) / length
+    part = Decimal(min(max((end - max(due, days[-1] + DAY)).days, 0), length)) / length
     return Run(costs[-1] * part, costs[-1])
 
 

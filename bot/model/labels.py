@@ -90,6 +90,18 @@ class Labels:
 
 
 NAMES: tuple[str, ...] = tuple(field.name for field in fields(Labels))
+SHARED_NAMESPACES = frozenset(
+    {
+        "",
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "amazon-cloudwatch",
+        "karpenter",
+    }
+)
+"""Namespaces that name no owner."""
 PLACE: tuple[str, ...] = ("cluster", "team", "region", "account")
 """The labels of a thing's place, not those of the thing itself.
 

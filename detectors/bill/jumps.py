@@ -73,8 +73,9 @@ def day_jumps(bill: BillLines, view: View) -> list[Jump]:
         lines = bill.values[_like(bill, line)]
         total = np.where(np.isnan(lines).all(axis=0), np.nan, np.nansum(lines, axis=0))
         _, high = usual_day(total, first)
-        least = view.policy.number("spend_jump.least")
-        moved = total[last] - high < max(0.5 * (jump.value - jump.high), least)
+        moved = total[last] - high < max(
+            0.5 * (jump.value - jump.high), view.policy.number("spend_jump.least")
+        )
         remaining = None if moved else unexplained(jump, bill, view)
         jumps += [remaining] if remaining else []
     return [*jumps, *_wide_jumps(bill, judged, last, view)]
@@ -307,8 +308,9 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
         )
         n_known = (~np.isnan(stacked)).sum(axis=0)
         top = np.where(n_known >= 3, n_known - 2, np.maximum(n_known - 1, 0))
-        ranks = np.stack([n_known // 2 * (n_known > 1), top])
-        middle, high = np.take_along_axis(np.sort(stacked, axis=0), ranks, axis=0)
+        middle, high = np.take_along_axis(
+            np.sort(stacked, axis=0), np.stack([n_known // 2 * (n_known > 1), top]), axis=0
+        )
         return middle, high
 
     low, daily = ranked([24 * d for d in range(1, DAYS + 1)])

@@ -104,8 +104,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
         up = min(worked, seconds_up(view, row, age))
         # Its nodes name the team that a run's reports do not.
-        of_nodes = Labels.shared(view.roster.labels[i] for i in rows if things)
-        whose = of_nodes.merge(labels)
+        whose = Labels.shared(view.roster.labels[i] for i in rows if things).merge(labels)
         subject = Subject(scope, whose, things, view.now - timedelta(seconds=age))
         old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
         lost = "that work"

@@ -9,7 +9,7 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.frame import Frame
-from bot.model.labels import Labels
+from bot.model.labels import SHARED_NAMESPACES, Labels
 from bot.model.money import counted
 from detectors.numbers import (
     NAMED,
@@ -51,8 +51,7 @@ def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
 
 def _newest_levels(view: View, frame: Frame, row: int) -> tuple[list[int], Floats]:
     """Return the places of a node's cores in their frame, and the newest level of each."""
-    name = view.roster.ids[row]
-    places = [i for i, thing in enumerate(frame.things) if thing.instance == name]
+    places = [i for i, thing in enumerate(frame.things) if thing.instance == view.roster.ids[row]]
     newest = frame.of("neuroncore_utilization_ratio")[places][:, -count("cores.NEWEST") :]
     reported = (values[np.isfinite(values)] for values in newest)
     return places, np.array([float(values[-1]) if len(values) else np.nan for values in reported])
@@ -125,8 +124,7 @@ def part_use(view: View) -> PartUse:
         return use
 
     # A streak goes on only where the last step is low, or says nothing.
-    silent = _says_nothing(view, always, last) & training
-    rows = np.flatnonzero(low[:, last] | silent)
+    rows = np.flatnonzero(low[:, last] | (_says_nothing(view, always, last) & training))
     low = _apart(view, rows, always)
     steps = trailing(low, _says_nothing(view, rows, always))
     on = np.flatnonzero(steps)
@@ -219,11 +217,11 @@ def with_tenants(view: View, match: RuleMatch, rows: Rows, explanation: Explanat
     """Add whose pods hold cores for nothing in the cluster of the nodes at `rows`.
 
     No metric says which node a pod is on. Where those of one namespace alone stand still, they are
-    the ones.
+    the ones; a namespace that all share names nobody.
     """
     frame = view.frame("pod").last(int(match.steps[rows].max()) * view.window.step)
-    held, asked = frame.of("neuroncore_usage_count"), frame.of("neuroncore_request_count")
-    cores, level = median(np.fmax(held, asked)), median(frame.of("neuroncore_utilization_ratio"))
+    counts = frame.of("neuroncore_usage_count"), frame.of("neuroncore_request_count")
+    cores, level = median(np.fmax(*counts)), median(frame.of("neuroncore_utilization_ratio"))
     still = (level <= float(view.number("idle.below")[rows[0]])) & (cores > 0)
     pods = {
         pod: int(cores[i])
@@ -231,12 +229,11 @@ def with_tenants(view: View, match: RuleMatch, rows: Rows, explanation: Explanat
         if still[i] and pod.cluster == view.roster.labels[rows[0]].cluster
     }
     whose = Labels.shared(pods).only(["namespace"])
-    if not whose.namespace:
+    if whose.namespace in SHARED_NAMESPACES:
         return explanation
-    names = ", ".join(sorted(pod.pod for pod in pods)[:NAMED])
     tenant = (
-        f"{counted(len(pods), 'pod')} of {whose.namespace} {'holds' if len(pods) == 1 else 'hold'}"
-        f" {counted(sum(pods.values()), 'core')} and execute{'s' if len(pods) == 1 else ''} nothing: {names}"
+        f"{counted(sum(pods.values()), 'core')} held for nothing by {counted(len(pods), 'pod')} of"
+        f" {whose.namespace}: {', '.join(sorted(pod.pod for pod in pods)[:NAMED])}"
     )
     return replace(explanation, labels=whose, evidence=(*explanation.evidence, tenant))
 
@@ -252,8 +249,7 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         working = f"about {max(1, round(share * kind.cores))} of {counted(kind.cores, 'core')}"
 
     # Where cores were read they are counted.
-    frame = view.frame("core")
-    newest = [_newest_levels(view, frame, row)[1] for row in rows[:NAMED]]
+    newest = [_newest_levels(view, view.frame("core"), row)[1] for row in rows[:NAMED]]
     read_levels = [levels[np.isfinite(levels)] for levels in newest if np.isfinite(levels).any()]
     if read_levels:
         busy = [int((x > float(view.number("idle.below")[rows[0]])).sum()) for x in read_levels]

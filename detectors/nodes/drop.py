@@ -163,10 +163,8 @@ def _with_waiting(view: View, match: RuleMatch, begins: Mask) -> RuleMatch:
     waiting, step, longest = view.nobody(), np.arange(view.window.n_steps), view.window.n_steps
     steps, wasted, since = (np.array(x) for x in (match.steps, match.wasted, match.wasted_since))
     for alert in view.opened(*FAMILY):
-        waits = may_wait(view, alert) & view.usual.own & view.eligible & ~begins
-        waits &= view.holding.any(axis=1)
-        if not waits.any():
-            continue
+        judged = view.usual.own & view.eligible & ~begins & view.holding.any(axis=1)
+        waits = judged & may_wait(view, alert)
         age = (view.now - alert.anomaly.window.start) / view.window.step
         usual = view.stretches(standing_still, waits)
         stands = step - np.maximum.accumulate(np.where(view.holding, -1, step), axis=1)
@@ -178,10 +176,8 @@ def _with_waiting(view: View, match: RuleMatch, begins: Mask) -> RuleMatch:
         lost, held = beyond.sum(axis=1), waits & view.held_open(*FAMILY)
         steps[waits] = age
         wasted[waits], since[waits] = lost[waits] / min(age, longest), lost[waits] / age
-        unseen = round((view.now - alert.seen) / view.window.step)
-        since[held] = beyond[held, -max(1, unseen) :].mean(axis=1)
-    if not waiting.any():
-        return match
+        unseen = max(1, round((view.now - alert.seen) / view.window.step))
+        since[held] = beyond[held, -unseen:].mean(axis=1)
     return RuleMatch(match.hit | waiting, steps, wasted, since, waiting)
 
 
@@ -208,8 +204,7 @@ def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
 
     # A node that is not read loses as much as the others of its scope.
     for _, members in view.roster.by_scope(hit):
-        unread = members[np.isnan(wasted[members])]
-        wasted[unread] = middle_of(wasted[members])
+        wasted[members[np.isnan(wasted[members])]] = middle_of(wasted[members])
     wasted, since = np.nan_to_num(wasted), view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -246,7 +246,9 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     elif suggestions:
         suggestions += cause.facts.suggestions
 
-    waits_for_it = tuple(_waiting_words(view, match, rows))
+    waiting = view.nobody() if match.kept is None else match.kept
+    waiting = waiting & (view.roster.scope == view.roster.scope[rows[0]])
+    held_up = Counter(view.jobs[waiting & ~np.isin(view.jobs, view.jobs[rows])].tolist())
     of_job = Labels.shared(view.roster.labels[i] for i in rows).only(["job"])
     cluster = view.roster.labels[rows[0]].cluster
     zones = [job for job in scattered(view.reading) if job.cluster == cluster]
@@ -261,7 +263,11 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=(
             *([f"{slow.instance}: {slow.sign}"] if slow else ()),
             *_evidence(signs, len(rows)),
-            *waits_for_it,
+            *(
+                f"{counted(n, 'node')} of {job}: longer waits for it than ever"
+                for job, n in held_up.items()
+                if job
+            ),
             *map(load_words, loads),
             *(f"{job.job} runs in several zones: {job}" for job in zones),
             *cores.core_evidence(view, rows),
@@ -270,17 +276,8 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         runners_up=tuple(ranked[1:]),
         suggestions=suggestions or None,
         suspect=suspect,
-        labels=of_job if waits_for_it else Labels(),
+        labels=of_job if held_up else Labels(),
     )
-
-
-def _waiting_words(view: View, match: RuleMatch, rows: Rows) -> Iterator[str]:
-    """State which other jobs wait for the nodes at `rows`."""
-    if match.kept is not None:
-        waiting = match.kept & (view.roster.scope == view.roster.scope[rows[0]])
-        for job in sorted({*view.jobs[waiting].tolist()} - {"", *view.jobs[rows].tolist()}):
-            nodes = counted(int((waiting & (view.jobs == job)).sum()), "node")
-            yield f"{nodes} of {job} wait{'s' if nodes == '1 node' else ''} for it longer than ever"
 
 
 def signs_present(signs: Signs, view: View, row: int, slow: Straggler | None) -> set[str]:

@@ -315,8 +315,7 @@ def _total(view: View, name: str, key: str, rows: Rows) -> float:
 
 
 def _minutes(view: View, rows: Rows, key: str) -> str:
-    minutes = view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60
-    return f"{minutes:.0f} min"
+    return f"{(view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60):.0f} min"
 
 
 @once_a_tick
@@ -341,8 +340,7 @@ def runs_out(view: View) -> Mask:
     """Return which nodes' processes end again and again as memory runs out, (n,)."""
     ends = out_of_memory(view)
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
-    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
-    again = (ends.sum(axis=1) >= 2) | stays
+    again = (ends.sum(axis=1) >= 2) | (view.held_open(Cause.MEMORY_PRESSURE.value) & lately)
     return np.asarray(again & view.limits.on("memory_pressure.on"))
 
 
@@ -379,10 +377,12 @@ def host_full(view: View) -> Counts:
 
     A leak climbs to the loss that it causes: most of the history of a node shows less.
     """
-    steps, above = trailing(low(view), view.unknown), view.number("memory_pressure.above")
-    filled = view.recent(view.metric(HOST_MEMORY))
-    full = (filled >= above - NEAR) & view.held_open(Cause.MEMORY_PRESSURE.value)
-    full &= view.roster.running
+    filled, above = view.recent(view.metric(HOST_MEMORY)), view.number("memory_pressure.above")
+    full, steps = filled >= above - NEAR, np.zeros(view.n, dtype=np.intp)
+    if not full.any():  # as at most ticks
+        return steps
+    steps = trailing(low(view), view.unknown)
+    full &= view.held_open(Cause.MEMORY_PRESSURE.value) & view.roster.running
     begins = (filled >= above) & (steps >= view.steps("memory_pressure.for")) & view.eligible
     rows = np.flatnonzero(begins & view.usual.own)
     full[rows] |= median(view.whole.of(HOST_MEMORY)[rows]) < above[rows] - NEAR
@@ -397,8 +397,7 @@ def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     used, ends = view.recent(view.memory)[rows], out_of_memory(view)[rows]
     if ends.any():
         # Of a process that ended, as it was right before.
-        before = memory[:, -ends.shape[1] - 1 : -1]
-        used = np.fmax.reduce(np.where(ends, before, np.nan), axis=1)
+        used = np.fmax.reduce(np.where(ends, memory[:, -ends.shape[1] - 1 : -1], np.nan), axis=1)
     share = float(np.nanmax(used / whole))
     usual = view.usual_of(MEMORY)[rows] / whole
     usual = usual[np.isfinite(used) & np.isfinite(usual)]

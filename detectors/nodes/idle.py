@@ -470,8 +470,7 @@ def _spinning(view: View) -> Mask:
     lost = view.executing & np.isnan(view.latency) & has_latency & ~(ended > 0)
     efa, usual = view.efa, view.usual_of(SENT)[:, None]
     silent = (usual >= _TRAFFIC) & (np.isnan(efa) | (efa <= number("idle.SILENT") * usual))
-    stuck = ~(usual >= _TRAFFIC) & _pinned_or_flat(view)
-    return np.asarray(dead | (lost & (silent | stuck)))
+    return np.asarray(dead | (lost & (silent | (~(usual >= _TRAFFIC) & _pinned_or_flat(view)))))
 
 
 def _pinned_or_flat(view: View) -> Mask:

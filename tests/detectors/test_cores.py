@@ -104,10 +104,11 @@ def pods(**levels):
         ({"atlas_0": 0.9, "kepler_0": 0.0, "kepler_1": 0.0}, "kepler"),
         ({"atlas_0": 0.0, "kepler_0": 0.0}, ""),
         ({"atlas_0": 0.9}, ""),
+        ({"atlas_0": 0.9, "default_0": 0.0}, ""),
     ],
 )
 def test_an_alert_about_cores_is_of_the_namespace_whose_pods_stand_still(levels, namespace):
     alert = only(World(half_used(), frames={"pod": pods(**levels)}).at(hours(31)))
     assert alert.labels.namespace == namespace
-    said = "2 pods of kepler hold 16 cores and execute nothing: kepler_0, kepler_1"
-    assert (said in alert.evidence) == bool(namespace)
+    evidence = "16 cores held for nothing by 2 pods of kepler: kepler_0, kepler_1"
+    assert (evidence in alert.evidence) == bool(namespace)

@@ -110,3 +110,16 @@ def test_a_process_that_fails_minutes_after_each_start_is_told_with_what_it_lose
     assert alert.cause is Cause.EXECUTION_ERRORS
     assert alert.opened <= hours(31)
     assert alert.anomaly.wasted_shares == pytest.approx([0.67], abs=0.05)
+
+
+def test_nodes_that_are_seen_late_to_wait_for_a_broken_one_lose_since_they_fell():
+    """Their job has worked as little before, so the drop shows first once it has lasted an hour."""
+    fleet = Fleet(4).scale(hours(20), hours(22.5), neuroncore_utilization=0.82)
+    fleet.set(hours(40), hours(42), slice(3, 4), neuron_hardware_ecc_events=4)
+    fleet.scale(hours(40), hours(42), neuroncore_utilization=0.66)
+    lost = dict.fromkeys(fleet.ids, 0.0)
+    for _, detection in World(fleet).ticks(hours(40), hours(42)):
+        for fault in detection.anomalies:
+            shares = dict(zip(fault.things, fault.shares_since or fault.wasted_shares, strict=True))
+            lost = {node: lost[node] + shares.get(node, 0) / 12 for node in lost}
+    assert lost == pytest.approx(dict.fromkeys(fleet.ids, 2 * 0.34), rel=0.1)
