@@ -131,7 +131,7 @@ def current(
         resumed=resumed,
     )
     merged.medians[MEMORY][partly] = memory[partly]
-    _take_from_peers(merged, usual, newest, roster)
+    _take_from_peers(merged, usual, newest, roster, dropped)
     rows = np.flatnonzero(~merged.own)
     if len(rows):
         lately = young()
@@ -297,11 +297,13 @@ def _highest_around(values: Floats, steps: Counts) -> tuple[Floats, Floats]:
     return before, after
 
 
-def _take_from_peers(merged: Usual, usual: Usual, newest: _Newest, roster: Roster) -> None:
+def _take_from_peers(
+    merged: Usual, usual: Usual, newest: _Newest, roster: Roster, dropped: Mask
+) -> None:
     """Give the nodes without a usual of their job that of the most alike peer that ran it.
 
     Peers are of one scope. Two jobs may hold like memory, so an execution must take as long there,
-    or as much longer as there is less work: then the node waits with its job, which it joined.
+    or, where the peer dropped, as much longer as there is less work: the node joined its job.
     """
     held, latency = newest.memory, newest.latency
     memories = usual.medians[MEMORY]
@@ -318,7 +320,7 @@ def _take_from_peers(merged: Usual, usual: Usual, newest: _Newest, roster: Roste
         quick = off(latencies[nearest], latency[nodes]) <= AS_QUICK
         done = latency[nodes] * newest.work[nodes]
         waits = off(latencies[nearest] * usual.middle[nearest], done) <= AS_QUICK
-        waits &= latency[nodes] > latencies[nearest]
+        waits &= dropped[nearest] & (latency[nodes] > latencies[nearest])
         alike = (off(memories[nearest], held[nodes]) <= TWINS) & (quick | waits)
         _take(merged, usual, nodes[alike], nearest[alike])
 

@@ -26,6 +26,7 @@ from detectors.nodes.shortfall import (
     SETTLED,
     coming_back,
     falling,
+    far_under,
     half_resting,
     held_back,
     lasted,
@@ -300,7 +301,7 @@ def _outlasts_habit(view: View, asked: Mask, steps: Counts) -> Mask:
 
     Work in bursts is as low for as long again and again: only a sign tells it from a loss.
     """
-    rare = np.minimum(view.stretches(under, asked).rare, view.steps("alert.pause_limit"))
+    rare = np.minimum(view.stretches(far_under, asked).rare, view.steps("alert.pause_limit"))
     return np.asarray((steps > rare) | _no_pause(view, steps))
 
 

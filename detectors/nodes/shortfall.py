@@ -49,6 +49,11 @@ def under(view: View) -> Mask:
     return low(view) & ~view.evaluating & ~view.forward
 
 
+def far_under(view: View) -> Mask:
+    """Return where a node trains so much less that a shallow drop is told."""
+    return np.asarray(under(view) & (view.level < view.number("starved.below")[:, None]))
+
+
 def low(view: View) -> Mask:
     """Return where a node works less than usual, be it in an evaluation."""
     return np.asarray(view.level < view.number("starved.over")[:, None])
