@@ -121,7 +121,7 @@ def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, R
     for rule, match in matches.items():
         if not match.hit.any():
             continue
-        plain, folded = _fold(match.within(~explained), settled.values(), view)
+        plain, folded = _fold(rule, match.within(~explained), settled.values(), view)
         if rule.cause in _SPREADING:
             staying = _kept(rule, match, plain.hit, settled, view)
             plain = _with_kept(plain, staying, view) if staying.any() else plain
@@ -167,7 +167,9 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     return states
 
 
-def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
+def _fold(
+    rule: Rule, match: RuleMatch, stronger: Iterable[RuleMatch], view: View
+) -> tuple[RuleMatch, Mask]:
     """Drop the nodes that began with or after a stronger match of half of their scope.
 
     They are of its job, or a process is loaded there that may wait for it in another role. One that
@@ -176,9 +178,16 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
     folded, scope = np.zeros_like(match.hit), view.roster.scope
     sizes = np.maximum(view.roster.sizes, 1)
     loaded = view.newest(view.held > 0)
+
+    # An open alert remembers an onset that lies before the window.
+    steps = match.steps.astype(np.float64)
+    for alert in view.opened(*rules_of(rule.cause)):
+        rows = view.roster.rows_of(alert.anomaly.things)
+        age = (view.now - alert.anomaly.window.start) / view.window.step
+        steps[rows] = np.maximum(steps[rows], age)
     for cause in stronger:
         wide = (2 * np.bincount(scope[cause.hit], minlength=len(sizes)) >= sizes) & (sizes > 1)
-        after = match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
+        after = match.hit & wide[scope] & (steps <= _since(cause, view)[scope] + FOLD_STEPS)
         for place in np.unique(scope[after]):
             rows = np.flatnonzero(cause.hit & (scope == place))
             waits = (loaded & view.of_owner(rows)) | fellows(view, rows)

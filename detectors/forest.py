@@ -32,6 +32,7 @@ from detectors.numbers import (
     summed,
     sustained,
 )
+from detectors.readings import GAP
 from detectors.roster import Roster, scope_of
 from detectors.usual import (
     MEMORY,
@@ -148,10 +149,13 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     """Return how often each node has stopped up to a step, (n, n_steps).
 
     Steps with the same number are of one job. A node stops where it does nothing and its memory is
-    freed, for longer than a checkpoint takes, or where another job begins within a step.
+    freed, for longer than a checkpoint takes, or where another job begins within a step. In a hole
+    longer than an upgrade of its agent one may have begun.
     """
-    zero = worked_of(part) <= floor[:, None].astype(np.float32)
-    memory, restarted = part.of(MEMORY), restarts(part)
+    work = worked_of(part)
+    zero = work <= floor[:, None].astype(np.float32)
+    memory = part.of(MEMORY)
+    restarted = restarts(part) | sustained(np.isnan(work), part.steps(GAP) + 1)
     if not zero.any():
         return np.cumsum(restarted, axis=1)
     freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]

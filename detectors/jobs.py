@@ -36,15 +36,17 @@ from detectors.numbers import (
     Mask,
     Numbers,
     Rows,
+    cadence_of,
     duration,
     middle_of,
     number,
     runs_of,
     trailing,
 )
-from detectors.readings import Readings, frame_of
+from detectors.readings import GAP, Readings, frame_of
 from detectors.roster import Limits, Roster, scope_of
 from detectors.usual import (
+    CPU,
     HIGHEST,
     LATENCY,
     MEMORY,
@@ -78,9 +80,9 @@ def current(
     """Return the usual of the jobs that run at the end of `whole`.
 
     It is a node's own, else that of the nodes of its scope that ran the job, else the one that
-    `young` gives of the last hours. A node whose job nothing is known of keeps its levels, which
-    are of another job: `own` says so. Memory that grows in a job that never stopped makes no other
-    job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job,
+    `young` gives of the last hours. A node whose job nothing else is known of has the levels of
+    that job's first hours, however few: `own` says so. Memory that grows in a job that never
+    stopped makes no other job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job,
     nor are they in a run that counts on. A job that began again on some of its cores holds their
     share of its memory.
     """
@@ -129,12 +131,15 @@ def current(
         resumed=resumed,
     )
     merged.medians[MEMORY][partly] = memory[partly]
-    _take_from_peers(merged, usual, memory, latency, roster)
+    _take_from_peers(merged, usual, newest, roster, dropped)
     rows = np.flatnonzero(~merged.own)
     if len(rows):
         lately = young()
         rows = rows[alike(lately)[rows]]
         _take(merged, lately, rows, rows)
+    # Of a drop one reading that is hardly off is no evidence of another job.
+    unlearnt = np.flatnonzero(~merged.own & ~(dropped & (apart <= SAME)))
+    _take_first_hours(merged, unlearnt, whole.last(duration("jobs.STOPPED")), newest)
     return merged
 
 
@@ -171,6 +176,10 @@ class _Newest(NamedTuple):
     latency: Floats
     work: Floats
     highest: Floats
+    rows: Rows
+    """Whose levels these are, (n_asked,)."""
+    first_hours: Mask
+    """The steps that they are of, (n_asked, n_steps)."""
 
 
 def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) -> _Newest:
@@ -202,7 +211,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
         level[rows] = medians_where(values[rows], first_hours)
     ago = np.zeros(len(work), dtype=np.intp)
     ago[rows] = n_steps - ended
-    return _Newest(began, ago, *levels)
+    return _Newest(began, ago, levels[0], levels[1], levels[2], levels[3], rows, first_hours)
 
 
 def _counts_on(
@@ -249,7 +258,8 @@ def restarts(part: Frame) -> Mask:
     restarted = np.zeros(memory.shape, dtype=bool)
     lowest, highest = (f.reduce(memory, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
     varied = np.flatnonzero(lowest < DIP * highest)
-    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2))
+    reach = 2 * cadence_of(worked_of(part)[varied], part.steps(GAP))
+    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], reach))
     nth, step = np.nonzero(freed)
     if not len(nth):
         return restarted
@@ -279,22 +289,25 @@ def _levels_around(values: Floats, row: Rows, step: Rows, steps: int) -> tuple[F
     return sides[0], sides[1]
 
 
-def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:
-    """Return the highest value of the steps before each step, and of those after it."""
+def _highest_around(values: Floats, steps: Counts) -> tuple[Floats, Floats]:
+    """Return the highest value of the `steps`, (n,), before each step, and of those after it."""
     before, after = np.full_like(values, np.nan), np.full_like(values, np.nan)
-    for ago in range(1, min(steps + 1, values.shape[1])):
-        before[:, ago:] = np.fmax(before[:, ago:], values[:, :-ago])
-        after[:, :-ago] = np.fmax(after[:, :-ago], values[:, ago:])
+    for ago in range(1, min(int(steps.max(initial=0)) + 1, values.shape[1])):
+        near = np.where((steps >= ago)[:, None], values, np.nan)
+        before[:, ago:] = np.fmax(before[:, ago:], near[:, :-ago])
+        after[:, :-ago] = np.fmax(after[:, :-ago], near[:, ago:])
     return before, after
 
 
 def _take_from_peers(
-    merged: Usual, usual: Usual, held: Floats, latency: Floats, roster: Roster
+    merged: Usual, usual: Usual, newest: _Newest, roster: Roster, dropped: Mask
 ) -> None:
     """Give the nodes without a usual of their job that of the most alike peer that ran it.
 
-    Peers are of one scope. Two jobs may hold like memory, so an execution must take as long there.
+    Peers are of one scope. Two jobs may hold like memory, so an execution must take as long there,
+    or, where the peer dropped, as much longer as there is less work: the node joined its job.
     """
+    held, latency = newest.memory, newest.latency
     memories = usual.medians[MEMORY]
     latencies = usual.medians.get(LATENCY, np.full_like(held, np.nan))
     rows = np.flatnonzero(~merged.own)
@@ -306,8 +319,11 @@ def _take_from_peers(
         apart = off(memories[peers], held[nodes][:, None])
         apart += off(latencies[peers], latency[nodes][:, None])
         nearest = peers[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)]
-        alike = off(memories[nearest], held[nodes]) <= TWINS
-        alike &= off(latencies[nearest], latency[nodes]) <= AS_QUICK
+        quick = off(latencies[nearest], latency[nodes]) <= AS_QUICK
+        done = latency[nodes] * newest.work[nodes]
+        waits = off(latencies[nearest] * usual.middle[nearest], done) <= AS_QUICK
+        waits &= dropped[nearest] & (latency[nodes] > latencies[nearest])
+        alike = (off(memories[nearest], held[nodes]) <= TWINS) & (quick | waits)
         _take(merged, usual, nodes[alike], nearest[alike])
 
 
@@ -318,6 +334,24 @@ def _take(merged: Usual, source: Usual, rows: Rows, at: Rows) -> None:
     for name, values in merged.medians.items():
         values[rows] = source.medians[name][at]
     merged.own[rows] = True
+
+
+def _take_first_hours(merged: Usual, rows: Rows, part: Frame, newest: _Newest) -> None:
+    """Write in place into the nodes at `rows` the levels of the first hours of their job.
+
+    A fall amid them must show: they worked as much as in their upper quartile, and their hosts were
+    as busy as in the lower one. A host that is busy since the first reading is a trait of the job.
+    """
+    first_hours = newest.first_hours[np.isin(newest.rows, rows)]
+    work = np.where(first_hours, worked_of(part)[rows], np.nan)
+    middle, merged.high[rows] = percentiles(work, (0.75, 0.95))
+    merged.low[rows] = merged.middle[rows] = middle
+    merged.unpaused[rows] = 1
+    for name, values in merged.medians.items():
+        values[rows] = medians_where(part.of(name)[rows], first_hours)
+    if CPU in merged.medians:
+        busy = np.where(first_hours, part.of(CPU)[rows], np.nan)
+        (merged.medians[CPU][rows],) = percentiles(busy, (0.25,))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ __all__ = [
     "Numbers",
     "Rows",
     "bridge",
+    "cadence_of",
     "close_gaps",
     "count",
     "drop_singles",
@@ -153,6 +154,22 @@ def gaps_up_to(unknown: Mask, steps: int) -> Mask:
         return unknown
     goes_on = newest_of(unknown.shape[1], since_last(~unknown))
     return np.asarray(unknown & (~sustained(unknown, steps + 1) | goes_on))
+
+
+def cadence_of(work: Floats, most: int) -> Counts:
+    """Return in how many steps each row is read once, at `most` so many, (n, n_steps) -> (n,).
+
+    One reading fills all of them with the same value. It is learnt from readings of work.
+    """
+    begins = np.ones(work.shape, dtype=bool)
+    begins[:, 1:] = work[:, 1:] != work[:, :-1]
+    readings = begins & (work > 0)
+    cadence, count = np.ones(len(work), dtype=np.intp), readings.sum(axis=1)
+    for steps in range(2, min(most, work.shape[1] - 1) + 1):
+        readings[:, : 1 - steps] &= ~begins[:, steps - 1 :]
+        readings[:, 1 - steps :] = False
+        cadence[(count > 0) & (2 * readings.sum(axis=1) > count)] = steps
+    return cadence
 
 
 def bridge(holds: Mask, gap: Mask) -> Mask:

@@ -22,11 +22,13 @@ from bot.model.reading import Reading
 from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
 from detectors.numbers import (
+    DAY,
     Counts,
     Floats,
     Mask,
     Numbers,
     Rows,
+    cadence_of,
     close_gaps,
     drop_singles,
     duration,
@@ -37,7 +39,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.roster import Limits, Roster
-from detectors.usual import RESERVED, Usual, worked_of
+from detectors.usual import CPU, RESERVED, Usual, worked_of
 
 GAP = duration("view.GAP")
 POLICY, USUAL, OPEN, ALERTS = "policy", "usual", "open", "alerts"
@@ -229,7 +231,7 @@ class Readings:
     @derived
     def cpu(self) -> Floats:
         """Return the host's CPU, 0..1."""
-        return self.metric("host_cpu_utilization_ratio")
+        return self.metric(CPU)
 
     @derived
     def latency(self) -> Floats:
@@ -327,6 +329,11 @@ class Readings:
     def silent_steps(self) -> Counts:
         """Return how many steps ago a node last reported, (n,); n_steps where never."""
         return since_last(~self.unknown)
+
+    @derived
+    def cadence(self) -> Counts:
+        """Return in how many steps the agent of each node sends one reading, (n,)."""
+        return cadence_of(worked_of(self.whole.last(DAY)), self.window.steps(GAP))
 
     @derived
     def age_seconds(self) -> Numbers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Container, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -124,6 +125,8 @@ class Explanation:
     cause: Cause | None = None
     """The cause where it is a nearer one than the rule's own."""
     usual: tuple[float, float] | None = None
+    by_value: bool = False
+    """Whether the value itself tells: within what is usual it tells nothing."""
     score: float = field(kw_only=True)
     evidence: tuple[str, ...] = ()
     confidence: float = field(kw_only=True)
@@ -144,6 +147,12 @@ class Explanation:
     """The instance for which the others wait, "" where none stands out."""
     labels: Labels = field(default_factory=Labels)
     """What the evidence tells of whose trouble it is, where the nodes do not."""
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Return whether the value that tells lies within what is said to be usual."""
+        low, high = self.usual or (math.inf, math.inf)
+        return self.by_value and low <= self.value <= high
 
 
 Explain = Callable[[View, RuleMatch, Rows], Explanation]
@@ -231,7 +240,8 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
     """Yield one anomaly for each incident that has nodes in the match.
 
-    One that turns out to have another cause is left out where that is switched off.
+    One that turns out to have another cause is left out where that is switched off. None begins
+    whose own sentence says that it is as usual.
     """
     for _, nodes in view.roster.by_scope(match.hit):
         for incident in incidents(view, rules_of(cause), nodes, match.steps):
@@ -239,7 +249,8 @@ def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -
             if match.kept is not None and not match.kept[rows].all():
                 speaking = rows[~match.kept[rows]]
             explanation = explain(view, match, speaking)
-            if view.on(f"{explanation.cause or cause}.on")[rows[0]]:
+            on = view.on(f"{explanation.cause or cause}.on")[rows[0]]
+            if on and (incident.alert or not explanation.contradicts_itself):
                 yield anomaly_of_nodes(view, cause, match, rows, explanation, incident.scope)
 
 

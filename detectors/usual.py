@@ -58,11 +58,12 @@ SENT = "efa_tx_bytes_per_second"
 RESERVED = "neuroncore_reserved_count"
 DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
+CPU = "host_cpu_utilization_ratio"
 SAME = number("usual.SAME")
 ALIKE = number("usual.ALIKE")
 MEDIANS_OF: tuple[str, ...] = (
     HIGHEST,
-    "host_cpu_utilization_ratio",
+    CPU,
     MEMORY,
     "neuron_executions_completed_count",
     LATENCY,

@@ -350,10 +350,9 @@ class View(Readings):
     def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
         """Return the share of its usual work that each node at `rows` loses at a level.
 
-        Shape (n,) or (n, n_steps), as the level. The job's usual pauses are no loss, those of
-        another job say nothing.
+        Shape (n,) or (n, n_steps), as the level. The job's usual pauses are no loss.
         """
-        unpaused = np.where(self.usual.own, self.usual.unpaused, 1)[rows]
+        unpaused = self.usual.unpaused[rows]
         return np.asarray((unpaused * (1 - level.T / self.worked_before[rows])).T)
 
     @derived
@@ -365,8 +364,9 @@ class View(Readings):
         """
         usual, training = self.levels[1], ~self.roster.inference
         end, before = self.untroubled_until, usual.copy()
-        for time in set(end[training]):
-            nodes = np.flatnonzero(training & (end == time))
+        known = training & self.usual.own  # else what worked then was another job
+        for time in set(end[known]):
+            nodes = np.flatnonzero(known & (end == time))
             work = worked_of(self.whole.until(time).last(BEFORE).pick(nodes))
             level = medians_where(work, work >= self.usual_work[nodes, None])
             before[nodes] = np.where(np.isnan(level), usual[nodes], level)

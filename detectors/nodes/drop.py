@@ -26,6 +26,7 @@ from detectors.nodes.shortfall import (
     SETTLED,
     coming_back,
     falling,
+    far_under,
     half_resting,
     held_back,
     lasted,
@@ -99,7 +100,9 @@ def find(view: View) -> RuleMatch:
     level = _smoothed(view, goes_on)
     shallow = np.where(goes_on, seen(view, view.at_work & (level < below[:, None])), 0)
     late = shallow >= view.steps("starved.shallow_for")
-    late = narrowed(late, lambda: training | loader_busy(view))
+    late = narrowed(
+        late, lambda: (training | loader_busy(view)) & _outlasts_habit(view, late, shallow)
+    )
     fluttering = view.at_work & (level < over[:, None])
     steps = np.where(late, np.maximum(steps, lasted(view, fluttering)), steps)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
@@ -127,6 +130,8 @@ def find(view: View) -> RuleMatch:
     begins |= view.eligible & loop.nodes
     begins = narrowed(begins, lambda: loop.nodes | _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & saturated(view))
+    # One reading of an agent that sends them rarely may hold the end of a job and the next one.
+    begins = narrowed(begins, lambda: (view.cadence == 1) | (steps >= 2 * view.cadence))
     # While a fault is open, what its peers lose is its effect.
     faulty = view.held_open(Cause.HARDWARE_FAULT.value)
     begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view) | faulty))
@@ -289,6 +294,15 @@ def _longer_than_pauses(view: View, asked: Mask) -> Mask:
         lambda: trailing(low(view), view.unknown) < view.rare_after("starved.for", low, silent),
     )
     return longer & ~usual
+
+
+def _outlasts_habit(view: View, asked: Mask, steps: Counts) -> Mask:
+    """Return which nodes asked for, in a drop of some steps, are in none that their job is used to.
+
+    Work in bursts is as low for as long again and again: only a sign tells it from a loss.
+    """
+    rare = np.minimum(view.stretches(far_under, asked).rare, view.steps("alert.pause_limit"))
+    return np.asarray((steps > rare) | _no_pause(view, steps))
 
 
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:

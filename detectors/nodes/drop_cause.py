@@ -29,7 +29,7 @@ from detectors.numbers import (
 )
 from detectors.progress import SLOWER, TOGETHER, pace_of_nodes
 from detectors.rule import SIGNS, Explanation, RuleMatch, believed
-from detectors.usual import DROPPED, LATENCY, SENT, median, medians_where
+from detectors.usual import CPU, DROPPED, LATENCY, SENT, median, medians_where
 from detectors.view import BEFORE, View
 
 STEADY = duration("drop_cause.STEADY")
@@ -77,7 +77,7 @@ def quiet(view: View) -> Mask:
 def loader_busy(view: View) -> Mask:
     """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
-    usual = view.usual_of("host_cpu_utilization_ratio")
+    usual = view.usual_of(CPU)
     return np.asarray((cpu >= view.number("starved.cpu")) & ~(cpu < usual + CPU_ABOVE))
 
 
@@ -167,7 +167,7 @@ def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     Its data loader holds up the whole job.
     """
     cpu = view.recent(view.cpu)[peers]
-    above = cpu - view.usual_of("host_cpu_utilization_ratio")[peers]
+    above = cpu - view.usual_of(CPU)[peers]
     busy = (cpu >= view.number("starved.cpu")[peers]) & (above >= CPU_ABOVE)
     if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > CPU_ABOVE / 2).any():
         return None
@@ -258,6 +258,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         unit="ratio",
         cause=cause,
         usual=(signs.low, signs.high),
+        by_value=not signs.pace < float(view.number("starved.over")[rows[0]]),
         score=float(np.clip(1 - signs.level / max(signs.usual, 1e-6), 0.3, 1)),
         evidence=(
             *([f"{slow.instance}: {slow.sign}"] if slow else ()),
@@ -303,7 +304,8 @@ def signs_present(signs: Signs, view: View, row: int, slow: Straggler | None) ->
         "traffic_slowed": late and in_proportion and not signs.alone,
         "ena_stray": astray,
         "lone_traffic": lone,
-        "efa_missing": late and signs.efa_ratio < DIVERTED * share,
+        # What EFA does not send must be seen on ENA, where that is read.
+        "efa_missing": late and signs.efa_ratio < DIVERTED * share and not signs.ena_ratio < grown,
         "executions_slow_astray": late and (astray or lone),
         "node_stands_out": slow is not None,
         "waits_busy": share >= BUSY and signs.pace < BUSY - AHEAD,
@@ -345,17 +347,21 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     )
     pace = pace_of_nodes(view)
 
-    # Where most of the drop's steps are as usual, it comes and goes: its mean tells.
+    # Where most of the drop's steps are within the usual ones it comes and goes: its mean tells,
+    # against that of the usual work.
     level, mean = now(view.utilization), view.recent(view.utilization, max(1, steps))[rows]
-    over = middle_of(view.usual_work[rows])
-    in_turns = bool(steps) and middle_of(mean) < over <= middle_of(level)
+    over, average = middle_of(view.usual_work[rows]), middle * view.usual.unpaused[rows]
+    within = middle_of(level) >= min(over, middle_of(low))
+    in_turns = bool(steps) and within and middle_of(mean) < min(over, middle_of(average))
+    if in_turns:
+        level, low, high = mean, average, average
     return Signs(
-        level=middle_of(mean if in_turns else level),
+        level=middle_of(level),
         usual=middle_of(middle),
         low=middle_of(low),
         high=middle_of(high),
         cpu=middle_of(now(view.cpu)),
-        cpu_usual=middle_of(usual("host_cpu_utilization_ratio")),
+        cpu_usual=middle_of(usual(CPU)),
         latency_ratio=middle_of(ratio_to(now(view.latency), usual(LATENCY))),
         efa_share=middle_of(efa / view.roster.nic[rows]),
         efa=middle_of(efa),

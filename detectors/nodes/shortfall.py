@@ -36,7 +36,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.progress import rolling
-from detectors.usual import ALIKE, MEMORY, forget, off, strange_spans, worked_of
+from detectors.usual import ALIKE, CPU, MEMORY, forget, off, strange_spans, worked_of
 from detectors.view import LOST, OVER_ENDS, View, once_a_tick
 
 FAMILY = Family.DROP.rules
@@ -47,6 +47,11 @@ SETTLED = duration("drop_cause.SETTLED")
 def under(view: View) -> Mask:
     """Return where a node trains less than usual, be it nothing: an evaluation is other work."""
     return low(view) & ~view.evaluating & ~view.forward
+
+
+def far_under(view: View) -> Mask:
+    """Return where a node trains so much less that a shallow drop is told."""
+    return np.asarray(under(view) & (view.level < view.number("starved.below")[:, None]))
 
 
 def low(view: View) -> Mask:
@@ -227,7 +232,7 @@ def strained(view: View) -> Mask:
 
 def half_resting(view: View) -> Floats:
     """Return the CPU of a host of which half as much rests as usual, (n,)."""
-    return np.asarray(1 - 0.5 * (1 - view.usual_of("host_cpu_utilization_ratio")))
+    return np.asarray(1 - 0.5 * (1 - view.usual_of(CPU)))
 
 
 def held_back(view: View, asked: Mask) -> Shortfall:

@@ -36,7 +36,12 @@ def find_silent(view: View) -> RuleMatch:
     peers = speaking[roster.scope] > 0
     old = view.age_seconds >= LOOKBACK.total_seconds()
     expected = reported | (roster.accelerated & peers & old)
-    settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds()
+    # A machine that began again is silent since then. An agent has time for two of its readings, the
+    # first of which comes a whole one after the start.
+    needed = np.maximum(view.steps("no_data.for"), 2 * view.cadence)
+    up = view.age_seconds / view.window.step.total_seconds()
+    settled = (up >= needed + view.cadence - 1) & (steps >= needed)
+    steps = np.minimum(steps, np.ceil(up))
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.on("no_data.on")
 

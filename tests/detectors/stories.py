@@ -68,6 +68,13 @@ def unread(fleet: Fleet, *prefixes: str) -> Fleet:
     return fleet.set(START, START + timedelta(days=fleet.days), **dict.fromkeys(prefixes, NAN))
 
 
+def rarely_read(fleet: Fleet, steps: int = 2) -> Fleet:
+    """Let the agents send one reading in so many steps."""
+    for name, values in fleet.metrics.items():
+        fleet.metrics[name] = np.repeat(values[:, ::steps], steps, axis=1)[:, : values.shape[1]]
+    return fleet
+
+
 def with_nodes(world: World, **changes: object) -> World:
     """Let the inventory tell something else of each node."""
     plain = world.inventory

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 from builder import HBM, START, STEP, Fleet, World, hours
-from stories import NAN, ONE, SOME, every, policy, progress, story, unread
+from stories import NAN, ONE, SOME, every, policy, progress, rarely_read, story, unread
 
 from bot.model.fleet import FileSystem
 from bot.model.frame import Frame
@@ -24,6 +24,21 @@ CALM = policy(odd__on=False)
 @story("drops", *every(5, 30, 30.4), 31, 32, *every(5, 32.9, 33.4))
 def eight_nodes_starve_for_three_hours():
     return World(Fleet(8, days=1.5).starve(hours(30), hours(33)))
+
+
+@story("drops", *every(5, 30, 30.5))
+def an_agent_that_sends_a_reading_each_ten_minutes_reads_a_drop_twice():
+    return World(rarely_read(Fleet(8, days=1.5).starve(hours(30), hours(33))))
+
+
+@story("drops", *every(5, 30, 30.5))
+def one_reading_may_hold_the_end_of_a_job_and_the_next_one():
+    fleet, changes = Fleet(2, days=1.5), hours(30) + 2 * STEP
+    fleet.scale(hours(0), hours(30), neuroncore_memory=0.3, neuron_runtime=0.3)
+    fleet.scale(hours(30), changes, neuroncore_memory=0.4, neuron_runtime=0.4)
+    fleet.scale(hours(30), changes, neuroncore_utilization=0.4, efa=0.4)
+    fleet.scale(changes, hours(36), neuroncore_utilization=0.8, neuron_execution_latency=1.5)
+    return World(rarely_read(fleet))
 
 
 @story("drops", 30.1, 30.25, 31)
@@ -241,6 +256,16 @@ def nodes_are_launched_amid_a_drop():
     return World(fleet.stop(hours(32), hours(32.5), started))
 
 
+@story("drops", *every(10, 30.25, 31))
+def a_node_that_joins_its_job_as_it_slows_down_has_the_usual_of_the_job():
+    slowed = {"neuroncore_utilization": 0.5, "neuron_execution_latency": 2.0, "efa": 0.5}
+    fleet = Fleet(8).scale(hours(30), hours(34), **slowed)
+    fleet.silence(hours(0), hours(30), slice(6, 8)).launched.update(
+        {6: hours(29.8), 7: hours(29.8)}
+    )
+    return World(fleet)
+
+
 @story("drops", *every(5, 30, 30.4))
 def four_nodes_fall_together_within_a_step():
     fleet = Fleet(4).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7)
@@ -285,6 +310,12 @@ def a_loader_flutters_at_fine_steps():
         at, share = hours(12) + minute * STEP / 5, (0.3, 0.35, 0.95)[minute % 3]
         fleet.scale(at, at + STEP / 5, neuroncore_utilization=share, efa=share)
     return World(fleet)
+
+
+@story("drops", *every(10, 49.5, 52.5))
+def work_in_bursts_is_as_low_for_as_long_each_time():
+    shares = (1,) * 22 + (0.55,) * 15
+    return World(in_turns(Fleet(4, days=2.5), 0, 60, shares), policy=CALM)
 
 
 @story("drops", *every(5, 50.9, 51.2), 53, *every(15, 54, 55))

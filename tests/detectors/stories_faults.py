@@ -289,3 +289,10 @@ def peers_fall_half_as_far_as_the_sick_node_and_one_a_third():
     fleet.scale(hours(30), hours(34), neuroncore_utilization=0.65)
     fleet.scale(hours(30), hours(34), SICK, neuroncore_utilization=0.7)
     return World(fleet.scale(hours(30), hours(34), slice(7, 8), neuroncore_utilization=1.25))
+
+
+@story("faults", 30.5, 31.75, 33, 35, 36.6)
+def errors_go_on_while_half_of_their_cluster_falls_idle():
+    fleet = Fleet(8).stop(hours(31), hours(40), slice(4, 8))
+    fleet.scale(hours(30), hours(36), ONE, neuroncore_utilization=0.5)
+    return World(fleet.set(hours(30), hours(36), ONE, neuron_execution_errors_count=20))

@@ -187,8 +187,14 @@ def another_run_begins_after_a_restart():
     return World(resumed(latency=2.0), frames=counts(0))
 
 
-@story("jobs", *every(10, 30.25, 31.3))
+@story("jobs", *every(10, 30.9, 31.7))
 def a_job_without_a_usual_of_its_own_is_told_by_strong_signs_only():
+    fleet = other_job(Fleet(4), 30, 48)
+    return World(fleet.starve(hours(31), hours(34)))
+
+
+@story("jobs", *every(10, 30.25, 31.3))
+def a_host_that_is_busy_since_its_job_began_is_no_sign_of_a_drop():
     fleet = other_job(Fleet(4), 30, 48, level=0.3)
     return World(fleet.set(hours(30.25), hours(48), host_cpu=0.97))
 

@@ -35,6 +35,12 @@ def memory_and_latency_of_an_evaluation_at_training_utilization():
     return World(calm().scale(hours(66), hours(68), slice(0, 3), **EVALUATION))
 
 
+@story("odd", *every(10, 67, 68))
+def after_a_hole_in_its_readings_a_node_may_run_another_job():
+    fleet = calm().scale(hours(66), hours(69), slice(0, 3), **EVALUATION)
+    return World(fleet.silence(hours(65.5), hours(66.5), slice(0, 3)))
+
+
 @story("odd", *every(10, 66, 66.9), 68)
 def no_traffic_at_full_utilization():
     return World(calm().scale(hours(66), hours(68), efa=0.05, network_out=9))

@@ -7,7 +7,19 @@ from datetime import timedelta
 
 import numpy as np
 from builder import HBM, START, STEP, Fleet, World, hours
-from stories import NAN, ONE, SOME, STILL, every, policy, progress, story, unread, with_nodes
+from stories import (
+    NAN,
+    ONE,
+    SOME,
+    STILL,
+    every,
+    policy,
+    progress,
+    rarely_read,
+    story,
+    unread,
+    with_nodes,
+)
 
 from bot.model.fleet import Market, Reservation, Volume
 from bot.model.labels import Labels
@@ -270,6 +282,13 @@ def an_idle_node_may_rest_for_a_span_that_is_no_whole_number_of_steps():
 @story("silence", *every(5, 30.1, 30.3), 31, 34, 34.1, 34.25, 34.4)
 def one_node_falls_silent_for_four_hours():
     return World(Fleet(4).silence(hours(30), hours(34), slice(1, 2)))
+
+
+@story("silence", *every(5, 32.6, 33.1))
+def a_machine_that_began_again_is_silent_since_then_and_its_agent_has_time_for_two_readings():
+    fleet = rarely_read(Fleet(4)).silence(hours(30), hours(40), SOME)
+    fleet.launched = dict.fromkeys((0, 1), hours(32.5))
+    return World(fleet)
 
 
 @story("silence", 30.25, 31)

@@ -7,6 +7,7 @@ import pytest
 
 from bot.model.labels import Labels
 from detectors.diagnose import _fold
+from detectors.nodes.drop import DROP
 from detectors.rule import RuleMatch
 from detectors.usual import MEMORY
 
@@ -52,10 +53,11 @@ def test_what_holds_half_of_a_scope_explains_the_rest_of_it(
         of_owner=lambda rows: np.ones(n, dtype=bool),
         held=np.full((n, 1), float(loaded)),
         newest=lambda holds: holds[:, -1],
+        opened=lambda *rules: [],
     )
     cause = np.arange(n) < strong
     steps = np.where(cause, 10.0, 0.0)
     steps[strong:] = 9.0, 13.0, 14.0
-    rest, mask = _fold(RuleMatch(~cause, steps), [RuleMatch(cause, steps)], view)
+    rest, mask = _fold(DROP, RuleMatch(~cause, steps), [RuleMatch(cause, steps)], view)
     assert mask[strong:].tolist() == folded, sentence
     assert rest.hit[strong:].tolist() == [not one for one in folded]
