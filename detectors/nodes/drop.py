@@ -299,10 +299,13 @@ def _longer_than_pauses(view: View, asked: Mask) -> Mask:
 def _outlasts_habit(view: View, asked: Mask, steps: Counts) -> Mask:
     """Return which nodes asked for, in a drop of some steps, are in none that their job is used to.
 
-    Work in bursts is as low for as long again and again: only a sign tells it from a loss.
+    Work in bursts is as low for as long again and again: only a sign tells it from a loss, or a
+    fault of the scope that the nodes may wait for.
     """
+    scope, broken = view.roster.scope, view.held_open(Cause.HARDWARE_FAULT.value)
+    faulty = np.isin(scope, scope[broken | faults.failing(view) | faults.recurring(view)])
     rare = np.minimum(view.stretches(far_under, asked).rare, view.steps("alert.pause_limit"))
-    return np.asarray((steps > rare) | _no_pause(view, steps))
+    return np.asarray((steps > rare) | faulty | _no_pause(view, steps))
 
 
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:
