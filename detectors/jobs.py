@@ -103,8 +103,10 @@ def current(
     apart = off(usual.medians.get(MEMORY), memory)
 
     # Executions that take longer, with as much work in each as ever, are of the same graph: it waits.
+    # After other work on the node it is a new job that holds as much.
     waits = off(latency * work, usual_latency * usual.middle) <= AS_QUICK
     waits &= usual.own & (apart <= TWINS) & (latency > (1 + AS_QUICK) * usual_latency)
+    waits &= ~(off(newest.before, memory) > SAME)
     counts_on = _counts_on(reading, whole, roster, newest, restarted & usual.own & (apart <= SAME))
     resumed = restarted & (waits | counts_on | (same & (roster.jobs != "")))
 
@@ -176,6 +178,8 @@ class _Newest(NamedTuple):
     latency: Floats
     work: Floats
     highest: Floats
+    before: Floats
+    """The memory of the work before that stop, nan where none was seen."""
     rows: Rows
     """Whose levels these are, (n_asked,)."""
     first_hours: Mask
@@ -209,9 +213,14 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
     levels = np.full((4, len(work)), np.nan, dtype=np.float32)
     for level, values in zip(levels, (memory, latency, work, part.of(HIGHEST)), strict=True):
         level[rows] = medians_where(values[rows], first_hours)
+    earlier = working & (np.arange(n_steps) < ended[:, None])
+    last_hours = earlier & (earlier[:, ::-1].cumsum(axis=1)[:, ::-1] <= first)
+    before = np.full(len(work), np.nan, dtype=np.float32)
+    before[rows] = medians_where(memory[rows], last_hours)
     ago = np.zeros(len(work), dtype=np.intp)
     ago[rows] = n_steps - ended
-    return _Newest(began, ago, levels[0], levels[1], levels[2], levels[3], rows, first_hours)
+    memory, latency, work, highest = levels
+    return _Newest(began, ago, memory, latency, work, highest, before, rows, first_hours)
 
 
 def _counts_on(

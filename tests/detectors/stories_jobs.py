@@ -171,6 +171,13 @@ def executions_that_wait_say_that_a_job_goes_on_after_a_restart():
     return World(resumed(latency=1 / 0.3))
 
 
+@story("jobs", *every(15, 31, 32.5))
+def a_job_that_holds_as_much_as_an_older_one_begins_after_another():
+    fleet = other_job(Fleet(3, days=40 / 24), 26, 30, memory=1.3).stop(hours(30), hours(30.25))
+    slow = {"neuroncore_utilization": 0.3, "neuron_execution_latency": 1 / 0.3, "efa": 0.3}
+    return World(fleet.scale(hours(30.25), hours(40), **slow))
+
+
 @story("jobs", *every(5, 31.25, 31.5))
 def its_run_says_that_a_job_goes_on_after_a_restart():
     return World(resumed(latency=2.0), frames=counts(3_500))
