@@ -14,6 +14,7 @@ import pytest
 from adapters.store.open import open_store
 from bot.app import App
 from bot.model.policy import Policy
+from bot.model.window import day
 from bot.settings.settings import read_settings
 from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.source import OpenedSource
@@ -139,7 +140,7 @@ async def test_a_judgement_in_the_console_needs_no_choice_and_is_taken_back(
             assert await asked.locator("select").input_value(timeout=SOON_MS) == USUAL
             await asked.get_by_role("button", name="Mute", exact=True).click()
             await console.sees(
-                f"Muted as not an anomaly by you until {datetime.fromisoformat(STARVED) + timedelta(days=30):%Y-%m-%d}"
+                f"Muted as not an anomaly by you until {day(datetime.fromisoformat(STARVED) + timedelta(days=30))}"
             )
             await console.press("Undo")
             await console.sees("is taken back; its alerts are sent again")
