@@ -191,7 +191,8 @@ class Asked:
             manners, line = typed(asked)
             line = self._named(line, written)
             card = self._loop.run_until_complete(bot.answer(self._request(line, manners)))
-            said.append({"line": line, "card": self._document(card), **audited.taken()})
+            told = self._of_any_machine({"card": self._document(card), **audited.taken()})
+            said.append({"line": line, **told})
             written += json.dumps(said[-1])
         log.removeHandler(audited)
         log.setLevel(logging.NOTSET)
@@ -211,11 +212,12 @@ class Asked:
         return app(self._opened, store, **more)
 
     def _document(self, card: Card) -> Any:
-        """Return the card's own document, shortened where its data are long, with nothing of this machine."""
+        """Return the card's own document, shortened where its data are long."""
         whole = encode(card)
-        text = json.dumps(
-            spare(whole | {"data": shortened(whole["data"], SHOWN)}), ensure_ascii=False
-        )
+        return spare(whole | {"data": shortened(whole["data"], SHOWN)})
+
+    def _of_any_machine(self, answer: Mapping[str, Any]) -> Any:
+        text = json.dumps(answer, ensure_ascii=False)
         return json.loads(text.replace(str(self._folder), "RECORDING"))
 
     def _request(self, line: str, manners: Sequence[str]) -> Request:
