@@ -16,6 +16,7 @@ from bot.model.frame import Frame
 from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import Compile
+from bot.model.window import midnight
 from detectors.bill.judge import BillJudge
 from detectors.diagnose import diagnose, states
 from detectors.forest import (
@@ -180,22 +181,22 @@ class Detector:
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""
-        midnight = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
+        since = midnight(view.now)
         silent = timedelta(days=view.policy.number("odd.silent_days"))
         if view.now - view.whole.start < silent or not view.on("odd.on").any():
             return ()
         floor = view.number("idle.below")
         source = source_of(view.whole, view.reading, view.roster)
         spend = view.reading.frame("spend_hour") if self._money else None
-        days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, midnight)
-        past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)), source)
+        days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, since)
+        past = Past(since, days, (*strange, *odd.spans_of_scopes(view, since)), source)
         # Most blocks of a midnight were learnt at the one before. A watch that lives for months
         # learns them again: kept they are a tenth of its history.
         blocks = self._blocks.get(source, dict[Any, odd.Block]) if self._policies > 1 else None
         model = self._odd_model.get(
             (past, floor.tobytes()),
             lambda: odd.learn(
-                CostHistory.of(spend, view.whole, view.roster, midnight - odd.LATE),
+                CostHistory.of(spend, view.whole, view.roster, since - odd.LATE),
                 view.roster,
                 odd.blocks_of(view.whole, view.limits, past, blocks),
                 self._grow,
@@ -226,9 +227,8 @@ class Detector:
             costs_far = distances(costs[:, -1], model.costs)
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
-        return odd.odd_anomalies(
-            view, odd.Oddness(model, usual, costs_far), explained | alerted, falling
-        )
+        oddness = odd.Oddness(model, usual, costs_far)
+        return odd.odd_anomalies(view, oddness, explained | alerted, falling)
 
 
 _TELLING = ("least_", "critical_", "resolve_", "worse_", "remind_", "escalate_", "quiet_", "most_")

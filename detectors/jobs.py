@@ -82,9 +82,9 @@ def current(
     It is a node's own, else that of the nodes of its scope that ran the job, else the one that
     `young` gives of the last hours. A node whose job nothing else is known of has the levels of
     that job's first hours, however few: `own` says so. Memory that grows in a job that never
-    stopped makes no other job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job,
-    nor are they in a run that counts on. A job that began again on some of its cores holds their
-    share of its memory.
+    stopped makes no other job of it. Of a node that `dropped`, as an alert says, executions are no
+    sign of another job, nor are they in a run that counts on. A job that began again on some of its
+    cores holds their share of its memory.
     """
     roster, floor = limits.roster, limits.number("idle.below")
     newest = _newest_jobs(whole, roster, floor, dropped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, time
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.run import nodes_of
+from bot.model.window import midnight
 from detectors.jobs import stretches_of
 from detectors.numbers import (
     DAY,
@@ -391,10 +392,10 @@ def _usual_demand(view: View, services: Rows) -> Floats:
     for service in services.tolist():
         alert = _open_about(view, service)
         day = min(view.now, alert.anomaly.window.start) if alert else view.now
-        midnight = datetime.combine(day, time(), day.tzinfo)
-        if (service, midnight) not in learnt:
-            learnt[service, midnight] = _second_lowest(view, service, midnight)
-        lowest.append(learnt[service, midnight])
+        start = midnight(day)
+        if (service, start) not in learnt:
+            learnt[service, start] = _second_lowest(view, service, start)
+        lowest.append(learnt[service, start])
     return np.stack(lowest, axis=-1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -126,8 +125,9 @@ class Readings:
     def _agrees(self, question: str) -> bool:
         """Return whether a question has the same answer in the view beside this one."""
         if question not in self._agreed:
-            answers = (view and view._answer(question) for view in (self, self.beside))
-            self._agreed[question] = operator.eq(*answers)
+            beside = self.beside
+            agrees = beside is not None and self._answer(question) == beside._answer(question)
+            self._agreed[question] = agrees
         return self._agreed[question]
 
     def _answer(self, question: str) -> object:

@@ -161,14 +161,17 @@ def _with_waiting(view: View, match: RuleMatch, begins: Mask) -> RuleMatch:
 
     They lose the time beyond their longest pause, and say nothing of what slows the others.
     """
-    waiting, step, longest = view.nobody(), np.arange(view.window.n_steps), view.window.n_steps
+    alerts, waiting, longest = view.opened(*FAMILY), view.nobody(), view.window.n_steps
+    if not alerts:
+        return match
+    judged = view.usual.own & view.eligible & ~begins & view.holding.any(axis=1)
+    step = np.arange(longest)
+    stands = step - np.maximum.accumulate(np.where(view.holding, -1, step), axis=1)
     steps, wasted, since = (np.array(x) for x in (match.steps, match.wasted, match.wasted_since))
-    for alert in view.opened(*FAMILY):
-        judged = view.usual.own & view.eligible & ~begins & view.holding.any(axis=1)
+    for alert in alerts:
         waits = judged & may_wait(view, alert)
         age = (view.now - alert.anomaly.window.start) / view.window.step
         usual = view.stretches(standing_still, waits)
-        stands = step - np.maximum.accumulate(np.where(view.holding, -1, step), axis=1)
         beyond = (stands > usual.longest[:, None]) & newest_of(longest, np.full(view.n, age))
         waits &= (usual.count > 0) & beyond.any(axis=1)
 
@@ -205,7 +208,8 @@ def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
 
     # A node that is not read loses as much as the others of its scope.
     for _, members in view.roster.by_scope(hit):
-        wasted[members[np.isnan(wasted[members])]] = middle_of(wasted[members])
+        unread = members[np.isnan(wasted[members])]
+        wasted[unread] = middle_of(wasted[members])
     wasted, since = np.nan_to_num(wasted), view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
 

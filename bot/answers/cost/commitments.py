@@ -339,7 +339,7 @@ def credits_(
     try:
         tally: Tally | None = ports.world.billing.tally(window, ())
         # From a midnight on: a day that is cut off is no day's credits.
-        start = (request.at - timedelta(days=14)).replace(hour=0, minute=0, second=0, microsecond=0)
+        start = midnight(request.at - timedelta(days=14))
         days = ports.world.billing.tally(Window(start, request.at), ("day",))
     except Unavailable:
         # Programmes are of use to people without a bill, too.
