@@ -90,9 +90,8 @@ def diagnose(view: View) -> Diagnosis:
     ]
 
     silent = silence.find_silent(view).within(~view.held_open(Cause.HARDWARE_FAULT.value))
-    anomalies += silence.with_mute(
-        view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain_silent))
-    )
+    silences = anomalies_of(view, Cause.NO_DATA, silent, silence.explain_silent)
+    anomalies += silence.with_mute(view, list(silences))
 
     # Full memory, errors or a drop explain no checkpoint that is missing. Doing no work does, and
     # a process that never gets to one.

@@ -207,8 +207,8 @@ def samples_of(part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) ->
     ends = np.arange(smooth, part.n_steps + 1, stride)
     levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
     for into, name in zip(levels, METRICS, strict=True):
-        # A frame's readings of one time lie together.
-        by_time = (utilization_of(part) if name == METRICS[0] else part.of(name)).T
+        column = utilization_of(part) if name == METRICS[0] else part.of(name)
+        by_time = column.T  # a frame's readings of one time lie together
         into[:] = _middle([by_time[ends - 1 - i] for i in range(smooth)]).T
     in_proportion(levels)
     start = part.start + (smooth - 1) * part.step
@@ -378,8 +378,9 @@ class Forest:
         low, middle, high = np.quantile(sample, (0.25, 0.5, 0.75), axis=0)
         upper, inner = rows > middle, (rows > low) & (rows <= high)
         bits = np.concatenate([upper, inner], axis=1)[:, :62].astype(np.int64)
+        likeness = bits @ (1 << np.arange(bits.shape[1])[::-1])
 
-        order = (bits @ (1 << np.arange(bits.shape[1])[::-1])).argsort(kind="stable")
+        order = likeness.argsort(kind="stable")
         scores = np.empty(len(rows))
         scores[order] = self._score(rows[order])
         return scores

@@ -228,7 +228,8 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     """
     part = frame.until(anchor).since(anchor - timedelta(days=days))
     stride = max(1, every // part.step)
-    return part.thinned(-((part.start - _EPOCH) // part.step) % stride, stride)
+    first = -((part.start - _EPOCH) // part.step) % stride
+    return part.thinned(first, stride)
 
 
 LearntBlocks = dict[tuple[int, tuple[StrangeSpan, ...]], Usual]
@@ -342,9 +343,8 @@ def _learn(
         level[~of_job] = np.nan
     readable = ~np.isnan(level)
     total = np.where(readable, np.minimum(level, middle[:, None]), 0).sum(axis=1)
-    unpaused = np.where(
-        enough & ~inference, (total / np.maximum(readable.sum(axis=1), 1)) / middle, 1
-    ).astype(np.float32)
+    reached = total / np.maximum(readable.sum(axis=1), 1)
+    unpaused = np.where(enough & ~inference, reached / middle, 1).astype(np.float32)
     none = np.zeros_like(sure)
     hourly = hourly_low, hourly_middle
     return Usual(middle, low, high, medians, *hourly, sure, unpaused, in_part=none, resumed=none)
@@ -481,4 +481,5 @@ def daily_levels(level: Floats, part: Frame) -> tuple[Floats, Mask]:
     reported = ~np.isnan(level)
     total, count = (summed(x.T, cell, 24 * days) for x in (np.where(reported, level, 0), reported))
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
-    return mean.reshape(24, days, -1), (np.arange(first, first + days) + 3) % 7 >= 5
+    weekend = (np.arange(first, first + days) + 3) % 7 >= 5
+    return mean.reshape(24, days, -1), weekend

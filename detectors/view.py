@@ -140,9 +140,8 @@ class View(Readings):
         if not self.any_zero:
             return self.zero
         unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of(MEMORY)[:, None])
-        return np.asarray(
-            (self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1)
-        )
+        long = sustained(self.zero, self.window.steps(PAUSE) + 1)
+        return np.asarray((self.zero & unloaded) | long)
 
     @derived
     def restarting(self) -> Mask:
@@ -207,9 +206,8 @@ class View(Readings):
         if not self.any_zero:
             return self.zero
         has_cpu = np.asarray(~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference)
-        return np.asarray(
-            self.resting & (self.metric("neuroncore_reserved_count") > 0) & has_cpu[:, None]
-        )
+        reserved = self.metric("neuroncore_reserved_count") > 0
+        return np.asarray(self.resting & reserved & has_cpu[:, None])
 
     @derived
     def holding(self) -> Mask:
@@ -419,7 +417,8 @@ class View(Readings):
 
     def fellows(self, rows: Rows) -> Mask:
         """Return which training nodes report and may be of the job of those at `rows`, (n,)."""
-        return np.asarray(self.eligible & ~self.roster.inference & fellows(self, rows))
+        trains = self.eligible & ~self.roster.inference
+        return np.asarray(trains & fellows(self, rows))
 
     def alert_of(self, rules: tuple[str, ...], rows: Rows) -> Alert | None:
         """Return the open alert of the rules about the nodes at `rows`, all of one incident."""

@@ -329,7 +329,5 @@ def refusals(
                 }
                 refused.append((minute, event))
 
-    yield from (
-        (last, {"Events": [event for minute, event in refused if minute <= last]})
-        for last in sorted({0, *(minute for minute, _ in refused)})
-    )
+    for last in sorted({0, *(minute for minute, _ in refused)}):
+        yield last, {"Events": [event for minute, event in refused if minute <= last]}

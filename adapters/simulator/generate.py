@@ -170,10 +170,8 @@ def _blocks(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
         yield from _named(folder, node_blocks(workers))
         yield from _named(f"{folder}/ec2", ec2_blocks(workers, alive(workers.nodes, fleet.minutes)))
         yield from _named(f"{folder}/pods", pod_blocks(workers))
-        yield from (
-            (f"{folder}/cores/{number // 2}-{block.metric}", block)
-            for number, block in enumerate(core_blocks(workers))
-        )
+        for number, block in enumerate(core_blocks(workers)):
+            yield f"{folder}/cores/{number // 2}-{block.metric}", block
         yield from _named(f"{folder}/run", run_blocks(workers))
 
     # What tells of several jobs together comes after them.

@@ -179,9 +179,8 @@ class PageRenderer:
                     '<p class="text"><a class="button" href="{}" download>{}</a></p>'
                 ).format(download(block.line), block.name)
             case Facts() | Table() | Buttons() | Form():
-                name = (
-                    f"{'table' if isinstance(block, Table) else type(block).__name__.lower()}.html"
-                )
+                part = Table if isinstance(block, Table) else type(block)
+                name = f"{part.__name__.lower()}.html"
                 return Markup(self.page(name, it=block, where=where))  # noqa: S704  # the template escapes
             case _:
                 assert_never(block)

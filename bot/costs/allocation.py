@@ -371,7 +371,8 @@ class Allocation:
                 self._ports.world.billing, window, dimensions, [*bill_filters, *pods]
             )
             changes = [*changes, *owned_rows(podded)]
-        return replace(changed(tally, changes, owner_filters) if changes else tally, split=split)
+        allocated = changed(tally, changes, owner_filters) if changes else tally
+        return replace(allocated, split=split)
 
     def _parts(
         self, window: Window, by: tuple[str, ...], where: list[Filter]

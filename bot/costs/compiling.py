@@ -110,7 +110,8 @@ def _batch(group: Sequence[Compile], hour_of: HourOf) -> Batch:
 
 def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
     """Return how many of the batch's nodes compile, by the log, a graph that others compile too."""
-    return len(set().union(*(nodes for nodes in batch.graphs(marks).values() if len(nodes) > 1)))
+    shared = (nodes for nodes in batch.graphs(marks).values() if len(nodes) > 1)
+    return len(set().union(*shared))
 
 
 class CacheMiss(StrEnum):

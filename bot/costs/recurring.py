@@ -98,7 +98,8 @@ def monthly_run(series: Sequence[Decimal], days: Sequence[date], end: date) -> R
     if due + _LATE < days[-1]:
         return None
     length = spans[-1][1] - spans[-1][0]
-    part = Decimal(min(max((end - max(due, days[-1] + DAY)).days, 0), length)) / length
+    inside = (end - max(due, days[-1] + DAY)).days
+    part = Decimal(min(max(inside, 0), length)) / length
     return Run(costs[-1] * part, costs[-1])
 
 

@@ -150,7 +150,8 @@ def schedule(
     slots = (start.weekday() * 24 + start.hour + np.arange(hours)) % WEEK_HOURS
     present = running.any(axis=(0, 2))
     works = np.bincount(slots, present & busy, WEEK_HOURS) > 0
-    free = _long_enough((np.bincount(slots, present, WEEK_HOURS) >= _LEAST_WEEKS) & ~works)
+    weeks = np.bincount(slots, present, WEEK_HOURS)
+    free = _long_enough((weeks >= _LEAST_WEEKS) & ~works)
     if not free.any() or not works.any():
         return None
 

@@ -187,4 +187,5 @@ def _founded(price: Price, *pair: Price) -> str:
 
 def percents(low: float, high: float) -> str:
     """Write a span of ratios: `64-82 %`, `64 %` where both ends read alike."""
-    return f"{'-'.join(dict.fromkeys(f'{share * 100:.0f}' for share in (low, high)))} %"
+    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
+    return f"{'-'.join(ends)} %"

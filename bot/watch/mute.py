@@ -88,9 +88,8 @@ def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datet
     if alert.waste is not None and not facts.however_small:
         # Many small things of one cluster and account count together.
         like = counted_with(alert, [a for a in alerts if a.firing])
-        if sum((a.most_usd_per_hour for a in like), Decimal(0)) < scoped.usd(
-            "alert.least_usd_per_hour"
-        ):
+        most = sum((a.most_usd_per_hour for a in like), Decimal(0))
+        if most < scoped.usd("alert.least_usd_per_hour"):
             return MutedBy.SETTING.mark("alert.least_usd_per_hour")
 
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))

@@ -276,7 +276,8 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
         return reason
 
     # The dollars are said anew each hour, also in a message that is muted: it stands to be read.
-    return Reason.UPDATED if (entry.message and now - entry.at >= _FRESH) and repriced else None
+    stale = entry.message and now - entry.at >= _FRESH
+    return Reason.UPDATED if stale and repriced else None
 
 
 def too_late(alerts: Sequence[Alert], now: datetime) -> bool:

@@ -520,4 +520,5 @@ def escalated(alert: Alert, policy: Policy) -> Alert:
     if alert.closed or alert.waste is None:
         return alert
     limit = policy.at(alert.anomaly.labels).usd("alert.critical_usd_per_hour")
-    return replace(alert, costly=alert.waste.per_hour >= (limit * _CALM if alert.costly else limit))
+    least = limit * _CALM if alert.costly else limit
+    return replace(alert, costly=alert.waste.per_hour >= least)

@@ -285,9 +285,8 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
 def _usage_gone(days: BillLines, since: datetime, lost: float) -> str:
     """State which instances cost as much less a day than before as is `lost`, "" where none do."""
     first = max(1, days.index(since))
-    less = np.nan_to_num(
-        np.nanmedian(days.parts[:, max(0, first - LOOKBACK) : first], axis=1) - days.parts[:, -1]
-    )
+    before = days.parts[:, max(0, first - LOOKBACK) : first]
+    less = np.nan_to_num(np.nanmedian(before, axis=1) - days.parts[:, -1])
     less[[not type_in(thing.usage_type) for thing in days.things]] = 0
     nearest = int(np.abs(less - lost).argmin())
     if not ENOUGH * lost <= less[nearest] <= lost / ENOUGH:

@@ -80,9 +80,8 @@ def lay_out(frame: Frame | None, metric: str = SPEND_METRIC) -> BillLines | None
     line_of = np.array([places.setdefault(name, len(places)) for name in names], dtype=np.intp)
     parts = np.asarray(frame.of(metric)[:, first:last], dtype=np.float64)
     order = np.argsort(line_of, kind="stable")
-    values = np.add.reduceat(
-        parts[order], np.searchsorted(line_of[order], np.arange(len(places))), axis=0
-    )
+    begins = np.searchsorted(line_of[order], np.arange(len(places)))
+    values = np.add.reduceat(parts[order], begins, axis=0)
     start = frame.start + first * frame.step
     return BillLines(frame.things, parts, tuple(places), line_of, values, start, frame.step)
 

@@ -324,9 +324,8 @@ def burn_of(
     recurring = list(parts[~np.array(fees, dtype=bool)].sum(axis=0))
     ahead, month_end = project(recurring, round((month.end - through) / DAY)), None
     if ahead:
-        month_end = Projection(
-            *(max(spent, spent + usd) for usd in (ahead.low, ahead.middle, ahead.high))
-        )
+        ends = (max(spent, spent + usd) for usd in (ahead.low, ahead.middle, ahead.high))
+        month_end = Projection(*ends)
     return BudgetBurn(
         scope,
         budget,
@@ -434,9 +433,8 @@ class BillJudge:
             spend_hour,
         )
         jumped = [x.anomaly(view) for x in findings if not told_before(x, view)]
-        burns = self._burns.get(
-            (day, view.now.year, view.now.month, *policy), lambda: budget_burns(view), spend
-        )
+        key = (day, view.now.year, view.now.month, *policy)
+        burns = self._burns.get(key, lambda: budget_burns(view), spend)
         return [*with_provider(view, jumped), *budget_anomalies(view, burns)]
 
     def _judged(

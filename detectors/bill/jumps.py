@@ -74,9 +74,8 @@ def day_jumps(bill: BillLines, view: View) -> list[Jump]:
         lines = bill.values[_like(bill, line)]
         total = np.where(np.isnan(lines).all(axis=0), np.nan, np.nansum(lines, axis=0))
         _, high = usual_day(total, first)
-        moved = total[last] - high < max(
-            0.5 * (jump.value - jump.high), view.policy.number("spend_jump.least")
-        )
+        least = view.policy.number("spend_jump.least")
+        moved = total[last] - high < max(0.5 * (jump.value - jump.high), least)
         remaining = None if moved else unexplained(jump, bill, view)
         jumps += [remaining] if remaining else []
     return [*jumps, *_wide_jumps(bill, judged, last, view)]

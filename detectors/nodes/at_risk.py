@@ -104,7 +104,8 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
         up = min(worked, seconds_up(view, row, age))
         # Its nodes name the team that a run's reports do not.
-        whose = Labels.shared(view.roster.labels[i] for i in rows if things).merge(labels)
+        of_nodes = Labels.shared(view.roster.labels[i] for i in rows if things)
+        whose = of_nodes.merge(labels)
         subject = Subject(scope, whose, things, view.now - timedelta(seconds=age))
         old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
         lost = "that work"
@@ -171,9 +172,8 @@ def notice_anomalies(view: View) -> Iterator[Anomaly]:
                 in_effect = begins <= view.now < notice.due + FRESH
             if policy.on("interruption_notice.on") and in_effect:
                 together.setdefault(threat.scope, []).append(threat)
-    yield from (
-        _notice_anomaly(view, scope, threats) for scope, threats in sorted(together.items())
-    )
+    for scope, threats in sorted(together.items()):
+        yield _notice_anomaly(view, scope, threats)
 
 
 def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
@@ -203,7 +203,8 @@ def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
             row = roster.row.get(name)
             labels = instance.labels if row is None else roster.labels[row]
             nodes.setdefault(run_of(view, labels, time), []).append(name)
-    yield from (_Threat(notice, tuple(members), run) for run, members in nodes.items())
+    for run, members in nodes.items():
+        yield _Threat(notice, tuple(members), run)
 
 
 def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> Anomaly:

@@ -135,7 +135,8 @@ def part_use(view: View) -> PartUse:
         return use
 
     # A streak goes on only where the last step is low, or says nothing.
-    rows = np.flatnonzero(low[:, last] | (_says_nothing(view, always, last) & training))
+    silent = _says_nothing(view, always, last) & training
+    rows = np.flatnonzero(low[:, last] | silent)
     low = _apart(view, rows, always)
     steps = trailing(low, _says_nothing(view, rows, always))
     on = np.flatnonzero(steps)

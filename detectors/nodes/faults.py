@@ -315,7 +315,8 @@ def _total(view: View, name: str, key: str, rows: Rows) -> float:
 
 
 def _minutes(view: View, rows: Rows, key: str) -> str:
-    return f"{(view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60):.0f} min"
+    minutes = view.steps(key)[rows[0]] * view.window.step.total_seconds() / 60
+    return f"{minutes:.0f} min"
 
 
 @once_a_tick
@@ -340,7 +341,8 @@ def runs_out(view: View) -> Mask:
     """Return which nodes' processes end again and again as memory runs out, (n,)."""
     ends = out_of_memory(view)
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
-    again = (ends.sum(axis=1) >= 2) | (view.held_open(Cause.MEMORY_PRESSURE.value) & lately)
+    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
+    again = (ends.sum(axis=1) >= 2) | stays
     return np.asarray(again & view.on("memory_pressure.on"))
 
 
@@ -352,10 +354,8 @@ def find_memory(view: View) -> RuleMatch:
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     above, ends = view.number("memory_pressure.above"), out_of_memory(view)
     full = share >= above[:, None]
-    host = host_full(view)
-    if not (
-        view.opened(Cause.MEMORY_PRESSURE.value) or (full | host[:, None] > 0).any() or ends.any()
-    ):
+    host, alerted = host_full(view), view.opened(Cause.MEMORY_PRESSURE.value)
+    if not (alerted or full.any() or host.any() or ends.any()):
         return no_match(view.n)
     usual = view.usual_of(MEMORY) / view.roster.memory
     steps = trailing(full, np.isnan(share))
@@ -397,7 +397,8 @@ def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     used, ends = view.recent(view.memory)[rows], out_of_memory(view)[rows]
     if ends.any():
         # Of a process that ended, as it was right before.
-        used = np.fmax.reduce(np.where(ends, memory[:, -ends.shape[1] - 1 : -1], np.nan), axis=1)
+        before = memory[:, -ends.shape[1] - 1 : -1]
+        used = np.fmax.reduce(np.where(ends, before, np.nan), axis=1)
     share = float(np.nanmax(used / whole))
     usual = view.usual_of(MEMORY)[rows] / whole
     usual = usual[np.isfinite(used) & np.isfinite(usual)]

@@ -96,7 +96,8 @@ def _mostly(below: Mask) -> Mask:
 
 def longest_ago(work: Floats, usual: Floats | Numbers, looked_at: Mask) -> Counts:
     """Return since how many steps the work that lacks under a level of it, (n,), is the most."""
-    lost = np.cumsum(np.where(looked_at, usual[:, None] - work, -1)[:, ::-1], axis=1)[:, ::-1]
+    excess = np.where(looked_at, usual[:, None] - work, -1)
+    lost = np.cumsum(excess[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(work.shape[1] - lost.argmax(axis=1))
 
 
@@ -195,7 +196,8 @@ def coming_back(view: View, asked: Mask, late: Mask) -> Shortfall:
     again, lost = begun | goes_on, np.full(view.n, np.nan)
     if (again & ~late).any():
         work = _mean_work(view, view.worked_before, of_pause=np.nan)[:, -1]
-        lost = np.where(late, np.nan, view.usual.unpaused * (1 - work))
+        mean = view.usual.unpaused * (1 - work)
+        lost = np.where(late, np.nan, mean)
     return _shortfall(again, np.maximum(onset, longer), lost)
 
 

@@ -193,10 +193,8 @@ def _memory(memory: _Groups, _: Mapping[str, Any]) -> _Values:
     totals = [sum(parts.values()) for _, parts in cores]
     yield "neuroncore_memory", tuple(core for core, _ in cores), totals
     yield "neuroncore_memory", _NODE, [sum(totals)]
-    yield from (
-        (f"neuroncore_{part}", _NODE, [sum(parts.get(part, 0) for _, parts in cores)])
-        for part in ("model_code", "tensors")
-    )
+    for part in ("model_code", "tensors"):
+        yield f"neuroncore_{part}", _NODE, [sum(parts.get(part, 0) for _, parts in cores)]
 
 
 def _executions(executions: _Groups, _: Mapping[str, Any]) -> _Values:
@@ -205,7 +203,8 @@ def _executions(executions: _Groups, _: Mapping[str, Any]) -> _Values:
     counted = [{"numerical": x.get("numeric", 0)} | x for x in counted]
     errors = {kind: sum(float(x.get(kind, 0)) for x in counted) for kind in _TYPES}
     yield "errors", _NODE, [sum(errors.values())]
-    yield from ((f"errors_{kind}", _NODE, [errors[kind]]) for kind in _TYPES[1:])
+    for kind in _TYPES[1:]:
+        yield f"errors_{kind}", _NODE, [errors[kind]]
     summaries = [x.get("execution_summary") or {} for x in executions]
     completed = [summary["completed"] for summary in summaries if "completed" in summary]
     if completed and len(completed) == len(executions):

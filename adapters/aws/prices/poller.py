@@ -185,13 +185,11 @@ def _calls(
                     "IncludeMarketplace": False,
                 },
             )
-        yield from (
-            (
+        for name in filter(_BLOCKS.match, running):
+            yield (
                 ApiCall("ec2", "describe_capacity_block_offerings", place, name),
                 {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": 24},
             )
-            for name in filter(_BLOCKS.match, running)
-        )
 
 
 def _terms(fields: Mapping[str, str]) -> list[dict[str, str]]:

@@ -382,7 +382,8 @@ class EventListener:
         words = without_mention(message.get("text") or "").strip()
         line = parse_line(words) if words else ""
 
-        if await self._admitted(parse_claim(body, channel, thread=thread), line or "help", context):
+        claim = parse_claim(body, channel, thread=thread)
+        if await self._admitted(claim, line or "help", context):
             typed = line if self._ports.effect(line) is not Effect.NOTHING else ""
             view = ask_view(usage_hint(self._ports.hints), typed, Origin(channel, thread))
             responder = (await self._workspace(context)).responder

@@ -169,10 +169,8 @@ def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     for block in card.blocks:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
         name, drawn = drawer.draw(block)
-        yield from (
-            SizeUnit(name, element, Rank.NEVER if block is first and n == 0 else rank)
-            for n, element in enumerate(drawn)
-        )
+        for n, element in enumerate(drawn):
+            yield SizeUnit(name, element, Rank.NEVER if block is first and n == 0 else rank)
 
 
 @dataclass

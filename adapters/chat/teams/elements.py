@@ -49,7 +49,8 @@ def escape(text: str) -> str:
 
     Every mark stands for itself.
     """
-    return _LIST.sub(rf"\1{_GAP}\2", _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text))))
+    marked = _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text)))
+    return _LIST.sub(rf"\1{_GAP}\2", marked)
 
 
 OURS = "teams:"

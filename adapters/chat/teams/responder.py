@@ -395,12 +395,13 @@ class ActivityListener:
 
         # Lines to type, and how alerts come here.
         lines = [hint.example for hint in self._hints[:4]]
+        buttons = Buttons(tuple(Button(line, line) for line in lines))
         blocks = (
             text(
                 "It reports within minutes what is wasted, why, how many dollars, and what to do."
                 " You can also ask:"
             ),
-            *((Buttons(tuple(Button(line, line) for line in lines)),) if lines else ()),
+            *((buttons,) if lines else ()),
             quiet(
                 "To have alerts sent here, an admin sets TRNBOT_ROUTE to ",
                 Code(f"teams:{place.id}"),

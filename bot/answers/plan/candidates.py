@@ -249,7 +249,8 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
         if _COPIES.search(usage := row.key["usage_type"])
         or (row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage)
     )
-    yield from (weigh.only_grows(usage, amounts, end) for usage, amounts in weeks.items())
+    for usage, amounts in weeks.items():
+        yield weigh.only_grows(usage, amounts, end)
 
 
 def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
@@ -417,9 +418,8 @@ def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
             if (first := frame.start + int(has_reading[row].argmax()) * frame.step)
             if first - node.launched_at <= _START and node.labels.cluster != node.labels.job
         )
-        yield from (
-            weigh.warm_pool(cluster, timed, frame.step, window) for cluster, timed in starts.items()
-        )
+        for cluster, timed in starts.items():
+            yield weigh.warm_pool(cluster, timed, frame.step, window)
 
     yield weigh.kept_warm(
         [
@@ -442,7 +442,8 @@ def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestio
         for row in ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
         if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
     )
-    yield from (weigh.notebook(resource, hours, window) for resource, hours in billed.items())
+    for resource, hours in billed.items():
+        yield weigh.notebook(resource, hours, window)
 
 
 def _file_systems(
@@ -475,7 +476,8 @@ def _file_systems(
             lost = starved.get(system.labels.cluster, Decimal(0))
             yield weigh.more_throughput(load, tiers, lost, window)
         else:
-            yield weigh.less_throughput(load, tiers, Window(window.end - load.looked, window.end))
+            looked = Window(window.end - load.looked, window.end)
+            yield weigh.less_throughput(load, tiers, looked)
 
 
 def _settled(reading: Reading) -> datetime:
