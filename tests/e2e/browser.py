@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,3 +32,14 @@ async def chromium() -> AsyncIterator[Any]:
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield browser
         await browser.close()
+
+
+async def until(page: Any, condition: str, value: object = None, most_ms: int = 30_000) -> None:
+    """Wait until an expression, or a function of the value, is true in a page.
+
+    Playwright's own `wait_for_function` evaluates text inside the page each time but the first,
+    which the console's content security policy refuses.
+    """
+    async with asyncio.timeout(most_ms / 1000):
+        while not await page.evaluate(condition, value):
+            await asyncio.sleep(0.05)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from tests.e2e.browser import until
 from tests.e2e.consoles import EVERY_WINDOW, WIDTHS, Tab, kept, starved, tab
 from tests.e2e.product import Product
 
@@ -101,9 +102,7 @@ async def enter(opened: Tab, name: str) -> None:
 
 async def focused(opened: Tab, name: str) -> None:
     """Wait until the focus is on the control of this name."""
-    await opened.page.wait_for_function(
-        f"(name) => ({FOCUSED}) === name", arg=name, timeout=SOON_MS
-    )
+    await until(opened.page, f"(name) => ({FOCUSED}) === name", name, SOON_MS)
 
 
 @pytest.mark.parametrize(("device", "theme"), EVERY_WINDOW)

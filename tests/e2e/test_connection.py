@@ -16,6 +16,7 @@ from aiohttp import web
 from adapters.http import application
 from bot.cards.card import Button, Buttons, Card
 from bot.model.request import Request
+from tests.e2e.browser import until
 from tests.e2e.console_server import MemoryShelf, answer, filled, health, surface
 from tests.e2e.slackserver import free_port
 
@@ -183,6 +184,6 @@ async def test_a_press_that_reaches_far_is_asked_about_once(page: Any) -> None:
             await dialog.get_by_text("For everyone.").wait_for()
             await dialog.get_by_role("button", name=answer).click()
             await dialog.wait_for(state="hidden")
-            await page.wait_for_function("document.activeElement.textContent === 'Go back further'")
+            await until(page, "document.activeElement.textContent === 'Go back further'")
             assert [line for line in asked[begun:] if line == "config undo"] == lines
         await page.locator(".private").wait_for()

@@ -13,6 +13,7 @@ from adapters.http import application
 from bot.cards.card import Card, Tone
 from bot.model.request import Manner
 from tests.e2e import samples
+from tests.e2e.browser import until
 from tests.e2e.console_server import answer, filled, surface
 
 pytestmark = pytest.mark.e2e
@@ -93,12 +94,10 @@ async def test_the_bell_notifies_of_new_messages_while_nobody_sees_the_page(page
     await bell.click()
     assert await bell.get_attribute("aria-pressed") == "true"
     await console.post("alerts", samples.idle_card(), "k7")  # in sight: the page shows it
-    await page.wait_for_function(
-        "() => document.querySelectorAll('#messages > .slot').length === 4"
-    )
+    await until(page, "document.querySelectorAll('#messages > .slot').length === 4")
     await page.evaluate(HIDE)
     posted = await console.post("alerts", samples.alert_card(), "k8")
-    await page.wait_for_function("() => notes.length === 1")
+    await until(page, "notes.length === 1")
     title, body = await page.evaluate("notes[0]")
     assert "llama-70b" in title
     assert "$1,083 an hour" in body

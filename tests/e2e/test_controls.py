@@ -16,6 +16,7 @@ import pytest
 from bot.answers.all import ANSWERS
 from bot.grammar.line import effect_of
 from bot.model.request import Effect
+from tests.e2e.browser import until
 from tests.e2e.consoles import WIDTHS, WINDOWS, Tab, kept, starved, tab
 from tests.e2e.product import Product
 
@@ -163,7 +164,7 @@ async def press(opened: Tab, bot: Product, control: Any) -> Press:
         await control.click(timeout=10_000)
     response = await answered.value
     await response.finished()
-    await page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+    await until(page, "!document.querySelector('[aria-busy=true]')")
     says = await what_is_said(page, response, answers)
     decided = effect_of(line) is Effect.CHANGES and not says.startswith(("asked", "refused"))
     return Press(line, says, before, await settled(bot, before) if decided else kept(bot))

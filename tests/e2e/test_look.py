@@ -13,6 +13,7 @@ from bot.cards.card import Align, Card, Chart, ChartKind, Heading, Series, Table
 from bot.model.request import CommandHint
 from tests.builders import NOON
 from tests.e2e import samples
+from tests.e2e.browser import until
 from tests.e2e.console_server import surface
 
 pytestmark = pytest.mark.e2e
@@ -238,7 +239,7 @@ async def test_keys_go_to_pages_alerts_rows_and_lines(browser):
 
         await page.keyboard.press("Control+k")
         await page.keyboard.type("flee")
-        await page.wait_for_function("() => document.querySelectorAll('#places li').length > 1")
+        await until(page, "document.querySelectorAll('#places li').length > 1")
         await page.keyboard.press("Enter")
         await page.wait_for_url("**/fleet**")
         await page.keyboard.press("Control+k")
