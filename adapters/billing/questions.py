@@ -48,6 +48,8 @@ _COLUMNS = (
 _EXPRESSIONS = {
     **{column: f"thing.{column}" for column in _COLUMNS},
     "family": r"regexp_replace(thing.instance_type, '\.[^.]*$', '')",
+    "commitment": "parse_filename(thing.commitment)",
+    "commitment_ends": "coalesce(strftime(thing.lapses, '%Y-%m-%d'), '')",
     "day": "strftime(piece.day, '%Y-%m-%d')",
     "month": "strftime(piece.day, '%Y-%m')",
     "hour": "strftime(piece.hour, '%Y-%m-%dT%H:00:00Z')",
@@ -120,7 +122,7 @@ class QueryParts:
 
     def names_one(self) -> bool:
         """Return whether things of one kind must stay apart: a resource or a tag is asked for."""
-        return "resource" in self.used or bool(self._tags)
+        return not self.used.isdisjoint(_APART) or bool(self._tags)
 
     def where(self, filters: Sequence[Filter]) -> str:
         """Return SQL that keeps the rows every filter keeps."""
@@ -133,6 +135,7 @@ class QueryParts:
         return " AND ".join(conditions)
 
 
+_APART = ("resource", "commitment", "commitment_ends")
 _NO_CENTS = cents(Decimal(0))
 _BY_POD = {"namespace", "pod"}
 

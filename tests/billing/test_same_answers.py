@@ -40,6 +40,7 @@ BY = (
     ("tag:owner",),
     ("day",),
     ("resource",),
+    ("commitment", "commitment_ends", "line"),
     ("namespace",),
     ("pod",),
     (),

@@ -1,16 +1,19 @@
-"""Quote commitments beside on-demand hours, and say how far credits and cash reach."""
+"""State what is committed and how it is used, quote offers, and say how far credits and cash reach."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from bot.answers.cost.month_end import Invoice, month_end_of
-from bot.answers.cost.title import money_facts
+from bot.answers.cost.title import money_facts, nothing_text
 from bot.cards.card import (
+    Align,
     Block,
     Button,
     Buttons,
@@ -23,7 +26,8 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, Unit, datum
+from bot.cards.columns import COUNT, NUMBER, RATIO, USD, Column, Columns, Unit, datum
+from bot.cards.lines import window_line
 from bot.cards.words import MONEY_FIGURES, about, amount_of, cited, money_data, period
 from bot.costs.capacity import Commitments, Weighed, on_demand_use
 from bot.costs.nowcast import Nowcast
@@ -33,10 +37,10 @@ from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import committed_usd_per_hour_of, usd_per_hour_of
 from bot.model.claims import Programme
-from bot.model.fleet import Market
+from bot.model.fleet import Market, Reservation
 from bot.model.money import cents, counted, usd
 from bot.model.request import Request
-from bot.model.spend import Tally
+from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import Window, calendar_day, day, midnight
 from bot.ports import Ports
 
@@ -170,6 +174,169 @@ def commitments_of(
         on_demand,
         use,
     )
+
+
+@dataclass(frozen=True)
+class CommitmentUse:
+    """State what one Savings Plan or reserved instance cost over a window, and its unused part.
+
+    In amortised USD. `ends_on` is None where the bill does not tell it.
+    """
+
+    name: str
+    purchase: str
+    usd: Decimal
+    unused_usd: Decimal
+    ends_on: date | None
+
+    @property
+    def used(self) -> Decimal | None:
+        """Return the used share; None of one that cost nothing."""
+        return 1 - self.unused_usd / self.usd if self.usd else None
+
+
+_END = Unit(calendar_day, Align.LEFT)
+USES = Columns[CommitmentUse](
+    Column("commitment", lambda use: use.name, key="commitment"),
+    Column("kind", lambda use: use.purchase, key="purchase"),
+    Column("cost", lambda use: use.usd, USD, "usd", "its rows of the bill, amortised", total=True),
+    Column("used", lambda use: use.used, RATIO, "used_ratio", "1 - unused_usd / usd"),
+    Column(
+        "unused",
+        lambda use: use.unused_usd,
+        USD,
+        "unused_usd",
+        "its amortised cost in the line `commitment`: what no usage was covered by",
+        total=True,
+    ),
+    Column("ends", lambda use: use.ends_on, _END, "ends_on", missing="not in the bill"),
+)
+RESERVATIONS = Columns[Reservation](
+    Column("reservation", lambda held: held.labels.resource, key="reservation"),
+    Column("instance type", lambda held: held.labels.instance_type, key="instance_type"),
+    Column("kind", lambda held: held.market.value, key="market"),
+    Column("nodes", lambda held: held.total, COUNT, "nodes", "as EC2 tells it"),
+    Column("empty", lambda held: held.available, COUNT, "empty_nodes", "as EC2 tells it"),
+    Column("team", lambda held: held.labels.team, key="team"),
+    Column("owner", lambda held: held.owner or str(held.launched_by or ""), key="owner"),
+    Column("ends", lambda held: held.ends_at, _END, "ends_at", missing="when cancelled"),
+)
+
+
+def uses_of(tally: Tally, reservations: Sequence[Reservation]) -> list[CommitmentUse]:
+    """Return the commitments of a bill by commitment, purchase, line and end.
+
+    Those that left most unused first. A row without a commitment is left out.
+    """
+    known = {held.labels.resource: held.ends_at.date() for held in reservations if held.ends_at}
+    rows = defaultdict[str, list[Spend]](list)
+    for row in tally.rows:
+        rows[row.key["commitment"]].append(row)
+    rows.pop("", None)
+
+    uses = []
+    for name, parts in rows.items():
+        unused = [part for part in parts if part.key["line"] == "commitment"]
+        # When it ends may be said on its fee alone.
+        ends = max(part.key["commitment_ends"] for part in parts)
+        uses.append(
+            CommitmentUse(
+                name,
+                parts[0].key["purchase"],
+                sum((part.money.amortised for part in parts), Decimal(0)),
+                sum((part.money.amortised for part in unused), Decimal(0)),
+                date.fromisoformat(ends) if ends else known.get(name),
+            )
+        )
+
+    return sorted(uses, key=lambda use: (-use.unused_usd, -use.usd, use.name))
+
+
+def uses_card(
+    uses: Sequence[CommitmentUse],
+    reservations: Sequence[Reservation],
+    tally: Tally,
+    today: date,
+) -> Card:
+    """Draw each commitment with its use and its end, then what EC2 holds now and how far it is empty."""
+    window = window_line(tally.window)
+    cost = sum((use.usd for use in uses), Decimal(0))
+    unused = sum((use.unused_usd for use in uses), Decimal(0))
+    ends = [(use.ends_on, use.name) for use in uses if use.ends_on]
+    ends += [(held.ends_at.date(), held.labels.resource) for held in reservations if held.ends_at]
+    ahead = sorted((end, name) for end, name in ends if end >= today)
+
+    title = f"No commitment on the bill, {period(tally.window)}"
+    if uses:
+        held = counted(len(uses), "commitment")
+        paid, lost = amount_of(cost, tally), amount_of(unused, tally)
+        title = f"{held}: {lost} of {paid} unused, {period(tally.window)}"
+
+    return Card(
+        title,
+        Tone.INFO,
+        compose(
+            USES.table(
+                uses,
+                total="total",
+                opens=lambda use: f"cost {window} by team commitment={use.name}",
+            )
+            if uses
+            else nothing_text(tally),
+            [
+                text(f"The next to end is {name}, on {calendar_day(end)}.")
+                for end, name in ahead[:1]
+            ],
+            bool(uses)
+            and quiet(
+                "Amortised: what is prepaid is spread over the hours that it buys. Unused is what"
+                " no usage took; it is billed either way."
+            ),
+            RESERVATIONS.table(reservations, caption="Reserved capacity, as EC2 tells it now")
+            if reservations
+            else None,
+            Buttons(
+                (
+                    Button("Cost by purchase", f"cost {window} by purchase"),
+                    Button("Suggestions", "suggestions"),
+                )
+            ),
+        ),
+        {
+            "window": {"start": tally.window.start, "end": tally.window.end},
+            "commitments": USES.data(uses),
+            "reservations": RESERVATIONS.data(reservations),
+        },
+    )
+
+
+@command(
+    "commitments",
+    "Savings Plans, reserved instances and reserved capacity: cost, used share, owner, and end.",
+    needs=Needs.BILL,
+    may=Needs.METRICS,
+    topic=Topic.COSTS,
+    examples=("commitments", "commitments last-month"),
+    rows=("commitments", "reservations"),
+    figures=USES.sources("commitments") | RESERVATIONS.sources("reservations"),
+)
+def commitments(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("7d", "which days"),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
+) -> Card:
+    """Sum the bill by commitment; the part that nothing used is a line of its own."""
+    by = ("commitment", "purchase", "line", "commitment_ends")
+    tally = ports.world.billing.tally(window, by, where)
+
+    reservations: list[Reservation] = []
+    # A bill alone tells the plans; what is reserved and empty now is EC2's to say.
+    with suppress(Unavailable):
+        inventory = ports.world.source.read(request.at).inventory
+        reservations = [held for held in inventory.reservations if held.active]
+
+    return uses_card(uses_of(tally, reservations), reservations, tally, request.at.date())
 
 
 @dataclass(frozen=True)

@@ -317,7 +317,9 @@ class _Question:
             kind = next((kind for kind in _DIMENSIONS if kind in sense.fills), "")
             if kind:
                 name = {"owner": "tag:owner", "type": "instance_type"}.get(kind, kind)
-                self.conditions.setdefault((name, negated), []).append(sense.fills[kind])
+                values = self.conditions.setdefault((name, negated), [])
+                # A bucket of S3 says its service twice.
+                values += [sense.fills[kind]] if sense.fills[kind] not in values else []
             negated = "without" in sense.means
 
         self._fills = self._filled()
