@@ -60,13 +60,17 @@ class Detector:
     as one that never stopped.
     """
 
-    def __init__(self, grow: odd.Grow = fit, *, money: bool = True, policies: int = 1) -> None:
+    def __init__(
+        self, grow: odd.Grow = fit, *, money: bool = True, policies: int = 1, replays: bool = False
+    ) -> None:
         """Take the learner of strangeness, and whether the detector sees the bill.
 
         A benchmark asks what both earn. `policies` is how many are judged by side by side: they
-        share what is learnt alike.
+        share what is learnt alike. One that `replays` keeps what it learnt of the blocks of hours:
+        a watch that lives for months learns them again, as kept they are a tenth of its history.
         """
-        self._grow, self._money, self._policies = grow, money, policies
+        self._grow, self._money = grow, money
+        self._policies, self._replays = policies, replays
         self._costs = Memo[Floats](policies)
         self._roster = Memo[Roster]()
         self._limits = Memo[Limits](policies)
@@ -190,9 +194,8 @@ class Detector:
         spend = view.reading.frame("spend_hour") if self._money else None
         days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, since)
         past = Past(since, days, (*strange, *odd.spans_of_scopes(view, since)), source)
-        # Most blocks of a midnight were learnt at the one before. A watch that lives for months
-        # learns them again: kept they are a tenth of its history.
-        blocks = self._blocks.get(source, dict[Any, odd.Block]) if self._policies > 1 else None
+        # Most blocks of a midnight were learnt at the one before.
+        blocks = self._blocks.get(source, dict[Any, odd.Block]) if self._replays else None
         model = self._odd_model.get(
             (past, floor.tobytes()),
             lambda: odd.learn(
@@ -243,15 +246,19 @@ class SharedDetector:
     """
 
     def __init__(self, policies: int) -> None:
-        self._detector = Detector(policies=policies)
+        self._detector = Detector(policies=policies, replays=True)
         self._detections = Memo[Detection](policies)
+        self._judging = Memo[Policy](policies)
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge as a detector of this policy alone would."""
         # The detector is given nothing else of a policy, so that nothing else can matter.
-        judging = Policy(
-            {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
-            tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
+        judging = self._judging.get(
+            policy,
+            lambda: Policy(
+                {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
+                tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
+            ),
         )
         key = reading.now, judging, facts_of(known)
         return self._detections.get(key, lambda: self._detector(reading, judging, known))

@@ -156,8 +156,8 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     zero = work <= floor[:, None].astype(np.float32)
     memory = part.of(MEMORY)
     restarted = restarts(part) | sustained(np.isnan(work), part.steps(GAP) + 1)
-    if not zero.any():
-        return np.cumsum(restarted, axis=1)
+    if not (zero.any() or restarted.any()):  # as mostly
+        return np.zeros(work.shape, dtype=np.intp)
     freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]
     return np.cumsum((zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted, axis=1)
 

@@ -40,6 +40,7 @@ from detectors.numbers import (
     duration,
     middle_of,
     number,
+    placed,
     runs_of,
     trailing,
 )
@@ -198,8 +199,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
     freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
     stopped = (resting & freed) | restarted[rows]
     begins = np.asarray(stopped.any(axis=1) | new[rows])
-    began = np.zeros(len(work), dtype=bool)
-    began[rows] = begins
+    n, began = len(work), placed(begins, rows, len(work))
     asked = begins | dropped[rows]
     stopped, resting, rows = stopped[asked], resting[asked], rows[asked]
 
@@ -210,16 +210,14 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
     since = working & (np.arange(n_steps) >= ended[:, None])
     first_hours = since & (since.cumsum(axis=1) <= first)
 
-    levels = np.full((4, len(work)), np.nan, dtype=np.float32)
-    for level, values in zip(levels, (memory, latency, work, part.of(HIGHEST)), strict=True):
-        level[rows] = medians_where(values[rows], first_hours)
     earlier = working & (np.arange(n_steps) < ended[:, None])
     last_hours = earlier & (earlier[:, ::-1].cumsum(axis=1)[:, ::-1] <= first)
-    before = np.full(len(work), np.nan, dtype=np.float32)
-    before[rows] = medians_where(memory[rows], last_hours)
-    ago = np.zeros(len(work), dtype=np.intp)
-    ago[rows] = n_steps - ended
-    memory, latency, work, highest = levels
+    before = placed(medians_where(memory[rows], last_hours), rows, n, np.nan)
+    memory, latency, work, highest = (
+        placed(medians_where(values[rows], first_hours), rows, n, np.nan)
+        for values in (memory, latency, work, part.of(HIGHEST))
+    )
+    ago = placed(n_steps - ended, rows, n)
     return _Newest(began, ago, memory, latency, work, highest, before, rows, first_hours)
 
 

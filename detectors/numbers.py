@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +108,13 @@ def summed(values: npt.NDArray[np.generic], at: Rows, n: int) -> Numbers:
         first = np.flatnonzero(np.append(True, placed[1:] != placed[:-1]))
         total[placed[first]] = np.add.reduceat(values[order], first, axis=0, dtype=np.float64)
     return total
+
+
+def placed(values: npt.NDArray[Any], rows: Rows, n: int, none: float = 0) -> npt.NDArray[Any]:
+    """Return the values of the nodes at `rows` among those of all `n`, which else have `none`."""
+    whole = np.full(n, none, dtype=values.dtype)
+    whole[rows] = values
+    return whole
 
 
 def newest_of(n_steps: int, steps: npt.NDArray[np.number]) -> Mask:
@@ -217,7 +224,7 @@ def drop_singles(holds: Mask) -> Mask:
 def sustained(holds: Mask, steps: int) -> Mask:
     """Return the streaks of `steps` or more in a row, (n, n_steps)."""
     n_steps = holds.shape[1]
-    if steps > n_steps:
+    if steps > n_steps or not holds.any():
         return np.zeros_like(holds)
     whole = np.logical_and.reduce([holds[:, i : n_steps - steps + 1 + i] for i in range(steps)])
     streaks = np.zeros_like(holds)

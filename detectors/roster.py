@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from bot.model.causes import CAUSES, About
 from bot.model.fleet import Instance, Inventory, Market, is_neuron, serves
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.numbers import Mask, Numbers, Rows
+from detectors.numbers import Mask, Numbers, Rows, placed
 
 GIB = 2.0**30
 _OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is About.NODES}
@@ -99,15 +100,23 @@ class Roster:
             for scope in np.unique(self.scope[nodes]).tolist()
         )
 
+    def pick(self, rows: Rows) -> Roster:
+        """Return the nodes at `rows` only, in scopes of the same numbers."""
+        of_nodes: dict[str, Any] = {
+            name: x[rows] if isinstance(x, np.ndarray) else tuple(x[i] for i in rows)
+            for name in {x.name for x in fields(self)} - {"scopes", "instances"}
+            for x in [getattr(self, name)]
+        }
+        return replace(self, **of_nodes)
+
     def rows_of(self, things: Iterable[str]) -> Rows:
         """Return the rows of the things that are nodes here."""
         return np.array([self.row[thing] for thing in things if thing in self.row], dtype=np.intp)
 
     def among(self, things: Iterable[str]) -> Mask:
         """Return which nodes are among the things, (n,)."""
-        mask = np.zeros(len(self.ids), dtype=bool)
-        mask[self.rows_of(things)] = True
-        return mask
+        rows = self.rows_of(things)
+        return placed(np.ones(len(rows), dtype=bool), rows, len(self.ids))
 
 
 def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:

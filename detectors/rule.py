@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from importlib.resources import files
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from bot.model.causes import CAUSES, Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 from detectors.jobs import incidents
-from detectors.numbers import Mask, Numbers, Rows
+from detectors.numbers import Mask, Numbers, Rows, placed
 from detectors.view import View
 
 
@@ -47,6 +47,14 @@ class RuleMatch:
     def within(self, mask: Mask) -> RuleMatch:
         """Return the match without the nodes outside a mask, (n,)."""
         return replace(self, hit=self.hit & mask)
+
+    def spread(self, rows: Rows, n: int) -> RuleMatch:
+        """Return the match among `n` nodes of which its own are at `rows`; it is about no other."""
+        arrays: dict[str, Any] = {
+            name: None if x is None else placed(x, rows, n, none=name == "steps")
+            for name, x in vars(self).items()
+        }
+        return RuleMatch(**arrays)
 
 
 @lru_cache(maxsize=8)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import wraps
 
 import numpy as np
 
 from bot.model.alert import Alert
-from bot.model.frame import Frame
+from bot.model.frame import Frame, FramePart
 from bot.model.labels import Labels
 from bot.model.window import Window
 from detectors.jobs import AS_QUICK, FIRST, Stretches, fellows, incidents, roles_of, stretches_of
@@ -26,6 +26,7 @@ from detectors.numbers import (
     mean_where_read,
     newest_of,
     number,
+    placed,
     seen_within,
     sustained,
     trailing,
@@ -41,8 +42,9 @@ from detectors.readings import (
     states_in_log,
     waiting,
 )
-from detectors.roster import Limits, build_roster, scope_of
+from detectors.roster import Limits, scope_of
 from detectors.usual import (
+    BLOCK,
     LATENCY,
     MEMORY,
     NOTHING,
@@ -100,8 +102,11 @@ class JobPast:
     def _learn(self, view: View, state: State, rows: Rows, usual: Usual) -> Stretches:
         """Learn the stretches of a state of the nodes at `rows`, all of one scope."""
         anchor, days = self.past.anchor, timedelta(days=self.past.days)
-        part = view.whole.until(anchor).since(anchor - days).pick(rows)
-        history = view.over(part, usual)
+        part = view.whole.until(anchor).since(anchor - days)
+        history = view.histories.get(rows.tobytes()) or view.over(part, rows, usual)
+        history.asked = view.asked
+        if len(rows) <= BLOCK:  # their other states are asked next; of more it would be much
+            view.histories[rows.tobytes()] = history
         holds, going_on = state(history), history.going_on.astype(np.float32)
         if state in OVER_ENDS:
             going_on[:] = 1
@@ -118,6 +123,8 @@ class View(Readings):
     """Derive the states of the nodes of a tick; arrays are (n, n_steps) unless stated otherwise."""
 
     past_: JobPast | None = None
+    histories: dict[bytes, View] = field(default_factory=dict)
+    """The pasts of the jobs of few nodes that were asked for at this tick, by their rows."""
 
     @property
     def past(self) -> JobPast | None:
@@ -125,11 +132,24 @@ class View(Readings):
         self.asked.add(POLICY)
         return self.past_
 
-    def over(self, part: Frame, usual: Usual = NOTHING) -> View:
-        """Return a view of the nodes of another frame over all of it, without any alert."""
-        policy = self.policy_
-        limits = Limits(policy, build_roster(part.things, self.reading.inventory))
-        return View(self.reading, policy, limits, usual, part, part, {}, asked=self.asked)
+    def over(self, span: Frame, rows: Rows, usual: Usual = NOTHING) -> View:
+        """Return a view of the nodes at `rows` over another span, without any alert."""
+        part, limits = FramePart(span, rows), Limits(self.policy_, self.roster.pick(rows))
+        return View(self.reading, self.policy_, limits, usual, part, part, {}, asked=self.asked)
+
+    def around(self, nodes: Mask) -> tuple[View, Rows]:
+        """Return the view of all nodes of the scopes of some, (n,), and their rows in this one.
+
+        What is judged of a scope asks nothing of another: of a large fleet few are looked at closely.
+        """
+        rows = np.flatnonzero(np.isin(self.roster.scope, self.roster.scope[nodes]))
+        return replace(
+            self.over(self.whole, rows, self.usual_.pick(rows)),
+            window=FramePart(self.window, rows),
+            open_=self.open_,
+            alerts_=self.alerts_,
+            past_=self.past_,
+        ), rows
 
     @derived
     def standing(self) -> Mask:
@@ -318,9 +338,7 @@ class View(Readings):
 
         Nothing is said where it never was.
         """
-        nodes = self.nobody()
-        nodes[rows] = True
-        shown = self.stretches(state, nodes)
+        shown = self.stretches(state, placed(np.ones(len(rows), dtype=bool), rows, self.n))
         count = int(shown.count[rows].max(initial=0))
         if not count or self.past is None:
             return ()
@@ -378,9 +396,8 @@ class View(Readings):
         the newest readings are.
         """
         rows = np.flatnonzero(hit)
-        lost = np.full(self.n, np.nan)
         if not len(rows):
-            return lost
+            return np.full(self.n, np.nan)
         work = self.utilization[rows]
         share = np.clip(self.lost_at(work, rows), 0, 1)
         # A pause within the loss is told by the work around it, as what is usual is.
@@ -398,8 +415,7 @@ class View(Readings):
         share[evaluating] = 0
 
         share[~self.uncounted(steps, rows, *rules)] = np.nan
-        lost[rows] = mean_where_read(share, axis=1)
-        return lost
+        return placed(mean_where_read(share, axis=1).astype(np.float64), rows, self.n, np.nan)
 
     def uncounted(self, steps: Numbers, rows: Rows, *rules: str) -> Mask:
         """Return which of their newest `steps` no tick has counted yet, (len(rows), n_steps).

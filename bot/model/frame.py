@@ -78,7 +78,7 @@ class Frame:
     def of(self, metric: str) -> Floats:
         """Return one metric, shape (n_things, n_steps); all nan where the frame lacks it."""
         if metric not in self._column:
-            return np.full(self.values.shape[:2], np.nan, dtype=np.float32)
+            return np.full((len(self.things), self.n_steps), np.nan, dtype=np.float32)
         return self.values[:, :, self._column[metric]]
 
     def steps(self, length: timedelta) -> int:
@@ -134,7 +134,7 @@ class FramePart(Frame):
         indices = np.asarray(rows, dtype=np.intp)
         things = tuple(frame.things[i] for i in indices)
         vars(self).update(vars(frame) | {"things": things, "_frame": frame, "_rows": indices})
-        vars(self).pop("values")
+        vars(self).pop("values", None)
 
     @cached_property
     def values(self) -> Floats:

@@ -162,6 +162,8 @@ An instance, a volume, a file system, what a reservation leaves unused.
 """
 PriceOfThing = Callable[[str], Price | None]
 _BILLIONTH = Decimal("0.000000001")
+_UNSURER = {basis: place for place, basis in enumerate(Basis)}
+"""How unsure a price is by its basis, the best first."""
 _UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
 """How far the true price may lie from the quoted one, as a share.
 
@@ -484,7 +486,7 @@ def _per_hour(
     if not priced:
         return None
     usd = sum((price.usd_per_hour * share for _, price, share in priced), Decimal(0))
-    weakest = max((price for _, price, _ in priced), key=lambda p: list(Basis).index(p.basis))
+    weakest = max((price for _, price, _ in priced), key=lambda price: _UNSURER[price.basis])
     return usd, weakest, min(len(anomaly.things), len(shares)) - len(priced)
 
 

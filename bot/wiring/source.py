@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from adapters.aws.recording.recording import Recording
     from adapters.aws.services import BedrockReader
     from bot.wiring.workers import Parcel
-    from detectors import Detector, SharedDetector
 
 
 _DIGITS = 8
@@ -173,6 +172,11 @@ _MANY_BYTES = 32 << 20
 """Bytes of metrics that take longer to read than the forest's library to load."""
 
 
+def opened_detector(name: str, **given: int) -> Any:
+    """Return a detector that is made when it first judges: few lines need its libraries."""
+    return lazy(Once(lambda: resolve_name(f"detectors:{name}")(**given)))
+
+
 CONSOLE = ("web:alerts",)
 """Hears every alert; who else hears which is said by routes."""
 
@@ -199,19 +203,13 @@ class OpenedSource:
     def ports(self, stores: Stores, base: Policy) -> Ports:
         """Return the ports over this source, of an installation that serves nobody."""
         settings = self._settings
-
-        def open_detector() -> Detector:
-            from detectors import Detector  # a library that few lines need
-
-            return Detector()
-
         world = World(
             source=lazy(self.metrics),
             billing=lazy(self.bill),
             billing_lag=settings["billing.lag"],
             prices=lazy(self.metrics),
             knowledge=load_knowledge(),
-            detect=lazy(Once(open_detector)),
+            detect=opened_detector("Detector", replays=not self.live),
             replays=SourceReplays(settings, self),
             outlook=lazy(self.outlook),
             compiles=lazy(partial(resolve_name, "detectors:compiles_since")),
@@ -360,14 +358,9 @@ class SourceReplays:
 
         They go on side by side, read once and learn once.
         """
-
-        def open_detector() -> SharedDetector:
-            from detectors import SharedDetector
-
-            return SharedDetector(len(policies))
-
         replays = [self._watched.ports(memory_stores(), policy) for policy in policies]
-        source, detect = SharedSource(replays[0].world.source), lazy(Once(open_detector))
+        source = SharedSource(replays[0].world.source)
+        detect = opened_detector("SharedDetector", policies=len(policies))
         return [replace(x, world=replace(x.world, source=source, detect=detect)) for x in replays]
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:

@@ -122,7 +122,7 @@ class Side:
 
 def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
     """Replay one side of a parcel, on a worker."""
-    from detectors import Detector
+    from detectors import SharedDetector
 
     parcel: Parcel = unpacked(sent)
     world = World(
@@ -130,7 +130,7 @@ def replay_side(sent: Sequence[Any], side: Side) -> ReplayResult:
         parcel.billing,
         parcel.prices,
         load_knowledge(),
-        Detector(),
+        SharedDetector(policies=1),
         cast("Replays", None),  # nobody asks for a replay within one
         parcel.outlook,
     )

@@ -212,7 +212,7 @@ def starts(view: View, rows: Rows, least: timedelta) -> list[Start]:
     # Few nodes compile, and a long time of all of them is much.
     scope = int(view.roster.scope[rows[0]])
     nodes = np.flatnonzero((view.roster.scope == scope) & view.of_owner(rows))
-    past = view.over(view.whole.pick(nodes))
+    past = view.over(view.whole, nodes)
     used = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
     together: list[list[Compile]] = []
     for compile_ in sorted(used, key=lambda x: (x.window.start, x.instance)):
@@ -526,7 +526,7 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     history = view.whole.last(max(duration("compile.BACK"), view.window.window.length))
     cut = by_key(
         (x.instance, x)
-        for x in compiles(view.over(history.pick(rows)))
+        for x in compiles(view.over(history, rows))
         if x.ending is Ending.CUT and view.now - x.window.end < CUT_FRESH
         if on[view.roster.row[x.instance]]
     )

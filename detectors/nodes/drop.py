@@ -50,6 +50,7 @@ from detectors.numbers import (
     narrowed,
     newest_of,
     number,
+    placed,
     seen_within,
     share_before,
     since_last,
@@ -82,14 +83,22 @@ def find(view: View) -> RuleMatch:
     start rather than work, comes with other memory in use or with much quicker executions (an
     evaluation only runs forward) is other work, unless the CPUs say more.
     """
-    over, below = view.number("starved.over"), view.number("starved.below")
-    if not view.opened(*FAMILY, Cause.HARDWARE_FAULT.value):
-        # A streak ends at the last step that was read, so nobody is in a drop now.
-        highest = np.maximum.reduce((below, view.number("starved.deep"), over))
-        low_now = view.unknown[:, -1] | (view.level[:, -1] < highest)
-        if not (low_now.any() or pace_of_nodes(view).slow_steps.any()):
-            return no_match(view.n)
+    # A streak ends at the last step that was read: who is not low now, and in no alert, is in none.
+    highest = np.maximum.reduce(
+        [view.number(f"starved.{key}") for key in ("below", "deep", "over")]
+    )
+    may_be = view.unknown[:, -1] | (view.level[:, -1] < highest)
+    may_be |= pace_of_nodes(view).slow_steps > 0
+    may_be |= view.held_open(*FAMILY, Cause.HARDWARE_FAULT.value)
+    if not may_be.any():
+        return no_match(view.n)
+    part, rows = view.around(may_be)
+    return find_around(part).spread(rows, view.n)
 
+
+def find_around(view: View) -> RuleMatch:
+    """Return the nodes in a drop, of scopes in which some may be."""
+    over, below = view.number("starved.over"), view.number("starved.below")
     training = ~view.roster.inference
     soon, steps = _soon(view)
     soon = narrowed(soon, lambda: training & ~(slower(view) & quiet(view)))
@@ -226,7 +235,7 @@ def _date(view: View, fallen: Mask, steps: Numbers, since: Numbers) -> None:
     rows = np.flatnonzero(fallen & (steps >= view.window.n_steps))
     if not len(rows):
         return
-    day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
+    day = view.over(view.whole.last(DAY), rows, view.usual.pick(rows))
     work = np.where(day.at_work, np.fmin(day.level, 1), np.float32(1))
     known = np.ones_like(work)
     forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
@@ -360,9 +369,6 @@ def _fell_then(view: View, level: Floats, days: int, length: int, deep: float) -
 
 def _still_dropped(view: View, pace: Pace) -> Mask:
     """Return the nodes that keep an open drop going, (n,)."""
-    if not view.opened(*FAMILY):
-        return view.nobody()
-
     # An evaluation is a pause of the job, not its recovery, unless it takes too long.
     pause = trailing(view.evaluating)
     in_pause = (pause > 0) & (pause < view.steps("starved.shallow_for"))
@@ -393,15 +399,11 @@ def _no_pause(view: View, steps: Counts) -> Mask:
     """
     surge = view.recent(view.cpu, view.window.steps(NOW)) >= half_resting(view)
     slow = slower(view) & ~quiet(view)
-    sign = saturated(view) | surge
-    if not (slow | sign).any():
-        return sign
+    sign, signs = saturated(view) | surge, troubled(view)
 
-    signs = troubled(view)
-    if slow.any():
-        # Where the job is as low by habit, slow executions alone must last longer than a hiccup.
-        habit = steps <= view.stretches(under, slow).rare
-        slow &= ~habit | (streak(view, signs) > view.steps("starved.for"))
+    # Where the job is as low by habit, slow executions alone must last longer than a hiccup.
+    habit = steps <= view.stretches(under, slow).rare
+    slow &= ~habit | (streak(view, signs) > view.steps("starved.for"))
     return np.asarray((sign | slow) & (2 * seen_within(signs, steps) > steps))
 
 
@@ -449,10 +451,10 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
 
 def _crept(view: View, asked: Mask) -> Mask:
     """Return which nodes worked as usual since they began, however slowly they fell, (n,)."""
-    crept, rows = view.nobody(), np.flatnonzero(asked & ~view.roster.inference)
+    rows = np.flatnonzero(asked & ~view.roster.inference)
     if not len(rows):
-        return crept
-    day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
+        return view.nobody()
+    day = view.over(view.whole.last(DAY), rows, view.usual.pick(rows))
 
     # A pause as its process makes them is neither a stop nor the end of a drop before it.
     longest = int(view.rare_after("hung.for", standing_still, asked)[rows].max())
@@ -461,8 +463,7 @@ def _crept(view: View, asked: Mask) -> Mask:
     stopped = (day.standing & ~pause) | (day.restarting & ~day.evaluating)
     since = newest_of(day.window.n_steps, since_last(stopped) - day.window.steps(RESTART))
     as_usual = since & ~day.forward & ~day.evaluating & (day.utilization >= day.usual_work[:, None])
-    crept[rows] = as_usual.sum(axis=1) >= day.window.steps(SETTLED)
-    return crept
+    return placed(as_usual.sum(axis=1) >= day.window.steps(SETTLED), rows, view.n)
 
 
 DROP = Rule(Cause.STARVED, find, explain)

@@ -52,12 +52,13 @@ from detectors.numbers import (
     narrowed,
     number,
     percent,
+    placed,
     rate,
     seconds,
     size,
     sustained,
 )
-from detectors.roster import Limits, Roster, build_roster
+from detectors.roster import Limits, Roster
 from detectors.rule import Explanation, RuleMatch, anomalies_of, belief
 from detectors.usual import (
     MEMORY,
@@ -364,13 +365,12 @@ def _returned(view: View, usual: JobUsual, asked: Mask) -> Mask:
 
     Hours of a trouble that crept in are taken as usual until it is told: its end is no oddness.
     """
-    returned, rows = view.nobody(), np.flatnonzero(asked)
-    part = view.whole.until(view.now - SETTLED).pick(rows)
-    roster = build_roster(part.things, view.reading.inventory)
-    samples = samples_of(part, roster, strange_spans(view.alerts, view.now))
-    before = JobUsual(part.end, usual.scale.at(rows), usual.full[rows], samples)
-    returned[rows] = before.showed(_levels(view, rows, 0), np.arange(len(rows)), part.end)
-    return returned
+    rows = np.flatnonzero(asked)
+    past = view.over(view.whole.until(view.now - SETTLED), rows)
+    samples = samples_of(past.whole, past.roster, strange_spans(view.alerts, view.now))
+    before = JobUsual(past.whole.end, usual.scale.at(rows), usual.full[rows], samples)
+    returned = before.showed(_levels(view, rows, 0), np.arange(len(rows)), past.whole.end)
+    return placed(returned, rows, view.n)
 
 
 def _of_another_job(view: View, usual: JobUsual) -> Mask:

@@ -298,7 +298,7 @@ def looping(view: View) -> Shortfall:
     rows = np.flatnonzero(gone)
     if not len(rows):
         return Shortfall(long, steps, lost)
-    day = view.over(view.whole.last(DAY).pick(rows), view.usual.pick(rows))
+    day = view.over(view.whole.last(DAY), rows, view.usual.pick(rows))
     needed, in_drop = day.steps("starved.shallow_for"), view.held_open(*FAMILY)[rows]
     lasts[rows], work = trailing(ending_again(day), day.unknown), _with_stops(day)
     mean = _mean(day, work)[:, -1]
@@ -337,7 +337,7 @@ def _short_lived(view: View, asked: Mask, steps: Counts) -> Mask:
     short, rows = view.nobody(), np.flatnonzero(asked)
     if not len(rows):
         return short
-    past = view.over(view.whole.pick(rows), view.usual.pick(rows))
+    past = view.over(view.whole, rows, view.usual.pick(rows))
     row, begin, end = runs_of(~past.unloaded)
     weeks = view.policy.number("alert.rare_weeks") / (past.whole.window.length / WEEK)
 

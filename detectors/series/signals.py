@@ -12,7 +12,7 @@ from math import log
 
 import numpy as np
 
-from detectors.numbers import Mask, Numbers, Rows, count, number
+from detectors.numbers import Mask, Numbers, Rows, count, number, placed
 
 
 @dataclass(frozen=True)
@@ -381,8 +381,7 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     past = np.stack([_ago(series.seconds, widest, age, series.seconds[rows]) for age in ages])
     outside = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
     outside[(~np.isnan(past)).sum(axis=0) < count("signals.ENVELOPE_NEEDED")] = 0
-    chosen = np.zeros(len(values), dtype=bool)
-    chosen[rows] = True
+    chosen = placed(np.ones(len(rows), dtype=bool), rows, len(values))
     needed = ENVELOPE_WORTH * spreads(values, series.pace, chosen)[rows]
     return np.asarray(np.maximum(np.nan_to_num(outside / needed, nan=0.0).max(axis=0), 0))
 

@@ -2,6 +2,7 @@
 
 from dataclasses import fields, is_dataclass, replace
 from datetime import timedelta
+from itertools import compress
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from bot.model.reading import SPEND_METRICS
 from bot.policy.file import applied
 from bot.policy.schema import default_policy
 from detectors import Detector, SharedDetector
+from detectors.nodes import drop
 from detectors.nodes.faults import find_memory
 from detectors.nodes.idle import amid_work
 from detectors.usual import Memo
@@ -199,6 +201,22 @@ def test_what_asks_no_changed_setting_is_derived_once(before):
     first, second = (detector.view(before, policy, ()) for policy in policies)
     assert first.derive(find_memory) is second.derive(find_memory)
     assert amid_work(first) is not amid_work(second)
+
+
+def test_a_drop_is_found_in_its_scope_as_in_the_whole_fleet():
+    calm = Fleet(2, days=11, cluster="calm", seed=2)
+    reading = reading_of([Fleet(4, days=11).starve(NOW - HOUR, NOW), calm])
+    view = Detector().view(reading, default_policy(), ())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found, whole = drop.find(view), drop.find_around(view)
+    part, rows = view.around(found.hit)
+    assert part.roster.scopes == view.roster.scopes
+    assert part.roster.ids == view.roster.ids[:4] == tuple(compress(view.roster.ids, whole.hit))
+    assert rows.tolist() == [0, 1, 2, 3]
+    for of_part, of_whole in zip(plain(found).values(), plain(whole).values(), strict=True):
+        assert np.array_equal(of_part, of_whole) or np.array_equal(
+            of_part[whole.hit], of_whole[whole.hit]
+        )
 
 
 @pytest.mark.parametrize("scope", [Labels(), Labels(cluster="llama")])

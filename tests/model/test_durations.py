@@ -97,6 +97,12 @@ def test_a_frame_is_cut_to_whole_steps_and_to_no_more_than_it_has() -> None:
     assert part.values.tolist() == [[[4], [5], [6], [7]]]
     assert part.of("x").tolist() == [[4, 5, 6, 7]]
 
+    # So is a part of a part, of which a cut is not what was copied before.
+    inmost = FramePart(FramePart(frame, [1, 0]), [1])
+    assert inmost.of("x").tolist() == [[0, 1, 2, 3]]
+    assert inmost.of("y").shape == (1, 4)
+    assert part.last(step).values.tolist() == [[[7]]]
+
 
 def test_a_length_before_its_beginning_is_none() -> None:
     assert duration_text(timedelta(minutes=-5)) == "0 min"
