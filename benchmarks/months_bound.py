@@ -1,10 +1,11 @@
 """Find how narrow a range can be: `python -m benchmarks.months_bound [--seeds FIRST LAST]`.
 
 A forecaster that no product can be: it knows how `tests/months` draws its accounts, what each was
-drawn as, and how likely each change is. All it does not know is whether, when and what will change,
-and how the noise of jobs, users and spot goes on, which each future draws anew. Of its futures,
-each question gets the interval that pays best at one price of width, so that no other choice holds
-as many months within the same mean width.
+drawn as, all that happened up to the hour of asking, and how likely each change is. All it does not
+know is whether, when and what will change, and how the noise of jobs, users and spot goes on, which
+each future draws anew. Of three in four of its futures each question gets the interval that pays
+best at one price of width, so that no other choice holds as many months within the same mean width;
+how many it holds is counted in the others.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from tests.months.accounts import Account, draw
 
 Floats = npt.NDArray[np.float64]
 
-FUTURES = 200
+FUTURES, CHOSEN_BY = 200, 150
+"""Futures of a question, and of them those by which its interval is chosen."""
 CHANGES = {1: 0.7, 2: 0.3}
 RESTLESS = {True: 0.8, False: 0.2}
 """As `accounts.draw` has them: how many changes, and whether the past changed, where it does."""
 CENT = 1e-4
 """As a part of a month."""
-LAG_HOURS = 12
-"""At noon of a day the bill is complete up to the noon before."""
+ASKED_AT = 12
+"""The hour of a day at which is asked: the forecaster knows all that happened before."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def questions(seed: int) -> list[Question]:
     account = draw(seed)
     truth, last, found = _spent(account), account.hours - 48, []
     for day in DAYS:
-        cut = account.first + (day - 1) * 24 - LAG_HOURS
+        cut = account.first + (day - 1) * 24 + ASKED_AT
         to_come = _changes_to_come(account, cut, last)
         rng = np.random.default_rng([5, seed, day])
         ends = []
@@ -136,16 +138,19 @@ def narrowest(asked: Sequence[Question], price: float) -> tuple[float, float, fl
     """Return the share of futures held at one price of width, the mean width, and of months held."""
     held, widths, came = [], [], []
     for question in asked:
-        ends = question.futures
+        mixed = np.random.default_rng([6, question.seed, question.day]).permutation(
+            question.futures
+        )
+        ends, others = np.sort(mixed[:CHOSEN_BY]), mixed[CHOSEN_BY:]
         counts = np.unique(np.ceil(np.linspace(0.02, 1, 50) * len(ends)).astype(int))
         firsts = [int(np.argmin(ends[n - 1 :] - ends[: len(ends) - n + 1])) for n in counts]
         narrow = ends[firsts + counts - 1] - ends[firsts]
         best = int(np.argmax(counts / len(ends) - price * narrow))
 
-        held.append(counts[best] / len(ends))
         widths.append(narrow[best])
-        low, high = ends[firsts[best]], ends[firsts[best] + counts[best] - 1]
-        came.append(low - CENT <= 1 <= high + CENT)
+        low, high = ends[firsts[best]] - CENT, ends[firsts[best] + counts[best] - 1] + CENT
+        held.append(np.mean((others >= low) & (others <= high)))
+        came.append(low <= 1 <= high)
     return float(np.mean(held)), float(np.mean(widths)), float(np.mean(came))
 
 

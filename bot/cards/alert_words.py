@@ -246,10 +246,10 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "closed_at": alert.closed,
         "score": round(anomaly.score, 4),
         "waste_usd": {
-            "per_hour": waste.per_hour if alert.firing else Decimal(0),
-            "committed_per_hour": waste.committed_per_hour if alert.firing else Decimal(0),
+            "per_hour": cents(waste.per_hour) if alert.firing else Decimal(0),
+            "committed_per_hour": (cents(waste.committed_per_hour) if alert.firing else Decimal(0)),
             "so_far": cents(waste.so_far),
-            "month_end": waste.month_end,
+            "month_end": cents(waste.month_end),
             "as_of": alert.seen,
         }
         if waste

@@ -89,7 +89,7 @@ class Nowcast:
     """Of it what nodes cost more once a commitment has ended, by the day of its end."""
     currency: str = "USD"
     held: float = 1.0
-    """The share of futures within the range."""
+    """The share of months that end within the range."""
 
 
 def month_end(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
-from bot.model.money import cents
+from bot.model.money import MILLIONTH, cents
 from bot.model.request import SignedBy
 
 
@@ -54,7 +54,7 @@ class Waste:
     committed_share: Decimal = field(default=Decimal(0), metadata={"optional": True})
     """The share of an hour's USD that a commitment bills whether the things run or not.
 
-    To nine digits, which give the cents of an hour of up to a million dollars.
+    To twelve digits, which give the millionths of an hour of up to a million dollars.
     """
     lapses: date | None = field(default=None, metadata={"optional": True})
     """The day on which the last of those commitments ends, where the bill says so."""
@@ -64,12 +64,12 @@ class Waste:
     @property
     def committed_per_hour(self) -> Decimal:
         """Return the USD an hour that stopping the things does not save."""
-        return cents(self.per_hour * self.committed_share)
+        return (self.per_hour * self.committed_share).quantize(MILLIONTH)
 
     @property
     def goes_on(self) -> bool:
         """Return whether it is to cost more by month end than it has so far."""
-        return self.month_end > cents(self.so_far)
+        return cents(self.month_end) > cents(self.so_far)
 
 
 @dataclass(frozen=True)

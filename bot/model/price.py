@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from bot.model.fleet import Market
+from bot.model.money import MILLIONTH
 from bot.model.window import calendar_day
 
 
@@ -56,7 +57,7 @@ class Price:
     def committed_usd_per_hour(self) -> Decimal:
         """Return what is billed whether the thing runs or not."""
         if self.on_demand_share is not None:
-            return self.usd_per_hour * (1 - self.on_demand_share)
+            return (self.usd_per_hour * (1 - self.on_demand_share)).quantize(MILLIONTH)
         return self.usd_per_hour if self.market.is_committed else Decimal(0)
 
     @property

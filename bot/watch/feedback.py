@@ -10,7 +10,7 @@ from decimal import Decimal
 from bot.model.alert import Alert, Decision, DecisionKind, Pattern, Silence
 from bot.model.anomaly import Anomaly
 from bot.model.labels import Labels
-from bot.model.money import cents
+from bot.model.money import MILLIONTH, cents
 from bot.model.window import Window, month_of
 from bot.policy.schema import SETTINGS, SettingUnit
 
@@ -174,8 +174,8 @@ def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[S
             continue
         until = min(now, month_of(alert.ended).end)
         hours = max(Decimal(0), Decimal(str((until - alert.ended).total_seconds())) / 3600)
-        so_far, by = cents(alert.waste.per_hour * hours), ack.who if ack and acted else ""
-        committed = alert.waste.committed_per_hour
+        so_far = (alert.waste.per_hour * hours).quantize(MILLIONTH)
+        by, committed = ack.who if ack and acted else "", alert.waste.committed_per_hour
         saved.append(Saving(alert, by, alert.waste.per_hour, so_far, committed))
     return sorted(saved, key=lambda saving: saving.usd_per_hour, reverse=True)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 from functools import cache
 
 from bot.costs.pricing import BilledHour
@@ -161,7 +161,7 @@ PriceOf = Callable[[str, Inventory], Price | None]
 An instance, a volume, a file system, what a reservation leaves unused.
 """
 PriceOfThing = Callable[[str], Price | None]
-_BILLIONTH = Decimal("0.000000001")
+_BILLIONTH, _TRILLIONTH = Decimal("0.000000001"), Decimal("0.000000000001")
 _UNSURER = {basis: place for place, basis in enumerate(Basis)}
 """How unsure a price is by its basis, the best first."""
 _UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
@@ -283,11 +283,11 @@ def value(
     low, middle, high = _month_end(alert, per_hour, so_far, weakest, left)
     committed_share, lapses = _committed(anomaly, per_hour, price)
     waste = Waste(
-        per_hour=cents(per_hour),
-        so_far=so_far.quantize(Decimal("0.000001"), ROUND_HALF_EVEN),
-        month_end=cents(middle),
-        month_end_low=cents(low),
-        month_end_high=cents(high),
+        per_hour=per_hour.quantize(MILLIONTH),
+        so_far=so_far.quantize(MILLIONTH),
+        month_end=middle.quantize(MILLIONTH),
+        month_end_low=low.quantize(MILLIONTH),
+        month_end_high=high.quantize(MILLIONTH),
         basis=weakest.found_by if weakest else "the bill",
         priced_at=weakest.asof if weakest else None,
         unpriced=unpriced,
@@ -337,8 +337,9 @@ def _at_its_end(anomaly: Anomaly, earlier: Waste) -> Waste:
     # A bill comes late: what was added since the last hour that it showed was an estimate, and the
     # end has disproved it.
     so_far = anomaly.billed.usd if anomaly.billed else earlier.so_far
-    end = cents(so_far)
-    return replace(earlier, so_far=so_far, month_end=end, month_end_low=end, month_end_high=end)
+    return replace(
+        earlier, so_far=so_far, month_end=so_far, month_end_low=so_far, month_end_high=so_far
+    )
 
 
 def awaits_bill(alert: Alert) -> bool:
@@ -377,10 +378,10 @@ def at_billed_prices(
     price, wasted = (cost / total).quantize(MILLIONTH), sum(x.hours for x in waste.hours)
 
     so_far = (price * wasted).quantize(MILLIONTH)
-    per_hour = cents(waste.per_hour * so_far / waste.so_far) if waste.so_far else waste.per_hour
+    revalued = so_far / waste.so_far if waste.so_far else 1
     ended = replace(
         waste,
-        per_hour=per_hour,
+        per_hour=(waste.per_hour * revalued).quantize(MILLIONTH),
         so_far=so_far,
         hours=(WastedHours(price, Decimal(wasted)),),
         priced_at=at.date(),
@@ -396,9 +397,7 @@ def _committed(
     priced = _priced(anomaly, anomaly.wasted_shares, price_of)
     usd = sum((price.committed_usd_per_hour * share for _, price, share in priced), Decimal(0))
     prices = filter(None, map(price_of, anomaly.things))
-    # Of cents, as both are told: it gives the committed part back to the cent.
-    whole = cents(per_hour)
-    share = (cents(usd) / whole).quantize(_BILLIONTH) if whole else Decimal(0)
+    share = (usd / per_hour).quantize(_TRILLIONTH) if per_hour else Decimal(0)
     return share, max((price.lapses for price in prices if price.lapses), default=None)
 
 

@@ -162,7 +162,7 @@ def dollars(alert: Alert) -> str:
     """Return what an alert wastes an hour and has wasted, and how much of that the bill shows."""
     if alert.waste is None:
         return "no dollars"
-    said = f"${alert.waste.per_hour:,} an hour, ${alert.waste.so_far:,.2f} so far"
+    said = f"${alert.waste.per_hour:,.2f} an hour, ${alert.waste.so_far:,.2f} so far"
     if billed := alert.anomaly.billed:
         until = f", until {billed.until:%d %H:%M}" if billed.until else ""
         said += f", ${billed.usd:,.2f} billed through {billed.through:%d %H:%M}{until}"

@@ -248,7 +248,7 @@ def told(bot: App, store: MemoryStore, now: datetime) -> str:
         name = f"{alert.cause}@{alert.anomaly.scope.cluster or alert.anomaly.scope.account}"
         state = "over" if alert.closed else "acknowledged" if alert.acknowledged else "firing"
         waste = alert.waste
-        usd = f"${waste.per_hour}/h ${waste.so_far:.2f} so far ${waste.month_end_low}-{waste.month_end_high}" if waste else "no dollars"  # fmt: skip
+        usd = f"${waste.per_hour:.2f}/h ${waste.so_far:.2f} so far ${waste.month_end_low:.2f}-{waste.month_end_high:.2f}" if waste else "no dollars"  # fmt: skip
         marks = [
             f"muted by {alert.muted_by.replace(alert.id, 'ID')[:46]}" if alert.muted_by else ""
         ]

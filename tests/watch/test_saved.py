@@ -78,7 +78,7 @@ def test_what_was_not_lost_counts_from_the_last_sight_to_now_within_the_month() 
     assert ACTED.ended == NOON, "its card's cost counts to then, not to when it closed"
     (soon,) = savings([ACTED], RUNNING, LATER)
     (december,) = savings([ACTED], RUNNING, datetime(2026, 12, 20, tzinfo=UTC))
-    assert (soon.usd_per_hour, soon.usd_so_far) == (Decimal(100), Decimal("316.67"))
+    assert (soon.usd_per_hour, soon.usd_so_far) == (Decimal(100), Decimal("316.666667"))
     assert december.usd_so_far == Decimal(10 * 24 + 12) * 100
 
 
@@ -98,7 +98,7 @@ def test_what_was_last_seen_before_the_month_ended_saved_nothing_of_the_next() -
     seen = replace(ACTED, seen=december - FIVE, closed=december + FIVE)
     acted = replace(seen, acknowledged=replace(ACK, at=seen.seen))
     (saved,) = savings([acted], RUNNING, december + timedelta(days=3))
-    assert saved.usd_so_far == Decimal("8.33")
+    assert saved.usd_so_far == Decimal("8.333333")
 
 
 def test_the_card_says_that_it_is_an_estimate() -> None:

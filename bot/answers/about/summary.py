@@ -55,7 +55,7 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, committed_usd_per_hour_of, usd_per_hour_of
 from bot.model.fleet import Reservation
 from bot.model.labels import Labels
-from bot.model.money import counted, usd
+from bot.model.money import cents, counted, usd
 from bot.model.notification import Coverage, State
 from bot.model.reading import Reading
 from bot.model.request import Request
@@ -400,7 +400,7 @@ def dearest_data(of: Summary, most: int = _MOST) -> list[dict[str, Any]]:
         {
             "id": alert.id,
             "owner": alert.owner,
-            **({"waste_usd": {"per_hour": alert.waste.per_hour}} if alert.waste else {}),
+            **({"waste_usd": {"per_hour": cents(alert.waste.per_hour)}} if alert.waste else {}),
         }
         for alert in of.speaking[:most]
     ]

@@ -367,8 +367,8 @@ _NOWCAST = Columns[Nowcast](
     datum(
         "range_share",
         lambda nowcast: round(nowcast.held, 3),
-        "share of 2,000 drawn futures that end within the range: it is widened by a per cent of "
-        "the month where that holds a per cent more of them",
+        "share of months that end within the range: the share of 2,000 drawn futures that it "
+        "holds x 0.92, as no more of the months went as futures are drawn",
     ),
     datum(
         "fees_usd",

@@ -37,6 +37,7 @@ _DIMENSIONS = (
     "zone",
     "account",
     "service",
+    "line",
     "owner",
     "project",
     "namespace",

@@ -227,7 +227,8 @@ class Lexicon:
 
     means: Mapping[str, frozenset[str]]
     dimensions: Mapping[str, str]
-    services: Mapping[str, str]
+    charges: Mapping[str, Mapping[str, str]]
+    """The service or line of a bill that a phrase names."""
     fillers: frozenset[str]
     words: frozenset[str]
     """Every single word of them."""
@@ -235,7 +236,7 @@ class Lexicon:
 
     def knows(self, phrase: str) -> bool:
         """Return whether a phrase stands in a table."""
-        tables = (self.means, self.dimensions, self.services, self.fillers)
+        tables = (self.means, self.dimensions, self.charges, self.fillers)
         return any(phrase in table for table in tables)
 
 
@@ -244,13 +245,17 @@ def load_lexicon() -> Lexicon:
     """Read the tables beside this module, once."""
     means = by_key((phrase, meaning) for meaning, phrase in _table("words.csv", "means"))
     dimensions = {phrase: name for name, phrase in _table("dimensions.csv", "dimension")}
-    services = {phrase: code for code, phrase in _table("services.csv", "code")}
+    charges = {
+        phrase: {dimension: code}
+        for condition, phrase in _table("services.csv", "condition")
+        for dimension, _, code in [condition.partition("=")]
+    }
     fillers = frozenset(phrase for _, phrase in _table("fillers.csv", "language"))
     words = frozenset(
-        word for phrase in (*means, *dimensions, *services, *fillers) for word in phrase.split()
+        word for phrase in (*means, *dimensions, *charges, *fillers) for word in phrase.split()
     )
     frozen = {phrase: frozenset(meanings) for phrase, meanings in means.items()}
-    return Lexicon(frozen, dimensions, services, fillers, words, slips_of(words))
+    return Lexicon(frozen, dimensions, charges, fillers, words, slips_of(words))
 
 
 def _table(name: str, first: str, said: str = "said") -> Iterator[tuple[str, str]]:
@@ -489,8 +494,8 @@ def _sense_of(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
 
 
 def _known(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
-    tables = {"family": names.families, "by": lexicon.dimensions, "service": lexicon.services}
-    fills = dict(names.folded.get(phrase, ()))
+    tables = {"family": names.families, "by": lexicon.dimensions}
+    fills = {**dict(names.folded.get(phrase, ())), **lexicon.charges.get(phrase, {})}
     fills |= {kind: entries[phrase] for kind, entries in tables.items() if phrase in entries}
     means = lexicon.means.get(phrase, frozenset())
     return Sense(start, phrase, means, fills, not fills and (not means or means <= WEAK))
