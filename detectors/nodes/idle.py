@@ -346,10 +346,11 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
 def may_wait(view: View, alert: Alert) -> Mask:
     """Return which nodes of other jobs may wait for the slow ones of a drop's alert, (n,).
 
-    They have not stood still since before it began.
+    They have not stood still since before it began. Of one that fell silent nobody knows that it
+    still works.
     """
     slow = view.roster.rows_of(alert.anomaly.things)
-    slow = slow[view.mostly(low(view) & view.executing)[slow]]
+    slow = slow[(view.mostly(low(view) & view.executing) & ~view.silent)[slow]]
     if not len(slow):
         return view.nobody()
     began = (view.now - alert.anomaly.window.start) / view.window.step

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 from builder import HBM, START, STEP, Fleet, World, hours
-from stories import NAN, ONE, SOME, every, policy, progress, rarely_read, story, unread
+from stories import NAN, ONE, SOME, STILL, every, policy, progress, rarely_read, story, unread
 
 from bot.model.fleet import FileSystem
 from bot.model.frame import Frame
@@ -89,6 +89,13 @@ def evaluations_of_half_an_hour_are_not_told():
     return World(
         dips(Fleet(8), 2.5, 30, neuroncore_utilization=0.55, efa=0.06, neuron_execution_latency=0.5)
     )
+
+
+@story("drops", *every(10, 38.5, 39), 39.5, 40.5)
+def evaluations_that_no_memory_tells_are_usual_until_one_lasts_far_longer():
+    shares = {"neuroncore_utilization": 0.45, "efa": 0.06}
+    fleet = dips(Fleet(8), 2.5, 30, **shares)
+    return World(fleet.scale(hours(39), hours(41), **shares))
 
 
 @story("drops", *every(5, 38.5, 39))
@@ -272,6 +279,24 @@ def four_nodes_fall_together_within_a_step():
     return World(fleet.starve(hours(30) + STEP, hours(33)))
 
 
+def in_step(late: int) -> World:
+    """Return four nodes that begin to fall within a step, the last of them some steps later."""
+    fleet, last = Fleet(4), slice(3, 4)
+    fleet.scale(hours(30), hours(30) + STEP, slice(0, 3), neuroncore_utilization=0.7)
+    fleet.starve(hours(30) + STEP, hours(33), slice(0, 3))
+    return World(fleet.starve(hours(30) + (1 + late) * STEP, hours(33), last))
+
+
+@story("drops", *every(5, 30.1, 30.5))
+def of_four_nodes_that_fall_together_one_falls_a_step_later():
+    return in_step(late=1)
+
+
+@story("drops", *every(5, 30.1, 30.5))
+def of_four_nodes_one_falls_two_steps_later_than_the_others():
+    return in_step(late=2)
+
+
 @story("drops", *every(5, 30, 30.4))
 def three_nodes_fall_together_within_a_step():
     fleet = Fleet(3).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7)
@@ -408,6 +433,26 @@ def a_slow_decay_over_ten_hours():
     return World(in_turns(Fleet(8), 30, 40, np.linspace(1, 0.5, 120)))
 
 
+@story("drops", *every(60, 33, 39))
+def a_slow_decay_of_a_job_that_saves_and_evaluates_amid_it():
+    fleet = in_turns(Fleet(8), 30, 40, np.linspace(1, 0.5, 120))
+    for hour in range(4, 40, 2):
+        fleet.set(hours(hour), hours(hour) + 2 * STEP, **STILL)
+    return World(evaluation(fleet, 34.5, 34.9))
+
+
+@story("drops", *every(60, 32, 37))
+def a_slow_decay_that_begins_half_an_hour_after_a_restart():
+    fleet = Fleet(8).stop(hours(30), hours(30.25))
+    return World(in_turns(fleet, 30.75, 38, np.linspace(0.8, 0.5, 87)))
+
+
+@story("drops", 28.5, 29.5, *every(60, 33, 36))
+def a_slow_decay_after_a_starvation_that_was_told():
+    fleet = Fleet(8).starve(hours(28), hours(29))
+    return World(in_turns(fleet, 29, 37, np.linspace(1, 0.5, 96)))
+
+
 @story("drops", *every(5, 30.3, 30.8))
 def a_drop_with_high_peaks_within_each_step():
     fleet = Fleet(8)
@@ -431,6 +476,46 @@ def a_loader_holds_up_the_phases_of_a_job():
 @story("drops", *every(30, 50.5, 54))
 def phases_whose_host_is_busy_and_lose_nothing():
     return phased(0.88, 1.0)
+
+
+# A job that waits for another one of its cluster.
+
+
+def stages(*waits: float, pauses: range = range(80, 30 * 60, 100)) -> tuple[Fleet, Fleet]:
+    """Return a job that pauses at some minutes for twenty, at some hours for 72, and one that starves from hour 30."""
+    train, generate = Fleet(4, job="train"), Fleet(2, job="generate", seed=2)
+    generate.ids = ["i-generate0", "i-generate1"]
+    generate.scale(hours(0), hours(48), neuroncore_memory=0.5, neuron_runtime_memory=0.5, efa=0.2)
+    for start, length in [(x / 60, 1 / 3) for x in pauses] + [(x, 1.2) for x in waits]:
+        train.set(hours(start), hours(start + length), **STILL)
+    return train, generate.starve(hours(30), hours(40), share=0.4)
+
+
+@story("drops", *every(15, 31, 32.25), 33.25, *every(5, 33.5, 33.6), 34.5)
+def a_job_waits_longer_than_ever_for_one_that_starves():
+    """One of its nodes was launched since, and one falls silent."""
+    train, generate = stages(30.8, 32.8)
+    train.silence(hours(0), hours(30.5), slice(2, 3)).launched[2] = hours(30.5)
+    train.set(hours(30.5), hours(30.8), slice(2, 3), **STILL)
+    return World(train.silence(hours(31.4), hours(33), slice(3, 4)), generate)
+
+
+@story("drops", 31, 31.25, 31.5, 31.75)
+def a_job_that_no_tag_names_waits_longer_than_ever():
+    fleets = stages(30.8)
+    for fleet in fleets:
+        fleet.job = ""
+    return World(*fleets)
+
+
+@story("drops", 31, 31.25, 31.5, 31.75)
+def a_job_that_waited_once_before_waits_longer_than_then():
+    return World(*stages(30.8, pauses=range(1200, 1201)))
+
+
+@story("drops", 31, 31.25, 31.5)
+def a_job_that_never_waited_stands_still_beside_one_that_starves():
+    return World(*stages(30.8, pauses=range(0)))
 
 
 # One node for which all others wait.
