@@ -437,7 +437,7 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
     if len(rows) < 2 or (last < 0).any():
         return ()
     share = np.nan_to_num(view.utilization[rows, last] / view.levels[1][rows], nan=1.0)
-    stopped = match.steps[rows] + 1 - np.clip(share, 0, 1)
+    stopped = match.steps[rows] - np.clip(share, 0, 1)
     first, second = np.argsort(-stopped, kind="stable")[:2]
     lead = stopped[first] - stopped[second]
     if lead < number("idle.LEAD"):

@@ -443,8 +443,27 @@ def a_slow_decay_of_a_job_that_saves_and_evaluates_amid_it():
 
 @story("drops", *every(60, 32, 37))
 def a_slow_decay_that_begins_half_an_hour_after_a_restart():
-    fleet = Fleet(8).stop(hours(30), hours(30.25))
-    return World(in_turns(fleet, 30.75, 38, np.linspace(0.8, 0.5, 87)))
+    fleet = Fleet(8).stop(hours(30), hours(30) + 2 * STEP)
+    return World(in_turns(fleet, 30 + 8 / 12, 38, np.linspace(0.8, 0.5, 88)))
+
+
+@story("drops", *every(60, 32, 37))
+def a_slow_decay_since_a_restart_within_a_step():
+    fleet = Fleet(8).scale(hours(30), hours(30) + STEP, neuroncore_memory=0.3, neuron_runtime=0.3)
+    return World(in_turns(fleet, 30, 38, np.linspace(0.8, 0.5, 96)))
+
+
+@story("drops", *every(60, 34, 36))
+def a_slow_decay_is_dated_after_the_restart_of_its_job():
+    fleet = Fleet(8, job="pretrain").scale(hours(27), hours(29.75), neuroncore_utilization=0.87)
+    fleet.stop(hours(29.75), hours(30))
+    return World(in_turns(fleet, 30, 38, np.linspace(0.95, 0.5, 96)))
+
+
+@story("drops", *every(60, 34, 37))
+def a_slow_decay_is_dated_before_an_evaluation_amid_it():
+    fleet = in_turns(Fleet(8), 30, 40, np.linspace(1, 0.5, 120))
+    return World(evaluation(fleet, 31.5, 31.9))
 
 
 @story("drops", 28.5, 29.5, *every(60, 33, 36))
@@ -491,7 +510,7 @@ def stages(*waits: float, pauses: range = range(80, 30 * 60, 100)) -> tuple[Flee
     return train, generate.starve(hours(30), hours(40), share=0.4)
 
 
-@story("drops", *every(15, 31, 32.25), 33.25, *every(5, 33.5, 33.6), 34.5)
+@story("drops", *every(15, 31, 32.25), *every(5, 33.1, 33.3), 34.5)
 def a_job_waits_longer_than_ever_for_one_that_starves():
     """One of its nodes was launched since, and one falls silent."""
     train, generate = stages(30.8, 32.8)
