@@ -9,7 +9,19 @@ from datetime import timedelta
 
 import numpy as np
 from builder import HBM, START, STEP, Fleet, World, hours
-from stories import NAN, ONE, SOME, STILL, every, policy, progress, rarely_read, story, unread
+from stories import (
+    NAN,
+    ONE,
+    SOME,
+    STILL,
+    every,
+    policy,
+    progress,
+    rarely_read,
+    story,
+    unread,
+    with_nodes,
+)
 
 from bot.model.fleet import FileSystem
 from bot.model.frame import Frame
@@ -44,6 +56,16 @@ def one_reading_may_hold_the_end_of_a_job_and_the_next_one():
 @story("drops", 30.1, 30.25, 31)
 def a_drop_whose_host_rests():
     return World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.2))
+
+
+@story("drops", 30.5)
+def a_drop_whose_host_is_half_as_free_as_usual():
+    return World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.65))
+
+
+@story("drops", 30.5)
+def a_drop_whose_host_is_busier_than_usual_and_more_than_half_as_free():
+    return World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.45))
 
 
 @story("drops", *every(5, 30.8, 31.2), 33)
@@ -147,7 +169,7 @@ def the_network_drops_packets():
 
 @story("drops", 30.5)
 def work_waits_for_the_network_in_the_same_proportion():
-    return World(slowed().scale(hours(30), hours(34), efa=0.5, network_in=0.5))
+    return World(slowed(nodes=2).scale(hours(30), hours(34), efa=0.5, network_in=0.5))
 
 
 @story("drops", 30.5)
@@ -168,7 +190,31 @@ def slow_executions_send_nothing_over_efa():
 
 @story("drops", 30.5)
 def slow_executions_send_as_little_as_their_pace_requires():
-    return World(slowed(0.45, 2.1).scale(hours(30), hours(34), efa=0.25))
+    fleet = slowed(0.45, 2.1).scale(hours(30), hours(34), efa=0.25)
+    return World(unread(fleet, "network_out"))
+
+
+@story("drops", 31)
+def collectives_leave_efa_and_a_little_goes_over_ena():
+    return World(slowed(0.45, 2.1, network_out=1e7).scale(hours(30), hours(34), efa=0.1))
+
+
+@story("drops", 30.5)
+def a_job_that_always_sends_over_ena_slows_down():
+    return World(slowed(0.45, 2.1).set(START, hours(48), network_out=2.5e9))
+
+
+@story("drops", 31.25)
+def a_job_of_many_nodes_sends_ten_times_as_much():
+    fleet = slowed(latency=1.0).set(START, hours(30), efa=2e9, efa_rx_dropped=NAN)
+    return World(fleet.set(hours(30), hours(34), efa=2e10, efa_rx_dropped=NAN))
+
+
+@story("drops", 30.5)
+def the_only_node_at_work_of_its_cluster_slows_with_its_traffic():
+    fleet = slowed(nodes=2).scale(hours(30), hours(34), efa=0.5)
+    spare = fleet.stop(START, hours(48), slice(1, 2))
+    return with_nodes(World(spare), tags={"Purpose": "standby"})
 
 
 @story("drops", *every(5, 30, 30.4), 31)
@@ -570,6 +616,51 @@ def the_host_of_one_node_is_saturated():
         hours(30), hours(34), neuroncore_utilization=0.4, efa=0.4, network_in=0.4
     )
     return World(fleet.set(hours(30), hours(34), slice(3, 4), host_cpu=0.97))
+
+
+def saturated(**others: float) -> World:
+    """Return a job whose fourth host is saturated, and whose sixth shows something too."""
+    fleet = Fleet(8).starve(hours(30), hours(34), share=0.4, host_cpu=0.11)
+    fleet.set(hours(30), hours(34), slice(3, 4), host_cpu=0.97)
+    return World(fleet.set(hours(30), hours(34), slice(5, 6), **others))
+
+
+@story("stragglers", 30.4)
+def the_host_of_one_node_is_saturated_and_that_of_another_a_little_busier():
+    return saturated(host_cpu=0.2)
+
+
+@story("stragglers", 30.4)
+def the_host_of_one_node_is_saturated_and_that_of_another_busy_too():
+    return saturated(host_cpu=0.3)
+
+
+@story("stragglers", 30.4)
+def the_host_of_one_node_is_saturated_and_that_of_another_is_not_read():
+    return saturated(host_cpu=NAN)
+
+
+@story("stragglers", 31)
+def the_others_take_longer_than_the_one_that_works_on():
+    fleet = waiting().scale(hours(30), hours(41), slice(0, 7), neuron_execution_latency=1.5)
+    return World(fleet)
+
+
+@story("stragglers", 31)
+def the_one_that_works_on_sends_as_ever():
+    return World(waiting().scale(hours(30), hours(41), slice(7, 8), efa=2.0))
+
+
+@story("stragglers", 31)
+def beside_those_that_wait_is_one_of_another_job_that_no_tag_tells():
+    as_ever = {"neuroncore_utilization": 2.0, "neuron_execution_latency": 0.5, "efa": 2.0}
+    return World(waiting().scale(hours(30), hours(41), slice(6, 7), **as_ever))
+
+
+@story("stragglers", 31.5)
+def they_lack_too_little_to_tell_for_whom_they_wait():
+    fleet = waiting(busy=0.97)
+    return World(fleet.scale(hours(30), hours(41), slice(0, 7), neuroncore_utilization=1.48))
 
 
 @story("stragglers", 31, *every(30, 31.5, 34))
