@@ -644,6 +644,22 @@ def three_hours_cost_too_little_more():
 
 
 @story("bursts", 48)
+def two_rises_of_a_day_cost_too_little_each():
+    return burst(5, 5, 5, 1, 1, 1, 5, 5, 5)
+
+
+@story("bursts", 48)
+def a_line_that_cost_something_a_week_ago_costs_far_more_for_hours():
+    days, hourly = [0.0] * 13 + [24.0] + [0.0] * 6, [0.0] + [1.0] * 24 + [0.0] * 144 + [41.0] * 5
+    return billed({S3: days}, {S3: hourly})
+
+
+@story("bursts", 48)
+def hours_that_were_never_billed_are_held_against_the_days():
+    return billed({S3: 480.0}, {S3: [0.0] + [60.0] * 5})
+
+
+@story("bursts", 48)
 def the_first_hour_cost_far_more_than_the_newest():
     return burst(101, 11, 11, 11)
 
