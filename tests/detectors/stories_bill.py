@@ -397,6 +397,14 @@ def a_scale_up_of_some_hours_that_is_not_used():
 
 
 @story("use", 216)
+def for_some_hours_one_cluster_grew_by_its_use_and_another_by_its_price():
+    ours, theirs = thing(HOURS_OF, cluster="llama"), thing(HOURS_OF, cluster="lab")
+    hourly = {ours: [86.0] + [172.0] * 4, theirs: [20.0] + [170.0] * 4}
+    fleets = scaled_up(busy=True, joined_after=8 + 1 / 24), Fleet(2, days=10, cluster="lab")
+    return billed({ours: 2064.0, theirs: 480.0}, hourly, *fleets, until=USED)
+
+
+@story("use", 216)
 def as_many_spot_nodes_at_a_higher_price_work():
     return billed(
         {thing(SPOT_HOURS, cluster="llama"): [1400.0] * 20 + [2000.0] * 3},
@@ -708,6 +716,15 @@ def nodes_of_a_burst_are_gone_though_the_bill_does_not_show_it_yet():
     fleet.stop(through - 4 * HOUR, through + 3 * HOUR, slice(4, 8))
     fleet.silence(through + 3 * HOUR, NOW + DAY / 2, slice(4, 8))
     return billed({thing(HOURS_OF): 2064.0}, {thing(HOURS_OF): [86.0] + [172.0] * 4}, fleet)
+
+
+@story("bursts", 48)
+def nodes_of_a_burst_are_gone_and_the_bill_shows_it():
+    begun, over = NOW - DAY + HOUR, NOW - DAY + 5 * HOUR
+    fleet = Fleet(8, days=2.5).silence(START, begun, slice(4, 8)).stop(begun, over, slice(4, 8))
+    fleet.silence(over, NOW + DAY / 2, slice(4, 8))
+    hourly = [86.0] + [172.0] * 4 + [86.0] * 4
+    return billed({thing(HOURS_OF): 2064.0}, {thing(HOURS_OF): hourly}, fleet, settled_hours=9)
 
 
 @story("bursts", 48)

@@ -386,6 +386,13 @@ def a_log_without_an_end_is_cut_off_where_the_pod_leaves():
     )
 
 
+@story("compiles", *every(5, 30.3, 31))
+def a_log_without_an_end_is_cut_off_where_the_runtime_that_it_loaded_is_gone():
+    world = quiet_compile(line(0, Mark.BEGUN), length=2)
+    fleet = world.fleets[0].set(hours(30.1), hours(30.4), ONE, neuron_runtime_memory=1e9)
+    return Logged(fleet, marks=world.more["marks"])
+
+
 @story("compiles", *every(5, 30.1, 30.9))
 def a_log_ends_what_metrics_still_take_for_a_compile():
     fleet = Fleet(2).stop(hours(30), hours(32), ONE, **BUSY)

@@ -86,6 +86,11 @@ def a_runtime_is_held_for_nothing_on_one_node():
     return World(Fleet(4).set(hours(30), hours(33), ONE, **held))
 
 
+@story("stillness", 30.75)
+def a_runtime_holds_its_memory_for_nothing_while_the_host_is_busy():
+    return World(Fleet(4).set(hours(30), hours(33), ONE, **(STILL | {"host_cpu": 0.8})))
+
+
 @story("stillness", 30.5, 31)
 def a_runtime_is_held_for_nothing_whose_memory_is_not_read():
     fleet = Fleet(4).set(hours(30), hours(33), ONE, **STILL)
@@ -508,6 +513,20 @@ def peers_begin_to_rest_a_quarter_of_an_hour_after_the_compile_began():
     fleet = Fleet(4).set(hours(0), hours(40), neuroncore_reserved=32)
     fleet.stop(hours(30), hours(40), ONE, **COMPILES).stop(hours(30.15), hours(40), slice(1, 2))
     return World(fleet.stop(hours(30.3), hours(40), slice(2, 3)))
+
+
+@story("waiting", *every(5, 30.4, 30.7))
+def peers_begin_to_rest_ten_minutes_and_a_quarter_of_an_hour_before_the_compile():
+    fleet = Fleet(4).set(hours(0), hours(40), neuroncore_reserved=32)
+    fleet.stop(hours(30), hours(40), ONE, **COMPILES)
+    fleet.stop(hours(30) - 2 * STEP, hours(40), slice(1, 2))
+    return World(fleet.stop(hours(30) - 3 * STEP, hours(40), slice(2, 3)))
+
+
+@story("waiting", 30.75)
+def a_cluster_that_rests_beside_one_that_compiles_waits_for_nobody():
+    beside = Fleet(4, cluster="vision", seed=2).set(hours(0), hours(40), neuroncore_reserved=32)
+    return World(led(), beside.stop(hours(30), hours(40), SOME))
 
 
 @story("waiting", 30.75)
