@@ -826,6 +826,18 @@ def a_plan_ended_and_its_hours_are_on_demand():
 
 
 @story("commitments", 48)
+def hours_cost_more_while_a_plan_goes_on():
+    nodes = thing(HOURS_OF)
+    return billed({FEE: 0.0, nodes: [900.0, 1600.0]}, fees={FEE: 100.0, nodes: 900.0})
+
+
+@story("commitments", 48)
+def hours_cost_more_ten_days_after_a_plan_ended():
+    nodes, fee = thing(HOURS_OF), [100.0] * 10 + [0.0] * 10
+    return billed({FEE: 0.0, nodes: [900.0, 1600.0]}, fees={FEE: fee, nodes: 900.0})
+
+
+@story("commitments", 48)
 def a_fee_that_nobody_uses_is_told_from_its_hours_until_its_nodes_are_back():
     through = NOW - DAY + 5 * HOUR
     fleet = Fleet(8, days=2.5).silence(through - 8 * HOUR, through + 6 * HOUR)

@@ -449,6 +449,44 @@ def servers_whose_hosts_are_saturated_starve():
     return World(deserted(host_cpu=0.97), policy=CALM)
 
 
+def replaced(gain: float) -> World:
+    """Return a service of which two servers rest since a noon, while the others do so much more."""
+    fleet, noon = service(), hours(at(3, 12))
+    fleet.set(noon, hours(at(8, 0)), slice(0, 2), **QUIET)
+    fleet.scale(noon, hours(at(8, 0)), slice(2, 4), neuroncore_utilization=gain)
+    return World(fleet, policy=CALM)
+
+
+@story("services", at(3, 13), *every(15, at(3, 13.75), at(3, 14.25)))
+def two_servers_do_what_two_others_did_before():
+    return replaced(gain=1.9)
+
+
+@story("services", at(3, 13), *every(15, at(3, 13.75), at(3, 14.25)))
+def two_servers_do_half_of_what_two_others_did_before():
+    return replaced(gain=1.5)
+
+
+def moved(team: str) -> World:
+    """Return a service whose requests are few since a noon, and one of a team that has more since then."""
+    noon, here, there = hours(at(3, 12)), service(nights=()), service(nights=())
+    here.team, there.team, there.cluster = "search", team, "answers-east"
+    there.ids = [f"i-east{i}" for i in range(4)]
+    here.scale(noon, hours(at(3, 16)), neuroncore_utilization=0.2)
+    there.scale(noon, hours(at(3, 16)), neuroncore_utilization=1.8)
+    return World(here, there, policy=CALM)
+
+
+@story("services", at(3, 14.5))
+def requests_moved_to_servers_of_the_same_team_elsewhere():
+    return moved("search")
+
+
+@story("services", at(3, 14.5))
+def requests_left_while_another_team_has_more():
+    return moved("chat")
+
+
 @story("services", at(3, 12), at(3, 16))
 def fewer_requests_to_one_node_are_no_drop_while_its_service_has_as_many():
     fleet, noon = service(nodes=3, nights=()), hours(at(3, 10))
