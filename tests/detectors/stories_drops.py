@@ -294,6 +294,23 @@ def nodes_fall_silent_in_a_wide_drop():
     return World(fleet.silence(hours(31), hours(34), SOME))
 
 
+def fallen_and_silent(cluster: str, seed: int = 1) -> Fleet:
+    """Return a job that falls, of which two nodes are silent from the next step on."""
+    fleet = Fleet(8, cluster=cluster, seed=seed).starve(hours(30), hours(34), share=0.4)
+    return fleet.silence(hours(30) + STEP, hours(34), slice(6, 8))
+
+
+@story("drops", *every(5, 30.2, 30.5))
+def two_nodes_of_each_of_two_clusters_fall_silent_a_step_after_their_jobs_fell():
+    return World(fallen_and_silent("llama"), fallen_and_silent("vision", seed=2))
+
+
+@story("drops", 31, 31.25, 31.5)
+def nodes_that_work_as_ever_fall_silent_beside_a_wide_drop():
+    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 6), share=0.5)
+    return World(fleet.silence(hours(31), hours(34), slice(6, 8)))
+
+
 @story("drops", *every(5, 30, 30.4), 31.2)
 def nodes_of_the_job_that_are_under_their_usual_too_join_an_open_drop():
     fleet = Fleet(8).scale(hours(30), hours(36), slice(0, 4), neuroncore_utilization=0.6, efa=0.6)
