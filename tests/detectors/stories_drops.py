@@ -311,6 +311,26 @@ def nodes_that_work_as_ever_fall_silent_beside_a_wide_drop():
     return World(fleet.silence(hours(31), hours(34), slice(6, 8)))
 
 
+@story("drops", 30.5, 31.25, 31.75)
+def one_of_three_nodes_that_fall_stops_later():
+    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 3), share=0.5)
+    return World(fleet.stop(hours(31), hours(34), ONE))
+
+
+@story("drops", 30.5, 31.25, 31.75)
+def of_eight_nodes_that_fell_one_goes_on_four_stop_and_three_work_again():
+    fleet = Fleet(8).starve(hours(30), hours(31), share=0.5)
+    fleet.starve(hours(31), hours(34), ONE, share=0.5)
+    return World(fleet.stop(hours(31), hours(34), slice(1, 5)))
+
+
+@story("drops", 30.25, 30.5, 31)
+def nodes_stop_as_the_others_of_their_job_fall_and_one_had_stopped_before():
+    fleet = Fleet(9).starve(hours(30), hours(34), slice(0, 6), share=0.5)
+    fleet.stop(hours(30), hours(34), slice(6, 8))
+    return World(fleet.stop(hours(29.5), hours(34), slice(8, 9)))
+
+
 @story("drops", *every(5, 30, 30.4), 31.2)
 def nodes_of_the_job_that_are_under_their_usual_too_join_an_open_drop():
     fleet = Fleet(8).scale(hours(30), hours(36), slice(0, 4), neuroncore_utilization=0.6, efa=0.6)
