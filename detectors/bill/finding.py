@@ -252,8 +252,7 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
             names.append("usage_type")
         members = groups.setdefault((jump.cause, jump.where.only(names)), {})
         day = members.get(jump.where, jump)
-        since, until = min(day.since, jump.since), max(day.until, jump.until)
-        members[jump.where] = replace(day, since=since, until=until)
+        members[jump.where] = replace(day, since=min(day.since, jump.since))
 
     findings = []
     for (cause, scope), members in sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1]))):

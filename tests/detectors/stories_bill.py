@@ -683,6 +683,11 @@ def a_burst_and_the_day_that_it_makes():
 
 
 @story("bursts", 48)
+def a_burst_goes_on_for_longer_than_a_day_after_the_day_that_settled():
+    return burst(*[40] * 45, settled=noisy([424.0], 24.0), settled_hours=40)
+
+
+@story("bursts", 48)
 def nights_cost_more_and_noon_is_calm():
     nights = [41, 41, 41, *[1] * 21, 41, 41, 41, *[1] * 5]
     return burst(*nights, settled=noisy([144.0], 24.0))
