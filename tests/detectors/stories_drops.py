@@ -488,6 +488,12 @@ def a_process_ends_again_and_again():
     return World(crashes(Fleet(4, days=3), 50, 56), policy=CALM)
 
 
+@story("drops", 49, 50, *every(15, 51.5, 53))
+def a_process_ends_again_and_again_after_a_starvation_that_was_told():
+    fleet = Fleet(4, days=3).starve(hours(48.5), hours(49.5))
+    return World(crashes(fleet, 50, 54), policy=CALM)
+
+
 @story("drops", *every(30, 52, 57))
 def jobs_that_always_end_again_and_again():
     fleet = Fleet(4, days=3)

@@ -149,11 +149,11 @@ def counts(restarted_at: float) -> dict[str, Frame]:
     return {"run": Frame("run", labels, START, STEP, ("run_step_count",), steps.reshape(1, -1, 1))}
 
 
-def resumed(job: str = "", latency: float = 1.0) -> Fleet:
-    """Return a job that begins again at hour 30, and works a third as much since."""
+def resumed(job: str = "", latency: float = 1.0, level: float = 0.3) -> Fleet:
+    """Return a job that begins again at hour 30, and works less since."""
     fleet = Fleet(3, days=40 / 24, job=job).stop(hours(30), hours(30.25))
-    slow = {"neuroncore_utilization": 0.3, "neuron_execution_latency": latency}
-    return fleet.scale(hours(30.25), hours(40), efa=0.3, **slow)
+    slow = {"neuroncore_utilization": level, "neuron_execution_latency": latency}
+    return fleet.scale(hours(30.25), hours(40), efa=level, **slow)
 
 
 @story("jobs", 31, *every(5, 31.25, 31.5))
@@ -169,6 +169,11 @@ def nothing_says_that_a_job_goes_on_after_a_restart():
 @story("jobs", *every(5, 31.25, 31.5))
 def executions_that_wait_say_that_a_job_goes_on_after_a_restart():
     return World(resumed(latency=1 / 0.3))
+
+
+@story("jobs", *every(5, 31.25, 31.5))
+def executions_that_wait_a_little_say_that_a_job_goes_on_after_a_restart():
+    return World(resumed(latency=1 / 0.6, level=0.6))
 
 
 @story("jobs", *every(15, 31, 32.5))
@@ -400,6 +405,12 @@ def a_lull_that_is_new_is_told_until_it_is_known():
 @story("services", *every(15, at(3, 12.25), at(3, 13.5)), at(3, 18.1), at(3, 18.4))
 def a_service_has_no_requests_at_noon():
     fleet = service().set(hours(at(3, 12)), hours(at(3, 18)), **QUIET)
+    return World(fleet, policy=CALM)
+
+
+@story("services", at(3, 12.25), at(3, 12.75))
+def the_process_of_one_server_is_gone_at_noon():
+    fleet = service().set(hours(at(3, 12)), hours(at(3, 18)), ONE, **UNLOADED)
     return World(fleet, policy=CALM)
 
 

@@ -250,7 +250,8 @@ def a_maintenance_is_told_until_half_an_hour_after_it():
 
 @story("notices", 30, 30.2)
 def a_capacity_block_ends():
-    fleet = Fleet(3, zones=("us-west-2d",))
+    """Two nodes are in it, one in a block of another zone, and one is on demand."""
+    fleet = Fleet(4, zones=("us-west-2d", "us-west-2d", "us-west-2c", "us-west-2d"))
     place = Labels(instance_type="trn1.32xlarge", zone="us-west-2d", region="us-west-2")
     block = Reservation(
         place.merge(Labels(resource="cr-1")), 2, 0, START, hours(31), Market.CAPACITY_BLOCK
@@ -259,7 +260,7 @@ def a_capacity_block_ends():
     world = noticed(end, fleet=fleet, inventory={"reservations": (block,)})
     inventory = world.inventory(hours(30))
     nodes = dict(inventory.instances)
-    for name in fleet.ids[:2]:
+    for name in fleet.ids[:3]:
         nodes[name] = replace(nodes[name], market=Market.CAPACITY_BLOCK)
     world._inventories = {key: replace(inventory, instances=nodes) for key in world._inventories}
     return world
