@@ -66,10 +66,10 @@ class Excess:
         An excess that comes by night is not over at noon.
         """
         day, k, n = self.per_day, self.newest, len(self.over)
-        if not self._is_calm(n - k, n):
+        if not self._is_calm(n, k):
             return True
-        day_before_calm = n >= day + k and self._is_calm(n - day - k, n - day)
-        return day_before_calm and not self._is_calm(n - day, n)
+        day_before_calm = n >= day + k and self._is_calm(n - day, k)
+        return day_before_calm and not self._is_calm(n, day)
 
     @property
     def usd_per_hour(self) -> float:
@@ -83,13 +83,13 @@ class Excess:
             return max(0.0, float(out.mean())) * day / 24 if len(out) else 0.0
         whole, now = float(self.over[-day:].mean()), float(self.over[-k:].mean())
         before = float(self.over[-day - k : -day].mean()) if n >= day + k else whole
-        alike = _LESS * before <= now <= before / _LESS or self._is_calm(n - k, n)
+        alike = _LESS * before <= now <= before / _LESS or self._is_calm(n, k)
         return max(0.0, whole if alike else now) * day / 24
 
-    def _is_calm(self, start: int, end: int) -> bool:
-        """Return whether some steps together cost no more than usual."""
-        steps = slice(max(0, start), end)
-        return bool(self.over[steps].mean() <= self.calm[steps].mean())
+    def _is_calm(self, end: int, steps: int) -> bool:
+        """Return whether the newest `steps` up to `end` together cost no more than usual."""
+        over, calm = self.over[:end], self.calm[:end]
+        return bool(over[-steps:].mean() <= calm[-steps:].mean())
 
     @property
     def billed(self) -> BilledExcess:
@@ -132,17 +132,16 @@ class Ledger:
         series = np.nan_to_num(parts.sum(axis=0, dtype=np.float64))
 
         # The newest jump is added up alone where nothing before the first hour is known.
-        began = min(jump.since for jump in jumps)
-        first = bill.index(min(since, began))
+        first = bill.index(since)
         if first * bill.step < 7 * DAY:
-            first = bill.index(began)
+            first = bill.index(min(jump.since for jump in jumps))
         first = int(min(max(0, first), bill.n_steps - 1))
         usual, spread = _usual(series, bill, first)
 
         # Steps that are billed always and not now are late, for a day at most.
         newest = series[first:]
         n, per_day = len(newest), DAY // bill.step
-        last = n - int(np.argmax(newest[::-1] > 0)) if (newest > 0).any() else n
+        last = n - int(np.argmax(newest[::-1] > 0))
         if n - last <= per_day and (usual[last:] > 0).all():
             n = last
         over, calm = (newest - usual)[:n], (self.above * usual + spread)[:n]
@@ -253,8 +252,7 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
             names.append("usage_type")
         members = groups.setdefault((jump.cause, jump.where.only(names)), {})
         day = members.get(jump.where, jump)
-        since, until = min(day.since, jump.since), max(day.until, jump.until)
-        members[jump.where] = replace(day, since=since, until=until)
+        members[jump.where] = replace(day, since=min(day.since, jump.since))
 
     findings = []
     for (cause, scope), members in sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1]))):
@@ -276,7 +274,7 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
         )
         explanation = _explanation(cause, scope, ranked, usages, root)
         if cause is Cause.COMMITMENT_UNUSED:
-            gone = _usage_gone(ledger.days, start, max(jump.extra for jump in ranked))
+            gone = _usage_gone(ledger.days, start, ranked[0].extra)
             explanation = replace(explanation, why=explanation.why + gone)
         findings.append(BillFinding(cause, subject, explanation))
     return findings
@@ -284,10 +282,9 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
 
 def _usage_gone(days: BillLines, since: datetime, lost: float) -> str:
     """State which instances cost as much less a day than before as is `lost`, "" where none do."""
-    first = max(1, days.index(since))
-    before = days.parts[:, max(0, first - LOOKBACK) : first]
+    before = days.parts[:, : days.index(since)][:, -LOOKBACK:]
     less = np.nan_to_num(np.nanmedian(before, axis=1) - days.parts[:, -1])
-    less[[not type_in(thing.usage_type) for thing in days.things]] = 0
+    less *= [bool(type_in(thing.usage_type)) for thing in days.things]
     nearest = int(np.abs(less - lost).argmin())
     if not ENOUGH * lost <= less[nearest] <= lost / ENOUGH:
         return ""
@@ -369,7 +366,7 @@ def _explanation(
         unit="USD per day" if by_day else "USD per hour",
         usual=(low, high),
         **belief("line_grew", growth_score(high, value)),
-        evidence=tuple(evidence) or usages[:5],
+        evidence=tuple(evidence),
         suggestions=suggestions,
         metric=SPEND_METRIC,
         kind="spend" if by_day else "spend_hour",

@@ -91,8 +91,8 @@ def _day_jump(
     last: int,
 ) -> Jump:
     """Return the jump of the `series` of the things at `rows` from its day `first` to `last`."""
-    before, usual = bill.parts[rows, max(0, first - LOOKBACK) : first], np.zeros(len(rows))
-    if before.size and not np.isnan(before).all():
+    before, usual = bill.parts[rows, :first][:, -LOOKBACK:], np.zeros(len(rows))
+    if not np.isnan(before).all():
         usual = np.nan_to_num(np.nanmedian(before, axis=1))
     parts = _parts_of(bill, rows, bill.parts[rows, last], usual)
     low, high = usual_day(series, first)
@@ -167,7 +167,7 @@ def usual_day(series: Numbers, day: int) -> tuple[float, float]:
 
     The median of the two weeks before, widened by the same weekdays before.
     """
-    before = series[max(0, day - LOOKBACK) : day]
+    before = series[:day][-LOOKBACK:]
     billed = before[~np.isnan(before)]
     if not len(billed):
         return 0.0, 0.0

@@ -74,7 +74,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
     ages = frame.last(RECENT).of(AGE)
     reported = ~np.isnan(ages)
     newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(reported))]
-    for row in np.flatnonzero(reported.any(axis=1) & (newest >= LEAST.total_seconds())).tolist():
+    for row in np.flatnonzero(newest >= LEAST.total_seconds()).tolist():
         labels, age = frame.things[row], float(newest[row])
         policy, step = view.policy.at(labels), frame.step.total_seconds()
         factor = policy.number("checkpoint_at_risk.factor")

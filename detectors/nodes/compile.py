@@ -79,7 +79,7 @@ class _CompilingNode:
             return end + int(mask[end:].argmax()) if mask[end:].any() else 1 << 40
 
         used, again, gone = first(self.executing), first(self.compiling), first(self.gone)
-        if used < again and (used < gone or used - end <= self.reused):
+        if used < again and used - end <= self.reused:
             return Ending.USED
         if self.unknown[end:].all():
             going = Ending.GOING if len(self.unknown) - end < after else Ending.UNKNOWN
@@ -401,7 +401,7 @@ def find(view: View) -> RuleMatch:
     long = view.roster.among(thing for alert in alerts for thing in alert.anomaly.things)
     judged = (past & ~long) | again
     cold = {row: start for x, start in _cold_starts(view, judged) for row in x.rows.tolist()}
-    by_name = again & np.isin(np.arange(view.n), [row for row in cold if cold[row].named])
+    by_name = again & np.isin(np.arange(view.n), [*cold])
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
     hit = (past | by_name | stays) & view.on("compiling.on")
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
@@ -451,11 +451,10 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
     alert = view.alert_of(FAMILY, rows)
     share = len(rows) / int(view.roster.sizes[view.roster.scope[rows[0]]])
     jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
-    wide = len(rows) >= count("compile.MANY") and share >= float(
-        view.number("cold_cache.nodes")[rows[0]]
-    )
+    needed = view.number("cold_cache.nodes")[rows].max()
+    wide = len(rows) >= count("compile.MANY") and share >= needed
     reasons = []
-    if wide and len(jobs) > 1 and view.on("cold_cache.on")[rows[0]]:
+    if wide and len(jobs) > 1 and view.on("cold_cache.on")[rows].all():
         nodes = f"{percent(share)} of the cluster's nodes"
         reasons.append(f"{nodes} compile at the same time, for {len(jobs)} jobs")
     if cold:
@@ -519,7 +518,7 @@ def killed_anomalies(view: View) -> list[Anomaly]:
     """
     lately = view.compiling[:, -view.window.steps(CUT_FRESH + view.window.step) :].any(axis=1)
     over = (view.compile_steps == 0) | ~view.roster.running
-    rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
+    rows = np.flatnonzero(lately & over & ~view.newest(view.executing))
     on = view.on("killed_compile.on")
     if not len(rows) or not on[rows].any():
         return []

@@ -245,10 +245,11 @@ def _date(view: View, fallen: Mask, steps: Numbers, since: Numbers) -> None:
     # One that crept was at the usual as long before it lost something as it took to lose twice that.
     unpaused = day.usual.unpaused
     some, twice = (longest_ago(work, (1 - n * LOST) * unpaused, looked_at) for n in (1, 2))
-    ago = np.maximum(1, np.minimum(2 * some - twice, looked_at.sum(axis=1)))
+    ago = np.minimum(2 * some - twice, looked_at.sum(axis=1))
     longer = ago > steps[rows]
-    lost = unpaused - np.mean(work, axis=1, where=newest_of(day.window.n_steps, ago))
-    steps[rows[longer]], since[rows[longer]] = ago[longer], lost[longer]
+    rows, ago = rows[longer], ago[longer]
+    done = np.mean(work[longer], axis=1, where=newest_of(day.window.n_steps, ago))
+    steps[rows], since[rows] = ago, unpaused[longer] - done
 
 
 def _soon(view: View) -> tuple[Mask, Numbers]:
@@ -451,7 +452,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
 
 def _crept(view: View, asked: Mask) -> Mask:
     """Return which nodes worked as usual since they began, however slowly they fell, (n,)."""
-    rows = np.flatnonzero(asked & ~view.roster.inference)
+    rows = np.flatnonzero(asked)
     if not len(rows):
         return view.nobody()
     day = view.over(view.whole.last(DAY), rows, view.usual.pick(rows))

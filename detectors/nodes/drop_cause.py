@@ -320,14 +320,12 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     settled, in the middle of its `steps`, as far as these are looked at, without those of no
     training.
     """
-    trained = np.zeros((len(rows), 0), np.float32)
-    if steps:
-        trained = np.where(view.at_work[rows, -steps:], np.float32(0), np.nan)
-        trained[np.isnan(trained).all(axis=1)] = 0  # without training all of its steps tell
+    trains = view.at_work[rows, -steps:]
+    trains |= ~trains.any(axis=1, keepdims=True)  # without training all of its steps tell
 
     def now(values: Floats) -> Floats:
         if steps:
-            return median(values[rows, -steps:] + trained)
+            return median(np.where(trains, values[rows, -steps:], np.nan))
         return view.recent(values, 1)[rows]
 
     def usual(name: str) -> Floats:
@@ -416,7 +414,7 @@ def _evidence(signs: Signs, nodes: int) -> list[str]:
     lasts = "as long as usual" if f"{late:.1f}" == "1.0" else f"{late:.1f}x its usual time"
     sentences = (
         (True, f"{counted(nodes, 'node')} at {percent(share)} of the usual utilization"),
-        (np.isfinite(cpu + usual), f"host CPU {percent(cpu)}, usually {percent(usual)}"),
+        (np.isfinite([cpu, usual]).all(), f"host CPU {percent(cpu)}, usually {percent(usual)}"),
         (np.isfinite(late), f"an execution takes {lasts}"),
         (np.isfinite(signs.efa_share), f"EFA at {percent(signs.efa_share)} of the NIC's limit"),
         (signs.dropped > 0, f"EFA drops {signs.dropped:,.0f} packets a second"),

@@ -346,10 +346,11 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
 def may_wait(view: View, alert: Alert) -> Mask:
     """Return which nodes of other jobs may wait for the slow ones of a drop's alert, (n,).
 
-    They have not stood still since before it began.
+    They have not stood still since before it began. Of one that fell silent nobody knows that it
+    still works.
     """
     slow = view.roster.rows_of(alert.anomaly.things)
-    slow = slow[view.mostly(low(view) & view.executing)[slow]]
+    slow = slow[(view.mostly(low(view) & view.executing) & ~view.silent)[slow]]
     if not len(slow):
         return view.nobody()
     began = (view.now - alert.anomaly.window.start) / view.window.step
@@ -436,7 +437,7 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
     if len(rows) < 2 or (last < 0).any():
         return ()
     share = np.nan_to_num(view.utilization[rows, last] / view.levels[1][rows], nan=1.0)
-    stopped = match.steps[rows] + 1 - np.clip(share, 0, 1)
+    stopped = match.steps[rows] - np.clip(share, 0, 1)
     first, second = np.argsort(-stopped, kind="stable")[:2]
     lead = stopped[first] - stopped[second]
     if lead < number("idle.LEAD"):

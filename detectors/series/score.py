@@ -109,7 +109,7 @@ def percentile(values: Numbers, pace: SeriesPace) -> Numbers:
     """
     parts = np.zeros(len(values))
     for row in range(pace.learning, len(values), pace.learning):
-        history = np.sort(values[max(0, row - pace.history) : row])
+        history = np.sort(values[:row][-pace.history :])
         history = history[~np.isnan(history)]
         day = values[row : row + pace.learning]
         parts[row : row + pace.learning] = np.where(
@@ -184,7 +184,7 @@ def habit_residual(values: Numbers, pace: SeriesPace) -> Numbers:
     filled = np.stack([forward_fill(column) for column in values.T], axis=1)
     residuals = np.full(len(filled), np.nan)
     for row in range(pace.learning, len(filled), pace.learning):
-        habit = learn(filled[max(0, row - pace.history) : row])
+        habit = learn(filled[:row][-pace.history :])
         day = filled[row : row + pace.learning]
 
         # A product of another shape rounds otherwise, and the newest rows are a part of a day.

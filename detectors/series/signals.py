@@ -212,7 +212,7 @@ def _histories(
     )
     for row, end in zip(starts, [*starts[1:], len(values)], strict=True):
         if asked is None or asked[row:end].any():
-            yield slice(row, end), values[max(0, row - pace.history) : row]
+            yield slice(row, end), values[:row][-pace.history :]
 
 
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0

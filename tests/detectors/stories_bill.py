@@ -113,6 +113,38 @@ def one_line_has_cost_more_for_three_days():
     return billed({S3: [24.0] * 17 + [264.0, 384.0, 144.0]})
 
 
+@story("bill", 48)
+def one_line_has_cost_far_more_on_a_day_and_more_since():
+    return billed({S3: [24.0] * 17 + [1024.0, 74.0, 84.0]})
+
+
+@story("bill", 48, 96)
+def an_alert_that_is_as_old_as_what_is_known_of_the_bill_counts_its_newest_days_alone():
+    world, usd = billed({}, None, Fleet(2, days=6.5)), [24.0] * 17 + [264.0] * 3 + [400.0] * 2
+    world.more["bill"] = lambda now: {
+        "spend": by_day({S3: usd[: (now - FIRST) // DAY - 1]}, now, now - 12 * DAY)
+    }
+    return world
+
+
+@story("bill", 48, 72, 96)
+def a_line_costs_more_again_after_a_calm_day():
+    world, usd = billed({}, None, Fleet(2, days=4.5)), [24.0] * 19 + [264.0, 30.0, 400.0]
+    world.more["bill"] = lambda now: {"spend": by_day({S3: usd[: (now - FIRST) // DAY - 1]}, now)}
+    return world
+
+
+@story("bill", 48)
+def one_line_of_a_service_grew_two_days_after_another():
+    later = thing("Requests-Tier2", "AmazonS3")
+    return billed({S3: [24.0] * 17 + [264.0] * 3, later: [24.0] * 19 + [264.0]})
+
+
+@story("bill", 48)
+def a_bill_that_names_nothing_but_what_was_used():
+    return billed({Labels(usage_type="Requests-Tier1"): noisy([340.0])})
+
+
 @story("bill", 48, 96, 288)
 def a_line_that_cost_more_for_a_day_does_so_again_ten_days_later():
     """What it cost in between, and the first time, is none of the second alert."""
@@ -150,8 +182,10 @@ def bytes_take_each_costly_route():
 
 @story("bill", 48)
 def the_fee_of_a_plan_and_an_empty_reservation_grow():
+    reserved = thing("USW2-HeavyUsage:trn1.32xlarge")
+    empty = thing("USW2-UnusedBox:trn1.32xlarge")
     return billed(
-        {FEE: noisy([900.0], 90.0), thing("USW2-UnusedBox:trn1.32xlarge"): noisy([900.0], 10.0)}
+        {FEE: noisy([900.0], 90.0), reserved: noisy([700.0], 70.0), empty: noisy([900.0], 10.0)}
     )
 
 
@@ -235,6 +269,34 @@ def of_two_tags_the_one_whose_share_moved_farther_is_named_first():
             for x, y in places
         }
     )
+
+
+def tagged(
+    usual: Mapping[tuple[str, str], float], growth: Mapping[tuple[str, str], float]
+) -> World:
+    """Return one line of clusters and teams, with USD a day of each and by how many it grew."""
+    lines = {}
+    for cluster, team in dict.fromkeys([*usual, *growth]):
+        before, more = usual.get((cluster, team), 0.0), growth.get((cluster, team), 0.0)
+        lines[replace(S3, cluster=cluster, team=team)] = [before] * 19 + [before + more]
+    return billed(lines)
+
+
+@story("bill", 48)
+def a_team_that_is_new_explains_more_than_a_cluster_that_cost_much_before():
+    usual = {("a", "q"): 500.0, ("c", "r"): 500.0}
+    return tagged(usual, {("a", "p"): 700.0, ("a", "q"): 200.0, ("b", "p"): 100.0})
+
+
+@story("bill", 48)
+def a_cluster_that_holds_nearly_all_of_a_growth_explains_more_than_its_team():
+    usual = {("a", "p"): 100.0, ("c", "r"): 900.0}
+    return tagged(usual, {("a", "p"): 750.0, ("a", "q"): 200.0, ("b", "p"): 50.0})
+
+
+@story("bill", 48)
+def a_bill_that_begins_later_than_what_is_read_of_it():
+    return billed({S3: [NAN] * 6 + [100.0] * 13 + [340.0]})
 
 
 @story("bill", 48)
@@ -332,6 +394,14 @@ def a_scale_up_of_some_hours_that_is_used():
 @story("use", 216)
 def a_scale_up_of_some_hours_that_is_not_used():
     return for_some_hours(busy=False)
+
+
+@story("use", 216)
+def for_some_hours_one_cluster_grew_by_its_use_and_another_by_its_price():
+    ours, theirs = thing(HOURS_OF, cluster="llama"), thing(HOURS_OF, cluster="lab")
+    hourly = {ours: [86.0] + [172.0] * 4, theirs: [20.0] + [170.0] * 4}
+    fleets = scaled_up(busy=True, joined_after=8 + 1 / 24), Fleet(2, days=10, cluster="lab")
+    return billed({ours: 2064.0, theirs: 480.0}, hourly, *fleets, until=USED)
 
 
 @story("use", 216)
@@ -522,6 +592,51 @@ def three_hours_were_dear_and_are_over():
 
 
 @story("bursts", 48)
+def a_burst_of_nineteen_hours_is_over():
+    return burst(*[41] * 19, 1, 1, 1, 1)
+
+
+@story("bursts", 48)
+def an_hour_costs_less_than_a_dollar_more_for_longer_than_a_day():
+    return burst(*[1.95] * 25)
+
+
+@story("bursts", 48)
+def an_hour_cost_less_than_a_dollar_more_for_longer_than_a_day():
+    return burst(*[1.95] * 25, 1, 1, 1, 1)
+
+
+@story("bursts", 48)
+def nothing_is_billed_for_longer_than_rows_may_be_late():
+    return burst(*[41] * 8, *[0] * 27, settled_hours=40)
+
+
+@story("bursts", 7 * 24)
+def a_weekend_costs_more_than_working_days_do():
+    until = START + 7 * DAY
+    through = until - DAY + 5 * HOUR
+    times = [through - i * HOUR for i in range(20 * 24, 0, -1)]
+    usd = [10.0 if time.weekday() >= 5 else 90.0 for time in times]
+    usd[-22:] = [150.0] * 22
+    days = [240.0 if (until - i * DAY).weekday() >= 5 else 2160.0 for i in range(21, 1, -1)]
+    return billed({S3: days}, {S3: usd}, Fleet(2, days=7.5), until=until)
+
+
+@story("bursts", 48)
+def one_line_of_a_service_grew_by_the_day_and_another_by_the_hour():
+    later = thing("Requests-Tier2", "AmazonS3")
+    days = {S3: noisy([340.0]), later: 24.0}
+    return billed(days, {S3: [4.0] + [14.0] * 29, later: [1.0, 41, 41, 41]})
+
+
+@story("bursts", 48)
+def two_lines_of_a_service_are_dear_at_hours_of_their_own():
+    later = thing("Requests-Tier2", "AmazonS3")
+    lines = {S3: [1.0, 41, 41, 41, 1, 1], later: [1.0, 41, 41, 41, 41]}
+    return billed(dict.fromkeys(lines, 24.0), lines)
+
+
+@story("bursts", 48)
 def three_hours_of_a_line_that_was_never_billed_are_over():
     return billed({S3: 0.0}, {S3: [0.0, 41, 41, 41, 0, 0, 0]})
 
@@ -537,6 +652,22 @@ def three_hours_cost_too_little_more():
 
 
 @story("bursts", 48)
+def two_rises_of_a_day_cost_too_little_each():
+    return burst(5, 5, 5, 1, 1, 1, 5, 5, 5)
+
+
+@story("bursts", 48)
+def a_line_that_cost_something_a_week_ago_costs_far_more_for_hours():
+    days, hourly = [0.0] * 13 + [24.0] + [0.0] * 6, [0.0] + [1.0] * 24 + [0.0] * 144 + [41.0] * 5
+    return billed({S3: days}, {S3: hourly})
+
+
+@story("bursts", 48)
+def hours_that_were_never_billed_are_held_against_the_days():
+    return billed({S3: 480.0}, {S3: [0.0] + [60.0] * 5})
+
+
+@story("bursts", 48)
 def the_first_hour_cost_far_more_than_the_newest():
     return burst(101, 11, 11, 11)
 
@@ -549,6 +680,11 @@ def a_burst_of_a_day_began_low_and_is_lower_by_night():
 @story("bursts", 48)
 def a_burst_and_the_day_that_it_makes():
     return burst(*[40] * 10, settled=noisy([424.0], 24.0))
+
+
+@story("bursts", 48)
+def a_burst_goes_on_for_longer_than_a_day_after_the_day_that_settled():
+    return burst(*[40] * 45, settled=noisy([424.0], 24.0), settled_hours=40)
 
 
 @story("bursts", 48)
@@ -585,6 +721,15 @@ def nodes_of_a_burst_are_gone_though_the_bill_does_not_show_it_yet():
     fleet.stop(through - 4 * HOUR, through + 3 * HOUR, slice(4, 8))
     fleet.silence(through + 3 * HOUR, NOW + DAY / 2, slice(4, 8))
     return billed({thing(HOURS_OF): 2064.0}, {thing(HOURS_OF): [86.0] + [172.0] * 4}, fleet)
+
+
+@story("bursts", 48)
+def nodes_of_a_burst_are_gone_and_the_bill_shows_it():
+    begun, over = NOW - DAY + HOUR, NOW - DAY + 5 * HOUR
+    fleet = Fleet(8, days=2.5).silence(START, begun, slice(4, 8)).stop(begun, over, slice(4, 8))
+    fleet.silence(over, NOW + DAY / 2, slice(4, 8))
+    hourly = [86.0] + [172.0] * 4 + [86.0] * 4
+    return billed({thing(HOURS_OF): 2064.0}, {thing(HOURS_OF): hourly}, fleet, settled_hours=9)
 
 
 @story("bursts", 48)
@@ -645,6 +790,12 @@ def a_plan_is_used_by_half():
 
 
 @story("commitments", 48)
+def the_hours_of_a_plan_show_that_half_of_it_is_unused():
+    lines = {S3: 24.0, FEE: 48.0}
+    return billed(lines, {S3: 1.0, FEE: [2.0] * 40 + [3.0] * 5}, fees={S3: 24.0, FEE: 100.0})
+
+
+@story("commitments", 48)
 def a_plan_is_used_by_half_since_five_days():
     return fees([5.0] * 15 + [45.0] * 5)
 
@@ -652,7 +803,12 @@ def a_plan_is_used_by_half_since_five_days():
 @story("commitments", 48)
 def a_plan_is_unused_since_the_nodes_of_one_team_are_gone():
     gone, others = thing(HOURS_OF, team="serving"), thing(HOURS_OF, team="search")
-    return billed({FEE: [1.0, 300.0], gone: [310.0, 0.0], others: [900.0, 760.0]})
+    return billed({FEE: [1.0, 300.0], gone: [310.0, 20.0], others: [900.0, 760.0]})
+
+
+@story("commitments", 48)
+def a_plan_is_unused_and_the_nodes_that_are_gone_explain_a_third_of_it():
+    return billed({FEE: [1.0, 300.0], thing(HOURS_OF): [310.0, 210.0], S3: [350.0, 50.0]})
 
 
 @story("commitments", 48)
@@ -675,6 +831,18 @@ def a_plan_ended_and_its_hours_are_on_demand():
 
 
 @story("commitments", 48)
+def hours_cost_more_while_a_plan_goes_on():
+    nodes = thing(HOURS_OF)
+    return billed({FEE: 0.0, nodes: [900.0, 1600.0]}, fees={FEE: 100.0, nodes: 900.0})
+
+
+@story("commitments", 48)
+def hours_cost_more_ten_days_after_a_plan_ended():
+    nodes, fee = thing(HOURS_OF), [100.0] * 10 + [0.0] * 10
+    return billed({FEE: 0.0, nodes: [900.0, 1600.0]}, fees={FEE: fee, nodes: 900.0})
+
+
+@story("commitments", 48)
 def a_fee_that_nobody_uses_is_told_from_its_hours_until_its_nodes_are_back():
     through = NOW - DAY + 5 * HOUR
     fleet = Fleet(8, days=2.5).silence(through - 8 * HOUR, through + 6 * HOUR)
@@ -685,7 +853,7 @@ def a_fee_that_nobody_uses_is_told_from_its_hours_until_its_nodes_are_back():
 def an_unused_reservation_is_not_told_again_from_the_late_bill():
     grown = thing("USW2-UnusedBox:trn1.32xlarge")
     labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2")
-    world = billed({grown: [0.0] * 19 + [3000.0]}, until=START + DAY)
+    world = billed({grown: [0.0] * 19 + [3000.0]})
     plain = world.inventory
 
     def ended(now: datetime):

@@ -21,6 +21,17 @@ def one_of_four_nodes_compiles_for_three_hours():
     return World(Fleet(4).stop(hours(30), hours(33), ONE, **BUSY))
 
 
+@story("compiles", 31, 31.2)
+def a_compile_goes_on_while_its_newest_readings_are_missing():
+    fleet = Fleet(4).stop(hours(30), hours(40), ONE, **BUSY)
+    return World(fleet.silence(hours(31.1), hours(40), ONE))
+
+
+@story("compiles", 31.1)
+def two_of_four_nodes_compile_for_an_hour():
+    return World(Fleet(4).stop(hours(30), hours(40), SOME, **BUSY))
+
+
 @story("compiles", *every(5, 31, 31.3))
 def six_nodes_of_a_new_job_compile_at_once():
     return World(Fleet(6).stop(hours(30), hours(40), **BUSY))
@@ -52,10 +63,10 @@ def a_compile_needs_no_host_cpu_to_be_seen():
 
 def two_jobs_at_once() -> list[Fleet]:
     fleets = [
-        Fleet(3, job=job, seed=i).stop(hours(30), hours(40), **BUSY)
+        Fleet(2, job=job, seed=i).stop(hours(30), hours(40), **BUSY)
         for i, job in enumerate(("tune", "probe"))
     ]
-    fleets[1].ids = [f"i-other{i}" for i in range(3)]
+    fleets[1].ids = ["i-other0", "i-other1"]
     return fleets
 
 
@@ -117,6 +128,43 @@ def restarts_that_follow_each_other_within_an_hour_count_as_one_start():
     return World(fleet)
 
 
+@story("compiles", *every(5, 31.9, 32.2))
+def restarts_an_hour_and_a_half_apart_are_two_short_starts():
+    fleet = Fleet(4)
+    for begin in (30, 31.6):
+        fleet.stop(hours(begin), hours(begin) + 4 * STEP, **BUSY)
+    return World(fleet)
+
+
+@story("compiles", 30.8)
+def ten_minutes_at_the_start_before_are_no_compile_that_its_work_has_shown():
+    fleet = Fleet(4).stop(hours(20), hours(20) + 2 * STEP, **BUSY)
+    return World(fleet.stop(hours(30), hours(30.75), **BUSY))
+
+
+@story("compiles", *every(5, 30.75, 31.2))
+def what_compiled_again_compiles_once_more_after_ten_minutes_of_work():
+    fleet = Fleet(4).stop(hours(20), hours(20.75), **BUSY).stop(hours(30), hours(30.75), **BUSY)
+    return World(fleet.stop(hours(30.75) + 2 * STEP, hours(31.1), **BUSY))
+
+
+def days_later(minutes: float) -> World:
+    """Return a job that compiles again for some minutes, and four days later once more."""
+    fleet, again = Fleet(2, days=5.2), hours(28) + timedelta(minutes=minutes)
+    fleet.stop(hours(24), hours(24.75), **BUSY).stop(hours(28), again, **BUSY)
+    return World(fleet.stop(hours(120), hours(120.75), **BUSY), policy=policy(odd__on=False))
+
+
+@story("compiles", 120.8)
+def what_an_alert_counted_days_ago_is_not_counted_again():
+    return days_later(45)
+
+
+@story("compiles", 120.8)
+def what_raised_no_alert_days_ago_is_counted():
+    return days_later(20)
+
+
 NIGHT = 24
 
 
@@ -157,6 +205,12 @@ def a_nightly_job_compiles_again_on_new_nodes():
 @story("compiles", 25.1, 49.1, 73.2)
 def a_nightly_job_of_a_name_compiles_again_for_the_third_time():
     compiles = [5, 45, 40, 50]
+    return World(nightly(compiles), frames=nightly_runs(compiles))
+
+
+@story("compiles", 49.1, 73.2)
+def a_start_of_twenty_minutes_raised_no_alert_so_the_next_one_counts_it():
+    compiles = [5, 45, 20, 50]
     return World(nightly(compiles), frames=nightly_runs(compiles))
 
 
@@ -330,6 +384,13 @@ def a_log_without_an_end_is_cut_off_where_the_pod_leaves():
     return Logged(
         fleet.set(hours(30.4), hours(48), neuroncore_reserved=0), marks=world.more["marks"]
     )
+
+
+@story("compiles", *every(5, 30.3, 31))
+def a_log_without_an_end_is_cut_off_where_the_runtime_that_it_loaded_is_gone():
+    world = quiet_compile(line(0, Mark.BEGUN), length=2)
+    fleet = world.fleets[0].set(hours(30.1), hours(30.4), ONE, neuron_runtime_memory=1e9)
+    return Logged(fleet, marks=world.more["marks"])
 
 
 @story("compiles", *every(5, 30.1, 30.9))

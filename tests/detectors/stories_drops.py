@@ -9,7 +9,19 @@ from datetime import timedelta
 
 import numpy as np
 from builder import HBM, START, STEP, Fleet, World, hours
-from stories import NAN, ONE, SOME, every, policy, progress, rarely_read, story, unread
+from stories import (
+    NAN,
+    ONE,
+    SOME,
+    STILL,
+    every,
+    policy,
+    progress,
+    rarely_read,
+    story,
+    unread,
+    with_nodes,
+)
 
 from bot.model.fleet import FileSystem
 from bot.model.frame import Frame
@@ -44,6 +56,16 @@ def one_reading_may_hold_the_end_of_a_job_and_the_next_one():
 @story("drops", 30.1, 30.25, 31)
 def a_drop_whose_host_rests():
     return World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.2))
+
+
+@story("drops", 30.5)
+def a_drop_whose_host_is_half_as_free_as_usual():
+    return World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.65))
+
+
+@story("drops", 30.5)
+def a_drop_whose_host_is_busier_than_usual_and_more_than_half_as_free():
+    return World(Fleet(4).starve(hours(30), hours(33), host_cpu=0.45))
 
 
 @story("drops", *every(5, 30.8, 31.2), 33)
@@ -89,6 +111,13 @@ def evaluations_of_half_an_hour_are_not_told():
     return World(
         dips(Fleet(8), 2.5, 30, neuroncore_utilization=0.55, efa=0.06, neuron_execution_latency=0.5)
     )
+
+
+@story("drops", *every(10, 38.5, 39), 39.5, 40.5)
+def evaluations_that_no_memory_tells_are_usual_until_one_lasts_far_longer():
+    shares = {"neuroncore_utilization": 0.45, "efa": 0.06}
+    fleet = dips(Fleet(8), 2.5, 30, **shares)
+    return World(fleet.scale(hours(39), hours(41), **shares))
 
 
 @story("drops", *every(5, 38.5, 39))
@@ -140,7 +169,7 @@ def the_network_drops_packets():
 
 @story("drops", 30.5)
 def work_waits_for_the_network_in_the_same_proportion():
-    return World(slowed().scale(hours(30), hours(34), efa=0.5, network_in=0.5))
+    return World(slowed(nodes=2).scale(hours(30), hours(34), efa=0.5, network_in=0.5))
 
 
 @story("drops", 30.5)
@@ -161,7 +190,31 @@ def slow_executions_send_nothing_over_efa():
 
 @story("drops", 30.5)
 def slow_executions_send_as_little_as_their_pace_requires():
-    return World(slowed(0.45, 2.1).scale(hours(30), hours(34), efa=0.25))
+    fleet = slowed(0.45, 2.1).scale(hours(30), hours(34), efa=0.25)
+    return World(unread(fleet, "network_out"))
+
+
+@story("drops", 31)
+def collectives_leave_efa_and_a_little_goes_over_ena():
+    return World(slowed(0.45, 2.1, network_out=1e7).scale(hours(30), hours(34), efa=0.1))
+
+
+@story("drops", 30.5)
+def a_job_that_always_sends_over_ena_slows_down():
+    return World(slowed(0.45, 2.1).set(START, hours(48), network_out=2.5e9))
+
+
+@story("drops", 31.25)
+def a_job_of_many_nodes_sends_ten_times_as_much():
+    fleet = slowed(latency=1.0).set(START, hours(30), efa=2e9, efa_rx_dropped=NAN)
+    return World(fleet.set(hours(30), hours(34), efa=2e10, efa_rx_dropped=NAN))
+
+
+@story("drops", 30.5)
+def the_only_node_at_work_of_its_cluster_slows_with_its_traffic():
+    fleet = slowed(nodes=2).scale(hours(30), hours(34), efa=0.5)
+    spare = fleet.stop(START, hours(48), slice(1, 2))
+    return with_nodes(World(spare), tags={"Purpose": "standby"})
 
 
 @story("drops", *every(5, 30, 30.4), 31)
@@ -241,6 +294,43 @@ def nodes_fall_silent_in_a_wide_drop():
     return World(fleet.silence(hours(31), hours(34), SOME))
 
 
+def fallen_and_silent(cluster: str, seed: int = 1) -> Fleet:
+    """Return a job that falls, of which two nodes are silent from the next step on."""
+    fleet = Fleet(8, cluster=cluster, seed=seed).starve(hours(30), hours(34), share=0.4)
+    return fleet.silence(hours(30) + STEP, hours(34), slice(6, 8))
+
+
+@story("drops", *every(5, 30.2, 30.5))
+def two_nodes_of_each_of_two_clusters_fall_silent_a_step_after_their_jobs_fell():
+    return World(fallen_and_silent("llama"), fallen_and_silent("vision", seed=2))
+
+
+@story("drops", 31, 31.25, 31.5)
+def nodes_that_work_as_ever_fall_silent_beside_a_wide_drop():
+    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 6), share=0.5)
+    return World(fleet.silence(hours(31), hours(34), slice(6, 8)))
+
+
+@story("drops", 30.5, 31.25, 31.75)
+def one_of_three_nodes_that_fall_stops_later():
+    fleet = Fleet(8).starve(hours(30), hours(34), slice(0, 3), share=0.5)
+    return World(fleet.stop(hours(31), hours(34), ONE))
+
+
+@story("drops", 30.5, 31.25, 31.75)
+def of_eight_nodes_that_fell_one_goes_on_four_stop_and_three_work_again():
+    fleet = Fleet(8).starve(hours(30), hours(31), share=0.5)
+    fleet.starve(hours(31), hours(34), ONE, share=0.5)
+    return World(fleet.stop(hours(31), hours(34), slice(1, 5)))
+
+
+@story("drops", 30.25, 30.5, 31)
+def nodes_stop_as_the_others_of_their_job_fall_and_one_had_stopped_before():
+    fleet = Fleet(9).starve(hours(30), hours(34), slice(0, 6), share=0.5)
+    fleet.stop(hours(30), hours(34), slice(6, 8))
+    return World(fleet.stop(hours(29.5), hours(34), slice(8, 9)))
+
+
 @story("drops", *every(5, 30, 30.4), 31.2)
 def nodes_of_the_job_that_are_under_their_usual_too_join_an_open_drop():
     fleet = Fleet(8).scale(hours(30), hours(36), slice(0, 4), neuroncore_utilization=0.6, efa=0.6)
@@ -270,6 +360,24 @@ def a_node_that_joins_its_job_as_it_slows_down_has_the_usual_of_the_job():
 def four_nodes_fall_together_within_a_step():
     fleet = Fleet(4).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7)
     return World(fleet.starve(hours(30) + STEP, hours(33)))
+
+
+def in_step(late: int) -> World:
+    """Return four nodes that begin to fall within a step, the last of them some steps later."""
+    fleet, last = Fleet(4), slice(3, 4)
+    fleet.scale(hours(30), hours(30) + STEP, slice(0, 3), neuroncore_utilization=0.7)
+    fleet.starve(hours(30) + STEP, hours(33), slice(0, 3))
+    return World(fleet.starve(hours(30) + (1 + late) * STEP, hours(33), last))
+
+
+@story("drops", *every(5, 30.1, 30.5))
+def of_four_nodes_that_fall_together_one_falls_a_step_later():
+    return in_step(late=1)
+
+
+@story("drops", *every(5, 30.1, 30.5))
+def of_four_nodes_one_falls_two_steps_later_than_the_others():
+    return in_step(late=2)
 
 
 @story("drops", *every(5, 30, 30.4))
@@ -380,6 +488,12 @@ def a_process_ends_again_and_again():
     return World(crashes(Fleet(4, days=3), 50, 56), policy=CALM)
 
 
+@story("drops", 49, 50, *every(15, 51.5, 53))
+def a_process_ends_again_and_again_after_a_starvation_that_was_told():
+    fleet = Fleet(4, days=3).starve(hours(48.5), hours(49.5))
+    return World(crashes(fleet, 50, 54), policy=CALM)
+
+
 @story("drops", *every(30, 52, 57))
 def jobs_that_always_end_again_and_again():
     fleet = Fleet(4, days=3)
@@ -408,6 +522,45 @@ def a_slow_decay_over_ten_hours():
     return World(in_turns(Fleet(8), 30, 40, np.linspace(1, 0.5, 120)))
 
 
+@story("drops", *every(60, 33, 39))
+def a_slow_decay_of_a_job_that_saves_and_evaluates_amid_it():
+    fleet = in_turns(Fleet(8), 30, 40, np.linspace(1, 0.5, 120))
+    for hour in range(4, 40, 2):
+        fleet.set(hours(hour), hours(hour) + 2 * STEP, **STILL)
+    return World(evaluation(fleet, 34.5, 34.9))
+
+
+@story("drops", *every(60, 32, 37))
+def a_slow_decay_that_begins_half_an_hour_after_a_restart():
+    fleet = Fleet(8).stop(hours(30), hours(30) + 2 * STEP)
+    return World(in_turns(fleet, 30 + 8 / 12, 38, np.linspace(0.8, 0.5, 88)))
+
+
+@story("drops", *every(60, 32, 37))
+def a_slow_decay_since_a_restart_within_a_step():
+    fleet = Fleet(8).scale(hours(30), hours(30) + STEP, neuroncore_memory=0.3, neuron_runtime=0.3)
+    return World(in_turns(fleet, 30, 38, np.linspace(0.8, 0.5, 96)))
+
+
+@story("drops", *every(60, 34, 36))
+def a_slow_decay_is_dated_after_the_restart_of_its_job():
+    fleet = Fleet(8, job="pretrain").scale(hours(27), hours(29.75), neuroncore_utilization=0.87)
+    fleet.stop(hours(29.75), hours(30))
+    return World(in_turns(fleet, 30, 38, np.linspace(0.95, 0.5, 96)))
+
+
+@story("drops", *every(60, 34, 37))
+def a_slow_decay_is_dated_before_an_evaluation_amid_it():
+    fleet = in_turns(Fleet(8), 30, 40, np.linspace(1, 0.5, 120))
+    return World(evaluation(fleet, 31.5, 31.9))
+
+
+@story("drops", 28.5, 29.5, *every(60, 33, 36))
+def a_slow_decay_after_a_starvation_that_was_told():
+    fleet = Fleet(8).starve(hours(28), hours(29))
+    return World(in_turns(fleet, 29, 37, np.linspace(1, 0.5, 96)))
+
+
 @story("drops", *every(5, 30.3, 30.8))
 def a_drop_with_high_peaks_within_each_step():
     fleet = Fleet(8)
@@ -431,6 +584,46 @@ def a_loader_holds_up_the_phases_of_a_job():
 @story("drops", *every(30, 50.5, 54))
 def phases_whose_host_is_busy_and_lose_nothing():
     return phased(0.88, 1.0)
+
+
+# A job that waits for another one of its cluster.
+
+
+def stages(*waits: float, pauses: range = range(80, 30 * 60, 100)) -> tuple[Fleet, Fleet]:
+    """Return a job that pauses at some minutes for twenty, at some hours for 72, and one that starves from hour 30."""
+    train, generate = Fleet(4, job="train"), Fleet(2, job="generate", seed=2)
+    generate.ids = ["i-generate0", "i-generate1"]
+    generate.scale(hours(0), hours(48), neuroncore_memory=0.5, neuron_runtime_memory=0.5, efa=0.2)
+    for start, length in [(x / 60, 1 / 3) for x in pauses] + [(x, 1.2) for x in waits]:
+        train.set(hours(start), hours(start + length), **STILL)
+    return train, generate.starve(hours(30), hours(40), share=0.4)
+
+
+@story("drops", *every(15, 31, 32.25), *every(5, 33.1, 33.3), 34.5)
+def a_job_waits_longer_than_ever_for_one_that_starves():
+    """One of its nodes was launched since, and one falls silent."""
+    train, generate = stages(30.8, 32.8)
+    train.silence(hours(0), hours(30.5), slice(2, 3)).launched[2] = hours(30.5)
+    train.set(hours(30.5), hours(30.8), slice(2, 3), **STILL)
+    return World(train.silence(hours(31.4), hours(33), slice(3, 4)), generate)
+
+
+@story("drops", 31, 31.25, 31.5, 31.75)
+def a_job_that_no_tag_names_waits_longer_than_ever():
+    fleets = stages(30.8)
+    for fleet in fleets:
+        fleet.job = ""
+    return World(*fleets)
+
+
+@story("drops", 31, 31.25, 31.5, 31.75)
+def a_job_that_waited_once_before_waits_longer_than_then():
+    return World(*stages(30.8, pauses=range(1200, 1201)))
+
+
+@story("drops", 31, 31.25, 31.5)
+def a_job_that_never_waited_stands_still_beside_one_that_starves():
+    return World(*stages(30.8, pauses=range(0)))
 
 
 # One node for which all others wait.
@@ -466,6 +659,51 @@ def the_host_of_one_node_is_saturated():
         hours(30), hours(34), neuroncore_utilization=0.4, efa=0.4, network_in=0.4
     )
     return World(fleet.set(hours(30), hours(34), slice(3, 4), host_cpu=0.97))
+
+
+def saturated(**others: float) -> World:
+    """Return a job whose fourth host is saturated, and whose sixth shows something too."""
+    fleet = Fleet(8).starve(hours(30), hours(34), share=0.4, host_cpu=0.11)
+    fleet.set(hours(30), hours(34), slice(3, 4), host_cpu=0.97)
+    return World(fleet.set(hours(30), hours(34), slice(5, 6), **others))
+
+
+@story("stragglers", 30.4)
+def the_host_of_one_node_is_saturated_and_that_of_another_a_little_busier():
+    return saturated(host_cpu=0.2)
+
+
+@story("stragglers", 30.4)
+def the_host_of_one_node_is_saturated_and_that_of_another_busy_too():
+    return saturated(host_cpu=0.3)
+
+
+@story("stragglers", 30.4)
+def the_host_of_one_node_is_saturated_and_that_of_another_is_not_read():
+    return saturated(host_cpu=NAN)
+
+
+@story("stragglers", 31)
+def the_others_take_longer_than_the_one_that_works_on():
+    fleet = waiting().scale(hours(30), hours(41), slice(0, 7), neuron_execution_latency=1.5)
+    return World(fleet)
+
+
+@story("stragglers", 31)
+def the_one_that_works_on_sends_as_ever():
+    return World(waiting().scale(hours(30), hours(41), slice(7, 8), efa=2.0))
+
+
+@story("stragglers", 31)
+def beside_those_that_wait_is_one_of_another_job_that_no_tag_tells():
+    as_ever = {"neuroncore_utilization": 2.0, "neuron_execution_latency": 0.5, "efa": 2.0}
+    return World(waiting().scale(hours(30), hours(41), slice(6, 7), **as_ever))
+
+
+@story("stragglers", 31.5)
+def they_lack_too_little_to_tell_for_whom_they_wait():
+    fleet = waiting(busy=0.97)
+    return World(fleet.scale(hours(30), hours(41), slice(0, 7), neuroncore_utilization=1.48))
 
 
 @story("stragglers", 31, *every(30, 31.5, 34))

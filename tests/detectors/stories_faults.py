@@ -30,6 +30,18 @@ def uncorrected_events_that_are_counted_apart():
     return World(events(Fleet(4), 30, 30.08, neuron_hardware_ecc_uncorrected=2))
 
 
+@story("faults", 30.5)
+def one_event_fewer_than_make_a_fault():
+    return World(events(Fleet(4), 30, 30.08, neuron_hardware_ecc_events=9))
+
+
+@story("faults", 30.5, 31, 31.75, *every(15, 32, 33))
+def a_node_that_waited_for_a_sick_one_stops_once_that_is_well_again():
+    fleet = events(Fleet(8), 30, 31, neuron_hardware_ecc_events=8)
+    fleet.scale(hours(30), hours(31), neuroncore_utilization=0.4, efa=0.4)
+    return World(fleet.stop(hours(31), hours(34), slice(5, 6)))
+
+
 @story("faults", *every(5, 30, 30.3), 31.5)
 def hardware_errors_of_executions_and_a_repair():
     fleet = events(Fleet(4), 30, 30.5, neuron_execution_errors_hardware=1)
@@ -38,7 +50,7 @@ def hardware_errors_of_executions_and_a_repair():
 
 @story("faults", *every(5, 30, 30.3), 31, 31.1, *every(15, 31.25, 32))
 def status_checks_fail():
-    return World(events(Fleet(4), 30, 31, status_check_failed=5))
+    return World(events(Fleet(4), 30, 31, status_check_failed=1))
 
 
 @story("faults", 30.1, 30.25)

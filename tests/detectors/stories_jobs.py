@@ -149,11 +149,11 @@ def counts(restarted_at: float) -> dict[str, Frame]:
     return {"run": Frame("run", labels, START, STEP, ("run_step_count",), steps.reshape(1, -1, 1))}
 
 
-def resumed(job: str = "", latency: float = 1.0) -> Fleet:
-    """Return a job that begins again at hour 30, and works a third as much since."""
+def resumed(job: str = "", latency: float = 1.0, level: float = 0.3) -> Fleet:
+    """Return a job that begins again at hour 30, and works less since."""
     fleet = Fleet(3, days=40 / 24, job=job).stop(hours(30), hours(30.25))
-    slow = {"neuroncore_utilization": 0.3, "neuron_execution_latency": latency}
-    return fleet.scale(hours(30.25), hours(40), efa=0.3, **slow)
+    slow = {"neuroncore_utilization": level, "neuron_execution_latency": latency}
+    return fleet.scale(hours(30.25), hours(40), efa=level, **slow)
 
 
 @story("jobs", 31, *every(5, 31.25, 31.5))
@@ -169,6 +169,11 @@ def nothing_says_that_a_job_goes_on_after_a_restart():
 @story("jobs", *every(5, 31.25, 31.5))
 def executions_that_wait_say_that_a_job_goes_on_after_a_restart():
     return World(resumed(latency=1 / 0.3))
+
+
+@story("jobs", *every(5, 31.25, 31.5))
+def executions_that_wait_a_little_say_that_a_job_goes_on_after_a_restart():
+    return World(resumed(latency=1 / 0.6, level=0.6))
 
 
 @story("jobs", *every(15, 31, 32.5))
@@ -403,6 +408,12 @@ def a_service_has_no_requests_at_noon():
     return World(fleet, policy=CALM)
 
 
+@story("services", at(3, 12.25), at(3, 12.75))
+def the_process_of_one_server_is_gone_at_noon():
+    fleet = service().set(hours(at(3, 12)), hours(at(3, 18)), ONE, **UNLOADED)
+    return World(fleet, policy=CALM)
+
+
 @story("services", at(3, 12.5), at(3, 13.5))
 def a_service_that_hardly_does_anything_rests_at_noon():
     fleet = service(nights=()).scale(hours(0), hours(at(8, 0)), neuroncore_utilization=0.17)
@@ -447,6 +458,44 @@ def little_is_asked_of_servers_beside_nodes_of_which_some_cores_work():
 @story("services", *every(15, at(2, 23), at(3, 0.25)))
 def servers_whose_hosts_are_saturated_starve():
     return World(deserted(host_cpu=0.97), policy=CALM)
+
+
+def replaced(gain: float) -> World:
+    """Return a service of which two servers rest since a noon, while the others do so much more."""
+    fleet, noon = service(), hours(at(3, 12))
+    fleet.set(noon, hours(at(8, 0)), slice(0, 2), **QUIET)
+    fleet.scale(noon, hours(at(8, 0)), slice(2, 4), neuroncore_utilization=gain)
+    return World(fleet, policy=CALM)
+
+
+@story("services", at(3, 13), *every(15, at(3, 13.75), at(3, 14.25)))
+def two_servers_do_what_two_others_did_before():
+    return replaced(gain=1.9)
+
+
+@story("services", at(3, 13), *every(15, at(3, 13.75), at(3, 14.25)))
+def two_servers_do_half_of_what_two_others_did_before():
+    return replaced(gain=1.5)
+
+
+def moved(team: str) -> World:
+    """Return a service whose requests are few since a noon, and one of a team that has more since then."""
+    noon, here, there = hours(at(3, 12)), service(nights=()), service(nights=())
+    here.team, there.team, there.cluster = "search", team, "answers-east"
+    there.ids = [f"i-east{i}" for i in range(4)]
+    here.scale(noon, hours(at(3, 16)), neuroncore_utilization=0.2)
+    there.scale(noon, hours(at(3, 16)), neuroncore_utilization=1.8)
+    return World(here, there, policy=CALM)
+
+
+@story("services", at(3, 14.5))
+def requests_moved_to_servers_of_the_same_team_elsewhere():
+    return moved("search")
+
+
+@story("services", at(3, 14.5))
+def requests_left_while_another_team_has_more():
+    return moved("chat")
 
 
 @story("services", at(3, 12), at(3, 16))

@@ -73,6 +73,23 @@ def an_odd_alert_goes_on_over_an_evaluation_and_the_next_is_of_other_nodes():
     return World(fleet.scale(hours(66), hours(68), slice(3, 6), **EVALUATION))
 
 
+def servers(odd: slice) -> World:
+    """Return servers of which some send little over EFA and much elsewhere, beside a job of another cluster."""
+    fleet = Fleet(4, 3.2, "answers", instance_type="inf2.48xlarge", seed=4)
+    fleet.scale(hours(66), hours(68), odd, efa=0.05, network_out=9)
+    return World(fleet, calm(nodes=3))
+
+
+@story("odd", *every(10, 66.4, 66.8))
+def one_of_four_servers_is_odd():
+    return servers(slice(0, 1))
+
+
+@story("odd", *every(10, 66.4, 66.8))
+def what_all_servers_show_is_their_load():
+    return servers(slice(0, 4))
+
+
 @story("odd", *every(30, 50.5, 53), *every(120, 54, 76))
 def an_odd_alert_rests_after_a_day():
     return World(calm().scale(hours(50), hours(78), slice(0, 3), efa=0.05, network_out=9))

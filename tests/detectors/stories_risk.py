@@ -120,6 +120,14 @@ def time_in_which_a_run_was_silent_is_no_work():
     return World(Fleet(4), frames={"run": frame})
 
 
+@story("checkpoints", 31, 31.25)
+def checkpoints_that_a_silence_parts_make_no_interval():
+    frame = run()
+    for step in range(14, 340, 27):
+        frame.values[:, step : step + 10] = NAN
+    return World(Fleet(4), frames={"run": frame})
+
+
 def trial(every_minutes: int, starts: Sequence[int], until: int) -> Frame:
     """Return a run that saves after each start at once and then every so often, as five-minute means of its age tell it."""
     minutes, begins = np.arange(2880), (0, *starts)
@@ -242,7 +250,8 @@ def a_maintenance_is_told_until_half_an_hour_after_it():
 
 @story("notices", 30, 30.2)
 def a_capacity_block_ends():
-    fleet = Fleet(2, zones=("us-west-2d",))
+    """Two nodes are in it, one in a block of another zone, and one is on demand."""
+    fleet = Fleet(4, zones=("us-west-2d", "us-west-2d", "us-west-2c", "us-west-2d"))
     place = Labels(instance_type="trn1.32xlarge", zone="us-west-2d", region="us-west-2")
     block = Reservation(
         place.merge(Labels(resource="cr-1")), 2, 0, START, hours(31), Market.CAPACITY_BLOCK
@@ -250,7 +259,9 @@ def a_capacity_block_ends():
     end = notice(kind=NoticeKind.BLOCK_END, due=10, reservation="cr-1", subject="cr-1")
     world = noticed(end, fleet=fleet, inventory={"reservations": (block,)})
     inventory = world.inventory(hours(30))
-    nodes = {k: replace(x, market=Market.CAPACITY_BLOCK) for k, x in inventory.instances.items()}
+    nodes = dict(inventory.instances)
+    for name in fleet.ids[:3]:
+        nodes[name] = replace(nodes[name], market=Market.CAPACITY_BLOCK)
     world._inventories = {key: replace(inventory, instances=nodes) for key in world._inventories}
     return world
 

@@ -33,6 +33,12 @@ def two_of_four_nodes_have_no_runtime_for_three_hours():
     return World(Fleet(4).stop(hours(30), hours(33), SOME))
 
 
+@story("stillness", 30.75, *every(5, 31, 31.4))
+def an_idle_node_begins_to_compile():
+    fleet = Fleet(4).stop(hours(30), hours(31), ONE)
+    return World(fleet.stop(hours(31), hours(34), ONE, host_cpu=0.8))
+
+
 @story("stillness", 30.5, 31.9, 32, 33)
 def without_the_host_cpu_idle_may_be_a_compile_for_two_hours():
     return World(unread(Fleet(3).stop(hours(30), hours(40), ONE), "host_cpu"))
@@ -78,6 +84,11 @@ def a_pod_that_slept_for_an_hour_loads_a_runtime():
 def a_runtime_is_held_for_nothing_on_one_node():
     held = STILL | {"neuroncore_memory": 0.3 * HBM}
     return World(Fleet(4).set(hours(30), hours(33), ONE, **held))
+
+
+@story("stillness", 30.75)
+def a_runtime_holds_its_memory_for_nothing_while_the_host_is_busy():
+    return World(Fleet(4).set(hours(30), hours(33), ONE, **(STILL | {"host_cpu": 0.8})))
 
 
 @story("stillness", 30.5, 31)
@@ -173,6 +184,30 @@ def a_job_of_which_one_node_stopped_two_steps_before_the_others():
 def a_job_of_which_one_node_stopped_within_the_step_before_the_others():
     fleet = Fleet(4).set(hours(30), hours(34), **STILL)
     return World(fleet.scale(hours(30) - STEP, hours(30), slice(2, 3), neuroncore_utilization=0.2))
+
+
+@story("stillness", *every(5, 30.1, 30.5))
+def a_job_that_saved_half_an_hour_before_hangs():
+    fleet = Fleet(4).set(hours(29.5), hours(29.5) + 2 * STEP, **STILL)
+    return World(fleet.set(hours(30), hours(34), **STILL))
+
+
+@story("stillness", 30.25, 30.5, 31, 31.25, *every(15, 33.25, 34))
+def a_hang_that_passed_by_itself_was_a_wait():
+    fleet = Fleet(4).set(hours(30), hours(30.7), **STILL)
+    return World(fleet.set(hours(33), hours(35), **STILL))
+
+
+@story("stillness", *every(5, 30.2, 30.5))
+def one_node_stands_still_and_its_run_with_it():
+    fleet = Fleet(4).set(hours(30), hours(34), ONE, **STILL)
+    return World(fleet, frames={"run": progress(fleet, 30, 34, 0.0)})
+
+
+@story("stillness", 30.75)
+def two_nodes_that_stop_twenty_minutes_apart_hang_together():
+    fleet = Fleet(4).set(hours(30), hours(34), ONE, **STILL)
+    return World(fleet.set(hours(30) + 4 * STEP, hours(34), slice(1, 2), **STILL))
 
 
 @story("stillness", 30.9)
@@ -478,6 +513,20 @@ def peers_begin_to_rest_a_quarter_of_an_hour_after_the_compile_began():
     fleet = Fleet(4).set(hours(0), hours(40), neuroncore_reserved=32)
     fleet.stop(hours(30), hours(40), ONE, **COMPILES).stop(hours(30.15), hours(40), slice(1, 2))
     return World(fleet.stop(hours(30.3), hours(40), slice(2, 3)))
+
+
+@story("waiting", *every(5, 30.4, 30.7))
+def peers_begin_to_rest_ten_minutes_and_a_quarter_of_an_hour_before_the_compile():
+    fleet = Fleet(4).set(hours(0), hours(40), neuroncore_reserved=32)
+    fleet.stop(hours(30), hours(40), ONE, **COMPILES)
+    fleet.stop(hours(30) - 2 * STEP, hours(40), slice(1, 2))
+    return World(fleet.stop(hours(30) - 3 * STEP, hours(40), slice(2, 3)))
+
+
+@story("waiting", 30.75)
+def a_cluster_that_rests_beside_one_that_compiles_waits_for_nobody():
+    beside = Fleet(4, cluster="vision", seed=2).set(hours(0), hours(40), neuroncore_reserved=32)
+    return World(led(), beside.stop(hours(30), hours(40), SOME))
 
 
 @story("waiting", 30.75)
