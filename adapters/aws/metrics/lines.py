@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.aws.files import MALFORMED, Problems, blocks, lack, objects, objects_in, records, why
+from adapters.aws.files import MALFORMED, Problems, blocks, objects, objects_in, records, why
 from adapters.aws.metrics.points import IGNORED, Gatherer, Points, sound
 
 
@@ -24,7 +24,7 @@ def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) ->
         try:
             _points([record], Gatherer(catalogue=gatherer.catalogue))
         except KeyError as error:
-            raise ValueError(lack(error)) from None
+            raise ValueError(why(error)) from None
         return record
 
     for first, lines in blocks(path, name, problems):
