@@ -170,6 +170,7 @@ def own(build: Builder) -> None:
         build.add("errors", part, {5: (2, 2), 20: (2, 3)}, "Neuron")
     build.add("util", {"node": "i-2"}, every(1, 30, level=60), "Neuron")
     build.add("util", {"pid": "7"}, every(1, 30, level=60), "Neuron")
+    build.add("util", {"node": "i-3"}, every(1, 30, level=60), "Another")
     build.add("other", {"node": "i-2"}, every(1, 30, level=60), "Neuron")
     build.node(UTILIZATION, every(1, 10, level=5), "i-2")
 
