@@ -29,7 +29,7 @@ SMALL = {"trn1.32xlarge": replace(TRN1, cores=4), "trn1.2xlarge": replace(TRN1, 
 
 def every(minutes: int, end: int = 60, start: int = 0, *, count: float = 1, level: float = 50) -> dict[int, tuple[float, float]]:  # fmt: skip
     """Return points of so many samples of a level."""
-    return {minute: (count, count * level) for minute in range(start, end, minutes)}
+    return dict.fromkeys(range(start, end, minutes), (count, count * level))
 
 
 def core(number: int, instance: str = "i-1", kind: str = "trn1.32xlarge") -> dict[str, str]:
