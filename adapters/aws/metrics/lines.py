@@ -21,10 +21,7 @@ def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) ->
     """Gather the file's points; name the broken lines and skip them."""
 
     def checked(record: Any) -> Any:
-        try:
-            _points([record], Gatherer(catalogue=gatherer.catalogue))
-        except KeyError as error:
-            raise ValueError(why(error)) from None
+        _points([record], Gatherer(catalogue=gatherer.catalogue))
         return record
 
     for first, lines in blocks(path, name, problems):
