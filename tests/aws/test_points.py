@@ -120,6 +120,7 @@ def copies(build: Builder) -> None:
     build.node(UTILIZATION, every(5, level=10))
     build.node(UTILIZATION, every(5, level=20), "i-2")
     build.add("CPUUtilization", {"InstanceId": "i-2"}, every(1, level=8), "AWS/EC2")
+    build.add("CPUUtilization", {"InstanceId": "i-2"}, {500 * 1440: (1, 8)}, "AWS/EC2")
     first = build.lines()
     build.records.clear()
     build.node(UTILIZATION, every(5, 30, 20, level=90))

@@ -159,7 +159,7 @@ class _Response:
         parsed = orjson.loads(raw)
         pages = parsed if isinstance(parsed, list) else [parsed]
         if not pages or not all(isinstance(page, dict) for page in pages):
-            raise TypeError("neither an object nor a list of objects")
+            raise ValueError("neither an object nor a list of objects")
         return pages
 
 
