@@ -66,7 +66,7 @@ docs: $(VENV)/dev.ready  ## write the generated pages and manifests again
 goldens: $(VENV)/dev.ready  ## write anew what cards, answers, detectors, sessions and days say, how surfaces draw them, what goes out, and what seeds stand for; look at the diff
 	rm -rf tests/cards/goldens tests/answers/goldens tests/detectors/goldens
 	GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py tests/answers/test_goldens.py -k "it_says or it_looks or it_answers"
-	GOLDENS=write $(BIN)/python -m pytest tests/simulator/test_same_world.py tests/aws/test_simulated.py tests/aws/test_answers.py tests/billing/test_same_answers.py tests/cards/test_drawn.py tests/surfaces tests/grammar tests/policy/test_texts.py tests/watch/test_fortnight.py tests/costs/test_projection.py tests/charts/test_pictures.py
+	GOLDENS=write $(BIN)/python -m pytest tests/simulator/test_same_world.py tests/aws/test_simulated.py tests/aws/test_answers.py tests/aws/test_points.py tests/billing/test_same_answers.py tests/cards/test_drawn.py tests/surfaces tests/grammar tests/policy/test_texts.py tests/watch/test_fortnight.py tests/costs/test_projection.py tests/charts/test_pictures.py
 	GOLDENS=write $(BIN)/python -m pytest tests/wiring tests/detectors/test_goldens.py tests/terminal/test_drawn.py
 
 MINUTES ?= 60

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
-from sklearn.ensemble import IsolationForest
-from sklearn.metrics import average_precision_score
 
 from benchmarks.episodes import (
     DATA,
@@ -70,6 +68,9 @@ def ranking(every: Sequence[Labelled]) -> None:
 
     The mean of all recordings, and over all rows.
     """
+    # Late, as tests of what is scored import this file, and the library takes seconds.
+    from sklearn.metrics import average_precision_score
+
     truths = [np.zeros(len(series.times)) for series in every]
     for series, truth in zip(every, truths, strict=True):
         for low, high in series.windows:
@@ -115,6 +116,8 @@ def daily_forest(values: Values, day: int = 288) -> Values:
 
     Scikit-learn's forest, fitted anew once a day.
     """
+    from sklearn.ensemble import IsolationForest
+
     isolated = np.zeros(len(values))
     for row in range(day, len(values), day):
         isolated[row : row + day] = (

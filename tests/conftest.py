@@ -1,5 +1,6 @@
 """Databases that any test may ask for: SQLite, and a real PostgreSQL from a wheel; and what `make test` samples."""
 
+import atexit
 import csv
 import gc
 import itertools
@@ -33,13 +34,12 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # as i
 
 
 def pytest_collection_finish():
-    """Leave what collection made, which stays to the end, out of every later search for cycles."""
+    """Leave what collection made, which stays to the end, out of every later search for cycles.
+
+    Only the interpreter takes it down as it ends: bound libraries report what is left as a leak.
+    """
     gc.freeze()
-
-
-def pytest_unconfigure():
-    """Let the interpreter take it down as it ends: bound libraries report what is left as a leak."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -58,14 +58,14 @@ class Problems:
 
 
 def why(error: Exception, most: int = 160) -> str:
-    """Return an error's first line, cut to `most` characters, for a sentence."""
+    """Return what an error says, one line of at most `most` characters, for a sentence."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    # What Python says of another type names its own, which no reader of a file knows.
+    if isinstance(error, TypeError | AttributeError):
+        return "a part of it is of another kind"
     text = str(error).strip().splitlines()
     return (text[0] if text else type(error).__name__)[:most]
-
-
-def lack(error: Exception) -> str:
-    """Return the member that a `KeyError` misses, else an error's first line."""
-    return f"{error} is missing" if isinstance(error, KeyError) else why(error)
 
 
 @contextmanager

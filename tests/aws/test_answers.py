@@ -104,7 +104,7 @@ def recorded(folder: Path) -> None:
     for call, time, pages in rows():
         path = folder / file_of(call, time)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(json_of(pages))
+        path.write_text(json.dumps(pages), encoding="utf-8")
 
 
 def test_it_says_what_aws_answered(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from adapters.simulator.generate import generate
 from bot.model.causes import Cause
 from bot.settings.settings import read_settings
 from bot.watch.preview import replay
 from bot.wiring.source import OpenedSource, memory_stores
+from tests.e2e.product import recording
 
 
 def replayed(folder):
@@ -25,7 +25,7 @@ def replayed(folder):
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("notices") / "recording"
-    generate(folder, 7, "tiny")
+    shutil.copytree(recording("tiny"), folder)
     (folder / "metrics/runs.jsonl").write_text("".join(lines()))
     return folder
 

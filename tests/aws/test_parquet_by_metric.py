@@ -6,7 +6,13 @@ import duckdb
 import numpy as np
 import pytest
 
-from adapters.aws.metrics.parquet_files import connect_locked
+from adapters.aws.files import Problems
+from adapters.aws.metrics.parquet_files import (
+    by_layout,
+    connect_locked,
+    grouped_for_queries,
+    with_new_sets,
+)
 
 UTILIZATION = "node_neuroncore_utilization"
 MEMORY = "node_neuroncore_memory_usage_total"
@@ -118,6 +124,44 @@ def test_a_file_whose_row_groups_are_each_about_another_metric_is_about_any(buil
     ours, theirs = (x.read(at(30)).frames["node"] for x in (lines, recording))
     assert ours.metrics == theirs.metrics
     assert np.array_equal(ours.values, theirs.values, equal_nan=True)
+
+
+ABOUT = {
+    "memory": "('N', 'memory', 'r', 'a', 'x')",
+    "nobody": "('N', 'memory', NULL::VARCHAR, 'a', 'y')",
+    "odd": "('N', 'memory', NULL::VARCHAR, 'a', 'x'), ('N', 'memory', 'r', 'a', 'x')",
+    "two": "('N', 'cpu', 'r', 'a', 'x'), ('N', 'memory', 'r', 'a', 'x')",
+    "use": "('N', 'use', 'r', 'a', 'x')",
+    "ways": "('N', 'use', 'r', 'a', 'y')",
+    "wrong": "(7, 'use', 'r', 'a', 'x')",
+}
+
+
+def test_what_a_file_is_about_is_told_by_its_statistics_where_they_can(tmp_path):
+    paths = [tmp_path / name for name in ABOUT]
+    for path, rows in zip(paths, ABOUT.values(), strict=True):
+        duckdb.sql(
+            f"COPY (FROM (VALUES {rows}) t(namespace, metric_name, region, account_id, dimensions)) TO '{path}' (FORMAT parquet)"
+        )
+    problems = Problems()
+    with contextlib.closing(connect_locked(paths)) as connection:
+        layouts = by_layout(connection, [(path, path.name) for path in paths], problems)
+    files = sorted((file for alike in layouts.values() for file in alike), key=lambda x: x.name)
+    assert {file.name: (file.names, file.rows) for file in files} == {
+        "memory": (("N", "memory", "r", "a"), 1),
+        "nobody": (("N", "memory", None, "a"), 1),
+        "odd": (None, 0),
+        "two": (None, 0),
+        "use": (("N", "use", "r", "a"), 1),
+        "ways": (("N", "use", "r", "a"), 1),
+        "wrong": (None, 0),
+    }
+    memory, nobody, _, _, use, ways, _ = files
+    assert memory.sets == use.sets != ways.sets == nobody.sets
+    groups = [[file.name for file in group] for group in grouped_for_queries(files)]
+    assert groups == [["memory", "nobody"], ["odd", "two"], ["use", "ways"], ["wrong"]]
+    assert with_new_sets(files, {memory.sets}) == [nobody]
+    assert problems.sentences() == ()
 
 
 def test_files_of_metrics_are_read_by_a_database_that_nothing_unlocks(tmp_path):

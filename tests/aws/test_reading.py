@@ -210,7 +210,7 @@ def test_parquet_rows_without_a_value_are_counted(build, at):
             TO '{build.folder}/metrics/a.parquet' (FORMAT parquet)"""
     )
     recording = build.open()
-    assert "1 rows" in recording.problems()[0]
+    assert "1 row here" in recording.problems()[0]
     assert values(recording, at(30))[0, 0] == pytest.approx(0.01)
 
 

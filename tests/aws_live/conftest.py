@@ -19,11 +19,11 @@ from adapters.aws.live.account import AccountAccess, LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from adapters.aws.recording.recording import Recording, open_recording
 from adapters.billing.bill import Bill, open_billing
-from adapters.simulator.generate import generate
 from bot.knowledge import load_knowledge
 from bot.model.window import Window
 from tests.aws_live.requests import Requests
 from tests.aws_live.standin import StandIn
+from tests.e2e.product import recording
 
 FIVE = timedelta(minutes=5)
 TYPES = load_knowledge().types()
@@ -55,10 +55,8 @@ def requests() -> Iterator[Requests]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny") / "recording"
-    generate(folder, 7, "tiny")
-    shutil.rmtree(folder / "neuron-monitor")
-    return folder
+    folder, without = tmp_path_factory.mktemp("tiny"), shutil.ignore_patterns("neuron-monitor")
+    return Path(shutil.copytree(recording("tiny"), folder / "recording", ignore=without))
 
 
 def live_config(**given: Any) -> LiveConfig:

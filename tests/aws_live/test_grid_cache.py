@@ -64,9 +64,9 @@ def alerts(reading):
 @pytest.fixture
 def away(world, tmp_path):
     """Return the reading of a watch that never stopped, that of one which was away for 40 minutes, and what its return cost."""
-    one = watch(world, world.live(), 4, 5.5)
+    one = watch(world, world.live(), 4.25, 5.5)
     before = world.live(journal=tmp_path)
-    watch(world, before, 4, 4.5)
+    watch(world, before, 4.25, 4.5)
     tick = requested(world, lambda: watch(world, before, 4.5 + 1 / 12, 4.5 + 1 / 12))
     after = world.live(journal=tmp_path)
     first = requested(world, lambda: watch(world, after, 5.25, 5.25))

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
@@ -25,6 +24,8 @@ HOME = Place("us-east-1", account="123456789012")
 
 @pytest.fixture
 def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -1,7 +1,6 @@
 """The bill of an account by Spark Connect, from the settings to `doctor` and an answer."""
 
 import pytest
-from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
 from bot.errors import HIDDEN, Unavailable, redact, spellings
 from bot.model.window import NO_TIME
@@ -58,6 +57,8 @@ def test_the_token_is_hidden_wherever_it_is_repeated():
 
 
 def test_a_token_may_end_with_signs_of_equality():
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
     given = {"TRNBOT_SPARK": f"sc://spark/;token={TOKEN}==", "TRNBOT_SPARK_TABLE": "main.cur"}
     settings = read_settings(given)
     assert DefaultChannelBuilder(settings.text("spark.server")).token == f"{TOKEN}=="

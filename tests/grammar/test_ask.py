@@ -24,6 +24,8 @@ GOLDEN = Path(__file__).with_name("goldens") / "asked.txt"
 CONVERSATIONS: Mapping[str, Sequence[str]] = {
     "a question and what follows": ("fleet llama", "vision", "and llama?", "@11m vision"),
     "the same over another time": ("alerts", "yesterday", "and this week?", "@11m today"),
+    "at the last minute, and as long as may be": ("alerts", f"@10m {'yesterday':>300}", f"@10m {'today':>301}", "what is idle".rjust(300), "what is idle".rjust(301)),
+    "a choice that is pressed in time is learnt": ("llama cost or idle", "@10m idle llama"),
     "what was only viewed is not followed": ("@viewed alerts", "yesterday"),
     "elsewhere is another conversation": ("alerts", "@thread=9 yesterday", "@by=chat:U2 yesterday"),
     "what changed something is not followed": ("ack ALERT", "yesterday"),
@@ -73,7 +75,7 @@ async def answered(lines: Sequence[str]) -> list[str]:
         elif name:
             request = replace(request, at=NOON + timedelta(minutes=int(name.removesuffix("m"))))
         answer = shown(await bot.answer(request)).replace(alert, "ALERT")
-        written.append(f"{typed[:80]}\n  {answer}")
+        written.append(f"{' '.join(typed.split())[:80]}\n  {answer}")
     learnt = [f"{x.text} -> {x.command}" for _, x in LEARNT.newest(store, 9)]
     return [*written, *([f"learnt: {'; '.join(learnt)}"] if learnt else [])]
 

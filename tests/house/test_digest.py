@@ -30,8 +30,8 @@ MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[Any]:
-    opened = open_store(url)
+def store(sqlite_url: str) -> Iterator[Any]:
+    opened = open_store(sqlite_url)
     yield opened
     opened.close()
 

@@ -26,8 +26,8 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[object]:
-    opened = open_store(url)
+def store(sqlite_url: str) -> Iterator[object]:
+    opened = open_store(sqlite_url)
     yield opened
     opened.close()
 

@@ -24,8 +24,8 @@ USUAL = read_weekly("mon 09:00 Europe/Berlin")
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[Any]:
-    opened = open_store(url)
+def store(sqlite_url: str) -> Iterator[Any]:
+    opened = open_store(sqlite_url)
     yield opened
     opened.close()
 

@@ -87,6 +87,19 @@ def test_a_database_that_others_could_read_is_tightened_with_a_line_in_the_log(
     )
 
 
+def test_files_that_others_could_read_are_counted_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = [tmp_path / name for name in "ab"]
+    for file in files:
+        file.touch(0o644)
+    tighten(files[:1])
+    assert caplog.messages.pop().startswith(f"others could read {files[0]}; now")
+    files[0].chmod(0o644)
+    tighten(files)
+    assert caplog.messages[-1].startswith(f"others could read {files[0]} and 1 more; now")
+
+
 def test_a_link_in_the_state_folder_is_not_followed(tmp_path: Path) -> None:
     target, folder = tmp_path / "target", tmp_path / "state"
     target.write_text("x")

@@ -61,6 +61,11 @@ FIVE_USD = (2, 5, 20, 60, 300)
 FIVE_ALERTS = [idle(f"a{n}", usd, so_far=10 * usd) for n, usd in enumerate(FIVE_USD)]
 
 
+def test_what_costs_nothing_is_caught_whole():
+    tried = seen(silent("a"))
+    assert [tried.caught(point) for point in tried.points] == [1.0] * len(tried.points)
+
+
 @pytest.mark.parametrize(
     ("words", "budget"),
     [

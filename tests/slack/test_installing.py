@@ -37,8 +37,8 @@ def grant(team, **more):
 
 
 @pytest.fixture
-def store(url):
-    opened = open_store(url)
+def store(sqlite_url):
+    opened = open_store(sqlite_url)
     yield opened
     opened.close()
 

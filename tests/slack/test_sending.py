@@ -255,6 +255,14 @@ async def test_a_failed_upload_leaves_the_summary(surface, slack):
     )
 
 
+async def test_while_slack_takes_no_more_pictures_none_is_drawn(surface, slack):
+    slack.failing["files.getUploadURLExternal"] = ["429 30"]
+    for key in ("a", "b"):
+        await surface.post("C1", ALERT, key)
+    assert len(slack.sent("files.getUploadURLExternal")) == 1
+    assert "slack_file" not in str(slack.sent("chat.postMessage"))
+
+
 async def test_a_picture_slack_will_not_show_goes_into_the_thread(surface, slack):
     slack.failing["chat.postMessage"] = ["invalid_blocks", "invalid_blocks"]
     ts = await surface.post("C1", ALERT, "k")

@@ -416,3 +416,13 @@ def test_a_file_that_is_damaged_is_noticed_by_a_connection_that_has_read_it_befo
             file.write(b"\xa5" * ((tmp_path / name).stat().st_size - begin))
     with pytest.raises(StoreFailed, match="; stop trnbot and restore a backup"):
         store.load(NOW)
+
+
+def test_who_sends_a_message_keeps_the_watch_until_the_store_is_closed(sqlite_url):
+    first, second = open_store(sqlite_url), open_store(sqlite_url)
+    assert first.acquire_lead()
+    first.release("m1", first.hold("m1"))
+    assert not second.acquire_lead()
+    first.close()
+    assert second.acquire_lead()
+    second.close()

@@ -37,6 +37,8 @@ def bars(name: str) -> Chart:
     return Chart(ChartKind.BAR, name, "$", (Series("a", (1.0, 2.0)),), categories=("x", "y"), summary=f"{name} rose.")  # fmt: skip
 
 
+LARGE = range(9_000, 45_000, 3_000)
+"""Bytes of larger and larger pictures."""
 PARAGRAPH = "A paragraph of words, all of which have to be read. " * 12
 EDGES: Mapping[str, Callable[[], Card]] = {
     "three charts of bars": lambda: Card("t", blocks=(bars("one"), bars("two"), bars("three"))),
@@ -80,6 +82,9 @@ def lines_of(name: str, card: Card) -> Iterator[str]:
         yield from (f"  S in a window: {line[:100]}" for line in shown)
     pictures = str(pictured).count("'Image'")
     yield f"  {len(drawn.blocks)} blocks, {len(view_blocks(card))} in a window, {weigh(pictured) // 1_000} kB with {pictures} pictures"
+    if pictures > 1:
+        fit = [str(render(card, lambda _, size=size: b"p" * size)).count("'Image'") for size in LARGE]  # fmt: skip
+        yield f"  of large pictures {fit} fit"
 
 
 def test_each_card_is_the_message_that_was_last_read() -> None:

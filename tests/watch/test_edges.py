@@ -161,6 +161,7 @@ def test_an_ended_alert_waits_for_the_bill_of_the_hour_that_it_ended_in(ended):
     (thing,) = found.anomaly.things
     paid = BilledHour(Decimal(8), 1.0)
     assert awaits_bill(found)
+    assert not awaits_bill(replace(found, waste=replace(found.waste, hours=())))
     before = {thing: {last - HOUR: paid}}
     assert at_billed_prices(found, before, ended) is found
     assert at_billed_prices(found, {"i-other": {last: paid}}, ended) is found

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,11 +13,13 @@ from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.grammar.line import read_line
 from bot.model.alert import Decision, DecisionKind
+from bot.model.anomaly import Detection
 from bot.model.causes import Cause
 from bot.model.notification import StateUpdate
+from bot.model.reading import Reading
 from bot.ports import Stores
 from bot.settings.settings import read_settings
-from bot.watch.story import DANA, MEI, NOTHING_SEEN, Compiling, Seen
+from bot.watch.story import DANA, MEI, NOTHING_SEEN, PATIENCE, TRIED, Compiling, Line, Seen
 from bot.watch.tick import Watch, grid
 from bot.wiring.serve import DEMO_SPEED
 from bot.wiring.source import CONSOLE, OpenedSource
@@ -24,6 +27,7 @@ from bot.wiring.surfaces import SHOWN, SOURCE, tells
 from tests.e2e.product import recording
 
 assert ANSWERS
+BEFORE = timedelta(hours=1)
 TOUR = Path(__file__).parents[2] / "docs" / "tour.md"
 
 
@@ -37,7 +41,8 @@ def seen() -> list[Seen]:
     )
     extent, watch, found = ports.world.source.extent(), Watch(ports, CONSOLE), list[Seen]()
     assert extent
-    for now in grid(extent.start, extent.end, ports.site.interval):
+    # What opened before the story began, and is over by then, is none of it.
+    for now in grid(extent.end - SHOWN - BEFORE, extent.end, ports.site.interval):
         result = watch.tick(now)
         store.save(replace(result.changes(), ticked_at=now))
         if now < extent.end - SHOWN:
@@ -111,6 +116,38 @@ def test_simulated_people_type_lines_that_a_person_could_type(seen):
     lines = [line.text for one in seen if (line := replace(one, preview="").next_line())]
     assert lines
     assert {read_line(line).command.name for line in lines} == {"ack", "config set"}
+
+
+def test_the_alert_that_is_followed_is_the_first_of_its_cause_since_the_story_began(seen):
+    alert, minute = seen[-1].starved, timedelta(minutes=1)
+
+    def shown(story, *alerts):
+        outcome, detection = SimpleNamespace(alerts=alerts), Detection(())
+        return story.after(SimpleNamespace(outcome=outcome, reading=Reading(alert.opened), detection=detection)).starved  # fmt: skip
+
+    story = Seen(alert.opened, alert.opened)
+    others = (
+        replace(alert, id="early", opened=alert.opened - minute),
+        replace(alert, id="muted", muted_by="snooze"),
+        replace(alert, id="jump", anomaly=replace(alert.anomaly, cause=Cause.SPEND_JUMP)),
+    )
+    assert shown(story, *others) is None
+    assert shown(story, *others, alert, replace(alert, id="second")) == alert
+    followed, now = replace(story, starved=alert), replace(alert, closed=alert.opened)
+    assert shown(followed, replace(alert, id="second"), now) == now
+    assert shown(followed) == alert
+
+
+def test_simulated_people_read_for_a_while_before_they_act(seen):
+    starved = replace(seen[-1].starved, closed=None, acknowledged=None)
+    story = replace(seen[-1], starved=starved, jump=None, now=starved.opened + PATIENCE)
+    assert story.next_line() == Line(DANA, f"ack {starved.id} the data loader; on it")
+    assert replace(story, now=story.now - timedelta(seconds=1)).next_line() is None
+    assert replace(story, starved=replace(starved, closed=story.now)).next_line() is None
+    jump = replace(story, starved=None, jump=starved, preview="")
+    assert jump.next_line() == Line(MEI, f"share {TRIED}")
+    assert replace(jump, now=jump.now - timedelta(seconds=1)).next_line() is None
+    assert replace(jump, preview="done").next_line() is None
 
 
 def test_every_chapter_stands_in_the_tour(seen):

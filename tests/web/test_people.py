@@ -13,8 +13,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aiohttp import ClientSession, CookieJar
 from aiohttp.test_utils import TestClient, TestServer
-from oidc_provider_mock import User as Account
-from oidc_provider_mock import run_server_in_thread
 
 from adapters.http import application
 from adapters.web.api import Api
@@ -101,6 +99,9 @@ class Console:
 @pytest.fixture(scope="module")
 def provider():
     """Yield the address of a provider of another hand that knows three people, and one unverified."""
+    from oidc_provider_mock import User as Account
+    from oidc_provider_mock import run_server_in_thread
+
     accounts = [
         Account(sub=name, claims={"email": name, "email_verified": True, "name": name[:3]})
         for name in PEOPLE.values()

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import orjson
 
 from adapters.aws.api.operations import Place
-from adapters.aws.files import Problems, lack, why
+from adapters.aws.files import Problems, why
 from bot.model.codec import by_key
 from bot.model.limits import RESPONSE_BYTES
 
@@ -159,7 +159,7 @@ class _Response:
         parsed = orjson.loads(raw)
         pages = parsed if isinstance(parsed, list) else [parsed]
         if not pages or not all(isinstance(page, dict) for page in pages):
-            raise TypeError("neither an object nor a list of objects")
+            raise ValueError("neither an object nor a list of objects")
         return pages
 
 
@@ -225,7 +225,7 @@ class Responses:
         """Return where a response stands that cannot be read, and why it is left out."""
         return (
             f"{call.operation} in {call.place}",
-            f"not an answer that can be read ({lack(error)}).",
+            f"not an answer that can be read ({why(error)}).",
         )
 
 
@@ -252,7 +252,7 @@ class RecordedResponses(Responses):
             self._responses[call].append(_Response(read_stamp(name[1]), path=path))
 
     def _refused(self, call: ApiCall, entry: _Response, error: Exception) -> tuple[str, str]:
-        problem = f"not a response of {call.operation} ({lack(error)}); skipped."
+        problem = f"not a response of {call.operation} ({why(error)}); skipped."
         if isinstance(error, _UNREADABLE):
             problem = f"not JSON that can be read ({why(error)}); skipped."
         return str(entry.path and entry.path.relative_to(self.folder.parent)), problem

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.aws.files import MALFORMED, Problems, blocks, lack, objects, objects_in, records, why
+from adapters.aws.files import MALFORMED, Problems, blocks, objects, objects_in, records, why
 from adapters.aws.metrics.points import IGNORED, Gatherer, Points, sound
 
 
@@ -21,10 +21,7 @@ def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) ->
     """Gather the file's points; name the broken lines and skip them."""
 
     def checked(record: Any) -> Any:
-        try:
-            _points([record], Gatherer(catalogue=gatherer.catalogue))
-        except KeyError as error:
-            raise ValueError(lack(error)) from None
+        _points([record], Gatherer(catalogue=gatherer.catalogue))
         return record
 
     for first, lines in blocks(path, name, problems):

@@ -29,6 +29,7 @@ from adapters.aws.metrics.parquet_files import (
 )
 from adapters.aws.metrics.points import IGNORED, Gatherer, Ints, Points, sound
 from bot.model.frame import Doubles
+from bot.model.money import counted
 
 K = TypeVar("K")
 Hashes = npt.NDArray[np.uint64]
@@ -292,8 +293,8 @@ class _ParquetReader:
         if broken := rows.values.broken():
             self.problems.add(
                 group[0].name,
-                f"{broken} rows here or in files of the same layout have no time, count or sum;"
-                " skipped.",
+                f"{counted(broken, 'row')} here or in files of the same layout without time, count or"
+                " sum; skipped.",
             )
         for _, namespace, metric, _, _, count in rows.named:
             self.gatherer.ignore(namespace, metric, count)
@@ -327,7 +328,7 @@ class _ParquetReader:
             namespace, metric, region, account = names
             pairs, number = self.gatherer.sets[hashed], IGNORED
             if pairs is not None:
-                with suppress(TypeError):
+                with suppress(ValueError):
                     number = self.gatherer.number(
                         str(namespace), str(metric), pairs, region or "", account or ""
                     )

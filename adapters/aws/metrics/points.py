@@ -282,7 +282,7 @@ class Gatherer:
         if not self.catalogue.targets(namespace, metric, dimensions):
             return IGNORED
         if not all(isinstance(value, str) for value in dimensions.values()):
-            raise TypeError("a dimension's value is not text")
+            raise ValueError("a dimension's value is not text")
         # The metrics of a node repeat its names: each is held once.
         pairs = tuple(sorted((name, intern(value)) for name, value in dimensions.items()))
         names = tuple(name for name, _ in pairs)

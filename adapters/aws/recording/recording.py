@@ -40,6 +40,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.money import counted
 from bot.model.reading import Reading
 from bot.model.window import Window
 
@@ -202,7 +203,8 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
         raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
     if astray := gatherer.drop_astray():
         problems.add(
-            "metrics", f"{astray:,} points lie over {KEPT_DAYS} days from the others; skipped."
+            "metrics",
+            f"{counted(astray, 'point')} more than {KEPT_DAYS} days from the others; skipped.",
         )
 
     # Responses and logs are read after the metrics, which name nodes and tell whether there is

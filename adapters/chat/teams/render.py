@@ -56,6 +56,7 @@ from bot.cards.card import (
     unnamed,
 )
 from bot.cards.words import row_words, short
+from bot.model.money import counted
 from bot.model.window import utc_text
 from bot.ports import Draw
 
@@ -372,6 +373,14 @@ def dumps(document: object) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+_NOUNS = {
+    "facts": ("list of facts", "lists of facts"),
+    "text": ("paragraph",),
+    "buttons": ("row of buttons", "rows of buttons"),
+}
+"""What a reader calls a kind of block, one and several."""
+
+
 @dataclass(frozen=True)
 class _Piece:
     """Hold one block as drawn, and whom it pings."""
@@ -428,11 +437,7 @@ def render(
         shell["body"][place:place] = action_rows([*actions, _toggle(details)])
     if dropped:
         counts = Counter(type(block).__name__.lower() for block in dropped)
-        names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
-        parts = [
-            f"{n} {names.get(kind, kind)}{'s' if n > 1 and kind != 'buttons' else ''}"
-            for kind, n in counts.items()
-        ]
+        parts = [counted(n, *_NOUNS.get(kind, (kind,))) for kind, n in counts.items()]
         shell["body"].append(
             words(f"Left out, the message would be too long: {', '.join(parts)}.", Style.QUIET)
         )
