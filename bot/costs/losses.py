@@ -63,6 +63,7 @@ _PAUSE, _STARTING, _UNSEEN = (
     )
 )
 _COMPILES = (CODE_OF[GoodputClass.COMPILING_FIRST], CODE_OF[GoodputClass.COMPILING_AGAIN])
+_ANY_COMPILE = (*_COMPILES, CODE_OF[GoodputClass.COLD_CACHE])
 
 
 class Fall(NamedTuple):
@@ -113,6 +114,7 @@ def lose(time: NodeTime, alerts: Iterable[Alert]) -> None:
         time.share[block] = np.where(is_greater, fall.lost, time.share[block])
         time.lost_to[block] = np.where(is_greater, CODE_OF[kind], time.lost_to[block])
     _lose_whole_stretches(time)
+    _part_compiles(time)
     _part_edges(time)
 
 
@@ -165,6 +167,34 @@ def _lose_whole_stretches(time: NodeTime) -> None:
         if share.mean() > 0.5:
             lost_to[:] = np.where(share > 0, lost_to, np.bincount(lost_to, share).argmax())
             share[:] = 1.0
+
+
+def _part_compiles(time: NodeTime) -> None:
+    """Give a compile its part of the step in which it begins, and of the step in which it ends.
+
+    It begins as the host's CPU becomes busy, and ends as the device memory fills.
+    """
+    cpu, held = (
+        time.nodes.of(name)
+        for name in ("host_cpu_utilization_ratio", "neuron_runtime_memory_used_bytes")
+    )
+    for row, begin, end in zip(*runs_of(np.isin(time.base, _ANY_COMPILE)), strict=True):
+        begun, over = _passed(cpu[row], begin), _passed(held[row], end)
+        for step, kind, share in (
+            (begin, _STARTING, 1 - begun),
+            (end, time.base[row, begin], 1 - over),
+        ):
+            if time.share[row, step] < share < 1:
+                time.lost_to[row, step], time.share[row, step] = kind, share
+
+
+def _passed(levels: Floats, step: int) -> float:
+    """Return how much of a step had passed a rise from the step before it to the one after it."""
+    if not 0 < step < levels.size - 1:
+        return 1.0
+    before, at, after = levels[step - 1 : step + 2].astype(np.float64).tolist()
+    # Unknown levels tell nothing.
+    return (at - before) / (after - before) if before < at < after else 1.0
 
 
 def _part_edges(time: NodeTime) -> None:

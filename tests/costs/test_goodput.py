@@ -110,6 +110,30 @@ def test_compiles_count_where_nothing_executes_and_a_second_one_is_again():
     assert classes(time) == ["compiling_first", "productive", "compiling_again", "productive"]
 
 
+def test_a_compile_takes_its_part_of_the_steps_in_which_it_begins_and_ends():
+    levels = [0.0, 0.0, 0.0, 0.0, 0.2, 0.8]
+    held = [0, 0, 0, 0, 4e8, 1e9]
+    cpu = [0.1, 0.7, 0.9, 0.9, 0.5, 0.2]
+    nodes = frame(levels, held)
+    values = np.concatenate([nodes.values, np.float32([cpu])[:, :, None]], axis=2)
+    busy = replace(nodes, metrics=(*METRICS, "host_cpu_utilization_ratio"), values=values)
+    time = NodeTime(busy, np.array([0.05]))
+    window = Window(START + FIVE, START + 4 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.USED)])
+    lose(time, [])
+    assert shares(time, GoodputClass.COMPILING_FIRST) == [0, 0.75, 1, 1, 0.6, 0]
+    assert shares(time, GoodputClass.STARTING) == [0, 0.25, 0, 0, 0, 0]
+    assert shares(time, GoodputClass.PRODUCTIVE) == [0, 0, 0, 0, 0.4, 1]
+
+
+def test_a_compile_has_its_steps_whole_where_no_metric_tells_its_ends():
+    time = time_of([0.0, 0.0, 0.9, 0.9], held=[np.nan] * 4)
+    window = Window(START, START + 2 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.USED)])
+    lose(time, [])
+    assert shares(time, GoodputClass.COMPILING_FIRST) == [1, 1, 0, 0]
+
+
 def test_what_a_cut_off_compile_left_nothing_of_is_compiled_for_the_first_time():
     time = time_of([0.0, 0.0, 0.0, 0.9])
     cluster = Labels(cluster="llama")
