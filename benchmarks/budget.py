@@ -170,7 +170,7 @@ def one_floor(seen: Frontier, most: int) -> Point:
 def best_of(seen: Frontier, most: int) -> Decimal:
     """Return the most USD that one floor would have told of with so many messages."""
     raised = seen.raised
-    competing = replace(seen, worths=worth_of(raised, Bids.of(raised).least))
+    competing = replace(seen, worths=worth_of(raised, Bids.of(raised).least / (WEEK // HOUR)))
     messages = most + competing.critical
     return max((x.usd for x in competing.points if x.messages <= messages), default=Decimal(0))
 
