@@ -285,7 +285,7 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     if most:
         how = (
             "With a floor that follows the messages left of each week"
-            f" (at first {floor} an hour of what lasts a week)"
+            f" (at first {floor} an hour, for waste that lasts a week)"
         )
     parts: list[str | Strong] = [
         Strong(
