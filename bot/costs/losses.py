@@ -155,7 +155,8 @@ def _as_told(time: NodeTime, alert: Alert, rows: Indices, part: slice) -> Fall:
     if LOST_TO[alert.cause] not in _SLOWED or paused.mean() > 0.5:
         paused[:] = 0.0
     usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
-    work = time.seen[rows, part] * (1.0 - paused)
+    cold = time.base[rows, part] == CODE_OF[GoodputClass.COLD_CACHE]
+    work = time.seen[rows, part] * (1.0 - paused) * ~cold
     done = np.nan_to_num(time.levels[rows, part]) / max(sum(usual) / 2, 1e-6)
     return Fall(part, spread(np.clip(work - done, 0, 1), work, steps), paused)
 
@@ -179,12 +180,10 @@ def _part_compiles(time: NodeTime) -> None:
         for name in ("host_cpu_utilization_ratio", "neuron_runtime_memory_used_bytes")
     )
     for row, begin, end in zip(*runs_of(np.isin(time.base, _ANY_COMPILE)), strict=True):
-        begun, over = _passed(cpu[row], begin), _passed(held[row], end)
-        for step, kind, share in (
-            (begin, _STARTING, 1 - begun),
-            (end, time.base[row, begin], 1 - over),
-        ):
-            if time.share[row, step] < share < 1:
+        ends = (begin, cpu, _STARTING), (end, held, time.base[row, begin])
+        for step, levels, kind in ends:
+            share = 1 - _passed(levels[row], step)
+            if time.share[row, step] < share:
                 time.lost_to[row, step], time.share[row, step] = kind, share
 
 

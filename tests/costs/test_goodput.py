@@ -357,6 +357,16 @@ def test_every_start_that_a_cold_cache_alert_counts_is_cold_and_no_start_before_
     assert split[CLASSES.index(GoodputClass.PRODUCTIVE)] == pytest.approx(7)
 
 
+def test_what_a_cold_cache_took_beside_its_compiles_is_lost_where_the_node_waited():
+    time = time_of([0.9, 0.0, 0.0, 0.0, 0.0, 0.9, 0.9])
+    window = Window(START + FIVE, START + 3 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.USED)])
+    found = replace(anomaly(Cause.COLD_CACHE, n=1), window=Window(START + FIVE, START + 5 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal(4) / Decimal(12)),)
+    lose(time, [alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    assert shares(time, GoodputClass.COLD_CACHE) == [0, 1, 1, 1, 1, 0, 0]
+
+
 def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow():
     levels = [0.8] * 20 + [0.4] * 8 + [0.0] * 2 + [0.8] * 6
     time = time_of(levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -64,32 +64,30 @@ class _Reader(ast.NodeVisitor):
             self.generic_visit(node)
             return
 
-        branch, guarded = node.orelse, node.body
-        if isinstance(node.test, ast.UnaryOp):
-            branch, guarded = guarded, branch
-        for part in branch if isinstance(branch, list) else [branch]:
+        sides = [x if isinstance(x, list) else [x] for x in (node.body, node.orelse)]
+        guarded, branch = sides[::-1] if isinstance(node.test, ast.UnaryOp) else sides
+        for part in branch:
             self.visit(part)
-            chosen = [x.value for x in ast.walk(part) if isinstance(x, ast.Assign)] or [part]
-            self._fall_back(self._text(value) for value in chosen)
 
         # A device that only CUDA replaces was chosen before.
-        if not branch and isinstance(guarded, list):
-            given = [x for x in guarded if isinstance(x, ast.Assign)]
-            self._fall_back(self.texts.get(ast.unparse(x.targets[0])) for x in given)
+        given = [
+            x for part in branch or guarded for x in ast.walk(part) if isinstance(x, ast.Assign)
+        ]
+        chosen = [self._text(x) for x in ([x.value for x in given] or branch)]
+        if not branch:
+            chosen = [self.texts.get(ast.unparse(x.targets[0])) for x in given]
+        for text in filter(None, chosen):
+            self._add("fallback", str(text.value), text)
 
     visit_IfExp = visit_If  # noqa: N815 (a name of the visitor)
-
-    def _fall_back(self, chosen: Iterable[ast.Constant | None]) -> None:
-        for constant in chosen:
-            if constant:
-                self._add("fallback", str(constant.value), constant)
 
     def _text(self, value: ast.AST) -> ast.Constant | None:
         """Return the text that a value is, or that a device is made of."""
         if isinstance(value, ast.Call) and self._path(value.func) == "torch.device":
             value = value.args[0] if value.args else value
-        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-        return value if isinstance(value, ast.Constant) and is_text else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            return value
+        return None
 
     def visit_Assign(self, node: ast.Assign) -> None:
         if text := self._text(node.value):
