@@ -740,6 +740,50 @@ def test_a_start_of_another_job_between_cold_ones_stays_what_it_was():
     assert found == ["cold_cache", "compiling_again", "cold_cache"]
 
 
+def test_a_start_of_another_run_is_not_cold_though_it_holds_the_same_memory():
+    def twice(one, things):
+        return replace(one, things=things, values=np.repeat(one.values, 2, axis=0))
+
+    nodes = (NODE, replace(NODE, instance="i-llama001"))
+    jobs = tuple(Labels(cluster="llama", job=job) for job in ("llama-8b-r7", "vit-r1"))
+    time = NodeTime(twice(frame(([0.0] + [0.9] * 13) * 3), nodes), np.array([0.05, 0.05]))
+    claims = {
+        job: Claim(Sign.LABEL, frozenset({node.instance}))
+        for job, node in zip(jobs, nodes, strict=True)
+    }
+    time.run(twice(runs(np.arange(42.0) * 9), jobs), claims)
+    starts = ((0, "i-llama000"), (14, "i-llama001"), (28, "i-llama000"))
+    time.compile(
+        Compile(
+            name,
+            Labels(cluster="llama"),
+            Window(START + n * FIVE, START + (n + 1) * FIVE),
+            Ending.USED,
+        )
+        for n, name in starts
+    )
+    found = replace(
+        anomaly(Cause.COLD_CACHE, n=1), window=Window(START + 28 * FIVE, START + 29 * FIVE)
+    )
+    hours = (WastedHours(Decimal(20), Decimal(2) / Decimal(12)),)
+    lose(time, [alert(found, seen=START + 29 * FIVE, waste=replace(waste(), hours=hours))])
+    assert [classes(time)[n] for n in (0, 28)] == ["cold_cache", "cold_cache"]
+    assert time.base[1, 14] == CLASSES.index(GoodputClass.COMPILING_FIRST)
+
+
+def test_what_stands_still_between_two_runs_loses_all_its_time_but_for_a_checkpoint():
+    def lost(stood):
+        time = time_of([0.9] * 6 + [0.02] * stood + [0.9] * 6)
+        window = Window(START + 6 * FIVE, START + (6 + stood) * FIVE)
+        found = replace(anomaly(Cause.ALLOCATED_UNUSED, n=1, usual=(0.9, 0.9)), window=window)
+        hours = (WastedHours(Decimal(20), Decimal("0.9") * stood / 12),)
+        lose(time, [alert(found, seen=window.end, waste=replace(waste(), hours=hours))])
+        return sum(shares(time, GoodputClass.ALLOCATED_UNUSED))
+
+    assert lost(12) == pytest.approx(12)
+    assert lost(2) == pytest.approx(1.8)
+
+
 async def test_a_run_lost_what_an_alert_took_that_ended_before_the_newest_run_began():
     """`runs` reads alerts from its oldest run on, and one that ended before every run takes nothing."""
     places = [(name, "trn1.32xlarge", "us-west-2", 1, 0.9, 40.0) for name in ("east", "west")]
