@@ -186,7 +186,7 @@ def _part_compiles(time: NodeTime) -> None:
         ends = (begin, cpu, _STARTING), (end, held, time.base[row, begin])
         for step, levels, kind in ends:
             share = 1 - _passed(levels[row], step)
-            if time.share[row, step] < share:
+            if share and time.share[row, step] < share:
                 time.lost_to[row, step], time.share[row, step] = kind, share
 
 

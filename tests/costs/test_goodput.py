@@ -134,6 +134,14 @@ def test_a_compile_has_its_steps_whole_where_no_metric_tells_its_ends():
     assert shares(time, GoodputClass.COMPILING_FIRST) == [1, 1, 0, 0]
 
 
+def test_a_compile_that_goes_on_has_all_steps_up_to_now():
+    time = time_of([0.0, 0.0, 0.0], held=[0, 0, 0])
+    window = Window(START, START + 3 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.GOING)])
+    lose(time, [])
+    assert shares(time, GoodputClass.COMPILING_FIRST) == [1, 1, 1]
+
+
 def test_what_a_cut_off_compile_left_nothing_of_is_compiled_for_the_first_time():
     time = time_of([0.0, 0.0, 0.0, 0.9])
     cluster = Labels(cluster="llama")
