@@ -178,12 +178,12 @@ def _part_compiles(time: NodeTime) -> None:
 
     It begins as the host's CPU becomes busy, and ends as the device memory fills.
     """
-    cpu, held = (
+    cpu, memory = (
         time.nodes.of(name)
         for name in ("host_cpu_utilization_ratio", "neuron_runtime_memory_used_bytes")
     )
     for row, begin, end in zip(*runs_of(np.isin(time.base, _ANY_COMPILE)), strict=True):
-        ends = (begin, cpu, _STARTING), (end, held, time.base[row, begin])
+        ends = (begin, cpu, _STARTING), (end, memory, time.base[row, begin])
         for step, levels, kind in ends:
             share = 1 - _passed(levels[row], step)
             if share and time.share[row, step] < share:
@@ -194,9 +194,9 @@ def _passed(levels: Floats, step: int) -> float:
     """Return how much of a step had passed a rise from the step before it to the one after it."""
     if not 0 < step < levels.size - 1:
         return 1.0
-    before, at, after = levels[step - 1 : step + 2].astype(np.float64).tolist()
+    before, level, after = levels[step - 1 : step + 2].astype(np.float64).tolist()
     # Unknown levels tell nothing.
-    return (at - before) / (after - before) if before < at < after else 1.0
+    return (level - before) / (after - before) if before < level < after else 1.0
 
 
 def _part_edges(time: NodeTime) -> None:

@@ -70,12 +70,11 @@ class _Reader(ast.NodeVisitor):
             self.visit(part)
 
         # A device that only CUDA replaces was chosen before.
-        given = [
-            x for part in branch or guarded for x in ast.walk(part) if isinstance(x, ast.Assign)
-        ]
-        chosen = [self._text(x) for x in ([x.value for x in given] or branch)]
+        nodes = (x for part in branch or guarded for x in ast.walk(part))
+        assignments = [x for x in nodes if isinstance(x, ast.Assign)]
+        chosen = [self._text(x) for x in ([x.value for x in assignments] or branch)]
         if not branch:
-            chosen = [self.texts.get(ast.unparse(x.targets[0])) for x in given]
+            chosen = [self.texts.get(ast.unparse(x.targets[0])) for x in assignments]
         for text in filter(None, chosen):
             self._add("fallback", str(text.value), text)
 
