@@ -37,7 +37,6 @@ from bot.model.window import HOUR, WEEK, Window
 from bot.policy.schema import default_policy
 from bot.watch.budget import (
     FLOOR,
-    Bids,
     Budget,
     Frontier,
     Point,
@@ -170,7 +169,8 @@ def one_floor(seen: Frontier, most: int) -> Point:
 def best_of(seen: Frontier, most: int) -> Decimal:
     """Return the most USD that one floor would have told of with so many messages."""
     raised = seen.raised
-    competing = replace(seen, worths=worth_of(raised, Bids.of(raised).least))
+    least = min((x for x in worth_of(raised).values() if x is not None), default=Decimal(0))
+    competing = replace(seen, worths=worth_of(raised, least))
     messages = most + competing.critical
     return max((x.usd for x in competing.points if x.messages <= messages), default=Decimal(0))
 

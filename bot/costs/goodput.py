@@ -79,8 +79,17 @@ class GoodputRow:
 
     @property
     def seen_usd(self) -> Decimal:
-        """Return the USD of the time that metrics tell of."""
-        return self.usd - self.of(GoodputClass.NOT_SEEN)
+        """Return the USD of the time that metrics tell of, and of commitments that nothing used.
+
+        What is below zero, such as a refund of a commitment, took no time: it has no share.
+        """
+        unseen = max(self.of(GoodputClass.NOT_SEEN), Decimal(0))
+        return sum(self.spent.values(), Decimal(0)) - unseen
+
+    @property
+    def spent(self) -> Amounts:
+        """Return the classes that cost anything."""
+        return {kind: usd for kind, usd in self.classes.items() if usd > 0}
 
     @property
     def goodput(self) -> float | None:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bot.costs.node_time import CODE_OF, NO_JOB, NO_LOSS, GoodputClass, NodeTime
+from bot.costs.node_time import CHECKPOINT, CODE_OF, NO_JOB, NO_LOSS, GoodputClass, NodeTime
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.frame import Doubles, Floats, Indices, Mask, runs_of
-from bot.model.run import Compile
+from bot.model.run import Compile, job_of
 from bot.model.window import HOUR, Window
 
 LOST_TO: Mapping[Cause, GoodputClass] = {
@@ -63,6 +63,7 @@ _PAUSE, _STARTING, _UNSEEN = (
     )
 )
 _COMPILES = (CODE_OF[GoodputClass.COMPILING_FIRST], CODE_OF[GoodputClass.COMPILING_AGAIN])
+_ANY_COMPILE = (*_COMPILES, CODE_OF[GoodputClass.COLD_CACHE])
 
 
 class Fall(NamedTuple):
@@ -113,6 +114,7 @@ def lose(time: NodeTime, alerts: Iterable[Alert]) -> None:
         time.share[block] = np.where(is_greater, fall.lost, time.share[block])
         time.lost_to[block] = np.where(is_greater, CODE_OF[kind], time.lost_to[block])
     _lose_whole_stretches(time)
+    _part_compiles(time)
     _part_edges(time)
 
 
@@ -153,18 +155,48 @@ def _as_told(time: NodeTime, alert: Alert, rows: Indices, part: slice) -> Fall:
     if LOST_TO[alert.cause] not in _SLOWED or paused.mean() > 0.5:
         paused[:] = 0.0
     usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
-    work = time.seen[rows, part] * (1.0 - paused)
+    cold = time.base[rows, part] == CODE_OF[GoodputClass.COLD_CACHE]
+    work = time.seen[rows, part] * (1.0 - paused) * ~cold
     done = np.nan_to_num(time.levels[rows, part]) / max(sum(usual) / 2, 1e-6)
     return Fall(part, spread(np.clip(work - done, 0, 1), work, steps), paused)
 
 
 def _lose_whole_stretches(time: NodeTime) -> None:
     """Give all of a stretch without work to the cause that took most of it."""
-    for row, begin, end in zip(*runs_of(np.isin(time.base, _UNUSED)), strict=True):
+    still = np.isin(time.base, (*_UNUSED, _PAUSE))
+    for row, begin, end in zip(*runs_of(still), strict=True):
         share, lost_to = time.share[row, begin:end], time.lost_to[row, begin:end]
-        if share.mean() > 0.5:
+        # A checkpoint amid what slows its job is one all the same.
+        is_short = end - begin <= time.nodes.steps(CHECKPOINT)
+        if share.mean() > 0.5 and not (is_short and time.base[row, begin] == _PAUSE):
             lost_to[:] = np.where(share > 0, lost_to, np.bincount(lost_to, share).argmax())
             share[:] = 1.0
+
+
+def _part_compiles(time: NodeTime) -> None:
+    """Give a compile its part of the step in which it begins, and of the step in which it ends.
+
+    It begins as the host's CPU becomes busy, and ends as the device memory fills.
+    """
+    cpu, memory = (
+        time.nodes.of(name)
+        for name in ("host_cpu_utilization_ratio", "neuron_runtime_memory_used_bytes")
+    )
+    for row, begin, end in zip(*runs_of(np.isin(time.base, _ANY_COMPILE)), strict=True):
+        ends = (begin, cpu, _STARTING), (end, memory, time.base[row, begin])
+        for step, levels, kind in ends:
+            share = 1 - _passed(levels[row], step)
+            if share and time.share[row, step] < share:
+                time.lost_to[row, step], time.share[row, step] = kind, share
+
+
+def _passed(levels: Floats, step: int) -> float:
+    """Return how much of a step had passed a rise from the step before it to the one after it."""
+    if not 0 < step < levels.size - 1:
+        return 1.0
+    before, level, after = levels[step - 1 : step + 2].astype(np.float64).tolist()
+    # Unknown levels tell nothing.
+    return (level - before) / (after - before) if before < level < after else 1.0
 
 
 def _part_edges(time: NodeTime) -> None:
@@ -193,12 +225,15 @@ def _cold(time: NodeTime, rows: Indices, whole: Window, hours: float) -> float:
     ended = [x for x in time.compiles if x.window.start < whole.end and x.instance in time.rows]
     newest = [x for x in ended if time.rows[x.instance] in rows and x.window.end > whole.start]
     clusters = {x.scope.cluster for x in newest}
-    held = float(np.median([_held_after(time, x) for x in newest])) if newest else np.nan
+    works = [_work_after(time, x) for x in newest]
+    held = float(np.median([x for x, _ in works])) if works else np.nan
+    jobs = {job for _, job in works if job}
 
     found = 0.0
     for compilation in reversed(ended):
-        # Of unknown memory is any work.
-        apart = abs(_held_after(time, compilation) / held - 1) > _SAME_WORK
+        # Of unknown memory and of an unknown job is any work.
+        used, job = _work_after(time, compilation)
+        apart = abs(used / held - 1) > _SAME_WORK or bool(job and jobs and job not in jobs)
         if found >= hours or compilation.scope.cluster not in clusters or apart:
             continue
         found += compilation.hours
@@ -208,13 +243,18 @@ def _cold(time: NodeTime, rows: Indices, whole: Window, hours: float) -> float:
     return found
 
 
-def _held_after(time: NodeTime, compilation: Compile) -> float:
-    """Return the device memory that a node held in the hour after a compile, nan if unknown."""
+def _work_after(time: NodeTime, compilation: Compile) -> tuple[float, str]:
+    """Return the device memory that a node held in the hour after a compile, and for which job.
+
+    Memory is nan, and the job "", where they are not known.
+    """
     row = time.rows[compilation.instance]
     part = time.steps(Window(compilation.window.end, compilation.window.end + HOUR))
     held = time.nodes.of("neuron_runtime_memory_used_bytes")[row, part]
-    held = held[time.working[row, part] & (held > 0)]
-    return float(np.median(held)) if held.size else np.nan
+    works = time.working[row, part] & (held > 0)
+    runs = time.jobs[row, part][works & (time.jobs[row, part] != NO_JOB)]
+    job = job_of(time.job_names[np.bincount(runs).argmax()]) if runs.size else ""
+    return float(np.median(held[works])) if works.any() else np.nan, job
 
 
 def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -> Fall | None:

@@ -66,7 +66,7 @@ _REACH = 3
 """How many half hours on each side of one tell its usual pace."""
 NO_LOSS = 0.05
 """Share of its usual up to which a node loses nothing: levels move as much by themselves."""
-_CHECKPOINT = timedelta(minutes=10)
+CHECKPOINT = timedelta(minutes=10)
 """How long a checkpoint takes at most; a longer pause amid work is an evaluation."""
 _TOGETHER = 0.5
 """From which correlation on a node's levels rise and fall with a run's pace."""
@@ -158,7 +158,7 @@ class NodeTime:
         # What makes steps for longer than a checkpoint goes on at another pace.
         paused = paused_shares(self._paces, self.nodes.steps(HOUR))
         for run, begin, end in zip(*runs_of((paused > 0) & (paused < 1)), strict=True):
-            if end - begin > self.nodes.steps(_CHECKPOINT) + 1:
+            if end - begin > self.nodes.steps(CHECKPOINT) + 1:
                 paused[run, begin:end] = 0.0
         thrown_away = np.array([_thrown_away(x) for x in counts])[:, inside]
 

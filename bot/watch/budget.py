@@ -6,12 +6,13 @@ Of a promised number of messages a week, the floor follows what is left of the w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cache, cached_property
 from itertools import chain, pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -156,8 +157,8 @@ class Frontier:
     def following(self, most: float) -> Point:
         """Return the point of the floor that follows `most` messages a week.
 
-        Its weeks learn from weeks like them before; its USD an hour are those of a whole week to
-        come.
+        Its weeks learn from weeks like them before; its USD an hour are those of waste that lasts
+        the whole week to come.
         """
         earlier = [
             replace(
@@ -170,7 +171,7 @@ class Frontier:
             for x in self.raised
         ]
         sent = followed(self.raised, self.window, most, earlier)
-        floor = Bids.of(self.raised).floor(int(most), WEEK / HOUR)
+        floor = Bids.of(self.raised).floor(int(most), WEEK / HOUR) / (WEEK // HOUR)
         return Point(_rounded(floor, floor), messages_of(sent), spent(sent))
 
     @cached_property
@@ -226,8 +227,12 @@ def points_at(seen: Frontier, floors: Sequence[Decimal]) -> list[Point]:
     return [seen.at(floor) for floor in floors]
 
 
-def worth_of(alerts: Sequence[Alert], least: Decimal | None = None) -> dict[str, Decimal | None]:
-    """Return by id the USD an hour by which a floor judges each alert at its peak.
+def worth_of(
+    alerts: Sequence[Alert],
+    least: Decimal | None = None,
+    of: Callable[[Alert], Decimal] = attrgetter("most_usd_per_hour"),
+) -> dict[str, Decimal | None]:
+    """Return by id the USD by which a floor judges each alert: an hour, where `of` is not told.
 
     None for what is sent however small it is. Within a promise of messages this is only what is
     urgent: all else that is sent however small competes, as if it wasted `least` at least.
@@ -240,9 +245,18 @@ def worth_of(alerts: Sequence[Alert], least: Decimal | None = None) -> dict[str,
             continue
 
         like = counted_with(alert, [x for x in alerts if _overlap(x, alert)])
-        worth = sum((x.most_usd_per_hour for x in like), Decimal(0))
+        worth = sum(map(of, like), Decimal(0))
         worths[alert.id] = max(worth, least) if is_free and least is not None else worth
     return worths
+
+
+def usd_within_a_week(alert: Alert) -> Decimal:
+    """Return the USD that an alert is likely to waste, until the next week has its own messages.
+
+    It goes on at its peak for as long as its cause usually does.
+    """
+    lasts = HOUR if alert.anomaly.lost_hours else min(alert.cause.facts.lasts, WEEK)
+    return alert.most_usd_per_hour * (lasts // HOUR)
 
 
 def messages_of(alerts: Iterable[Alert]) -> int:
@@ -275,7 +289,7 @@ BEYOND = 2
 class Bids:
     """Price a message of those left of a week by the waste that may need it later.
 
-    `worths` are the USD an hour of the messages of `LEARNT` that a promise counts, (n,).
+    `worths` are the USD of the messages of `LEARNT` that a promise counts, within a week, (n,).
     """
 
     worths: tuple[float, ...]
@@ -284,7 +298,7 @@ class Bids:
     def of(cls, alerts: Sequence[Alert]) -> Bids:
         """Learn from alerts: the first of those that share a message stands for it."""
         competing = [x for x in _firsts(alerts) if not _is_urgent(x)]
-        peaks = {x.id: x.most_usd_per_hour for x in competing}
+        peaks = {x.id: usd_within_a_week(x) for x in competing}
 
         # What has no dollars comes after all that has, and before nothing.
         least = min((peaks[x.id] for x in competing if not _is_free(x)), default=Decimal(0))
@@ -293,11 +307,11 @@ class Bids:
 
     @property
     def least(self) -> Decimal:
-        """Return the USD an hour that an alert without dollars counts for."""
+        """Return the USD within a week that an alert without dollars counts for."""
         return Decimal(repr(min(self.worths, default=0.0)))
 
     def floor(self, left: int, hours: float) -> Decimal:
-        """Return the least USD an hour worth one of `left` messages with `hours` of a week to come.
+        """Return the least USD worth one of `left` messages with `hours` of a week to come.
 
         It is the worth that the week is likely to lose with the message (a bid price; Talluri and
         van Ryzin, 2004): messages come by chance at the rate and of the worths that were learnt,
@@ -351,7 +365,7 @@ def hold(
             if x.id not in judged and x.muted_by in ("", FLOORED, HELD) and x.opened >= now - LEARNT
         ]
     )
-    worths = worth_of([x for x in alerts if x.speaking], bids.least)
+    worths = worth_of([x for x in alerts if x.speaking], bids.least, usd_within_a_week)
     explains = {x.muted_by for x in alerts if _is_urgent(x)}
 
     @cache

@@ -28,7 +28,7 @@ from bot.model.spend import Money, Tally
 from bot.model.window import WEEK, Window
 from bot.wiring.serve import GoodputRounds
 from tests.answers.configuring import ask, buttons, end
-from tests.builders import with_parts
+from tests.builders import NOON, with_parts
 
 
 @pytest.mark.parametrize("by", ["cluster", "team", "job", "node", "day", "instance_type,purchase"])
@@ -261,3 +261,20 @@ def test_a_commitment_that_nobody_used_says_nothing_of_nodes_that_no_metric_cove
     unused = {GoodputClass.COMMITTED_UNUSED: Decimal(8)}
     assert GoodputRow({}, unused | {GoodputClass.NOT_SEEN: Decimal(200)}).goodput is None
     assert GoodputRow({}, unused).goodput == 0
+
+
+def test_what_the_bill_gave_back_takes_no_time_and_no_share_passes_the_whole() -> None:
+    given_back = {
+        GoodputClass.PRODUCTIVE: Decimal(1000),
+        GoodputClass.COMMITTED_UNUSED: Decimal(-30),
+    }
+    total = GoodputRow({}, given_back)
+    assert total.goodput == 1
+    assert [x.share for x in class_shares(total)] == [1, -0.03]
+
+    tally = Tally(Window(NOON, NOON + WEEK), (), (), Money())
+    answer = Goodput(tally.window, (), (), (), total, tally, tally.window, Coverage())
+    card = goodput_card(answer)
+    assert card.title.startswith("Goodput 100 % of $1,000 seen")
+    assert card.data["total_usd"] == 970
+    assert "into what kept the nodes from it; the bill gave back $30.00." in str(card)

@@ -110,6 +110,38 @@ def test_compiles_count_where_nothing_executes_and_a_second_one_is_again():
     assert classes(time) == ["compiling_first", "productive", "compiling_again", "productive"]
 
 
+def test_a_compile_takes_its_part_of_the_steps_in_which_it_begins_and_ends():
+    levels = [0.0, 0.0, 0.0, 0.0, 0.2, 0.8]
+    held = [0, 0, 0, 0, 4e8, 1e9]
+    cpu = [0.1, 0.7, 0.9, 0.9, 0.5, 0.2]
+    nodes = frame(levels, held)
+    values = np.concatenate([nodes.values, np.float32([cpu])[:, :, None]], axis=2)
+    busy = replace(nodes, metrics=(*METRICS, "host_cpu_utilization_ratio"), values=values)
+    time = NodeTime(busy, np.array([0.05]))
+    window = Window(START + FIVE, START + 4 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.USED)])
+    lose(time, [])
+    assert shares(time, GoodputClass.COMPILING_FIRST) == [0, 0.75, 1, 1, 0.6, 0]
+    assert shares(time, GoodputClass.STARTING) == [0, 0.25, 0, 0, 0, 0]
+    assert shares(time, GoodputClass.PRODUCTIVE) == [0, 0, 0, 0, 0.4, 1]
+
+
+def test_a_compile_has_its_steps_whole_where_no_metric_tells_its_ends():
+    time = time_of([0.0, 0.0, 0.9, 0.9], held=[np.nan] * 4)
+    window = Window(START, START + 2 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.USED)])
+    lose(time, [])
+    assert shares(time, GoodputClass.COMPILING_FIRST) == [1, 1, 0, 0]
+
+
+def test_a_compile_that_goes_on_has_all_steps_up_to_now():
+    time = time_of([0.0, 0.0, 0.0], held=[0, 0, 0])
+    window = Window(START, START + 3 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.GOING)])
+    lose(time, [])
+    assert shares(time, GoodputClass.COMPILING_FIRST) == [1, 1, 1]
+
+
 def test_what_a_cut_off_compile_left_nothing_of_is_compiled_for_the_first_time():
     time = time_of([0.0, 0.0, 0.0, 0.9])
     cluster = Labels(cluster="llama")
@@ -331,6 +363,16 @@ def test_every_start_that_a_cold_cache_alert_counts_is_cold_and_no_start_before_
     assert split[CLASSES.index(GoodputClass.COMPILING_FIRST)] == pytest.approx(1)
     assert split[CLASSES.index(GoodputClass.COLD_CACHE)] == pytest.approx(4)
     assert split[CLASSES.index(GoodputClass.PRODUCTIVE)] == pytest.approx(7)
+
+
+def test_what_a_cold_cache_took_beside_its_compiles_is_lost_where_the_node_waited():
+    time = time_of([0.9, 0.0, 0.0, 0.0, 0.0, 0.9, 0.9])
+    window = Window(START + FIVE, START + 3 * FIVE)
+    time.compile([Compile("i-llama000", Labels(cluster="llama"), window, Ending.USED)])
+    found = replace(anomaly(Cause.COLD_CACHE, n=1), window=Window(START + FIVE, START + 5 * FIVE))
+    hours = (WastedHours(Decimal(20), Decimal(4) / Decimal(12)),)
+    lose(time, [alert(found, seen=found.window.end, waste=replace(waste(), hours=hours))])
+    assert shares(time, GoodputClass.COLD_CACHE) == [0, 1, 1, 1, 1, 0, 0]
 
 
 def test_a_loss_goes_on_right_beside_its_alert_while_nodes_that_work_are_as_slow():
@@ -704,6 +746,50 @@ def test_a_start_of_another_job_between_cold_ones_stays_what_it_was():
     lose(time, [alert(found, seen=START + 29 * FIVE, waste=replace(waste(), hours=hours))])
     found = [classes(time)[n] for n in (0, 14, 28)]
     assert found == ["cold_cache", "compiling_again", "cold_cache"]
+
+
+def test_a_start_of_another_run_is_not_cold_though_it_holds_the_same_memory():
+    def twice(one, things):
+        return replace(one, things=things, values=np.repeat(one.values, 2, axis=0))
+
+    nodes = (NODE, replace(NODE, instance="i-llama001"))
+    jobs = tuple(Labels(cluster="llama", job=job) for job in ("llama-8b-r7", "vit-r1"))
+    time = NodeTime(twice(frame(([0.0] + [0.9] * 13) * 3), nodes), np.array([0.05, 0.05]))
+    claims = {
+        job: Claim(Sign.LABEL, frozenset({node.instance}))
+        for job, node in zip(jobs, nodes, strict=True)
+    }
+    time.run(twice(runs(np.arange(42.0) * 9), jobs), claims)
+    starts = ((0, "i-llama000"), (14, "i-llama001"), (28, "i-llama000"))
+    time.compile(
+        Compile(
+            name,
+            Labels(cluster="llama"),
+            Window(START + n * FIVE, START + (n + 1) * FIVE),
+            Ending.USED,
+        )
+        for n, name in starts
+    )
+    found = replace(
+        anomaly(Cause.COLD_CACHE, n=1), window=Window(START + 28 * FIVE, START + 29 * FIVE)
+    )
+    hours = (WastedHours(Decimal(20), Decimal(2) / Decimal(12)),)
+    lose(time, [alert(found, seen=START + 29 * FIVE, waste=replace(waste(), hours=hours))])
+    assert [classes(time)[n] for n in (0, 28)] == ["cold_cache", "cold_cache"]
+    assert time.base[1, 14] == CLASSES.index(GoodputClass.COMPILING_FIRST)
+
+
+def test_what_stands_still_between_two_runs_loses_all_its_time_but_for_a_checkpoint():
+    def lost(stood):
+        time = time_of([0.9] * 6 + [0.02] * stood + [0.9] * 6)
+        window = Window(START + 6 * FIVE, START + (6 + stood) * FIVE)
+        found = replace(anomaly(Cause.ALLOCATED_UNUSED, n=1, usual=(0.9, 0.9)), window=window)
+        hours = (WastedHours(Decimal(20), Decimal("0.9") * stood / 12),)
+        lose(time, [alert(found, seen=window.end, waste=replace(waste(), hours=hours))])
+        return sum(shares(time, GoodputClass.ALLOCATED_UNUSED))
+
+    assert lost(12) == pytest.approx(12)
+    assert lost(2) == pytest.approx(1.8)
 
 
 async def test_a_run_lost_what_an_alert_took_that_ended_before_the_newest_run_began():

@@ -29,6 +29,7 @@ from bot.watch.budget import (
     messages_of,
     promised_of,
     read_budget,
+    usd_within_a_week,
     week_at,
     week_of,
     worth_of,
@@ -232,11 +233,12 @@ def test_a_last_message_is_worth_what_the_week_is_likely_to_bring():
 def test_what_has_no_dollars_counts_for_the_least_that_has_and_only_urgent_alerts_stand_apart():
     urgent = silent("u", opened=NOON + 9 * HOUR, severity=Severity.CRITICAL)
     learnt = Bids.of([silent("s"), urgent, idle("a", 20), idle("b", 5)])
-    assert (sorted(learnt.worths), learnt.least) == ([5, 5, 20], 5)
+    day = 24
+    assert (sorted(learnt.worths), learnt.least) == ([5 * day, 5 * day, 20 * day], 5 * day)
 
     # One that is sent however small counts for its own dollars where these are more.
     errors = replace(idle("e", 8), anomaly=anomaly(Cause.EXECUTION_ERRORS, cluster="e"))
-    assert sorted(Bids.of([errors, idle("b", 5)]).worths) == [5, 8]
+    assert sorted(Bids.of([errors, idle("b", Decimal("0.5"))]).worths) == [12, 8 * 3]
     assert worth_of([errors, silent("s")], Decimal(5)) == {"e": 8, "s": 5}
     assert worth_of([errors, urgent, silent("s")]) == {"e": None, "u": None, "s": None}
     assert worth_of([urgent], Decimal(5)) == {"u": None}
@@ -269,6 +271,20 @@ def held(alerts, recent=(), most=1, now=NOON + HOUR):
 
 def test_the_dearest_of_a_tick_takes_the_message_that_is_left():
     assert held([firing("a", 5), firing("b", 50)]) == {"a": HELD, "b": ""}
+
+
+def test_a_message_goes_to_what_wastes_most_until_the_next_week_and_not_to_what_is_dearest_an_hour():
+    hang, route = (
+        replace(idle(cause.value, usd), anomaly=anomaly(cause, cluster=cause.value))
+        for cause, usd in ((Cause.HUNG, 400), (Cause.TRANSFER_ROUTE, 20))
+    )
+    assert [usd_within_a_week(x) for x in (hang, route)] == [400 * 4, 20 * 168]
+    assert held([replace(x, closed=None) for x in (hang, route)]) == {
+        "hung": HELD,
+        "transfer_route": "",
+    }
+    lost = replace(hang, anomaly=replace(hang.anomaly, lost_hours={"i-1": 3.0}))
+    assert usd_within_a_week(lost) == 400, "nothing more of it is wasted"
 
 
 def test_what_was_sent_stays_so_and_uses_up_a_message():

@@ -283,7 +283,10 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     floor = usd(point.usd_per_hour)
     how = f"With a floor of {floor} an hour"
     if most:
-        how = f"With a floor that follows the messages left of each week ({floor} an hour at first)"
+        how = (
+            "With a floor that follows the messages left of each week"
+            f" (at first {floor} an hour, for waste that lasts a week)"
+        )
     parts: list[str | Strong] = [
         Strong(
             f"{how}, {counted(point.messages, 'message')} in {rounded_duration(seen.window.length)}"

@@ -133,7 +133,7 @@ _WORK_PARTS = Columns[tuple[str, Decimal, float]](
     Column("amortised", lambda x: x[1], USD),
     Column("share", lambda x: x[2], Unit(_percent)),
 )
-_GOODPUT = "classes_usd/productive over total_usd less classes_usd/not_seen"
+_GOODPUT = "classes_usd/productive over the sum of all classes_usd above zero but not_seen"
 _AMOUNTS: tuple[Column[GoodputRow], ...] = (
     Column("amortised", lambda x: x.usd, USD, "total_usd", "sum of the row's classes", total=True),
     Column(
@@ -275,10 +275,14 @@ def goodput_card(answer: Goodput) -> Card:
     productive, unseen_usd = (
         cents(total.of(kind)) for kind in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
     )
-    amount = f"{usd(total.seen_usd)} seen" if unseen_usd and total.seen_usd else usd(total.usd)
+    returned = cents(sum(total.spent.values(), Decimal(0)) - total.usd)
+    partly = total.seen_usd and (unseen_usd or returned)
+    amount = f"{usd(total.seen_usd)} seen" if partly else usd(total.usd)
     lead = (
         f"{usd(productive)} went into work, {usd(total.seen_usd - productive)} into what kept the"
-        " nodes from it" + (f"; no metric covers {usd(unseen_usd)}." if unseen_usd else ".")
+        " nodes from it"
+        + (f"; no metric covers {usd(unseen_usd)}" if unseen_usd else "")
+        + (f"; the bill gave back {usd(returned)}." if returned else ".")
     )
     part = _share(total) if total.goodput is None else f"{_share(total)} of {amount}"
     rows = Columns(*(Column[GoodputRow](name, _key(name)) for name in answer.by), *_AMOUNTS)
@@ -491,7 +495,7 @@ def goodput_total(ports: Ports, reading: Reading, window: Window) -> GoodputRow 
 
 def class_shares(total: GoodputRow) -> list[ClassShare]:
     """Return each class of a cent or more with its share of the whole: work first, then the dearest."""
-    whole = float(total.usd)
+    whole = float(sum(total.spent.values()) or abs(total.usd))
     return sorted(
         (
             ClassShare(kind, part, float(part) / whole)

@@ -42,12 +42,15 @@ class _Reader(ast.NodeVisitor):
 
     names: dict[str, str] = field(default_factory=dict)
     seen: list[_Seen] = field(default_factory=list)
+    texts: dict[str, ast.Constant] = field(default_factory=dict)
+    """The text that each name was given last, as a device too."""
 
     def visit_Import(self, node: ast.Import) -> None:
         for module in node.names:
             first = module.name.partition(".")[0]
             self.names[module.asname or first] = module.name if module.asname else first
             self._add("import", module.name, node)
+            self._add("name", module.name, node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         self._add("import", node.module or "", node)
@@ -61,13 +64,38 @@ class _Reader(ast.NodeVisitor):
             self.generic_visit(node)
             return
 
-        branch = node.body if isinstance(node.test, ast.UnaryOp) else node.orelse
-        for part in branch if isinstance(branch, list) else [branch]:
+        sides = [x if isinstance(x, list) else [x] for x in (node.body, node.orelse)]
+        guarded, branch = sides[::-1] if isinstance(node.test, ast.UnaryOp) else sides
+        for part in branch:
             self.visit(part)
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                self._add("fallback", part.value, part)
+
+        # A device that only CUDA replaces was chosen before.
+        nodes = (x for part in branch or guarded for x in ast.walk(part))
+        assignments = [x for x in nodes if isinstance(x, ast.Assign)]
+        chosen = [self._text(x) for x in ([x.value for x in assignments] or branch)]
+        if not branch:
+            chosen = [self.texts.get(ast.unparse(x.targets[0])) for x in assignments]
+        for text in filter(None, chosen):
+            self._add("fallback", str(text.value), text)
 
     visit_IfExp = visit_If  # noqa: N815 (a name of the visitor)
+
+    def _text(self, value: ast.AST) -> ast.Constant | None:
+        """Return the text that a value is, or that a device is made of."""
+        if isinstance(value, ast.Call) and self._path(value.func) == "torch.device":
+            value = value.args[0] if value.args else value
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            return value
+        return None
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if text := self._text(node.value):
+            self.texts[ast.unparse(node.targets[0])] = text
+
+        # A name that a function is put in place of is not called.
+        replaced = isinstance(node.value, ast.Lambda)
+        for part in (*(() if replaced else node.targets), node.value):
+            self.visit(part)
 
     def visit_Call(self, node: ast.Call) -> None:
         constants = {
