@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.__main__ import main
 from bot.answers.about.self_cost import Watched, self_cost_card
@@ -23,13 +22,12 @@ from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, memory_stores
 from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, with_parts
+from tests.e2e.product import recording
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("own") / "recording"
-    generate(folder, 7, "tiny")
-    return folder
+def tiny() -> Path:
+    return recording("tiny")
 
 
 def ask(folder: Path, line: str, **more) -> Card:
