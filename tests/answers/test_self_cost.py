@@ -88,7 +88,7 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
         "Estimated from the calls counted here at list prices of Nov 20, 2026; free tiers are not"
         " deducted." in words(card)
     )
-    assert "3 attempts were retries; 1 calls were abandoned because of throttling." in words(card)
+    assert "Retries: 3; calls abandoned because of throttling: 1." in words(card)
     assert card.data["bill"]["month_usd"] == Decimal("18.25")
 
 
