@@ -188,7 +188,7 @@ def commitment(commitments: Commitments) -> Suggestion | None:
         regret,
         saved,
         use.window,
-        f"{best.nodes} nodes keep running for a year; the low end assumes a third less use",
+        f"use stays at {counted(best.nodes, 'node')} for a year; the low end assumes a third less",
         f"capacity {name} nodes={best.nodes} days=365",
         (
             ("node-hours taken over", f"{used:,.1f}"),

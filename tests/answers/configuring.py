@@ -14,15 +14,25 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.request import Request, User
 from bot.ports import Stores
+from bot.settings.settings import read_settings
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.belonging import MEMBER
 from tests.builders import with_parts
+from tests.e2e.product import recording
 
 assert ANSWERS, "every command is known once its module is imported"
 ADMIN, ANYONE = "chat:U1", "chat:U2"
 TINY = Labels(cluster="tiny")
 SET = "config set idle.below 15% for 10m cluster=tiny"
+
+
+def opened_every(interval: str) -> OpenedSource:
+    """Return six hours of three nodes of which two idle, with a tick in each interval."""
+    source = f"recording:{recording('tiny')}"
+    return OpenedSource(
+        source, read_settings({"TRNBOT_SOURCE": source, "TRNBOT_INTERVAL": interval})
+    )
 
 
 def app(opened: OpenedSource, store: Any, policy: Policy | None = None, **more: Any) -> App:

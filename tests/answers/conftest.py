@@ -8,14 +8,14 @@ from adapters.store.memory import MemoryStore
 from bot.app import App
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
-from tests.answers.configuring import app
+from tests.answers.configuring import app, opened_every
 from tests.e2e.product import recording
 
 
 @pytest.fixture(scope="module")
 def opened() -> OpenedSource:
-    source = f"recording:{recording('tiny')}"
-    return OpenedSource(source, settings_of({"source": source}))
+    """Return six hours of three nodes, with few ticks: a preview takes no time."""
+    return opened_every("30m")
 
 
 @pytest.fixture(scope="session")

@@ -319,6 +319,13 @@ async def test_what_is_tagged_to_be_kept_or_stands_where_acting_is_off_is_left_a
         await ask(bot, confirm, at=VOLUMES_AT)
     )
 
+    # Nor does it delete what Kubernetes would miss.
+    claimed = Tagged(kept.world.source.source, CSIVolumeName="pvc-1")
+    bot.ports = with_parts(bot.ports, source=claimed)
+    assert "belongs to a Kubernetes volume claim (tag CSIVolumeName)" in refused(
+        await ask(bot, confirm, at=VOLUMES_AT)
+    )
+
     policy = settings_of({}).policy
     off = Policy({**policy.values, "acting.on": False}, policy.overrides)
     quiet = app(causes, MemoryStore(), off, actions=Provider())

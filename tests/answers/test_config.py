@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.card import Tone
@@ -25,11 +26,13 @@ from tests.answers.configuring import (
     buttons,
     changed,
     end,
+    opened_every,
     refused,
 )
 
 
-async def test_a_preview_shows_both_sides_and_changes_nothing(bot: App) -> None:
+async def test_a_preview_shows_both_sides_and_changes_nothing() -> None:
+    bot = app(opened_every("10m"), MemoryStore())
     card = await ask(bot, SET)
     assert card.title == "Preview: the same 1 alert over 6 hours"
     assert card.data["delay_minutes"] == [30.0, 10.0]

@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from adapters.store.memory import MemoryStore
 from bot.answers.fleet.card import (
     NodeRow,
     Spread,
@@ -25,7 +26,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Gap, Reading, Scattered
 from bot.model.window import Window
-from tests.answers.configuring import ask, buttons
+from tests.answers.configuring import app, ask, buttons, opened_every
 from tests.builders import NOON, anomaly, instance, nodes, price
 from tests.house import fakes
 
@@ -38,7 +39,8 @@ DAY = datetime(2026, 11, 17, tzinfo=UTC)
     [(20, "2 only for a moment so far: wait for an alert"), (45, "such a node can be stopped")],
     ids=["a moment", "as long as the rule waits"],
 )
-async def test_a_node_that_stands_for_a_moment_is_not_said_to_be_free(bot, minute, advice):
+async def test_a_node_that_stands_for_a_moment_is_not_said_to_be_free(minute, advice):
+    bot = app(opened_every("5m"), MemoryStore())
     card = await ask(bot, "idle", at=DAY.replace(hour=3, minute=minute))
     assert [node["utilization_ratio"] for node in card.data["nodes"]] == [0, 0]
     assert advice in str(card.blocks)

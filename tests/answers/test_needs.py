@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +117,9 @@ def alerted(opened: OpenedSource) -> App:
 
 
 @pytest.fixture(scope="module")
-def calls(alerted: App) -> Mapping[str, list[str]]:
-    """Answer every example of every command, over a cluster that there is."""
-    return {line: calls_of(alerted, line.replace("llama", TINY.cluster)) for line in EXAMPLES}
+def calls(alerted: App) -> Callable[[str], list[str]]:
+    """Return a way to answer an example over a cluster that there is, once for all tests."""
+    return cache(lambda line: calls_of(alerted, line.replace("llama", TINY.cluster)))
 
 
 @in_one_run
@@ -139,17 +140,19 @@ def test_an_answer_that_is_given_to_all_who_ask_at_once_depends_on_nobody(
 
 @in_one_run
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_an_example_touches_only_what_its_command_declares(alerted: App, line: str) -> None:
-    calls_of(alerted, line.replace("llama", TINY.cluster))
+def test_an_example_touches_only_what_its_command_declares(
+    calls: Callable[[str], list[str]], line: str
+) -> None:
+    calls(line)
 
 
 @in_one_run
 @pytest.mark.parametrize("name", sorted(set(PRODUCT) - REFUSED))
 def test_a_command_needs_nothing_that_none_of_its_examples_touches(
-    calls: Mapping[str, list[str]], name: str
+    calls: Callable[[str], list[str]], name: str
 ) -> None:
     command = COMMANDS[name]
-    touched = {call.partition(".")[0] for line in command.examples for call in calls[line]}
+    touched = {call.partition(".")[0] for line in command.examples for call in calls(line)}
     for need, parts in PARTS.items():
         if command.needs & need:
             assert touched & set(parts), f"{name} declares {need}"

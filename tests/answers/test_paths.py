@@ -96,6 +96,7 @@ def offering(opened: OpenedSource, tmp_path: Path) -> App:
     source = f"recording:{_tiny()}"
     environ = {
         "TRNBOT_SOURCE": source,
+        "TRNBOT_INTERVAL": "30m",
         "TRNBOT_RECORDINGS": str(recordings),
         "TRNBOT_POLICIES": str(policies),
     }

@@ -7,13 +7,15 @@ import json
 import shutil
 from datetime import timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adapters.chat.slack.render import message
 from adapters.chat.teams.render import ANSWER_BYTES, render
-from adapters.simulator.generate import generate
+from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from bot.__main__ import main
 from bot.app import App
@@ -30,25 +32,29 @@ from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource
 from bot.wiring.verbs import VERBS
 from tests.belonging import MEMBER
+from tests.e2e.product import recording
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("planning") / "recording"
-    generate(folder, 7, "tiny")
-    return folder
+def tiny() -> Path:
+    return recording("tiny")
+
+
+@cache
+def opened(folder: Path) -> OpenedSource:
+    """Return a recording, opened once for all that are asked of it."""
+    settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
+    return OpenedSource(settings.source, settings)
 
 
 class Asking:
     """Asks one bot again and again, as a person in chat does."""
 
-    def __init__(self, folder: Path, database: Path) -> None:
-        settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-        self.opened = OpenedSource(settings.source, settings)
-        store = open_store(f"sqlite:///{database}")
-        self.ports = self.opened.ports(Stores(store, store, store, store), settings.policy)
+    def __init__(self, folder: Path, store: Any = None) -> None:
+        source, store = opened(folder), store or MemoryStore()
+        self.ports = source.ports(Stores(store, store, store, store), read_settings({}).policy)
         self.app = App(self.ports, (), Access(), lambda: 0.0)
-        self.at = self.opened.end()
+        self.at = source.end()
 
     def __call__(self, line: str, who: str = "dana") -> Card:
         return asyncio.run(self.app.answer(Request(line, User(who, who), self.at, "slack", MEMBER)))
@@ -59,7 +65,7 @@ def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Add two runs to the recording: an epoch an hour, and one in forty minutes, each from its start."""
     folder = tmp_path_factory.mktemp("trained") / "recording"
     shutil.copytree(tiny, folder)
-    extent = Asking(folder, folder.parent / "x.db").ports.world.source.extent()
+    extent = Asking(tiny).ports.world.source.extent()
     assert extent
     (folder / "metrics/runs.jsonl").write_text(
         "".join(
@@ -101,8 +107,8 @@ def run_lines(run: str, hours: float, extent: Window):
 
 
 @pytest.fixture
-def ask(tiny: Path, tmp_path: Path) -> Asking:
-    return Asking(tiny, tmp_path / "trnbot.db")
+def ask(tiny: Path) -> Asking:
+    return Asking(tiny)
 
 
 def words(card: Card) -> str:
@@ -161,7 +167,7 @@ def test_spot_without_prices_shows_the_advisors_bands(tiny: Path, tmp_path: Path
         '{"ranges": [{"index": 0, "label": "<5%"}, {"index": 4, "label": ">20%"}],'
         ' "spot_advisor": {"us-east-1": {"Linux": {"p5.48xlarge": {"s": 52, "r": 4}}}, "eu-west-1": {"Linux": {"p5.48xlarge": {"s": 40, "r": 0}}}}}'
     )
-    card = Asking(folder, tmp_path / "t.db")("spot p5.48xlarge")
+    card = Asking(folder)("spot p5.48xlarge")
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert table.rows == (("eu-west-1", "<5 %", "40 %"), ("us-east-1", ">20 %", "52 %"))
     assert "Jan 1, 2026" in words(card)
@@ -205,8 +211,8 @@ def test_a_checklist_is_ticked_off_by_anyone_and_stands_alike_for_all(ask: Askin
     )
 
 
-def test_runs_cost_what_their_nodes_cost(trained: Path, tmp_path: Path) -> None:
-    ask = Asking(trained, tmp_path / "trnbot.db")
+def test_runs_cost_what_their_nodes_cost(trained: Path) -> None:
+    ask = Asking(trained)
     runs = {x["run"]: x for x in ask("runs").data["runs"]}
     nodes = [
         x for x in ask.ports.world.source.read(ask.at).inventory.instances.values() if x.running
@@ -235,9 +241,10 @@ def test_runs_cost_what_their_nodes_cost(trained: Path, tmp_path: Path) -> None:
 def test_a_baseline_outlives_the_process_and_a_migration_is_followed(
     trained: Path, tmp_path: Path
 ) -> None:
-    first = Asking(trained, tmp_path / "trnbot.db")
+    address = f"sqlite:///{tmp_path}/trnbot.db"
+    first = Asking(trained, open_store(address))
     assert first("baseline keep slow as gpu").tone is Tone.GOOD
-    again = Asking(trained, tmp_path / "trnbot.db")
+    again = Asking(trained, open_store(address))
     found = again("compare gpu fast")
     assert found.data["a"]["name"] == "gpu"
     assert found.data["usd_per_epoch"]["high"] < 0, "the faster run is cheaper beyond the noise"
@@ -302,8 +309,8 @@ def test_capacity_compares_what_an_hour_in_use_costs(ask: Asking) -> None:
     )
 
 
-def test_clusters_that_train_are_never_told_to_serve(trained: Path, tmp_path: Path) -> None:
-    ask = Asking(trained, tmp_path / "trnbot.db")
+def test_clusters_that_train_are_never_told_to_serve(trained: Path) -> None:
+    ask = Asking(trained)
     assert ask("inference").data["clusters"] == []
     assert "claim" in words(ask("inference"))
     (cluster,) = ask("size").data["clusters"]

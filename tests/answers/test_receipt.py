@@ -32,6 +32,7 @@ from bot.model.reading import Reading
 from bot.model.receipt import AnswerReceipt, Difference, Verification, numbers, pointer
 from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Money, Spend
+from bot.ports import Billing
 from bot.wiring.build import terminal_app
 from bot.wiring.environment import settings_of, terminal_user
 from tests.belonging import MEMBER
@@ -99,21 +100,26 @@ class Folder:
         return (self.root / path).read_text()
 
 
+def exported(folder: Path, every: list[list[str]]) -> Billing:
+    """Write a bill of these rows, and open it."""
+    folder.mkdir()
+    with (folder / "bill.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *every])
+    return open_billing(folder)
+
+
 class World:
     """A bot over an export and price lists that can be changed."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.lists = root, Lists()
-        (root / "bill").mkdir()
-        self.export(rows())
+    def __init__(self, root: Path, billing: Billing) -> None:
+        self.root, self.lists, self.billing = root, Lists(), billing
 
     def export(self, every: list[list[str]]) -> None:
-        with (self.root / "bill" / "bill.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([COLUMNS, *every])
+        self.billing = exported(self.root / "bill", every)
 
     def bot(self, **parts: Any) -> App:
         parts = {
-            "billing": open_billing(self.root / "bill"),
+            "billing": self.billing,
             "knowledge": load_knowledge(),
             "files": Folder(self.root),
         } | parts
@@ -149,9 +155,15 @@ class World:
         (self.root / name).write_text(json.dumps(document))
 
 
+@pytest.fixture(scope="module")
+def bill(tmp_path_factory: pytest.TempPathFactory) -> Billing:
+    """Return the bill that tests begin with."""
+    return exported(tmp_path_factory.mktemp("receipt") / "bill", rows())
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path, bill: Billing) -> World:
+    return World(tmp_path, bill)
 
 
 def differing(card: Any) -> dict[str, tuple[str, str, str]]:
@@ -322,7 +334,7 @@ class Overstated:
 
 
 async def test_a_sum_that_its_days_and_resources_do_not_make_is_found(world: World) -> None:
-    lying = Overstated(open_billing(world.root / "bill"))
+    lying = Overstated(world.billing)
     found = differing(
         await world.ask("verify cost 2026-11-11..2026-11-12 by service", billing=lying)
     )

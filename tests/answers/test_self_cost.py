@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.__main__ import main
 from bot.answers.about.self_cost import Watched, self_cost_card
@@ -23,13 +22,12 @@ from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, memory_stores
 from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, with_parts
+from tests.e2e.product import recording
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("own") / "recording"
-    generate(folder, 7, "tiny")
-    return folder
+def tiny() -> Path:
+    return recording("tiny")
 
 
 def ask(folder: Path, line: str, **more) -> Card:
@@ -90,7 +88,7 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
         "Estimated from the calls counted here at list prices of Nov 20, 2026; free tiers are not"
         " deducted." in words(card)
     )
-    assert "3 attempts were retries; 1 calls were abandoned because of throttling." in words(card)
+    assert "Retries: 3; calls abandoned because of throttling: 1." in words(card)
     assert card.data["bill"]["month_usd"] == Decimal("18.25")
 
 

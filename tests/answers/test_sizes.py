@@ -142,6 +142,8 @@ def test_fewer_nodes_hold_the_larger_of_work_and_memory_with_headroom():
     assert fewer_nodes(use(utilization=0.361)) == 5
     assert fewer_nodes(use(peak_gib=TRN1.accelerator_memory_gib * 0.72)) == 8
     assert fewer_nodes(use(utilization=0.0, peak_gib=0.0)) == 1
+    assert fewer_nodes(use(type=TYPES["trn2u.48xlarge"])) == 4, "by the UltraServer of four"
+    assert fewer_nodes(use(type=TYPES["trn2u.48xlarge"], utilization=0.37)) == 8
     assert [fewer_nodes(use(utilization=x)) for x in (0.81, 0.811, 1.0, None)] == [
         9,
         None,

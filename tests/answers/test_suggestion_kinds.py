@@ -775,6 +775,15 @@ def test_nodes_beyond_what_their_groups_want_make_no_room_for_another_cluster() 
     assert found.usd_per_month == (8 - 2) * USD * MONTH
 
 
+@pytest.mark.parametrize(("days", "suggested"), [(2, 0), (4, 1)])
+def test_storage_is_suggested_once_it_has_lain_for_days(days: int, suggested: int) -> None:
+    fleet = well_run()
+    labels = Labels(resource="vol-2", region=REGION)
+    attached = NOON - days * DAY
+    fleet.volumes.append(Volume(labels, 4000, "gp3", "available", START, detached_at=attached))
+    assert [x.kind for x in weighed(fleet)] == [SuggestionKind.STORAGE] * suggested
+
+
 def test_nodes_of_an_open_alert_wait_for_no_launch() -> None:
     fleet = well_run()
     refused(fleet)

@@ -195,6 +195,26 @@ def runs() -> Card:
     return runs_card([("llama-8b", _cost(), _goodput()), ("<!channel> vit", vit, None)])
 
 
+def unpriced_runs() -> Card:
+    """List one run of nodes whose price nobody knows, which has not finished an epoch."""
+    return runs_card([("llama-8b", replace(_begun(), usd=None, tokens=None), None)])
+
+
+def _begun() -> RunCost:
+    """Return a run that was seen from its first step on, within its first epoch."""
+    cost = replace(_cost(), whole=True, epochs=(), partial_epoch=0.999, checkpoints=None)
+    return replace(cost, run=replace(cost.run, attempts=1, epochs=0.999), billed=0.25)
+
+
+def begun() -> Card:
+    return run_card(Costed(_begun(), (KIND,), "the job label", (price(),)), None)
+
+
+def unpriced() -> Card:
+    cost = replace(_begun(), usd=None, partial_usd=None)
+    return run_card(Costed(cost, (KIND,), "1/2 of the cluster", (), 2), {}, None)
+
+
 def run() -> Card:
     storage = {"FSx": Decimal("199.10"), "S3": Decimal("128.55"), "data-transfer": Decimal("27.40")}
     costed = Costed(_cost(), (KIND,), "the project tag", (price(),), 1)
@@ -356,7 +376,10 @@ ASKED: Mapping[str, Callable[[], Card]] = {
     "decide-form": questions,
     "roadmap": roadmap,
     "run": run,
+    "run-begun": begun,
+    "run-unpriced": unpriced,
     "runs": runs,
+    "runs-unpriced": unpriced_runs,
     "serve": serve,
     "serve-none": lambda: serve_card([], CLAIMS.of("serve"), NOON.date()),
     "size": size,

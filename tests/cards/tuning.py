@@ -19,7 +19,7 @@ from bot.answers.config.show import (
 )
 from bot.cards.card import Card
 from bot.model.alert import Alert
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason, ReplayResult
 from bot.model.policy import Attempt, Draft, Version, VersionKind
@@ -129,17 +129,20 @@ def history() -> Card:
     return history_card([version(5, VersionKind.UNDO, 3), version(4), version(3)], tried)
 
 
-def floors() -> Frontier:
-    """Return a fortnight of nine alerts, one of them of $1,650 an hour."""
+def floors(faults: int = 0) -> Frontier:
+    """Return a fortnight of nine alerts, one of them of $1,650 an hour, beside broken nodes."""
     alerts = []
     for number, per_hour in enumerate((3, 4, 9, 21, 30, 64, 64, 240, 1650)):
         raised = idle(number, f"c{number}", str(per_hour * 4))
         alerts.append(replace(raised, waste=waste(str(per_hour), str(per_hour * 4))))
+    for number in range(faults):
+        broken = anomaly(Cause.HARDWARE_FAULT, cluster=f"b{number}", severity=Severity.CRITICAL)
+        alerts.append(replace(alert(broken, name=f"b{number}"), waste=waste("2", "8")))
     return frontier(alerts, FORTNIGHT, default_policy())
 
 
-def promised(budget: Budget) -> Card:
-    seen = floors()
+def promised(budget: Budget, faults: int = 0) -> Card:
+    seen = floors(faults)
     return promised_card(preview(), seen, seen.chosen(budget), budget)
 
 
@@ -150,6 +153,8 @@ TUNING: Mapping[str, Callable[[], Card]] = {
     "config_preview_worst": worst,
     "config_budget": lambda: budget_card(floors(), Budget()),
     "config_budget_promised": lambda: promised(Budget(2, 0.9)),
+    "config_budget_critical": lambda: promised(Budget(2, 0.5), faults=1),
+    "config_budget_caught": lambda: promised(Budget(0, 0.99), faults=2),
     "config_budget_dear": lambda: promised(Budget(1, 0.99)),
     "config_applied": lambda: applied_card(version()),
     "config_cancelled": lambda: cancelled_card("p1234abcd"),

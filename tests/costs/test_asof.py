@@ -44,18 +44,19 @@ class NoSource:
         raise Unavailable("no metrics")
 
 
-@pytest.fixture
-def ask(tmp_path):
-    with (tmp_path / "bill.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([COLUMNS, *rows()])
-    bot = App(
-        ports_over(
-            NoSource(), MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()
-        ),
-        (),
-        Access(),
-        lambda: 0.0,
+def bot_over(folder, columns, rows):
+    """Return a bot over a bill of these rows and nothing else."""
+    with (folder / "bill.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+    ports = ports_over(
+        NoSource(), MemoryStore(), billing=open_billing(folder), knowledge=load_knowledge()
     )
+    return App(ports, (), Access(), lambda: 0.0)
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory):
+    bot = bot_over(tmp_path_factory.mktemp("months"), COLUMNS, rows())
 
     async def answer(line, at):
         return await bot.answer(Request(line, User("u"), at, "web", MEMBER))
@@ -136,23 +137,20 @@ def test_the_bill_is_asked_once_where_all_of_a_window_was_an_estimate():
 NAMES = ["line_item_resource_id", "line_item_usage_account_id", "product_region_code"]
 
 
-@pytest.fixture
-def ask_tail(tmp_path):
-    """Ask a bill of 2,520 volumes, each billed by the hour for some days of three weeks."""
-    with (tmp_path / "bill.csv").open("w", newline="") as file:
-        written = csv.writer(file)
-        written.writerow([*COLUMNS, *NAMES])
-        for n in range(2520):
-            for day in range(n % 5, 21, 6):
-                at = MONTH + timedelta(days=day, hours=n % 24)
-                kind = "Credit" if (n + day) % 9 == 0 else "Usage"
-                cost = f"{'-' if kind == 'Credit' else ''}{(n * 37 + day) % 320 + 1}.03"
-                row = ["", kind, "AmazonEC2", at.isoformat(), (at + HOUR).isoformat(), cost]
-                written.writerow([*row, f"vol-{n:04}", f"{n % 3}", "us-west-2"])
-    ports = ports_over(
-        NoSource(), MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()
-    )
-    bot = App(ports, (), Access(), lambda: 0.0)
+def volumes():
+    """Return 2,520 volumes, each billed by the hour for some days of three weeks."""
+    for n in range(2520):
+        for day in range(n % 5, 21, 6):
+            at = MONTH + timedelta(days=day, hours=n % 24)
+            kind = "Credit" if (n + day) % 9 == 0 else "Usage"
+            cost = f"{'-' if kind == 'Credit' else ''}{(n * 37 + day) % 320 + 1}.03"
+            row = ["", kind, "AmazonEC2", at.isoformat(), (at + HOUR).isoformat(), cost]
+            yield [*row, f"vol-{n:04}", f"{n % 3}", "us-west-2"]
+
+
+@pytest.fixture(scope="module")
+def ask_tail(tmp_path_factory):
+    bot = bot_over(tmp_path_factory.mktemp("tail"), [*COLUMNS, *NAMES], volumes())
 
     async def answer(line, at, whole):
         request = Request(line, User("t:x", "x"), at, "terminal", MEMBER, whole=whole)

@@ -19,7 +19,15 @@ from adapters.simulator.charges import Charge, charges
 from adapters.simulator.fleet import build_fleet
 from adapters.simulator.scenario import Kind, PlannedCluster, PlannedJob, Scenario
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.why import CostChange, _detail, change_card, change_of, moved_words, reason
+from bot.answers.cost.why import (
+    CostChange,
+    _charged,
+    _detail,
+    change_card,
+    change_of,
+    moved_words,
+    reason,
+)
 from bot.costs.drivers import DRIVEN_BY, Charged, Driver, DriverKind, drivers_of
 from bot.knowledge import load_knowledge
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -396,3 +404,20 @@ def test_a_move_is_up_down_or_none_and_named_by_its_first_driver(
     )
     assert moved_words(change) == words
     assert moved_words(replace(change, drivers=())) == words.partition(":")[0]
+
+
+@pytest.mark.parametrize(
+    ("money", "hours", "credited"),
+    [
+        (Money(gross=Decimal(90)), 0.0, [False]),
+        (Money(gross=Decimal(90)), 1.0, []),
+        (Money(gross=Decimal(90), credits=Decimal(-9)), 1.0, [True]),
+        (Money(gross=Decimal(-90), credits=Decimal(9)), 0.0, [False, True]),
+        (Money(tax=Decimal(9)), 0.0, []),
+    ],
+)
+def test_what_is_metered_by_the_hour_is_no_fee(
+    money: Money, hours: float, credited: list[bool]
+) -> None:
+    row = Spend({"service": "AWSSupport", "usage_type": "Fee"}, money, hours=hours)
+    assert list(_charged([row])) == [Charged("AWSSupport", "Fee", x) for x in credited]

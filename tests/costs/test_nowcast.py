@@ -11,7 +11,7 @@ from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.app import App
-from bot.costs.nowcast import MonthBill, blocks_by_day, month_end
+from bot.costs.nowcast import MonthBill, _whole, blocks_by_day, month_end
 from bot.costs.recurring import Due
 from bot.costs.running import Running
 from bot.errors import Unavailable
@@ -90,6 +90,28 @@ def test_days_of_the_month_before_help_at_its_start():
 
 def test_fewer_than_three_days_say_nothing():
     assert ended([100, 100], 3) is None
+
+
+@pytest.mark.parametrize(
+    ("service", "day"),
+    [
+        ({}, 14),
+        ({"S3": [10, 10, 10, 10, 9]}, 12),
+        ({"S3": [10, 10, 10, 10, 8.9]}, 11),
+        ({"S3": [10, 10, 10]}, 10),
+        ({"S3": [10, 10, 5]}, 10),
+        ({"S3": [1, 1, 1, 0.5]}, 14),
+        ({"S3": [2.1, 2.1, 2.1, 0.5]}, 10),
+        ({"S3": [0, 10, 10, 10]}, 14),
+        ({"S3": [10, 10, 10, 10, 10], "FSx": [10, 10, 10, 4]}, 10),
+    ],
+)
+def test_days_are_whole_until_the_first_service_that_is_not_slight_is_late(service, day):
+    """The bill is settled until the 10th; `service` has the days from the 7th on."""
+    lines = {LINE: days(date(2026, 11, 7), [100] * 7 + [50])}
+    lines |= {(name, "", ""): days(date(2026, 11, 7), usd) for name, usd in service.items()}
+    through = datetime(2026, 11, 14, 12, tzinfo=UTC)
+    assert _whole(lines, through, date(2026, 11, 10)) == date(2026, 11, day)
 
 
 def test_the_days_before_a_gap_in_the_bill_are_left_out():

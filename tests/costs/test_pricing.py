@@ -13,6 +13,7 @@ import pytest
 from bot.costs.pricing import (
     Offers,
     Pricing,
+    billed_hours,
     billed_rate,
     choose,
     listed_price,
@@ -321,3 +322,31 @@ def test_a_cluster_is_priced_by_the_mean_of_its_nodes() -> None:
         == (Decimal("12.60") + Decimal("21.50") + Decimal("17.05") + Decimal("21.50")) / 4
     )
     assert pricing.mean(()) is None
+
+
+class Hours:
+    """A bill of three hours, one of them charged at nothing, and of what is no node."""
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        assert (tuple(by), window.start) == (("resource", "hour"), NOON)
+        assert where == [Filter("instance_type", ("inf2.xlarge", "trn1.32xlarge"))]
+        rows = [
+            Spend({"resource": name, "hour": hour}, Money(amortised=Decimal(usd)), hours=1.0)
+            for name, hour, usd in (
+                ("arn:aws:ec2:us-west-2:1:instance/i-1", "2026-11-20T12:00:00+00:00", "21.50"),
+                ("i-1", "2026-11-20T13:00:00+00:00", "0"),
+                ("i-2", "2026-11-20T13:00:00+00:00", "0.76"),
+                ("vol-1", "2026-11-20T13:00:00+00:00", "1"),
+            )
+        ]
+        return Tally(window, tuple(by), tuple(rows), Money())
+
+
+def test_an_hour_that_was_charged_at_nothing_has_its_price_elsewhere() -> None:
+    window = Window(NOON + timedelta(minutes=20), NOON + timedelta(hours=2))
+    types = {"i-2": "inf2.xlarge", "i-1": "trn1.32xlarge", "i-3": "trn1.32xlarge"}
+    found = billed_hours(Hours(), types, window)
+    assert {x: {hour: y.usd for hour, y in hours.items()} for x, hours in found.items()} == {
+        "i-1": {NOON: Decimal("21.50")},
+        "i-2": {NOON + timedelta(hours=1): Decimal("0.76")},
+    }

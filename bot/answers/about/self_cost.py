@@ -135,8 +135,7 @@ def _calls(bill: SelfCost) -> tuple[Block, ...]:
         budget,
         quiet(
             f"Estimated from the calls counted here{priced}; free tiers are not deducted.",
-            f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned"
-            " because of throttling.",
+            f" Retries: {bill.retries:,}; calls abandoned because of throttling: {bill.throttled:,}.",
         ),
     )
 

@@ -295,8 +295,8 @@ def _promise_verdict(seen: Frontier, point: Point, budget: Budget) -> Block:
     ]
     if most and seen.critical:
         parts.append(
-            f" Of these, {seen.critical} {'is' if seen.critical == 1 else 'are'} critical whatever they"
-            " waste: no promise counts them or holds them back."
+            f" Critical among them: {seen.critical}. No promise counts what is critical, or holds it"
+            " back, whatever it wastes."
         )
     if most and point.messages - seen.critical > most * seen.weeks:
         parts.append(f" These passed it for waste {BEYOND} times as dear as all before it.")

@@ -36,13 +36,13 @@ def other_groupings(tally: Tally, filters: Sequence[Filter]) -> list[str]:
 
 
 def part_line(tally: Tally, filters: Sequence[Filter], key: Mapping[str, str]) -> str:
-    """Write the line that opens the part of an answer that has these values.
+    """Write the line that opens the part of an answer that has these values of its groupings.
 
     "" where none can be typed.
     """
     times = [key[name] for name in key if name in TIMES]
     values = {name: value for name, value in key.items() if name not in TIMES}
-    free = [name for name in other_groupings(tally, filters) if name not in values]
+    free = other_groupings(tally, filters)
     # No line can hold some characters so that the grammar reads them back.
     if (values and not free) or any(set(value) & _UNTYPABLE for value in values.values()):
         return ""

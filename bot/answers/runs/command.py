@@ -205,7 +205,7 @@ def baseline_keep(
         Tone.GOOD,
         (
             text(
-                f"{epochs} epochs on {', '.join(run.instance_types)} are kept as '{baseline}';"
+                f"'{baseline}' keeps {counted(epochs, 'epoch')} on {', '.join(run.instance_types)};"
                 f" compare {baseline} with any run."
             ),
         ),
