@@ -50,6 +50,9 @@ from detectors.usual import (
 )
 from detectors.view import LOOKBACK, JobPast, View
 
+LOOPING = (Cause.EXECUTION_ERRORS, Cause.MEMORY_PRESSURE)
+"""Causes that end processes again and again: what begins amid them is no job to judge by."""
+
 
 class Detector:
     """Find anomalies in a reading.
@@ -171,10 +174,12 @@ class Detector:
         rules = (*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
         drops = [a for a in alerts if a.firing and a.anomaly.rule in rules]
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
+        failing = [a for a in alerts if a.firing and a.cause in LOOPING]
+        faults = strange_spans(failing, reading.now)
         by_days = self._usual.get((past, *nodes), learnt)
         return self._current.get(
-            (reading.now, past, newest, *nodes, dropped.tobytes()),
-            lambda: current(by_days, whole, reading, limits, dropped, young),
+            (reading.now, past, newest, *nodes, dropped.tobytes(), faults),
+            lambda: current(by_days, whole, reading, limits, dropped, young, faults),
             whole,
             reading.frame("run"),
         )

@@ -51,7 +51,9 @@ from detectors.usual import (
     LATENCY,
     MEMORY,
     SAME,
+    StrangeSpan,
     Usual,
+    forget,
     medians_where,
     off,
     percentiles,
@@ -76,6 +78,7 @@ def current(
     limits: Limits,
     dropped: Mask,
     young: Callable[[], Usual],
+    faults: tuple[StrangeSpan, ...] = (),
 ) -> Usual:
     """Return the usual of the jobs that run at the end of `whole`.
 
@@ -87,7 +90,7 @@ def current(
     cores holds their share of its memory.
     """
     roster, floor = limits.roster, limits.number("idle.below")
-    newest = _newest_jobs(whole, roster, floor, dropped)
+    newest = _newest_jobs(whole, roster, floor, dropped, faults)
     memory, latency, work = newest.memory, newest.latency, newest.work
     has_memory = ~np.isnan(memory) & ~roster.inference
     unknown = np.full_like(memory, np.nan)
@@ -186,11 +189,24 @@ class _Newest(NamedTuple):
     """The steps that they are of, (n_asked, n_steps)."""
 
 
-def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) -> _Newest:
-    """Return the newest job of each node, whether it began of late or `dropped`."""
+def _newest_jobs(
+    whole: Frame,
+    roster: Roster,
+    floor: Numbers,
+    dropped: Mask,
+    faults: tuple[StrangeSpan, ...],
+) -> _Newest:
+    """Return the newest job of each node, whether it began of late or `dropped`.
+
+    That is before its open faults: what fails again and again is no job to judge it by.
+    """
     part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, restarted = part.n_steps, restarts(part)
+    if faults:
+        work = work.copy()
+        forget(work, part, roster, faults)
+        restarted &= ~np.isnan(work)
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
     rested = np.fmin.reduce(work, axis=1, initial=np.nan) <= floor
     rows = np.flatnonzero(rested | restarted.any(axis=1) | new | dropped)

@@ -8,7 +8,7 @@ from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
 from detectors.nodes import cores
-from detectors.nodes.at_risk import work_at_risk
+from detectors.nodes.at_risk import LEAST, work_at_risk
 from detectors.nodes.shortfall import low
 from detectors.numbers import (
     NAMED,
@@ -26,6 +26,7 @@ from detectors.numbers import (
     newest_of,
     number,
     percent,
+    runs_of,
     share_before,
     size,
     span,
@@ -268,17 +269,35 @@ def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
     lost = np.nan_to_num(view.lost_at(medians_where(work, in_full))).astype(np.float64)
     lost[lost <= LOST] = 0
 
-    in_trouble = newest_of(view.window.n_steps, steps)[:, newest]
-    gone = in_trouble & ~view.unknown[:, newest] & ~view.going_on[:, newest]
-    rows = np.flatnonzero(hit & (gone.any(axis=1) | (host_full(view) > 0)))
+    in_trouble = newest_of(view.window.n_steps, steps)
+    gone = in_trouble & ~view.unknown & ~view.going_on
+    ends = gone[:, newest].any(axis=1)
+    rows = np.flatnonzero(hit & (ends | (host_full(view) > 0)))
     if not len(rows):
         return RuleMatch(hit, steps, lost)
     share, since = np.clip(view.lost_at(view.utilization[rows], rows), 0, 1), lost.copy()
+    share[_saves_nothing(view, (gone & ~view.executing)[rows])] = 1
     uncounted = view.uncounted(steps, rows, *rules_of(cause))
-    newest_share = np.where(in_trouble[rows], share[:, newest], np.nan)
+    newest_share = np.where(in_trouble[rows], share, np.nan)[:, newest]
     lost[rows] = np.nan_to_num(mean_where_read(newest_share, axis=1))
     since[rows] = np.nan_to_num(mean_where_read(np.where(uncounted, share, np.nan), axis=1))
     return RuleMatch(hit, steps, lost, since)
+
+
+def _saves_nothing(view: View, gone: Mask) -> Mask:
+    """Return where processes that began amid a trouble live too shortly to have saved anything.
+
+    By where they are `gone`, (n, n_steps). The one that still lives may end as soon as the one
+    before it did.
+    """
+    short = np.zeros_like(gone)
+    row, begin, end = runs_of(~gone)
+    lives = (begin > 0) & (end - begin < view.window.steps(LEAST))
+    before = np.concatenate([[False], lives[:-1] & (row[:-1] == row[1:])])
+    lives &= (end < gone.shape[1]) | before
+    for node, first, last in zip(row[lives], begin[lives], end[lives], strict=True):
+        short[node, first:last] = True
+    return short
 
 
 def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:

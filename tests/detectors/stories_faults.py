@@ -209,6 +209,21 @@ def a_process_ends_with_memory_to_spare():
     return World(climbing(0.85))
 
 
+@story("faults", *every(5, 30.3, 31), 32, *every(10, 33, 33.6))
+def trials_that_die_in_minutes_lose_all_of_their_time():
+    fleet = Fleet(4)
+    for trial in range(12):
+        begin, held = hours(30) + 3 * trial * STEP, (0.2 + 0.05 * (trial % 4)) * HBM
+        dying = {
+            "neuroncore_memory": held,
+            "neuron_runtime": held,
+            "neuron_execution_errors_count": 60,
+        }
+        fleet.set(begin, begin + 2 * STEP, ONE, neuroncore_utilization=0.3, **dying)
+        fleet.stop(begin + 2 * STEP, begin + 3 * STEP, ONE)
+    return World(fleet)
+
+
 @story("faults", *every(5, 30.7, 31))
 def where_memory_is_switched_off_errors_tell_that_processes_end():
     return World(climbing(0.93), policy=policy(memory_pressure__on=False))
