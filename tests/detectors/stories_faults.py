@@ -171,6 +171,13 @@ def a_host_leaks_memory_until_its_work_slows():
     return World(leaking(0.97))
 
 
+@story("faults", *every(5, 31.5, 32.3), 33.9)
+def a_host_leaks_memory_in_a_task_that_nothing_is_known_of():
+    fleet = leaking(0.97, ONE).stop(hours(28), hours(28.2), ONE)
+    task = {"neuroncore_memory": 0.5, "neuron_runtime": 0.5, "neuron_execution_latency": 0.4}
+    return World(fleet.scale(hours(28), hours(34), ONE, neuroncore_utilization=0.7, **task))
+
+
 @story("faults", 33.9)
 def a_host_whose_memory_is_always_full_starves():
     return World(leaking(0.97).set(START, hours(28), host_memory=0.97))
