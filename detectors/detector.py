@@ -50,8 +50,8 @@ from detectors.usual import (
 )
 from detectors.view import LOOKBACK, JobPast, View
 
-LOOPING = (Cause.EXECUTION_ERRORS, Cause.MEMORY_PRESSURE)
-"""Causes that end processes again and again: what begins amid them is no job to judge by."""
+LOOPING = (Cause.EXECUTION_ERRORS.value, Cause.MEMORY_PRESSURE.value)
+"""Rules of what ends processes again and again: what begins amid it is no job to judge by."""
 
 
 class Detector:
@@ -171,15 +171,16 @@ class Detector:
 
             return self._young.get((newest, *nodes), learnt)
 
-        rules = (*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
-        drops = [a for a in alerts if a.firing and a.anomaly.rule in rules]
+        def opened(*rules: str) -> list[Alert]:
+            return [a for a in alerts if a.firing and a.anomaly.rule in rules]
+
+        drops = opened(*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
-        failing = [a for a in alerts if a.firing and a.cause in LOOPING]
-        faults = strange_spans(failing, reading.now)
+        alerted = strange_spans(opened(*Family.DROP.rules, *LOOPING), reading.now)
         by_days = self._usual.get((past, *nodes), learnt)
         return self._current.get(
-            (reading.now, past, newest, *nodes, dropped.tobytes(), faults),
-            lambda: current(by_days, whole, reading, limits, dropped, young, faults),
+            (reading.now, past, newest, *nodes, dropped.tobytes(), alerted),
+            lambda: current(by_days, whole, reading, limits, dropped, young, alerted),
             whole,
             reading.frame("run"),
         )

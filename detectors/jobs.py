@@ -78,7 +78,7 @@ def current(
     limits: Limits,
     dropped: Mask,
     young: Callable[[], Usual],
-    faults: tuple[StrangeSpan, ...] = (),
+    alerted: tuple[StrangeSpan, ...] = (),
 ) -> Usual:
     """Return the usual of the jobs that run at the end of `whole`.
 
@@ -90,7 +90,7 @@ def current(
     cores holds their share of its memory.
     """
     roster, floor = limits.roster, limits.number("idle.below")
-    newest = _newest_jobs(whole, roster, floor, dropped, faults)
+    newest = _newest_jobs(whole, roster, floor, dropped, alerted)
     memory, latency, work = newest.memory, newest.latency, newest.work
     has_memory = ~np.isnan(memory) & ~roster.inference
     unknown = np.full_like(memory, np.nan)
@@ -145,6 +145,7 @@ def current(
     # Of a drop one reading that is hardly off is no evidence of another job.
     unlearnt = np.flatnonzero(~merged.own & ~(dropped & (apart <= SAME)))
     _take_first_hours(merged, unlearnt, whole.last(duration("jobs.STOPPED")), newest)
+    merged.own[newest.goes_on] = True
     return merged
 
 
@@ -175,6 +176,8 @@ class _Newest(NamedTuple):
     """
 
     began: Mask
+    goes_on: Mask
+    """Which nodes are still in the process in which they dropped."""
     ago: Counts
     """How many steps ago its newest stop ended, 0 for the other nodes."""
     memory: Floats
@@ -194,35 +197,39 @@ def _newest_jobs(
     roster: Roster,
     floor: Numbers,
     dropped: Mask,
-    faults: tuple[StrangeSpan, ...],
+    alerted: tuple[StrangeSpan, ...],
 ) -> _Newest:
     """Return the newest job of each node, whether it began of late or `dropped`.
 
-    That is before its open faults: what fails again and again is no job to judge it by.
+    An open alert teaches nothing: its nodes have the job of before it.
     """
     part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, restarted = part.n_steps, restarts(part)
-    if faults:
-        work = work.copy()
-        forget(work, part, roster, faults)
-        restarted &= ~np.isnan(work)
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
     rested = np.fmin.reduce(work, axis=1, initial=np.nan) <= floor
     rows = np.flatnonzero(rested | restarted.any(axis=1) | new | dropped)
     resting = work[rows] <= floor[rows, None]
     freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
     stopped = (resting & freed) | restarted[rows]
+
+    # What begins amid a drop may be another job; what fails again and again is none to judge by.
+    known = np.ones_like(work)
+    forget(known, part, roster, alerted)
+    hidden = np.isnan(known[rows])
+    goes_on = dropped[rows] & hidden.any(axis=1) & ~(stopped & hidden).any(axis=1)
+    hidden &= (goes_on | ~dropped[rows])[:, None]
+    stopped &= ~hidden
     begins = np.asarray(stopped.any(axis=1) | new[rows])
-    began = np.zeros(len(work), dtype=bool)
-    began[rows] = begins
+    began, going_on = np.zeros((2, len(work)), dtype=bool)
+    began[rows], going_on[rows] = begins, goes_on
     asked = begins | dropped[rows]
-    stopped, resting, rows = stopped[asked], resting[asked], rows[asked]
+    stopped, resting, hidden, rows = stopped[asked], resting[asked], hidden[asked], rows[asked]
 
     # The first steps of each node's work since its last stop, of the newest where none is seen.
     ended = n_steps - stopped[:, ::-1].argmax(axis=1)
     ended = np.where(stopped.any(axis=1), ended, n_steps - first)
-    working = ~resting & ~np.isnan(work[rows])
+    working = ~resting & ~np.isnan(work[rows]) & ~hidden
     since = working & (np.arange(n_steps) >= ended[:, None])
     first_hours = since & (since.cumsum(axis=1) <= first)
 
@@ -236,7 +243,7 @@ def _newest_jobs(
     ago = np.zeros(len(work), dtype=np.intp)
     ago[rows] = n_steps - ended
     memory, latency, work, highest = levels
-    return _Newest(began, ago, memory, latency, work, highest, before, rows, first_hours)
+    return _Newest(began, going_on, ago, memory, latency, work, highest, before, rows, first_hours)
 
 
 def _counts_on(
