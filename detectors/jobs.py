@@ -285,24 +285,38 @@ def restarts(part: Frame) -> Mask:
 
     For a part of the step memory was free, so it shows less of it than those around. What goes on
     in the very memory and as quickly as before is the same job: it has saved, or was restarted.
+    Between readings that are rare, or are missing, a start may lie unseen: there memory and executions
+    that both changed for good tell it.
     """
     memory, latency = part.of(MEMORY), part.of(LATENCY)
     restarted = np.zeros(memory.shape, dtype=bool)
     lowest, highest = (f.reduce(memory, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
     varied = np.flatnonzero(lowest < DIP * highest)
-    reach = 2 * cadence_of(worked_of(part)[varied], part.steps(GAP))
-    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], reach))
-    nth, step = np.nonzero(freed)
+    cadence = cadence_of(worked_of(part)[varied], part.steps(GAP))
+    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2 * cadence))
+
+    unread = np.isnan(memory[varied, :-1])
+    last_read = np.maximum.accumulate(np.where(unread, 0, np.arange(unread.shape[1])), axis=1)
+    jumped = np.zeros_like(freed)
+    jumped[:, 1:] = off(memory[varied, 1:], memory[varied[:, None], last_read]) > SAME
+    jumped[:, 1:] &= unread | (cadence > 1)[:, None]
+    jumped &= ~freed
+    nth, step = np.nonzero(freed | jumped)
     if not len(nth):
         return restarted
 
     # Both the middle and the highest change: an evaluation on one side moves but one of them.
     row, around = varied[nth], part.steps(AROUND)
     before, after = _levels_around(memory, row, step, around)
-    moved = (off(before, after) > TWINS).all(axis=0)
-    moved |= (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
+    apart = off(before, after)
+    slower = (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
     # What is as low for good was not let go: a pause amid it showed more.
-    restarted[row, step] = moved & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
+    let_go = ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
+    restarted[row, step] = np.where(
+        jumped[nth, step],
+        slower & (apart > SAME).all(axis=0),
+        let_go & (slower | (apart > TWINS).all(axis=0)),
+    )
     return restarted
 
 
