@@ -272,7 +272,8 @@ def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
     lost[lost <= LOST] = 0
 
     in_trouble = newest_of(view.window.n_steps, steps)
-    gone = in_trouble & ~view.unknown & ~view.going_on
+    empty = view.zero & ~(view.memory > number("jobs.EMPTY") * view.roster.memory[:, None])
+    gone = in_trouble & (view.unloaded | empty)
     ends = gone[:, newest].any(axis=1)
     host = host_full(view)
     rows = np.flatnonzero(hit & (ends | (host.steps > 0)))
@@ -292,14 +293,16 @@ def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
 def _saves_nothing(view: View, gone: Mask) -> Mask:
     """Return where processes that began amid a trouble live too shortly to have saved anything.
 
-    By where they are `gone`, (n, n_steps). The one that still lives may end as soon as the one
-    before it did.
+    By where they are `gone`, (n, n_steps). The one that still lives may until it outlives the one
+    before it.
     """
     short = np.zeros_like(gone)
     row, begin, end = runs_of(~gone)
-    lives = (begin > 0) & (end - begin < view.window.steps(LEAST))
-    before = np.concatenate([[False], lives[:-1] & (row[:-1] == row[1:])])
-    lives &= (end < gone.shape[1]) | before
+    length = end - begin
+    lives = (begin > 0) & (length < view.window.steps(LEAST))
+    outlives = np.ones_like(lives)
+    outlives[1:] = ~lives[:-1] | (row[:-1] != row[1:]) | (length[1:] > length[:-1])
+    lives &= (end < gone.shape[1]) | ~outlives
     for node, first, last in zip(row[lives], begin[lives], end[lives], strict=True):
         short[node, first:last] = True
     return short
