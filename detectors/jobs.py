@@ -214,9 +214,11 @@ def _newest_jobs(
     stopped = (resting & freed) | restarted[rows]
 
     # What begins amid a drop may be another job; what fails again and again is none to judge by.
-    known = np.ones_like(work)
-    forget(known, part, roster, alerted)
-    hidden = np.isnan(known[rows])
+    hidden = np.zeros_like(stopped)
+    if alerted:
+        known = np.ones_like(work)
+        forget(known, part, roster, alerted)
+        hidden = np.isnan(known[rows])
     goes_on = dropped[rows] & hidden.any(axis=1) & ~(stopped & hidden).any(axis=1)
     hidden &= (goes_on | ~dropped[rows])[:, None]
     stopped &= ~hidden
@@ -295,12 +297,14 @@ def restarts(part: Frame) -> Mask:
     cadence = cadence_of(worked_of(part)[varied], part.steps(GAP))
     freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2 * cadence))
 
-    unread = np.isnan(memory[varied, :-1])
-    last_read = np.maximum.accumulate(np.where(unread, 0, np.arange(unread.shape[1])), axis=1)
     jumped = np.zeros_like(freed)
-    jumped[:, 1:] = off(memory[varied, 1:], memory[varied[:, None], last_read]) > SAME
-    jumped[:, 1:] &= unread | (cadence > 1)[:, None]
-    jumped &= ~freed
+    unread = np.isnan(memory[varied, :-1])
+    rare = np.flatnonzero(unread.any(axis=1) | (cadence > 1))
+    if len(rare):
+        held, unread = memory[varied[rare]], unread[rare]
+        last_read = np.maximum.accumulate(np.where(unread, 0, np.arange(unread.shape[1])), axis=1)
+        differs = off(held[:, 1:], np.take_along_axis(held, last_read, axis=1)) > SAME
+        jumped[rare, 1:] = differs & (unread | (cadence[rare, None] > 1)) & ~freed[rare, 1:]
     nth, step = np.nonzero(freed | jumped)
     if not len(nth):
         return restarted

@@ -431,8 +431,9 @@ def host_full(view: View) -> HostFull:
     begins = (filled[rows] >= above[rows]) & (less >= view.steps("memory_pressure.for")[rows])
     begins &= view.eligible[rows] & (before.sum(axis=1) >= day.steps(SETTLED))
     begins &= median(view.whole.of(HOST_MEMORY)[rows]) < above[rows] - NEAR
-    rows, told = rows[begins | held[rows]], begins | held[rows]
-    full.steps[rows], full.before[rows] = np.maximum(less, 1)[told], usual[told]
+    begins |= held[rows]
+    full.steps[rows[begins]] = np.maximum(less, 1)[begins]
+    full.before[rows[begins]] = usual[begins]
     return full
 
 
