@@ -50,6 +50,9 @@ from detectors.usual import (
 )
 from detectors.view import LOOKBACK, JobPast, View
 
+LOOPING = (Cause.EXECUTION_ERRORS.value, Cause.MEMORY_PRESSURE.value)
+"""Rules of what ends processes again and again: what begins amid it is no job to judge by."""
+
 
 class Detector:
     """Find anomalies in a reading.
@@ -172,13 +175,16 @@ class Detector:
 
             return self._young.get((newest, *nodes), learnt)
 
-        rules = (*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
-        drops = [a for a in alerts if a.firing and a.anomaly.rule in rules]
+        def opened(*rules: str) -> list[Alert]:
+            return [a for a in alerts if a.firing and a.anomaly.rule in rules]
+
+        drops = opened(*Family.DROP.rules, Cause.ALLOCATED_UNUSED.value)
         dropped = roster.among(thing for alert in drops for thing in alert.anomaly.things)
+        alerted = strange_spans(opened(*Family.DROP.rules, *LOOPING), reading.now)
         by_days = self._usual.get((past, *nodes), learnt)
         return self._current.get(
-            (reading.now, past, newest, *nodes, dropped.tobytes()),
-            lambda: current(by_days, whole, reading, limits, dropped, young),
+            (reading.now, past, newest, *nodes, dropped.tobytes(), alerted),
+            lambda: current(by_days, whole, reading, limits, dropped, young, alerted),
             whole,
             reading.frame("run"),
         )

@@ -52,7 +52,9 @@ from detectors.usual import (
     LATENCY,
     MEMORY,
     SAME,
+    StrangeSpan,
     Usual,
+    forget,
     medians_where,
     off,
     percentiles,
@@ -77,6 +79,7 @@ def current(
     limits: Limits,
     dropped: Mask,
     young: Callable[[], Usual],
+    alerted: tuple[StrangeSpan, ...] = (),
 ) -> Usual:
     """Return the usual of the jobs that run at the end of `whole`.
 
@@ -88,7 +91,7 @@ def current(
     cores holds their share of its memory.
     """
     roster, floor = limits.roster, limits.number("idle.below")
-    newest = _newest_jobs(whole, roster, floor, dropped)
+    newest = _newest_jobs(whole, roster, floor, dropped, alerted)
     memory, latency, work = newest.memory, newest.latency, newest.work
     has_memory = ~np.isnan(memory) & ~roster.inference
     unknown = np.full_like(memory, np.nan)
@@ -143,6 +146,7 @@ def current(
     # Of a drop one reading that is hardly off is no evidence of another job.
     unlearnt = np.flatnonzero(~merged.own & ~(dropped & (apart <= SAME)))
     _take_first_hours(merged, unlearnt, whole.last(duration("jobs.STOPPED")), newest)
+    merged.own[newest.goes_on] = True
     return merged
 
 
@@ -173,6 +177,8 @@ class _Newest(NamedTuple):
     """
 
     began: Mask
+    goes_on: Mask
+    """Which nodes are still in the process in which they dropped."""
     ago: Counts
     """How many steps ago its newest stop ended, 0 for the other nodes."""
     memory: Floats
@@ -187,8 +193,17 @@ class _Newest(NamedTuple):
     """The steps that they are of, (n_asked, n_steps)."""
 
 
-def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) -> _Newest:
-    """Return the newest job of each node, whether it began of late or `dropped`."""
+def _newest_jobs(
+    whole: Frame,
+    roster: Roster,
+    floor: Numbers,
+    dropped: Mask,
+    alerted: tuple[StrangeSpan, ...],
+) -> _Newest:
+    """Return the newest job of each node, whether it began of late or `dropped`.
+
+    An open alert teaches nothing: its nodes have the job of before it.
+    """
     part, first = whole.last(duration("jobs.STOPPED")), whole.steps(FIRST)
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, restarted = part.n_steps, restarts(part)
@@ -198,15 +213,26 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
     resting = work[rows] <= floor[rows, None]
     freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
     stopped = (resting & freed) | restarted[rows]
+
+    # What begins amid a drop may be another job; what fails again and again is none to judge by.
+    hidden = np.zeros_like(stopped)
+    if alerted:
+        known = np.ones_like(work)
+        forget(known, part, roster, alerted)
+        hidden = np.isnan(known[rows])
+    goes_on = dropped[rows] & hidden.any(axis=1) & ~(stopped & hidden).any(axis=1)
+    hidden &= (goes_on | ~dropped[rows])[:, None]
+    stopped &= ~hidden
     begins = np.asarray(stopped.any(axis=1) | new[rows])
     n, began = len(work), placed(begins, rows, len(work))
+    going_on = placed(goes_on, rows, n)
     asked = begins | dropped[rows]
-    stopped, resting, rows = stopped[asked], resting[asked], rows[asked]
+    stopped, resting, hidden, rows = stopped[asked], resting[asked], hidden[asked], rows[asked]
 
     # The first steps of each node's work since its last stop, of the newest where none is seen.
     ended = n_steps - stopped[:, ::-1].argmax(axis=1)
     ended = np.where(stopped.any(axis=1), ended, n_steps - first)
-    working = ~resting & ~np.isnan(work[rows])
+    working = ~resting & ~np.isnan(work[rows]) & ~hidden
     since = working & (np.arange(n_steps) >= ended[:, None])
     first_hours = since & (since.cumsum(axis=1) <= first)
 
@@ -218,7 +244,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers, dropped: Mask) ->
         for values in (memory, latency, work, part.of(HIGHEST))
     )
     ago = placed(n_steps - ended, rows, n)
-    return _Newest(began, ago, memory, latency, work, highest, before, rows, first_hours)
+    return _Newest(began, going_on, ago, memory, latency, work, highest, before, rows, first_hours)
 
 
 def _counts_on(
@@ -260,24 +286,40 @@ def restarts(part: Frame) -> Mask:
 
     For a part of the step memory was free, so it shows less of it than those around. What goes on
     in the very memory and as quickly as before is the same job: it has saved, or was restarted.
+    Between readings that are rare, or are missing, a start may lie unseen: there memory and executions
+    that both changed for good tell it.
     """
     memory, latency = part.of(MEMORY), part.of(LATENCY)
     restarted = np.zeros(memory.shape, dtype=bool)
     lowest, highest = (f.reduce(memory, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
     varied = np.flatnonzero(lowest < DIP * highest)
-    reach = 2 * cadence_of(worked_of(part)[varied], part.steps(GAP))
-    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], reach))
-    nth, step = np.nonzero(freed)
+    cadence = cadence_of(worked_of(part)[varied], part.steps(GAP))
+    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2 * cadence))
+
+    jumped = np.zeros_like(freed)
+    unread = np.isnan(memory[varied, :-1])
+    rare = np.flatnonzero(unread.any(axis=1) | (cadence > 1))
+    if len(rare):
+        held, unread = memory[varied[rare]], unread[rare]
+        last_read = np.maximum.accumulate(np.where(unread, 0, np.arange(unread.shape[1])), axis=1)
+        differs = off(held[:, 1:], np.take_along_axis(held, last_read, axis=1)) > SAME
+        jumped[rare, 1:] = differs & (unread | (cadence[rare, None] > 1)) & ~freed[rare, 1:]
+    nth, step = np.nonzero(freed | jumped)
     if not len(nth):
         return restarted
 
     # Both the middle and the highest change: an evaluation on one side moves but one of them.
     row, around = varied[nth], part.steps(AROUND)
     before, after = _levels_around(memory, row, step, around)
-    moved = (off(before, after) > TWINS).all(axis=0)
-    moved |= (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
+    apart = off(before, after)
+    slower = (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
     # What is as low for good was not let go: a pause amid it showed more.
-    restarted[row, step] = moved & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
+    let_go = ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
+    restarted[row, step] = np.where(
+        jumped[nth, step],
+        slower & (apart > SAME).all(axis=0),
+        let_go & (slower | (apart > TWINS).all(axis=0)),
+    )
     return restarted
 
 

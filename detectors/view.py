@@ -383,8 +383,10 @@ class View(Readings):
         known = training & self.usual.own  # else what worked then was another job
         for time in set(end[known]):
             nodes = np.flatnonzero(known & (end == time))
-            work = worked_of(self.whole.until(time).last(BEFORE).pick(nodes))
-            level = medians_where(work, work >= self.usual_work[nodes, None])
+            part = self.whole.until(time).last(BEFORE).pick(nodes)
+            work, memory = worked_of(part), off(part.of(MEMORY), self.usual_of(MEMORY)[nodes, None])
+            of_job = (work >= self.usual_work[nodes, None]) & ~(memory > SAME)
+            level = medians_where(work, of_job)
             before[nodes] = np.where(np.isnan(level), usual[nodes], level)
         return before
 

@@ -22,7 +22,7 @@ from detectors.bill.growth import (
     type_in,
 )
 from detectors.bill.use import grew_with_use, unexplained
-from detectors.numbers import DAY, Numbers, Rows, count, runs_of
+from detectors.numbers import DAY, Numbers, Rows, count, runs_of, trailing
 from detectors.view import View
 
 ROUTES = (
@@ -272,9 +272,11 @@ def hour_jumps(
             continue
         _, start, end = max(runs)
         first, last = int(hours[start]), int(hours[end - 1]) + 1
+        # What began before the hours that are looked at is as new as it was then.
+        began = first - int(trailing(np.nan_to_num(bill.values[[row], :first]) > CENT)[0])
         jump = Jump(
             line,
-            cause_of(line, new=not by_day[row] and never_billed(bill, row, first)),
+            cause_of(line, new=not by_day[row] and never_billed(bill, row, began)),
             bill.at(first),
             bill.at(last),
             value=float(np.nanmean(series[first:last])),

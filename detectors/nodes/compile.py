@@ -28,11 +28,24 @@ from bot.model.money import counted
 from bot.model.run import Compile, Ending, job_of
 from bot.model.window import Window, utc_text
 from detectors.jobs import AS_QUICK, TWINS, Incident, incidents
-from detectors.numbers import Mask, Rows, count, duration, lasted, percent, runs_of
+from detectors.numbers import (
+    Counts,
+    Floats,
+    Mask,
+    Rows,
+    count,
+    duration,
+    lasted,
+    newest_of,
+    number,
+    percent,
+    runs_of,
+    trailing,
+)
 from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match
-from detectors.usual import medians_where
+from detectors.usual import medians_where, off
 from detectors.view import View
 
 SHOWN = duration("compiles.SHOWN")
@@ -162,8 +175,8 @@ class Start:
     """Device memory, seconds an execution and utilization as a node works; nan = not known."""
     again: bool = False
     """Whether the work ran before."""
-    runs_before: int = 0
-    """How many runs of the job did this very work before, 0 where no run tells."""
+    attempts: int = 0
+    """How often the job began this very work before, 0 where that is not known."""
 
     @property
     def window(self) -> Window:
@@ -223,8 +236,21 @@ def starts(view: View, rows: Rows, least: timedelta) -> list[Start]:
 
     runs, place = view.frame("run"), view.roster.scopes[scope]
     runs = runs.pick([i for i, x in enumerate(runs.things) if scope_of(x) == place])
-    groups = (Start(tuple(group)) for group in together)
+    groups = (Start(_until_all_work(group, past)) for group in together)
     return [_with_job(start, past, runs) for start in groups if start.longest >= least]
+
+
+def _until_all_work(group: Sequence[Compile], past: View) -> tuple[Compile, ...]:
+    """Return the compiles of a start, each until its node works or the last one has compiled."""
+    end, frame = max(x.window.end for x in group), past.window
+    waiting = []
+    for compile_ in group:
+        over, last = _step(frame, compile_.window.end), _step(frame, end)
+        works = np.flatnonzero(past.executing[past.roster.row[compile_.instance], over:last])
+        until = frame.start + (over + int(works[0])) * frame.step if len(works) else end
+        window = Window(compile_.window.start, max(compile_.window.end, until))
+        waiting.append(replace(compile_, window=window))
+    return tuple(waiting)
 
 
 def _with_job(start: Start, past: View, runs: Frame) -> Start:
@@ -235,36 +261,73 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
         return replace(start, names=tags)
     frame, window = past.window, start.window
     until = _step(frame, window.start)
+    work, worked = _work_after(past, rows, window)
 
-    # How its nodes work after the compile.
-    watched = slice(_step(frame, window.end), _step(frame, window.end + SHOWN))
-    levels = np.stack(
-        [x[rows, watched].ravel() for x in (past.memory, past.latency, past.utilization)]
-    )
-    work = medians_where(levels, past.executing[rows, watched].ravel() & (levels > 0))
-    memory, latency, _ = work
+    # A run that goes on names the job, which tells more: its work may have changed. Of several that
+    # may have compiled it is one that reported while this work ran; else what is said holds for each.
+    reported = ~np.isnan(runs.of("run_step_count"))
+    reported = np.pad(reported, ((0, 0), (frame.n_steps, 0)))[:, -frame.n_steps :]
+    jobs = np.array([job_of(x.job) for x in runs.things])
+    of_jobs = {x: reported[jobs == x, :until].any(axis=0) for x in _went_on(runs, window)}
+    at_work, least = worked.any(axis=0), frame.steps(RAN)
+    did_so = {x: by_run for x, by_run in of_jobs.items() if (by_run & at_work).sum() >= least}
+    of_jobs = did_so or of_jobs
+    ran = again = worked.sum(axis=1).max(initial=0)
+    if of_jobs:
+        again = min(by_run.sum() for by_run in of_jobs.values())
 
-    # Whether a node of the scope did this work; any work counts where no memory is read.
-    worked = past.executing[:, :until]
-    if not np.isnan(memory):
-        worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= TWINS)
-        worked &= ~(np.abs(past.latency[:, :until] / latency - 1) > AS_QUICK)
-    again, before = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN)), 0
-
-    # A run that goes on names the job, which tells more: its work may have changed. Any of several
-    # may be the one that compiled: what is said holds for each, and none names it.
-    names = _went_on(runs, window)
-    if names:
-        jobs = np.array([job_of(x.job) for x in runs.things])
-        reported = ~np.isnan(runs.of("run_step_count")[:, : _step(runs, window.start)])
-        of_jobs = [reported[jobs == name] for name in names]
-        before = min(int(x.any(axis=1).sum()) for x in of_jobs) if again else 0
-        again = min(x.sum() for x in of_jobs) >= runs.steps(RAN)
-    names = names if len(names) == 1 else frozenset()
-    work_shown = tuple(work.tolist())
+    # How its job started before tells of work that ran, whatever else a job of a name did.
+    attempts = 0
+    if ran >= least and not np.isnan(work[0]):
+        gone = (past.held == 0) | (past.memory < number("view.EVALUATED") * work[0])
+        of_job = past.executing[:, :until] if tags or of_jobs else worked
+        spans = [*of_jobs.values()] or [np.True_]
+        attempts = min(_processes(of_job & by_run, gone[:, :until], frame) for by_run in spans)
     return replace(
-        start, names=tags | names, work=work_shown, again=bool(again), runs_before=before
+        start,
+        names=tags | (of_jobs.keys() if len(of_jobs) == 1 else set()),
+        work=tuple(work.tolist()),
+        again=bool(again >= least),
+        attempts=attempts,
     )
+
+
+def _work_after(past: View, rows: Rows, compiled: Window) -> tuple[Floats, Mask]:
+    """Return how the nodes at `rows` work after a compile, and where any of all did so before.
+
+    The first are device memory, seconds an execution and utilization, (3,); the second (n, n_steps)
+    up to the compile: any work, where no memory is read.
+    """
+    frame = past.window
+    watched = slice(_step(frame, compiled.end), _step(frame, compiled.end + SHOWN))
+    levels = np.stack([x[rows, watched] for x in (past.memory, past.latency, past.utilization)])
+    working = past.executing[rows, watched] & (levels > 0)
+    work = medians_where(levels.reshape(3, -1), working.reshape(3, -1))
+
+    before = slice(0, _step(frame, compiled.start))
+    worked = past.executing[:, before]
+    if np.isnan(work[0]):
+        return work, worked
+
+    # A node has its own share of the loaders; others are held against the middle of all.
+    memory, latency = np.repeat(work[:2, None], past.n, axis=1)
+    for level, values, shown in zip((memory, latency), levels, working, strict=False):
+        by_node = medians_where(values, shown)
+        level[rows] = np.where(np.isnan(by_node), level[rows], by_node)
+    worked = worked & (off(past.memory[:, before], memory[:, None]) <= TWINS)
+    return work, worked & ~(off(past.latency[:, before], latency[:, None]) > AS_QUICK)
+
+
+def _processes(worked: Mask, gone: Mask, frame: Frame) -> int:
+    """Return how often processes that did some work for a while began, both (n, n_steps).
+
+    Those of several nodes that begin within a lull of each other begin together.
+    """
+    row, step = worked.nonzero()
+    begun = np.maximum.accumulate(np.where(gone, np.arange(gone.shape[1]), -1), axis=1)[row, step]
+    processes, lengths = np.unique(np.stack([row, begun]), axis=1, return_counts=True)
+    begins, lull = np.unique(processes[1, lengths >= frame.steps(RAN)]), frame.steps(LULL)
+    return int((np.diff(begins, prepend=-lull - 2) > lull).sum())
 
 
 def _went_on(runs: Frame, window: Window) -> frozenset[str]:
@@ -290,7 +353,7 @@ class Cold:
     uncounted: tuple[Start, ...] = ()
     """Those of the earlier whose hours no alert that is over has counted."""
     warm: int = 0
-    """How many runs of its job did this very work before without a long compile."""
+    """How often its job did this very work before without a long compile."""
 
     @property
     def named(self) -> bool:
@@ -305,7 +368,7 @@ class Cold:
     def history(self) -> str:
         """Say how often this work compiled again, since when, and how long all of it took."""
         if not self.earlier:
-            return f"this work ran before, and {self.warm} runs of it hardly compiled"
+            return f"this work ran before, and its job hardly compiled at {self.warm} starts"
         times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
         return (
             f"this work ran before, and {times} since {utc_text(first)} spent"
@@ -329,10 +392,9 @@ class Cold:
 
 
 def cold_start(view: View, rows: Rows) -> Cold | None:
-    """Return the newest start of the nodes at `rows`, and those before of the same work.
+    """Return the last start of the nodes at `rows` that was cold, and those before of its work.
 
-    The nodes are of one scope and owner. A first compile is due, and one more may be a change, unless several
-    runs did the very same without; None where it is no more than that.
+    The nodes are of one scope and owner; jobs of several may have started together.
     """
     ids = {view.roster.ids[row] for row in rows}
     again, grace = (
@@ -340,19 +402,36 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
         for key in ("cold_cache.again", "compiling.grace")
     )
     past_starts = starts(view, rows, again / 2)
-    newest = next((start for start in reversed(past_starts) if ids & start.instances), None)
-    if newest is None:
-        return None
-    ended = [x for x in past_starts if x.window.end <= newest.window.start and x.same_work(newest)]
-    alike = tuple(start for start in ended if start.again)
-    warm = newest.runs_before - len(ended)
+    for newest in reversed(past_starts):
+        before = [x for x in past_starts if x.window.end <= newest.window.start]
+        if ids & newest.instances and (cold := _cold(newest, before, again, grace)):
+            return cold
+        ids -= newest.instances
+    return None
 
+
+def _cold(
+    newest: Start, before: Sequence[Start], again: timedelta, grace: timedelta
+) -> Cold | None:
+    """Return a start with those before of the same work, None where nothing says that it was cold.
+
+    A first compile is due, and one more may be a change, unless the job started several times
+    without.
+    """
+    ended = [x for x in before if x.same_work(newest)]
+    alike = tuple(start for start in ended if start.again)
+    warm = newest.attempts - len(ended)
     if not alike and warm < count("compiles.WARM"):
         return None
 
     # The first was counted as a long compile past the grace. A later one raised an alert that counts
     # those before it, and that a start continues for as long as its cause may return.
-    returns, alerted = Cause.COLD_CACHE.facts.returns, [x for x in alike[1:] if x.longest >= again]
+    returns, first = Cause.COLD_CACHE.facts.returns, alike[:1]
+    alerted = [
+        x
+        for x in alike
+        if x.longest >= again and (x not in first or x.attempts >= count("compiles.WARM"))
+    ]
     over = [
         start.window.end
         for start, later in pairwise([*alerted, newest])
@@ -361,7 +440,7 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     uncounted = tuple(
         start
         for start in alike
-        if (start is not alike[0] or start.longest <= grace)
+        if (start not in first or start.longest <= grace)
         and not (over and start.window.start < over[-1])
     )
     return Cold(newest, alike, uncounted, warm)
@@ -389,7 +468,7 @@ def find(view: View) -> RuleMatch:
 
     `cold_cache.again` is long enough where a tag says that the node compiles the same again.
     """
-    steps = view.compile_steps
+    steps = start_steps(view)
     if not steps.any():
         return no_match(view.n)
     past = view.eligible & (steps > view.steps("compiling.grace"))
@@ -407,6 +486,21 @@ def find(view: View) -> RuleMatch:
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
+def start_steps(view: View) -> Counts:
+    """Return how long the start of a job lasts on each node that compiles, (n,).
+
+    One that has compiled, and holds a process that does nothing yet, waits for the slowest.
+    """
+    steps = view.compile_steps.copy()
+    starting = trailing(view.compiling | view.holding, view.gap)
+    compiled = view.compiling & newest_of(view.window.n_steps, starting)
+    since = view.window.n_steps - compiled.argmax(axis=1)
+    for _, rows in view.roster.by_scope(steps > 0):
+        waits = view.fellows(rows) & (steps == 0) & compiled.any(axis=1)
+        steps[waits] = since[waits]
+    return steps
+
+
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
@@ -422,11 +516,12 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         spared, total = float(hours.sum() - hours.max()), float(hours.sum())
         waste = f"{nodes} compile; one would do, and would save {spared:,.1f} of {total:,.1f} node-hours"
 
-    cpu = view.recent(view.cpu)[rows]
+    compiling = rows[view.compile_steps[rows] > 0]
+    cpu = view.recent(view.cpu)[compiling]
     measured = bool(np.isfinite(cpu).any())
     sign = "host_compiles" if measured else "memory_unfilled"
     evidence = "device memory not yet filled"
-    if view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all()):
+    if view.logged is not None and bool((view.logged[compiling, -1] == COMPILING).all()):
         sign, evidence = "log_compiles", "the compiler's log says that it goes on"
     host = percent(float(np.nanmedian(cpu))) if measured else "not read"
     have = "has" if len(rows) == 1 else "have"

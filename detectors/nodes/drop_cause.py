@@ -264,7 +264,8 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
             *([f"{slow.instance}: {slow.sign}"] if slow else ()),
             *_evidence(signs, len(rows)),
             *(
-                f"{counted(n, 'node')} of {job}: longer waits for it than ever"
+                counted(n, f"node of {job} waits", f"nodes of {job} wait")
+                + " for it longer than ever"
                 for job, n in held_up.items()
                 if job
             ),

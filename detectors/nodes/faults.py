@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.reading import HARDWARE_METRICS
 from detectors.nodes import cores
-from detectors.nodes.at_risk import work_at_risk
-from detectors.nodes.shortfall import low
+from detectors.nodes.at_risk import LEAST, work_at_risk
+from detectors.nodes.shortfall import SETTLED
 from detectors.numbers import (
+    DAY,
     NAMED,
     Counts,
     Floats,
@@ -26,13 +29,13 @@ from detectors.numbers import (
     newest_of,
     number,
     percent,
+    runs_of,
     share_before,
     size,
-    span,
     trailing,
 )
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match, rules_of
-from detectors.usual import MEMORY, SAME, full_work, median, medians_where, worked_of
+from detectors.usual import MEMORY, SAME, full_work, median, medians_where, off, worked_of
 from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick
 
 STATUS = duration("faults.STATUS")
@@ -268,17 +271,41 @@ def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
     lost = np.nan_to_num(view.lost_at(medians_where(work, in_full))).astype(np.float64)
     lost[lost <= LOST] = 0
 
-    in_trouble = newest_of(view.window.n_steps, steps)[:, newest]
-    gone = in_trouble & ~view.unknown[:, newest] & ~view.going_on[:, newest]
-    rows = np.flatnonzero(hit & (gone.any(axis=1) | (host_full(view) > 0)))
+    in_trouble = newest_of(view.window.n_steps, steps)
+    empty = view.zero & ~(view.memory > number("jobs.EMPTY") * view.roster.memory[:, None])
+    gone = in_trouble & (view.unloaded | empty)
+    ends = gone[:, newest].any(axis=1)
+    host = host_full(view)
+    rows = np.flatnonzero(hit & (ends | (host.steps > 0)))
     if not len(rows):
         return RuleMatch(hit, steps, lost)
-    share, since = np.clip(view.lost_at(view.utilization[rows], rows), 0, 1), lost.copy()
+    work, before = view.utilization[rows], host.before[rows, None]
+    less = np.where(np.isnan(before), view.lost_at(work, rows), 1 - work / before)
+    share, since = np.clip(less, 0, 1), lost.copy()
+    share[_saves_nothing(view, (gone & ~view.executing)[rows])] = 1
     uncounted = view.uncounted(steps, rows, *rules_of(cause))
-    newest_share = np.where(in_trouble[rows], share[:, newest], np.nan)
+    newest_share = np.where(in_trouble[rows], share, np.nan)[:, newest]
     lost[rows] = np.nan_to_num(mean_where_read(newest_share, axis=1))
     since[rows] = np.nan_to_num(mean_where_read(np.where(uncounted, share, np.nan), axis=1))
     return RuleMatch(hit, steps, lost, since)
+
+
+def _saves_nothing(view: View, gone: Mask) -> Mask:
+    """Return where processes that began amid a trouble live too shortly to have saved anything.
+
+    By where they are `gone`, (n, n_steps). The one that still lives may until it outlives the one
+    before it.
+    """
+    short = np.zeros_like(gone)
+    row, begin, end = runs_of(~gone)
+    length = end - begin
+    lives = (begin > 0) & (length < view.window.steps(LEAST))
+    outlives = np.ones_like(lives)
+    outlives[1:] = ~lives[:-1] | (row[:-1] != row[1:]) | (length[1:] > length[:-1])
+    lives &= (end < gone.shape[1]) | ~outlives
+    for node, first, last in zip(row[lives], begin[lives], end[lives], strict=True):
+        short[node, first:last] = True
+    return short
 
 
 def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
@@ -354,7 +381,7 @@ def find_memory(view: View) -> RuleMatch:
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     above, ends = view.number("memory_pressure.above"), out_of_memory(view)
     full = share >= above[:, None]
-    host, alerted = host_full(view), view.opened(Cause.MEMORY_PRESSURE.value)
+    host, alerted = host_full(view).steps, view.opened(Cause.MEMORY_PRESSURE.value)
     if not (alerted or full.any() or host.any() or ends.any()):
         return no_match(view.n)
     usual = view.usual_of(MEMORY) / view.roster.memory
@@ -371,27 +398,48 @@ def find_memory(view: View) -> RuleMatch:
     return _losing(view, Cause.MEMORY_PRESSURE, hit, steps.astype(np.float64))
 
 
-@once_a_tick
-def host_full(view: View) -> Counts:
-    """Return since how many steps nodes lack work whose host's memory ran full, (n,), else 0.
+class HostFull(NamedTuple):
+    """Hold which nodes lack work since their host's memory ran full, each (n,)."""
 
-    A leak climbs to the loss that it causes: most of the history of a node shows less.
+    steps: Counts
+    """Since when they lack it, 0 for the other nodes."""
+    before: Floats
+    """Their utilization in the same process before, nan for the other nodes."""
+
+
+@once_a_tick
+def host_full(view: View) -> HostFull:
+    """Return the nodes that lack work since their host's memory ran full.
+
+    A leak climbs to the loss that it causes: the process itself worked more before. One that began
+    on a full host shows none.
     """
     filled, above = view.recent(view.metric(HOST_MEMORY)), view.number("memory_pressure.above")
-    full, steps = filled >= above - NEAR, np.zeros(view.n, dtype=np.intp)
-    if not full.any():  # as at most ticks
-        return steps
-    steps = trailing(low(view), view.unknown)
-    full &= view.held_open(Cause.MEMORY_PRESSURE.value) & view.roster.running
-    begins = (filled >= above) & (steps >= view.steps("memory_pressure.for")) & view.eligible
-    rows = np.flatnonzero(begins & view.usual.own)
-    full[rows] |= median(view.whole.of(HOST_MEMORY)[rows]) < above[rows] - NEAR
-    return np.where(full, np.maximum(steps, 1), 0)
+    full = HostFull(np.zeros(view.n, dtype=np.intp), np.full(view.n, np.nan, dtype=np.float32))
+    held = view.held_open(Cause.MEMORY_PRESSURE.value) & view.roster.running
+    rows = np.flatnonzero((filled >= above - NEAR) & (held | view.eligible))
+    if not len(rows):  # as at most ticks
+        return full
+
+    day = view.whole.last(DAY).pick(rows)
+    memory, work = day.of(HOST_MEMORY), worked_of(day)
+    room = trailing(memory >= above[rows, None] - NEAR, np.isnan(memory))
+    as_now = off(day.of(MEMORY), view.recent(view.memory)[rows, None]) <= SAME
+    before = as_now & ~newest_of(day.n_steps, room) & (work > view.number("idle.below")[rows, None])
+    usual = medians_where(work, before)
+    less = trailing(work < view.number("starved.over")[rows, None] * usual[:, None], np.isnan(work))
+    begins = (filled[rows] >= above[rows]) & (less >= view.steps("memory_pressure.for")[rows])
+    begins &= view.eligible[rows] & (before.sum(axis=1) >= day.steps(SETTLED))
+    begins &= median(view.whole.of(HOST_MEMORY)[rows]) < above[rows] - NEAR
+    begins |= held[rows]
+    full.steps[rows[begins]] = np.maximum(less, 1)[begins]
+    full.before[rows[begins]] = usual[begins]
+    return full
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how full the device memory is, against the type's."""
-    if (host_full(view)[rows] > 0).all():
+    if (host_full(view).steps[rows] > 0).all():
         return _explain_host(view, rows)
     memory, whole = view.memory[rows], view.roster.memory[rows]
     used, ends = view.recent(view.memory)[rows], out_of_memory(view)[rows]
@@ -426,11 +474,12 @@ def _explain_host(view: View, rows: Rows) -> Explanation:
     """Explain how full the host's memory is, and how much less is worked since."""
     full = middle_of(view.recent(view.metric(HOST_MEMORY))[rows])
     usual = middle_of(median(view.whole.of(HOST_MEMORY)[rows]))
-    level, (low_usual, _, high) = view.recent(view.utilization)[rows], view.levels
+    level = percent(middle_of(view.recent(view.utilization)[rows]))
+    worked = host_full(view).before[rows]
+    before = f" instead of {percent(middle_of(worked))}" if np.isfinite(worked).any() else ""
     return Explanation(
         why=f"Host memory {percent(full)} full on {counted(len(rows), 'node')}, usually"
-        f" {percent(usual)}: {view.gauge(rows)} {percent(middle_of(level))}, usually"
-        f" {span(middle_of(low_usual[rows]), middle_of(high[rows]))}.",
+        f" {percent(usual)}: {view.gauge(rows)} {level}{before}.",
         value=full,
         unit="ratio",
         usual=(usual, usual),

@@ -642,6 +642,11 @@ def three_hours_of_a_line_that_was_never_billed_are_over():
 
 
 @story("bursts", 48)
+def a_line_that_was_never_billed_began_before_the_hours_that_are_looked_at():
+    return billed({S3: noisy([400.0, 960.0], 0.0)}, {S3: [0.0, *[40.0] * 45, *[0.0] * 4]})
+
+
+@story("bursts", 48)
 def three_dear_hours_are_not_in_a_row():
     return burst(1, 40, 40, 1, 40)
 

@@ -165,6 +165,47 @@ def what_raised_no_alert_days_ago_is_counted():
     return days_later(20)
 
 
+def with_starts(fleet: Fleet, *begins: float) -> Fleet:
+    """Let a job start anew within minutes, as from a cache that has its graphs."""
+    for begin in begins:
+        fleet.stop(hours(begin), hours(begin) + 2 * STEP)
+    return fleet
+
+
+FIFTY_MINUTES = hours(30), hours(30) + 10 * STEP
+LOADING = STILL | {"neuroncore_memory": 0.01 * HBM, "neuron_runtime": 0.01 * HBM}
+
+
+@story("compiles", 30.6, *every(5, 30.8, 31.1))
+def a_job_that_started_in_minutes_takes_fifty_and_most_nodes_wait_for_the_slowest():
+    fleet = with_starts(Fleet(8), 8, 16, 24).stop(*FIFTY_MINUTES, **BUSY)
+    return World(fleet.set(hours(30.5), FIFTY_MINUTES[1], slice(0, 6), **LOADING))
+
+
+@story("compiles", 31)
+def a_job_that_started_but_once_takes_fifty_minutes():
+    return World(with_starts(Fleet(8), 24).stop(*FIFTY_MINUTES, **BUSY))
+
+
+@story("compiles", 31)
+def a_job_that_started_in_minutes_takes_fifty_in_another_memory():
+    fleet = with_starts(Fleet(8), 8, 16, 24).stop(*FIFTY_MINUTES, **BUSY)
+    return World(fleet.scale(hours(30), hours(48), neuroncore_memory=0.9, neuron_runtime=0.9))
+
+
+@story("compiles", 31)
+def a_job_of_a_name_that_began_other_work_in_minutes_takes_fifty():
+    fleet = with_starts(Fleet(8, job="tune"), 8, 16, 24)
+    other = {"neuroncore_memory": 0.9, "neuron_runtime": 0.9, "neuron_execution_latency": 1.3}
+    return World(fleet.scale(hours(24), hours(48), **other).stop(*FIFTY_MINUTES, **BUSY))
+
+
+@story("compiles", *every(5, 31, 31.5))
+def nodes_that_have_compiled_wait_in_a_long_compile_for_the_slowest_of_their_job():
+    fleet = Fleet(4).stop(hours(30), hours(31.4), **BUSY)
+    return World(fleet.set(hours(30.8), hours(31.4), slice(0, 3), **LOADING))
+
+
 NIGHT = 24
 
 

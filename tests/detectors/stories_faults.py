@@ -183,6 +183,13 @@ def a_host_leaks_memory_until_its_work_slows():
     return World(leaking(0.97))
 
 
+@story("faults", *every(5, 31.5, 32.3), 33.9)
+def a_host_leaks_memory_in_a_task_that_nothing_is_known_of():
+    fleet = leaking(0.97, ONE).stop(hours(28), hours(28.2), ONE)
+    task = {"neuroncore_memory": 0.5, "neuron_runtime": 0.5, "neuron_execution_latency": 0.4}
+    return World(fleet.scale(hours(28), hours(34), ONE, neuroncore_utilization=0.7, **task))
+
+
 @story("faults", 33.9)
 def a_host_whose_memory_is_always_full_starves():
     return World(leaking(0.97).set(START, hours(28), host_memory=0.97))
@@ -219,6 +226,21 @@ def a_process_ends_whenever_its_memory_runs_out():
 @story("faults", *every(5, 30.7, 31.1), 32)
 def a_process_ends_with_memory_to_spare():
     return World(climbing(0.85))
+
+
+@story("faults", *every(5, 30.3, 31), 32, *every(10, 33, 33.6))
+def trials_that_die_in_minutes_lose_all_of_their_time():
+    fleet = Fleet(4)
+    for trial in range(12):
+        begin, held = hours(30) + 3 * trial * STEP, (0.2 + 0.05 * (trial % 4)) * HBM
+        dying = {
+            "neuroncore_memory": held,
+            "neuron_runtime": held,
+            "neuron_execution_errors_count": 60,
+        }
+        fleet.set(begin, begin + 2 * STEP, ONE, neuroncore_utilization=0.3, **dying)
+        fleet.stop(begin + 2 * STEP, begin + 3 * STEP, ONE)
+    return World(fleet)
 
 
 @story("faults", *every(5, 30.7, 31))

@@ -140,6 +140,15 @@ def a_drop_ends_with_the_job_that_it_was_about():
     return World(other_job(fleet, 31, 48, level=0.5, latency=1.0))
 
 
+@story("jobs", *every(20, 26, 31.4))
+def a_drop_of_a_young_job_teaches_nothing_while_it_is_told():
+    fleet = Fleet(4).stop(hours(24.5), hours(24.75))
+    young = {"neuroncore_memory": 0.7, "neuron_runtime": 0.7, "neuron_execution_latency": 0.5}
+    fleet.scale(hours(24.75), hours(48), neuroncore_utilization=0.8, **young)
+    slow = {"neuroncore_utilization": 0.6, "efa": 0.6, "neuron_execution_latency": 1.5}
+    return World(fleet.scale(hours(26), hours(31), **slow))
+
+
 def counts(restarted_at: float) -> dict[str, Frame]:
     """Return a run of the cluster that goes on at hour 30 from `restarted_at`, with fewer steps."""
     steps = np.arange(40 * 12, dtype=np.float32) * 10

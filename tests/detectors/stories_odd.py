@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 from builder import START, STEP, Fleet, World, hours
-from stories import every, story
+from stories import every, rarely_read, story
 
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -39,6 +39,17 @@ def memory_and_latency_of_an_evaluation_at_training_utilization():
 def after_a_hole_in_its_readings_a_node_may_run_another_job():
     fleet = calm().scale(hours(66), hours(69), slice(0, 3), **EVALUATION)
     return World(fleet.silence(hours(65.5), hours(66.5), slice(0, 3)))
+
+
+@story("odd", *every(10, 67, 68))
+def between_two_rare_readings_another_job_may_begin():
+    return World(rarely_read(calm().scale(hours(66), hours(69), slice(0, 3), **EVALUATION)))
+
+
+@story("odd", *every(10, 67, 68))
+def where_a_reading_is_missing_another_job_may_begin():
+    fleet = calm().scale(hours(66), hours(69), slice(0, 3), **EVALUATION)
+    return World(fleet.silence(hours(66), hours(66) + STEP, slice(0, 3)))
 
 
 @story("odd", *every(10, 66, 66.9), 68)

@@ -191,7 +191,7 @@ def test_a_job_that_waits_longer_for_a_slow_one_is_told_with_it_by_the_time_beyo
     (alert,) = world.known
     assert (alert.cause, alert.closed, len(alert.anomaly.things)) == (Cause.STARVED, None, 4)
     assert alert.anomaly.labels.job == "generate"
-    assert "2 nodes of train: longer waits for it than ever" in alert.anomaly.evidence
+    assert "2 nodes of train wait for it longer than ever" in alert.anomaly.evidence
 
 
 def test_of_one_that_waits_for_nobody_known_the_first_wait_is_called_hung_and_none_that_is_as_long():
