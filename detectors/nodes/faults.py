@@ -31,8 +31,9 @@ from detectors.numbers import (
     span,
     trailing,
 )
+from detectors.progress import alike
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match, rules_of
-from detectors.usual import MEMORY, SAME, full_work, median, medians_where, worked_of
+from detectors.usual import ALIKE, MEMORY, SAME, full_work, median, medians_where, off, worked_of
 from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick
 
 STATUS = duration("faults.STATUS")
@@ -248,36 +249,82 @@ def find_errors(view: View) -> RuleMatch:
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(lately(errors > 0, int(hour.max()))))
-    losing = _losing(view, Cause.EXECUTION_ERRORS, hit, steps)
+    crashed = _crashed(view)
+    losing = _losing(view, Cause.EXECUTION_ERRORS, hit, steps, crashed)
     wasted = view.nobody() if losing.wasted is None else losing.wasted > 0
+
+    # What a job that is not known lacks is not known either, unless it crashes again and again.
+    strange = off(view.recent(view.memory), view.usual_of(MEMORY)) > ALIKE
+    loops = (crashed[:, 1:] & ~crashed[:, :-1]).sum(axis=1) >= 2
+    wasted &= (view.usual.own & ~strange) | view.roster.inference | loops
+
+    # Servers are swapped, restarted or lack requests for a while beside their peers.
+    newest = slice(-view.window.steps(LOOKBACK), None)
+    wasted &= ~(median(_short_of_peers(view, hit)[:, newest]) <= LOST)
     losing.hit[rows] &= stays | (lasting > needed / 2) | wasted[rows]
     return losing
 
 
-def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
+def _crashed(view: View) -> Mask:
+    """Return where no process is loaded since one that errors ended, (n, n_steps).
+
+    They are read in its last step or in the one after it: other processes end by themselves.
+    """
+    unloaded, step = view.unloaded, np.arange(view.window.n_steps)
+    ends = unloaded.copy()
+    ends[:, 1:] &= ~unloaded[:, :-1]
+    failed = lately(view.metric("neuron_execution_errors_count") > 0, 1)
+    last_end = np.maximum.accumulate(np.where(ends, step, 0), axis=1)
+    return np.asarray(unloaded & np.take_along_axis(failed, last_end, axis=1))
+
+
+def _short_of_peers(view: View, hit: Mask) -> Floats:
+    """Return by which share servers do less than sound ones that hold the same model.
+
+    Shape (n, n_steps), nan where none does anything: what is asked of a service at rest tells
+    nothing.
+    """
+    short = np.full_like(view.utilization, np.nan)
+    for servers in alike(view):
+        work = mean_where_read(view.utilization[servers[~hit[servers]]], axis=0)
+        work[work <= view.number("idle.below")[servers[0]]] = np.nan
+        short[servers] = 1 - view.utilization[servers] / work
+    return short
+
+
+def _losing(
+    view: View, cause: Cause, hit: Mask, steps: Numbers, stopped: Mask | None = None
+) -> RuleMatch:
     """Return nodes in a trouble that need not slow them, with the share that each loses.
 
     By the median of an hour's work, which lies near its upper quartile: a trouble slows all steps,
-    a checkpoint or an evaluation only some of them, and those are no loss. Where processes end, all
-    steps tell: one that starts again and again loses the time in which it does not train. So they do
-    where a host slows down more and more.
+    a checkpoint or an evaluation only some of them, and those are no loss; nor is a level that the
+    job often shows. Where the trouble has `stopped` processes, all steps tell: one that starts again
+    and again loses the time in which it does not train. So they do where a host slows down more and
+    more, and where sound servers show what one in trouble would do without it.
     """
     newest = slice(-view.window.steps(LOOKBACK), None)
     work = view.utilization[:, newest]
     in_full = work >= full_work(work)[:, None]
-    lost = np.nan_to_num(view.lost_at(medians_where(work, in_full))).astype(np.float64)
-    lost[lost <= LOST] = 0
+    level = medians_where(work, in_full)
+    lost = np.nan_to_num(view.lost_at(level)).astype(np.float64)
+    lost[(lost <= LOST) | (level >= view.levels[0])] = 0
 
     in_trouble = newest_of(view.window.n_steps, steps)[:, newest]
-    gone = in_trouble & ~view.unknown[:, newest] & ~view.going_on[:, newest]
-    rows = np.flatnonzero(hit & (gone.any(axis=1) | (host_full(view) > 0)))
+    gone = in_trouble & (view.unloaded if stopped is None else stopped)[:, newest]
+    by_peers = _short_of_peers(view, hit)
+    served: Mask = np.asarray(np.isfinite(by_peers[:, newest]).any(axis=1))
+    rows = np.flatnonzero(hit & (gone.any(axis=1) | served | (host_full(view) > 0)))
     if not len(rows):
         return RuleMatch(hit, steps, lost)
-    share, since = np.clip(view.lost_at(view.utilization[rows], rows), 0, 1), lost.copy()
+    share = np.clip(view.lost_at(view.utilization[rows], rows), 0, 1)
+    share, since = np.where(served[rows, None], by_peers[rows], share), lost.copy()
     uncounted = view.uncounted(steps, rows, *rules_of(cause))
     newest_share = np.where(in_trouble[rows], share[:, newest], np.nan)
     lost[rows] = np.nan_to_num(mean_where_read(newest_share, axis=1))
     since[rows] = np.nan_to_num(mean_where_read(np.where(uncounted, share, np.nan), axis=1))
+    spared = served & (lost <= LOST)
+    lost[spared] = since[spared] = 0
     return RuleMatch(hit, steps, lost, since)
 
 
