@@ -253,14 +253,15 @@ def find_errors(view: View) -> RuleMatch:
     losing = _losing(view, Cause.EXECUTION_ERRORS, hit, steps, crashed)
     wasted = view.nobody() if losing.wasted is None else losing.wasted > 0
 
-    # What a job that is not known lacks is not known either, unless it crashes again and again.
+    # What a job that is not known lacks is not known either. One crash may be its end, two are none.
     strange = off(view.recent(view.memory), view.usual_of(MEMORY)) > ALIKE
-    loops = (crashed[:, 1:] & ~crashed[:, :-1]).sum(axis=1) >= 2
-    wasted &= (view.usual.own & ~strange) | view.roster.inference | loops
+    known = (view.usual.own & ~strange) | view.roster.inference
+    crashes = (crashed[:, 1:] & ~crashed[:, :-1]).sum(axis=1)
+    wasted &= (crashes >= 2) | (known & (crashes == 0))
 
     # Servers are swapped, restarted or lack requests for a while beside their peers.
-    newest = slice(-view.window.steps(LOOKBACK), None)
-    wasted &= ~(median(_short_of_peers(view, hit)[:, newest]) <= LOST)
+    short = median(_short_of_peers(view, hit)[:, -view.window.steps(LOOKBACK) :])
+    wasted &= ~(short <= 1 - view.number("starved.over"))
     losing.hit[rows] &= stays | (lasting > needed / 2) | wasted[rows]
     return losing
 
