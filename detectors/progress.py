@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.run import nodes_of
 from bot.model.window import midnight
-from detectors.jobs import stretches_of
+from detectors.jobs import roles_of, stretches_of
 from detectors.numbers import (
     DAY,
     HOUR,
@@ -30,7 +31,16 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.roster import scope_of
-from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
+from detectors.usual import (
+    LATENCY,
+    LEAST,
+    MEMORY,
+    SENT,
+    around,
+    daily_levels,
+    history,
+    utilization_of,
+)
 from detectors.view import View, once_a_tick
 
 AGE = "run_checkpoint_age_seconds"
@@ -243,8 +253,8 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
     """Return which of the servers asked for waste their time, (n,).
 
     They rest at an hour at which their service always has requests, or all day long. Requests that
-    go to other nodes of the service are no waste of the node, unless it had none for a whole day or
-    these have taken over all that it did.
+    go to other nodes of the service are no waste of the node, unless these have taken over all that
+    it did, or it has been left out for longer than ever.
     """
     rows = np.flatnonzero(asked & view.roster.inference)
     wasteful = view.nobody()
@@ -253,6 +263,11 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
         busy_hour = _lows(view, rows, needed) > 2 * below
         rests = _service_level(view, rows, needed) <= below
         wasteful[rows] = (busy_hour & rests) | _quiet_day(view, rows)
+        longest = np.maximum(short_for(view), np.floor(view.stretches(left_out, asked).rare) + 1)
+        left = (asked & (view.streak(left_out(view))[0] >= longest))[rows]
+        # One that never worked is kept for something else.
+        worked = utilization_of(view.whole.pick(rows[left])) > below[left, None]
+        wasteful[rows[left]] |= worked.any(axis=1)
 
         # What a deployment replaced stays for a while, to turn back.
         resting, looked_at = view.nobody(), int(short_for(view)[rows].max())
@@ -260,6 +275,27 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
         for _, servers in view.roster.by_scope(resting & ~wasteful):
             wasteful[servers] = took_over(view, servers, looked_at)
     return wasteful
+
+
+def left_out(view: View) -> Mask:
+    """Return where a server rests while one that holds the same model works as usual, (n, n_steps).
+
+    Requests are spread over all of them: one that has its share no more is not sent any.
+    """
+    works = view.utilization >= (view.number("starved.below") * view.usual.middle)[:, None]
+    left = np.zeros_like(works)
+    for rows in alike(view):
+        left[rows] = works[rows].any(axis=0)
+    return left & view.holding
+
+
+def alike(view: View) -> Iterator[Rows]:
+    """Yield the servers of each service that hold the same model."""
+    memory = view.usual_of(MEMORY)
+    memory = np.where(np.isnan(memory), view.recent(view.memory), memory)
+    roles = np.where(view.roster.inference, roles_of(view.roster, memory), -1)
+    for role in np.unique(roles[roles >= 0]):
+        yield np.flatnonzero(roles == role)
 
 
 def took_over(view: View, rows: Rows, least: int) -> Mask:

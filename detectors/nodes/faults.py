@@ -34,8 +34,9 @@ from detectors.numbers import (
     size,
     trailing,
 )
+from detectors.progress import alike
 from detectors.rule import Explanation, Rule, RuleMatch, belief, no_match, rules_of
-from detectors.usual import MEMORY, SAME, full_work, median, medians_where, off, worked_of
+from detectors.usual import ALIKE, MEMORY, SAME, full_work, median, medians_where, off, worked_of
 from detectors.view import LATELY, LOOKBACK, LOST, View, once_a_tick
 
 STATUS = duration("faults.STATUS")
@@ -251,42 +252,92 @@ def find_errors(view: View) -> RuleMatch:
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(lately(errors > 0, int(hour.max()))))
-    losing = _losing(view, Cause.EXECUTION_ERRORS, hit, steps)
+    crashed = _crashed(view)
+    losing = _losing(view, Cause.EXECUTION_ERRORS, hit, steps, crashed)
     wasted = view.nobody() if losing.wasted is None else losing.wasted > 0
+
+    # What a job that is not known lacks is not known either. One crash may be its end, two are none.
+    strange = off(view.recent(view.memory), view.usual_of(MEMORY)) > ALIKE
+    known = (view.usual.own & ~strange) | view.roster.inference
+    crashes = (crashed[:, 1:] & ~crashed[:, :-1]).sum(axis=1)
+    wasted &= (crashes >= 2) | (known & (crashes == 0))
+
+    # Servers are swapped, restarted or lack requests for a while beside their peers.
+    short = median(_short_of_peers(view, hit)[:, -view.window.steps(LOOKBACK) :])
+    wasted &= ~(short <= 1 - view.number("starved.over"))
     losing.hit[rows] &= stays | (lasting > needed / 2) | wasted[rows]
     return losing
 
 
-def _losing(view: View, cause: Cause, hit: Mask, steps: Numbers) -> RuleMatch:
+def _crashed(view: View) -> Mask:
+    """Return where no process is loaded since one that errors ended, (n, n_steps).
+
+    They are read in its last step or in the one after it: other processes end by themselves.
+    """
+    unloaded, step = _emptied(view), np.arange(view.window.n_steps)
+    ends = unloaded.copy()
+    ends[:, 1:] &= ~unloaded[:, :-1]
+    failed = lately(view.metric("neuron_execution_errors_count") > 0, 1)
+    last_end = np.maximum.accumulate(np.where(ends, step, 0), axis=1)
+    return np.asarray(unloaded & np.take_along_axis(failed, last_end, axis=1))
+
+
+def _emptied(view: View) -> Mask:
+    """Return where no process of a node's job is loaded, by its empty memory too, (n, n_steps)."""
+    empty = view.zero & ~(view.memory > number("jobs.EMPTY") * view.roster.memory[:, None])
+    return np.asarray(view.unloaded | empty)
+
+
+def _short_of_peers(view: View, hit: Mask) -> Floats:
+    """Return by which share servers do less than sound ones that hold the same model.
+
+    Shape (n, n_steps), nan where none does anything: what is asked of a service at rest tells
+    nothing.
+    """
+    short = np.full_like(view.utilization, np.nan)
+    for servers in alike(view):
+        work = mean_where_read(view.utilization[servers[~hit[servers]]], axis=0)
+        work[work <= view.number("idle.below")[servers[0]]] = np.nan
+        short[servers] = 1 - view.utilization[servers] / work
+    return short
+
+
+def _losing(
+    view: View, cause: Cause, hit: Mask, steps: Numbers, stopped: Mask | None = None
+) -> RuleMatch:
     """Return nodes in a trouble that need not slow them, with the share that each loses.
 
     By the median of an hour's work, which lies near its upper quartile: a trouble slows all steps,
-    a checkpoint or an evaluation only some of them, and those are no loss. Where processes end, all
-    steps tell: one that starts again and again loses the time in which it does not train. So they do
-    where a host slows down more and more.
+    a checkpoint or an evaluation only some of them, and those are no loss; nor is a level that the
+    job often shows. Where the trouble has `stopped` processes, all steps tell: one that starts again
+    and again loses the time in which it does not train. So they do where a host slows down more and
+    more, and where sound servers show what one in trouble would do without it.
     """
     newest = slice(-view.window.steps(LOOKBACK), None)
     work = view.utilization[:, newest]
     in_full = work >= full_work(work)[:, None]
-    lost = np.nan_to_num(view.lost_at(medians_where(work, in_full))).astype(np.float64)
-    lost[lost <= LOST] = 0
+    level = medians_where(work, in_full)
+    lost = np.nan_to_num(view.lost_at(level)).astype(np.float64)
+    lost[(lost <= LOST) | (level >= view.levels[0])] = 0
 
     in_trouble = newest_of(view.window.n_steps, steps)
-    empty = view.zero & ~(view.memory > number("jobs.EMPTY") * view.roster.memory[:, None])
-    gone = in_trouble & (view.unloaded | empty)
-    ends = gone[:, newest].any(axis=1)
-    host = host_full(view)
-    rows = np.flatnonzero(hit & (ends | (host.steps > 0)))
+    gone = in_trouble & (_emptied(view) if stopped is None else stopped)
+    host, by_peers = host_full(view), _short_of_peers(view, hit)
+    served: Mask = np.asarray(np.isfinite(by_peers[:, newest]).any(axis=1))
+    rows = np.flatnonzero(hit & (gone[:, newest].any(axis=1) | served | (host.steps > 0)))
     if not len(rows):
         return RuleMatch(hit, steps, lost)
     work, before = view.utilization[rows], host.before[rows, None]
     less = np.where(np.isnan(before), view.lost_at(work, rows), 1 - work / before)
     share, since = np.clip(less, 0, 1), lost.copy()
+    share = np.where(served[rows, None], by_peers[rows], share)
     share[_saves_nothing(view, (gone & ~view.executing)[rows])] = 1
     uncounted = view.uncounted(steps, rows, *rules_of(cause))
     newest_share = np.where(in_trouble[rows], share, np.nan)[:, newest]
     lost[rows] = np.nan_to_num(mean_where_read(newest_share, axis=1))
     since[rows] = np.nan_to_num(mean_where_read(np.where(uncounted, share, np.nan), axis=1))
+    spared = served & (lost <= LOST)
+    lost[spared] = since[spared] = 0
     return RuleMatch(hit, steps, lost, since)
 
 

@@ -32,8 +32,10 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.progress import (
+    alike,
     by_habit,
     demand_of_nodes,
+    left_out,
     may_be_told,
     scopes_by_progress,
     short_for,
@@ -232,10 +234,26 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         why=f"{holders}, but {view.gauge(rows)} {percent(value)} for {lasted(longest)}.",
         value=value,
         unit="ratio",
-        evidence=(holding, f"executions in {percent(share)} of it" if share else "no executions"),
+        evidence=(
+            holding,
+            f"executions in {percent(share)} of it" if share else "no executions",
+            *_peers_at_work(view, rows),
+        ),
         **belief("held" if loaded else "reserved"),
     )
     return cores.with_tenants(view, match, rows, explanation)
+
+
+def _peers_at_work(view: View, rows: Rows) -> tuple[str, ...]:
+    """State how busy the servers are that hold the same model as those at `rows` and are at work."""
+    level, left = view.recent(view.utilization), left_out(view)[rows, -1]
+    peers = [servers for servers in alike(view) if np.isin(servers, rows[left]).any()]
+    busy = [row for servers in peers for row in servers if level[row] > 0 and row not in rows]
+    if not busy:
+        return ()
+    works = "works" if len(busy) == 1 else "work"
+    level_of_peers = percent(middle_of(level[busy]))
+    return (f"{counted(len(busy), 'server')} with the same model {works} at {level_of_peers}",)
 
 
 def _explain_few_requests(view: View, rows: Rows) -> Explanation:

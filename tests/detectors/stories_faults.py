@@ -330,3 +330,20 @@ def errors_go_on_while_half_of_their_cluster_falls_idle():
     fleet = Fleet(8).stop(hours(31), hours(40), slice(4, 8))
     fleet.scale(hours(30), hours(36), ONE, neuroncore_utilization=0.5)
     return World(fleet.set(hours(30), hours(36), ONE, neuron_execution_errors_count=20))
+
+
+@story("faults", 20.5, 21.5, 23)
+def executions_of_a_server_fail_and_its_peers_tell_what_it_lacks():
+    fleet = Fleet(4, cluster="answers", instance_type="inf2.48xlarge")
+    fleet.scale(hours(20), hours(23), ONE, neuroncore_utilization=0.4)
+    return World(fleet.set(hours(20), hours(23), ONE, neuron_execution_errors_count=20))
+
+
+@story("faults", *every(10, 30.75, 31.75))
+def short_jobs_end_by_themselves_some_time_after_errors():
+    fleet = Fleet(4)
+    for minute in range(0, 240, 40):
+        begin = hours(30) + minute * STEP / 5
+        fleet.stop(begin, begin + 2 * STEP, ONE)
+        fleet.set(begin + 4 * STEP, begin + 5 * STEP, ONE, neuron_execution_errors_count=8)
+    return World(fleet)

@@ -434,6 +434,19 @@ def one_node_of_a_service_has_no_requests_for_a_day():
     return World(service().set(hours(at(3, 12)), hours(at(8, 0)), ONE, **QUIET), policy=CALM)
 
 
+@story("services", *every(15, at(6, 13), at(6, 15.75)))
+def a_server_that_is_left_out_for_hours_on_each_day():
+    fleet = service(nights=())
+    for day in range(8):
+        fleet.set(hours(at(day, 10)), hours(at(day, 16)), ONE, **QUIET)
+    return World(fleet, policy=CALM)
+
+
+@story("services", at(0, 20), at(0, 23))
+def a_spare_server_that_was_never_asked_beside_servers_at_work():
+    return World(service(nights=()).set(START, hours(at(8, 0)), ONE, **QUIET), policy=CALM)
+
+
 def deserted(**more: float) -> Fleet:
     """Return nodes of which little is asked from 22:00 of a Wednesday on, and next to nothing at night."""
     fleet = service(nights=()).set(hours(at(2, 22)), hours(at(8, 0)), **more)

@@ -2,31 +2,11 @@
 
 from datetime import timedelta
 
-import numpy as np
 import pytest
-from builder import STEP, Fleet, World, hours
+from builder import World, hours
+from stories_jobs import QUIET, service
 
 QUARTER = timedelta(minutes=15)
-QUIET = {
-    "neuroncore_utilization": 0.0,
-    "neuron_execution_latency": np.nan,
-    "efa": 0,
-    "host_cpu": 0.03,
-}
-
-
-def service(nodes=4, days=8, nights=range(8), quiet=QUIET):
-    """Return nodes that serve by day and rest about 01:00 to 05:00, not to the minute, on the nights given."""
-    fleet = Fleet(nodes, days=days, cluster="answers", instance_type="inf2.48xlarge")
-    fleet.metrics["neuroncore_utilization_ratio"] *= 0.5
-    late = (0, 20, -15, 10, 25, -20, 5, 15)
-    for night in nights:
-        start = hours(24 * night + 1) + timedelta(minutes=late[night])
-        fleet.set(start, start + timedelta(hours=4), **quiet)
-        for i in range(nodes):  # somebody asks something now and then
-            at = start + timedelta(minutes=40 + 50 * i)
-            fleet.set(at, at + STEP, slice(i, i + 1), neuroncore_utilization=0.2)
-    return fleet
 
 
 def test_servers_that_others_replaced_are_told_within_hours():
