@@ -51,6 +51,7 @@ AHEAD = {
 FILTERED = {
     "cost": ("line", "service", "team", "region", "usage_type", "tag:team", "qzxv"), "config set": ("qzxv",),
     "goodput": ("service", "team", "cluster", "qzxv"),
+    "commitments": ("purchase", "service", "qzxv"),
     "forecast": ("service", "team", "qzxv"), "why cost": ("service", "team", "qzxv"),
     "routes test": ("cause", "severity", "qzxv"), "subscribe": ("cause", "severity", "qzxv"), "unsubscribe": ("cause", "qzxv"),
 }  # fmt: skip

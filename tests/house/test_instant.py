@@ -35,7 +35,7 @@ from bot.cards.words import about, quantity
 from bot.grammar.access import Access
 from bot.grammar.line import effect_of, window_of
 from bot.model.alert import Alert, leading
-from bot.model.money import usd
+from bot.model.money import cents, usd
 from bot.model.request import LOCAL, Manner, Request, User
 from bot.model.window import duration_text
 from bot.ports import Stores
@@ -82,10 +82,11 @@ def dollars(alert: Alert) -> dict[str, Decimal]:
     """Return the amounts of an alert as of when it was seen last; one that is over wastes no more."""
     if alert.waste is None:
         return {}
-    per_hour, so_far = alert.waste.per_hour, alert.waste.so_far.quantize(Decimal("0.01"))
+    waste = alert.waste
+    per_hour, so_far, month_end = map(cents, (waste.per_hour, waste.so_far, waste.month_end))
     if alert.closed:
         return {"per_hour": Decimal(0), "so_far": so_far, "month_end": so_far}
-    return {"per_hour": per_hour, "so_far": so_far, "month_end": alert.waste.month_end}
+    return {"per_hour": per_hour, "so_far": so_far, "month_end": month_end}
 
 
 def said_of(alert: Alert) -> set[str]:
@@ -94,7 +95,7 @@ def said_of(alert: Alert) -> set[str]:
     if not (alert.firing and waste and waste.per_hour):
         return set()
     amounts = {f"{usd(waste.per_hour)} an hour", f"{usd(waste.so_far)} so far"}
-    if waste.month_end > waste.so_far.quantize(Decimal("0.01")):
+    if cents(waste.month_end) > cents(waste.so_far):
         amounts.add(f"{about(waste.month_end)} by month end")
     return amounts
 

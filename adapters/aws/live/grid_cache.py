@@ -218,13 +218,7 @@ class GridCache:
                     }
                     for kind, part in parts.items()
                 }
-                # The first bytes of all values, then the second ones: alike, they are packed quickly.
-                arrays = {
-                    kind: np.moveaxis(
-                        np.ascontiguousarray(part.values)[..., None].view(np.uint8), -1, 0
-                    )
-                    for kind, part in parts.items()
-                }
+                arrays = {kind: _bytes_of(part.values) for kind, part in parts.items()}
                 about = _bytes({"format": _FORMAT, "kinds": kinds})
                 _store(self._file(folder, hour), {"said": about, **arrays})
             self._hours |= set(hours)
@@ -299,6 +293,11 @@ class GridCache:
 
 def _bytes(document: Any) -> npt.NDArray[np.uint8]:
     return np.frombuffer(orjson.dumps(document), dtype=np.uint8)
+
+
+def _bytes_of(values: Floats) -> npt.NDArray[np.uint8]:
+    """Return the first bytes of all values, then the second ones: alike, they are packed quickly."""
+    return np.moveaxis(np.ascontiguousarray(values)[..., None].view(np.uint8), -1, 0)
 
 
 def _floats(stored: npt.NDArray[Any]) -> Floats:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import RLock
 
 import numpy as np
@@ -42,13 +43,19 @@ from adapters.aws.live.requests import SeriesBook
 from adapters.aws.live.stream import FIRST, S3Lister, Streams
 from adapters.aws.logs.logbook import Logbook, LogPoller, node_names, read_log_group
 from adapters.aws.metrics.metric_grid import MetricGrid, TrainingRuns
-from adapters.aws.metrics.points import MetricSeries, instance_of
+from adapters.aws.metrics.points import Ints, MetricSeries, instance_of
 from adapters.aws.prices.quoted import PriceSource, QuotedPrices
 from bot.errors import Unavailable
 from bot.model.fleet import Reservation
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 from bot.ports.work import LANE, Lane
+
+
+def _seen_by(last_seen: Ints, end: int, n: int) -> Ints:
+    """Return the newest bins of the first `n` nodes that tell of the time up to `end`."""
+    return np.minimum(last_seen[:n], end)
+
 
 BRIEFLY_S = 0.2
 """How long a line waits for a reading that is nearly done."""
@@ -403,12 +410,7 @@ class Live(PriceSource):
             self._reading,
             end,
             self._buffer.grids,
-            JoinedInventory(
-                snapshots,
-                nodes,
-                # The newest bins of the first `n` nodes that tell of the time up to `end`.
-                (lambda end, n: np.minimum(last_seen[:n], end)) if nodes else None,
-            ),
+            JoinedInventory(snapshots, nodes, partial(_seen_by, last_seen) if nodes else None),
             snapshots,
             self._buffer.runs,
             tuple(dict.fromkeys([*gaps, *unlisted, *new.gaps])),

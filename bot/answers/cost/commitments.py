@@ -11,7 +11,7 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from bot.answers.cost.month_end import Invoice, month_end_of
-from bot.answers.cost.title import money_facts, nothing_text
+from bot.answers.cost.title import money_facts, nothing_text, refuse_unknown
 from bot.cards.card import (
     Align,
     Block,
@@ -29,6 +29,7 @@ from bot.cards.card import (
 from bot.cards.columns import COUNT, NUMBER, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.lines import window_line
 from bot.cards.words import MONEY_FIGURES, about, amount_of, cited, money_data, period
+from bot.costs.allocation import Allocation
 from bot.costs.capacity import Commitments, Weighed, on_demand_use
 from bot.costs.nowcast import Nowcast
 from bot.costs.pricing import HOURS_A_MONTH, Offers
@@ -312,7 +313,7 @@ def uses_card(
 
 @command(
     "commitments",
-    "Savings Plans, reserved instances and reserved capacity: cost, used share, owner, and end.",
+    "Commitments and reserved capacity: their cost, used share, owner, and end.",
     needs=Needs.BILL,
     may=Needs.METRICS,
     topic=Topic.COSTS,
@@ -328,7 +329,9 @@ def commitments(
 ) -> Card:
     """Sum the bill by commitment; the part that nothing used is a line of its own."""
     by = ("commitment", "purchase", "line", "commitment_ends")
-    tally = ports.world.billing.tally(window, by, where)
+    billing = Allocation(ports, request.at)
+    tally = billing.tally(window, by, where)
+    refuse_unknown(billing, ports.world.billing, tally, where)
 
     reservations: list[Reservation] = []
     # A bill alone tells the plans; what is reserved and empty now is EC2's to say.
