@@ -96,6 +96,10 @@ class Pace(NamedTuple):
     counted: Mask
     """Whether a run counts at all; else the nodes' executions tell."""
 
+    def pick(self, rows: Rows) -> Pace:
+        """Return the pace of the nodes at `rows` only."""
+        return Pace._make(values[rows] for values in self)
+
 
 @once_a_tick
 def pace_of_nodes(view: View) -> Pace:

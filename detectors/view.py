@@ -21,6 +21,7 @@ from detectors.numbers import (
     Numbers,
     Rows,
     bridge,
+    count,
     duration,
     lasted,
     mean_where_read,
@@ -60,6 +61,7 @@ from detectors.usual import (
 
 PAUSE = duration("view.PAUSE")
 LOST = number("view.LOST")
+SPARED = count("view.SPARED")
 LATELY = duration("view.LATELY")
 LOOKBACK = duration("view.LOOKBACK")
 BEFORE = duration("view.BEFORE")
@@ -137,12 +139,15 @@ class View(Readings):
         part, limits = FramePart(span, rows), Limits(self.policy_, self.roster.pick(rows))
         return View(self.reading, self.policy_, limits, usual, part, part, {}, asked=self.asked)
 
-    def around(self, nodes: Mask) -> tuple[View, Rows]:
+    def around(self, nodes: Mask, least_spared: int = SPARED) -> tuple[View, Rows]:
         """Return the view of all nodes of the scopes of some, (n,), and their rows in this one.
 
         What is judged of a scope asks nothing of another: of a large fleet few are looked at closely.
+        A view that spares fewer nodes costs more than it saves.
         """
         rows = np.flatnonzero(np.isin(self.roster.scope, self.roster.scope[nodes]))
+        if self.n - len(rows) < least_spared:
+            return self, np.arange(self.n)
         return replace(
             self.over(self.whole, rows, self.usual_.pick(rows)),
             window=FramePart(self.window, rows),

@@ -88,15 +88,16 @@ def find(view: View) -> RuleMatch:
         [view.number(f"starved.{key}") for key in ("below", "deep", "over")]
     )
     may_be = view.unknown[:, -1] | (view.level[:, -1] < highest)
-    may_be |= pace_of_nodes(view).slow_steps > 0
+    pace = pace_of_nodes(view)
+    may_be |= pace.slow_steps > 0
     may_be |= view.held_open(*FAMILY, Cause.HARDWARE_FAULT.value)
     if not may_be.any():
         return no_match(view.n)
     part, rows = view.around(may_be)
-    return find_around(part).spread(rows, view.n)
+    return find_around(part, pace.pick(rows)).spread(rows, view.n)
 
 
-def find_around(view: View) -> RuleMatch:
+def find_around(view: View, pace: Pace) -> RuleMatch:
     """Return the nodes in a drop, of scopes in which some may be."""
     over, below = view.number("starved.over"), view.number("starved.below")
     training = ~view.roster.inference
@@ -124,7 +125,6 @@ def find_around(view: View) -> RuleMatch:
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
     # what goes on as fast as ever has lost nothing.
-    pace = pace_of_nodes(view)
     # A run is slow whenever it evaluates: executions that are slower too, or its habit, tell more.
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & training
     untimed = np.isnan(view.recent(view.latency) + view.usual_of(LATENCY)) & pace.by_tokens
@@ -157,7 +157,7 @@ def find_around(view: View) -> RuleMatch:
     if not (hit.any() or view.opened(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted, since = (
-        np.where(np.isnan(lack.lost), lost, lack.lost) for lost in _wasted(view, hit, steps)
+        np.where(np.isnan(lack.lost), lost, lack.lost) for lost in _wasted(view, pace, hit, steps)
     )
     wasted[paused] = since[paused] = 0
     _date(view, hit & training & ~view.held_open(*FAMILY), steps, since)
@@ -204,7 +204,7 @@ def _smoothed(view: View, asked: Mask) -> Floats:
     return level
 
 
-def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
+def _wasted(view: View, pace: Pace, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
     """Return the share of its usual work that each node of `hit` loses, now and since last seen."""
     # Readings from before a drop would make its first dollars too few, and the reading in which it
     # ends its last ones: the newest one tells, once the drop has settled the middle of some.
@@ -222,7 +222,7 @@ def _wasted(view: View, hit: Mask, steps: Numbers) -> tuple[Numbers, Numbers]:
     wasted, since = np.nan_to_num(wasted), view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
 
-    lately = pace_of_nodes(view).lately
+    lately = pace.lately
     busy = hit & (lately < view.number("starved.over")) & working(view)
     return np.where(busy, 1 - lately, wasted), np.where(busy, 1 - lately, since)
 

@@ -19,6 +19,7 @@ from detectors import Detector, SharedDetector
 from detectors.nodes import drop
 from detectors.nodes.faults import find_memory
 from detectors.nodes.idle import amid_work
+from detectors.progress import pace_of_nodes
 from detectors.usual import Memo
 
 NOW = hours(10 * 24 + 7)
@@ -208,8 +209,9 @@ def test_a_drop_is_found_in_its_scope_as_in_the_whole_fleet():
     reading = reading_of([Fleet(4, days=11).starve(NOW - HOUR, NOW), calm])
     view = Detector().view(reading, default_policy(), ())
     with np.errstate(invalid="ignore", divide="ignore"):
-        found, whole = drop.find(view), drop.find_around(view)
-    part, rows = view.around(found.hit)
+        whole = drop.find_around(view, pace_of_nodes(view))
+        part, rows = view.around(whole.hit, least_spared=1)
+        found = drop.find_around(part, pace_of_nodes(view).pick(rows)).spread(rows, view.n)
     assert part.roster.scopes == view.roster.scopes
     assert part.roster.ids == view.roster.ids[:4] == tuple(compress(view.roster.ids, whole.hit))
     assert rows.tolist() == [0, 1, 2, 3]
