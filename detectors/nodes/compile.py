@@ -325,8 +325,10 @@ def _processes(worked: Mask, gone: Mask, frame: Frame) -> int:
     """
     row, step = worked.nonzero()
     begun = np.maximum.accumulate(np.where(gone, np.arange(gone.shape[1]), -1), axis=1)[row, step]
-    processes, lengths = np.unique(np.stack([row, begun]), axis=1, return_counts=True)
-    begins, lull = np.unique(processes[1, lengths >= frame.steps(RAN)]), frame.steps(LULL)
+    # The steps of a process follow each other here: those of a node do, and of a node by time.
+    first = np.flatnonzero(np.diff(row * (gone.shape[1] + 1) + begun, prepend=-2))
+    lengths = np.diff(first, append=len(row))
+    begins, lull = np.unique(begun[first[lengths >= frame.steps(RAN)]]), frame.steps(LULL)
     return int((np.diff(begins, prepend=-lull - 2) > lull).sum())
 
 
