@@ -1,7 +1,7 @@
 """Hold forecasts against blind months: `python -m benchmarks.months [--seeds FIRST LAST]`.
 
-Each month of `tests/months` is asked at noon of days 8, 15 and 22, of a recording that holds what
-was billed and answered by then. The forecast was tuned on seeds 1 to 60 and 301 to 360, and is
+Each month of `tests/months` is asked at noon of days 8, 15 and 22 (`--days`: 0 and less are days
+of the month before), of a recording that holds what was billed and answered by then. The forecast was tuned on seeds 1 to 60 and 301 to 360, and is
 held against 601 to 660.
 """
 
@@ -15,12 +15,14 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import repeat
 from pathlib import Path
 from statistics import fmean, median
 
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.errors import Unavailable
 from bot.model.reading import Reading
+from bot.model.window import month_of
 from bot.ports import Ports
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, memory_stores
@@ -71,9 +73,10 @@ def asked(seed: int, days: Iterable[int] = DAYS) -> list[Asked]:
             source = f"recording:{folder}"
             settings = settings_of({"source": source})
             ports = OpenedSource(source, settings).ports(memory_stores(), settings.policy)
-            nowcast = forecast_of(ports, at, _reading(ports, at))
-            assert nowcast
-            forecasts.append(Asked(seed, day, account.changes_level, nowcast, ended))
+            month = month_of(account.month)
+            # Of an account of less than two weeks nothing is said of a month to come.
+            if nowcast := forecast_of(ports, at, _reading(ports, at), month):
+                forecasts.append(Asked(seed, day, account.changes_level, nowcast, ended))
     return forecasts
 
 
@@ -85,10 +88,10 @@ def _reading(ports: Ports, at: datetime) -> Reading | None:
         return None
 
 
-def asked_of_all(seeds: Sequence[int]) -> list[Asked]:
+def asked_of_all(seeds: Sequence[int], days: Sequence[int] = DAYS) -> list[Asked]:
     """Ask of every month, by as many processes as there are cores."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return [forecast for found in pool.map(asked, seeds) for forecast in found]
+        return [forecast for found in pool.map(asked, seeds, repeat(days)) for forecast in found]
 
 
 def summary(name: str, forecasts: Sequence[Asked]) -> str:
@@ -112,7 +115,8 @@ def table(forecasts: Sequence[Asked]) -> str:
     }
     for name, some in kinds.items():
         lines_.append(summary(name, some))
-        lines_ += [summary(f"  day {n}", [x for x in some if x.day == n]) for n in DAYS]
+        days = sorted({x.day for x in forecasts})
+        lines_ += [summary(f"  day {n}", [x for x in some if x.day == n]) for n in days]
     return "\n".join(lines_)
 
 
@@ -120,10 +124,11 @@ def main() -> None:
     """Print every forecast and the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs=2, default=(HELD_BACK[0], HELD_BACK[-1]))
+    parser.add_argument("--days", type=int, nargs="+", default=DAYS)
     parser.add_argument("--each", action="store_true", help="a line for every forecast as well")
     arguments = parser.parse_args()
     first, last = arguments.seeds
-    forecasts = asked_of_all(range(first, last + 1))
+    forecasts = asked_of_all(range(first, last + 1), arguments.days)
     if arguments.each:
         for x in forecasts:
             span = f"{x.nowcast.low:,.0f} to {x.nowcast.high:,.0f}"

@@ -129,24 +129,26 @@ def month_end(
         ran = {line: usd[: (end - newest).days] for line, usd in since.items() if line not in runs}
     seen, expected = _seen(going, ran, len(days))
     today = newest + (seen.shape[1] - len(days)) * DAY
-    ahead = (end - max(today, start)).days
+    ahead, skipped = (end - today).days, max(0, (start - today).days)
 
-    run_usd = sum((run.coming for run in runs.values()), ZERO)
-    unsure = _RUN_SPREAD * float(sum((run.whole for run in runs.values() if run.coming), ZERO))
+    # A month that is yet to begin has one run of each line.
+    coming = [(run.whole if skipped else run.coming, run.whole) for run in runs.values()]
+    run_usd = sum((usd for usd, _ in coming), ZERO)
+    unsure = _RUN_SPREAD * float(sum((whole for usd, whole in coming if usd), ZERO))
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
     counted += cents_of(seen[:, len(days) + max(0, (start - newest).days) :].sum())
     counted += _sum(bill.ahead, whole, end)
     lapses = {
-        day: cents(usd * (end - day).days)
+        day: cents(usd * (end - max(day, start)).days)
         for day, usd in bill.lapsing.items()
         if whole <= day < end
     }
     counted += sum(lapses.values(), ZERO)
     due = sum((fee.usd for fee in bill.due), ZERO)
     share = sum((fee.share for fee in bill.due), ZERO)
-    projection = project(seen, ahead, unsure, float(counted + due), expected)
+    projection = project(seen, ahead, unsure, float(counted + due), expected, skipped)
     assert projection
 
     def ended(usd: float) -> Decimal:
@@ -224,12 +226,13 @@ def forecast_month(
     where: Sequence[Filter] = (),
     fleet: Fleet | None = None,
     amount: Amount = amortised,
+    month: Window | None = None,
 ) -> Nowcast | None:
-    """Forecast the month of `at` from what was billed by then.
+    """Forecast the month of `at`, or one after it, from what was billed by then.
 
     None where too few days have settled. May block.
     """
-    month = month_of(at)
+    month = month or month_of(at)
     fleet = fleet or Fleet()
     bill, settled = month_bill(billing, month, at, where, amount)
     if settled is None:
@@ -279,7 +282,7 @@ def month_bill(
         return MonthBill({}), None
     rows = [(row.key, date.fromisoformat(row.key["day"]), amount(row.money)) for row in tally.rows]
     charged = summed_apart((_charged_as(key), day, usd) for key, day, usd in rows)
-    until, start = settled.date(), month.start.date()
+    until, start, now = settled.date(), month.start.date(), month_of(at).start.date()
     lumps = _lumps(billing, charged, until, where)
 
     # What recurs is parted from what is charged at once, of which some comes each month.
@@ -293,9 +296,14 @@ def month_bill(
         (day.replace(day=1), usd) for amounts in lines.values() for day, usd in amounts.items()
     )
     first = min((day for amounts in charged.values() for day in amounts), default=start)
-    due = tuple(
-        fee for amounts in lumps.values() for fee in fees_again(amounts, start, first, monthly)
-    )
+    due: list[Due] = []
+    for amounts in lumps.values():
+        # Of a month to come whole ones tell, and what this one began with.
+        known = {day: usd for day, usd in amounts.items() if start == now or day < now}
+        fees_due = list(fees_again(known, now, first, monthly))
+        if start > now and now in amounts and not fees_due:
+            fees_due = [Due(amounts[now])]
+        due += fees_due
     billed = _sum(fees, start, month.end.date()) + monthly.get(start, ZERO)
     through = min(tally.billed_through or at, at)
     whole = _whole(charged, through, until)
@@ -410,9 +418,12 @@ def expected_by_provider(billing: Tallies, outlook: Outlook, at: datetime) -> Fo
     )
 
 
-def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast | None:
-    """Forecast the month of `now` from its bill; may block.
+def forecast_of(
+    ports: Ports, now: datetime, reading: Reading | None, month: Window | None = None
+) -> Nowcast | None:
+    """Forecast the month of `now`, or one after it, from its bill; may block.
 
     And from nodes and Capacity Blocks, where a reading tells of them.
     """
-    return forecast_month(ports.world.billing, now, fleet=fleet_of(ports, reading))
+    fleet = fleet_of(ports, reading)
+    return forecast_month(ports.world.billing, now, fleet=fleet, month=month)

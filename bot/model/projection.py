@@ -80,10 +80,12 @@ def project(
     unsure: float = 0.0,
     besides: float = 0.0,
     forecasts: Forecasts | None = None,
+    skipped: int = 0,
 ) -> Projection | None:
     """Return the sum of the `ahead` days after those of `lines`, shape (days,) or (n, days).
 
-    It is added to `besides`, of which `unsure` is the spread. None with fewer than three days.
+    Of these the first `skipped` are lived through, not counted: a month that is yet to begin. It is
+    added to `besides`, of which `unsure` is the spread. None with fewer than three days.
     """
     seen = np.atleast_2d(np.asarray(lines, dtype=np.float64))
     if forecasts is None:
@@ -94,9 +96,10 @@ def project(
         return Projection(-unsure, 0.0, unsure)
 
     forecasts = forecasts or Forecasts.of(seen)
-    middle = float(forecasts.days(ahead).sum())
-    errors = _errors(seen.sum(axis=0), forecasts, ahead, unsure)
-    ends = np.sort(middle + errors - _cut_short(seen, forecasts.days(ahead)))
+    expected = forecasts.days(ahead)
+    middle = float(expected[:, skipped:].sum())
+    errors = _errors(seen.sum(axis=0), forecasts, ahead, skipped, unsure)
+    ends = np.sort(middle + errors - _cut_short(seen, expected, skipped))
 
     # A range is widened by a per cent of the whole where that holds a per cent more of the futures:
     # most are alike, and few lead far to one side. Where none are alike, it is the narrowest.
@@ -224,7 +227,9 @@ def _trend(seen: Doubles) -> tuple[Doubles, Doubles]:
     return slope, seen.mean(axis=1) + slope * (days - 1) / 2
 
 
-def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> Doubles:
+def _errors(
+    total: Doubles, forecasts: Forecasts, ahead: int, skipped: int, unsure: float
+) -> Doubles:
     """Draw by how much the forecast of the coming days is off, shape (draws,).
 
     A month ends off its forecast by what each day to come is off, and by how far it moves the level
@@ -234,7 +239,8 @@ def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> 
     """
     rng = np.random.default_rng(0)
     level = max(float(np.abs(forecasts.days(1)).sum()), float(np.abs(total[-_WEEK:]).mean()))
-    days_after = ahead - 1 - np.arange(ahead)
+    counted = np.arange(ahead) >= skipped
+    days_after = np.minimum(ahead - 1 - np.arange(ahead), ahead - skipped)
 
     # A habit is found out within a week.
     known = slice(max(0, min(_WEEK, len(total) - 1 - FEWEST)), None)
@@ -253,17 +259,17 @@ def _errors(total: Doubles, forecasts: Forecasts, ahead: int, unsure: float) -> 
     drawn = inside.reshape(_DRAWS, -1)[:, :ahead]
     # What was off to one side may be off to the other.
     sides = np.repeat(rng.choice((-1.0, 1.0), (_DRAWS, weeks)), _WEEK, axis=1)[:, :ahead]
-    shown = (sides * (off[drawn] + days_after * moved[drawn])).sum(axis=1)
+    shown = (sides * (counted * off[drawn] + days_after * moved[drawn])).sum(axis=1)
     # Few weeks seen say little of how far off others are: Student's factor.
     freedom = max(FEWEST, len(off) // _FREE)
     shown *= np.sqrt(freedom / rng.chisquare(freedom, _DRAWS))
 
-    steps = ((1 + days_after) * steps_of_others(len(total), ahead)).sum(axis=1)
-    unsure += _LEAST_NOISE * level * np.sqrt(ahead)
+    steps = ((counted + days_after) * steps_of_others(len(total), ahead)).sum(axis=1)
+    unsure += _LEAST_NOISE * level * np.sqrt(ahead - skipped)
     return np.asarray(shown + steps * level + unsure * rng.standard_normal(_DRAWS))
 
 
-def _cut_short(lines: Doubles, expected: Doubles) -> Doubles:
+def _cut_short(lines: Doubles, expected: Doubles, skipped: int) -> Doubles:
     """Draw what lines that began lately cost less, as they end before the days do, (draws,).
 
     What is new lasts about as long again as it has lasted: a run of three days ends sooner than a
@@ -274,8 +280,8 @@ def _cut_short(lines: Doubles, expected: Doubles) -> Doubles:
     rng = np.random.default_rng(2)
     lasts = 1 / rng.random((int(new.sum()), _DRAWS)) - 1
     ends = (ages[new, None] + _SETTLES) * lasts
-    after = np.arange(expected.shape[1]) >= ends[:, :, None]
-    return np.asarray(np.einsum("nd,nfd->f", expected[new], after))
+    after = np.arange(skipped, expected.shape[1]) >= ends[:, :, None]
+    return np.asarray(np.einsum("nd,nfd->f", expected[new, skipped:], after))
 
 
 def steps_of_others(days: int, ahead: int) -> Doubles:

@@ -194,6 +194,54 @@ def test_what_covers_nodes_ends_on_a_known_day():
     assert found.lapses == {date(2026, 11, 21): 500}
 
 
+DEC = Window(NOV.end, datetime(2027, 1, 1, tzinfo=UTC))
+
+
+def test_a_month_to_come_is_what_goes_on_in_it():
+    bill = MonthBill({LINE: days(date(2026, 10, 1), [100] * 48)}, due=[Due(Decimal(7))])
+    until = datetime(2026, 11, 18, tzinfo=UTC)
+    this, following = month_end(bill, NOV, until), month_end(bill, DEC, until)
+    assert (following.forecast, following.spent, following.month) == (3107, 0, DEC)
+    # Of days farther off less is known.
+    assert following.high - following.low > 2 * (this.high - this.low)
+    assert following.low < 3107 < following.high
+
+
+def test_a_weekday_of_a_month_to_come_costs_as_that_weekday_does():
+    # Saturdays and Sundays are idle; December has 23 weekdays.
+    week = [0 if date(2026, 10, 1 + n % 7).weekday() > 4 else 100 for n in range(7)]
+    bill = MonthBill({LINE: days(date(2026, 10, 1), (week * 7)[:48])})
+    found = month_end(bill, DEC, datetime(2026, 11, 18, tzinfo=UTC))
+    assert found.forecast == pytest.approx(2300, rel=0.02)
+
+
+def test_a_month_to_come_knows_the_end_of_what_covers_nodes_and_of_blocks():
+    first, until = date(2026, 11, 1), datetime(2026, 11, 18, tzinfo=UTC)
+    blocks = {("capacity-block",): days(first, [60] * 17)}
+    bill = MonthBill(
+        {LINE: days(first, [100] * 17), **blocks},
+        lapsing={date(2026, 11, 28): Decimal(10), date(2026, 12, 30): Decimal(1)},
+        ahead=days(date(2026, 12, 1), [60] * 3),
+    )
+    found = month_end(bill, DEC, until)
+    # 31 days of $110, three of a block, two at a dollar more.
+    assert found.forecast == 3100 + 310 + 180 + 2
+    assert found.lapses == {date(2026, 11, 28): 310, date(2026, 12, 30): 2}
+
+
+def test_a_run_of_each_month_is_whole_in_one_to_come():
+    training = [0] * 9 + [500] * 4 + [0] * 18 + [0] * 9 + [500] * 4 + [0] * 17 + [0] * 9 + [500] * 2
+    bill = MonthBill(
+        {
+            LINE: days(date(2026, 9, 1), [100] * len(training)),
+            NODES: days(date(2026, 9, 1), training),
+        }
+    )
+    now = datetime(2026, 11, 12, tzinfo=UTC)
+    assert month_end(bill, NOV, now).runs == 1000
+    assert month_end(bill, DEC, now).runs == 2000
+
+
 class Fees:
     """A bill of the fee of one Capacity Block, which was bought two days before November."""
 

@@ -23,7 +23,7 @@ from bot.costs.nowcast import Nowcast, expected_by_provider, forecast_month
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
 from bot.costs.running import Fleet, fleet_of
 from bot.costs.tally import Tallies, known_rows
-from bot.errors import Unavailable
+from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.causes import CAUSES
 from bot.model.money import cents, counted, usd
@@ -62,24 +62,28 @@ class Invoice:
 
 
 def invoice_of(
-    billing: Tallies, at: datetime, where: Sequence[Filter] = (), fleet: Fleet | None = None
+    billing: Tallies,
+    at: datetime,
+    where: Sequence[Filter] = (),
+    fleet: Fleet | None = None,
+    month: Window | None = None,
 ) -> Invoice | None:
-    """Return the invoice that the month of `at` is expected to have.
+    """Return the invoice that the month of `at`, or one after it, is expected to have.
 
     None where too few days have settled. May block.
     """
-    charges = forecast_month(billing, at, where, fleet, _charges)
+    month = month or month_of(at)
+    charges = forecast_month(billing, at, where, fleet, _charges, month)
     if charges is None:
         return None
-    credits = forecast_month(billing, at, where, None, lambda money: money.credits)
+    credits = forecast_month(billing, at, where, None, lambda money: money.credits, month)
     credited = credits.forecast if credits else Decimal(0)
 
     # Tax is a share of what is paid, and is billed when the month is over.
-    month = month_of(at)
-    tax = billing.tally(month, (), where).total.tax
-    before = billing.tally(month.previous(), (), where).total
-    taxed = before.net - before.tax
-    if not tax and taxed > 0:
+    this = month_of(at)
+    billed, before = (billing.tally(x, (), where).total for x in (this, this.previous()))
+    tax, taxed = billed.tax, before.net - before.tax
+    if taxed > 0 and (not tax or month != this):
         tax = cents((charges.forecast + credited) * before.tax / taxed)
 
     return Invoice(charges.forecast, credited, tax, _prepaid(billing, month, at, where))
@@ -93,6 +97,8 @@ def _prepaid(
     billing: Tallies, month: Window, at: datetime, where: Sequence[Filter]
 ) -> tuple[Prepaid, ...]:
     """Return what was paid at once for a commitment, by day."""
+    if at < month.start:
+        return ()
     window = Window(month.previous().start, min(month.end, at))
     bought = [*where, Filter("purchase", ("capacity-block", "savings-plan", "reserved"))]
     rows = known_rows(billing, window, ("day", "usage_type"), bought)
@@ -125,8 +131,12 @@ class MonthEnd:
     invoice: Invoice | None = None
     jumps: Decimal = Decimal(0)
     """What open alerts of spending cost more by month end if they continue."""
+    begun: bool = True
+    """Whether the month goes on; of one to come, `before` is the month that does."""
 
 
+_MONTHS = 3
+"""How many months to come are forecast."""
 _INVOICE = Columns[Invoice](
     datum(
         "net_usd",
@@ -189,12 +199,12 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
 
 @command(
     "forecast",
-    "Where this month will end: spent so far, the forecast with its range, AWS's own, and last"
-    " month.",
+    "Where this month will end, or one of the next three: spent so far, the forecast with its"
+    " range, AWS's own, and the month before.",
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
-    examples=("forecast", "forecast team=vision"),
+    examples=("forecast", "forecast next-month", "forecast team=vision"),
     figures={
         **FORECAST_FIGURES,
         "spent_usd": "settled days of the month, and fees at their day",
@@ -207,21 +217,33 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
 def forecast(
     ports: Ports,
     request: Request,
+    window: Window = arg("this-month", "this month, or one of the next three: next-month, 2026-12"),
     where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
 ) -> Card:
-    """Forecast the month of the question."""
-    return month_end_card(month_end_of(ports, request, where))
+    """Forecast the month of the question, or one after it."""
+    this, month = month_of(request.at), month_of(window.start)
+    months = 12 * (month.start.year - this.start.year) + month.start.month - this.start.month
+    if window.end > month.end or months not in range(_MONTHS + 1):
+        raise WrongInput(
+            f"A forecast is of this month or one of the next {_MONTHS}, such as"
+            f" {this.end:%Y-%m}; write cost and a window for what was billed."
+        )
+    return month_end_card(month_end_of(ports, request, where, month))
 
 
-def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> MonthEnd:
+def month_end_of(
+    ports: Ports, request: Request, where: tuple[Filter, ...], month: Window | None = None
+) -> MonthEnd:
     """Return the forecast; raise `Unavailable` where too few days have settled. May block."""
     allocation = Allocation(ports, request.at)
+    month = month or month_of(request.at)
+    begun = month.start <= request.at
     if where:
         so_far = Window(month_of(request.at).start, request.at)
         refuse_unknown(allocation, ports.world.billing, allocation.tally(so_far, (), where), where)
 
     fleet = fleet_of(ports, allocation.reading, where)
-    nowcast = forecast_month(allocation, request.at, where, fleet)
+    nowcast = forecast_month(allocation, request.at, where, fleet, month=month)
     if nowcast is None:
         raise Unavailable(
             "Too few days of the bill have settled for a forecast; three in a row are enough."
@@ -229,11 +251,14 @@ def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> M
 
     return MonthEnd(
         nowcast,
-        None if where else expected_by_provider(allocation, ports.world.outlook, request.at),
-        allocation.tally(nowcast.month.previous(), ("day",), where),
+        expected_by_provider(allocation, ports.world.outlook, request.at)
+        if begun and not where
+        else None,
+        allocation.tally(month.previous() if begun else month_of(request.at), ("day",), where),
         where,
-        invoice_of(allocation, request.at, where, fleet),
-        Decimal(0) if where else open_jumps(ports, request.at),
+        invoice_of(allocation, request.at, where, fleet, month),
+        open_jumps(ports, request.at) if begun and not where else Decimal(0),
+        begun,
     )
 
 
@@ -260,8 +285,14 @@ def month_end_card(end: MonthEnd) -> Card:
     last_month = (
         f"{period(before.window)}{missing}" if missing else f"All of {period(before.window)}"
     )
+    if not end.begun:
+        last_month = f"Billed in {before.window.start:%B} so far"
     spent_before, typed = before.total.amortised, "".join(f" {pair}" for pair in end.filters)
     invoice = end.invoice
+    spent = f"Spent until {utc_text(nowcast.settled)}", amount_in(nowcast.spent, currency)
+    neighbour = Button("Last month", f"cost last-month by service{typed}")
+    if not end.begun:
+        neighbour = Button("This month", f"forecast{typed}")
 
     return Card(
         f"About {middle} in {nowcast.month.start:%B} ({low} to {high}){filters}",
@@ -272,10 +303,7 @@ def month_end_card(end: MonthEnd) -> Card:
             end.jumps > 0 and text(jump_words(end.jumps, nowcast)),
             Facts(
                 (
-                    (
-                        f"Spent until {utc_text(nowcast.settled)}",
-                        amount_in(nowcast.spent, currency),
-                    ),
+                    *([spent] if end.begun else []),
                     *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
                     *(invoice_facts(invoice, currency) if invoice else ()),
                 )
@@ -286,7 +314,7 @@ def month_end_card(end: MonthEnd) -> Card:
                 (
                     Button("By service", f"cost this-month by service{typed}"),
                     Button("Why it changed", f"why cost this-month{typed}"),
-                    Button("Last month", f"cost last-month by service{typed}"),
+                    neighbour,
                 )
             ),
         ),

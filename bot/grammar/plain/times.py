@@ -118,7 +118,13 @@ class Calendar:
     def _month(self, words: str) -> dict[str, str]:
         if words in ("may", "mar", "dec", "sun"):
             return {}  # too short to be sure of
-        return {"window": f"{self._past(1, _index(MONTHS, words) + 1):%Y-%m}"}
+        past = self._past(1, _index(MONTHS, words) + 1)
+        this = self._today.replace(day=1)
+        coming = past if past == this else past.replace(year=past.year + 1)
+        return {"window": f"{past:%Y-%m}", "coming": f"{coming:%Y-%m}"}
+
+    def _nextmonth(self, _: str) -> dict[str, str]:
+        return {"coming": "next-month"}
 
     def _quarter(self, words: str) -> dict[str, str]:
         ordinals = ("first", "second", "third", "fourth")
@@ -287,6 +293,7 @@ _SPANS = (
     r"(?:week|month|year|fortnight|woche|monat|jahr|weekend|wochenende))",
     r"(?P<todate>(?:month|week|year)[ -]to[ -]date|mtd|wtd|ytd|so far this (?:month|week|year))",
     r"(?P<weekend>(?:the\s+|am\s+)?(?:weekend|wochenende))",
+    r"(?P<nextmonth>(?:the\s+)?(?:next|coming)[ -]month|(?:n\u00e4chste[nrms]?|naechste[nrms]?) monat)",
     r"(?P<grammar>(?:last|this)-(?:week|month|year)|\d{1,4}(?:min|[hdw]))",
     rf"(?P<length>(?:{NUMBER})\s+(?:{UNIT}))",
     r"(?P<year>20[12]\d)",
