@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -57,6 +57,7 @@ class Mutant:
 
     path: str
     lines: range
+    function: range
     name: str
     text: str
     code: CodeType
@@ -104,7 +105,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
                 undo()
                 if code and code.co_freevars == original.co_freevars and before != after:
                     text = f"{short(before)}  ->  {short(after)}"
-                    yield Mutant(filename, lines_of(node), original.co_qualname, text, code)
+                    within = range(key[1], outer.end_lineno + 1)
+                    yield Mutant(filename, lines_of(node), within, original.co_qualname, text, code)
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -216,16 +218,39 @@ class Trial:
     def __init__(self, wanted: argparse.Namespace) -> None:
         self.wanted = wanted
         self.failed = False
+        self.seen: set[tuple[str, int]] = set()
+        self.made: dict[pytest.FixtureDef, set[tuple[str, int]]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure."""
         self.failed = self.failed or report.failed
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef
+    ) -> Generator[None, object, object]:
+        """Note what the making of a fixture reaches, as every test that uses it depends on that."""
+        before, self.seen = self.seen, set()
+        try:
+            return (yield)
+        finally:
+            self.made[fixturedef] = self.seen
+            before |= self.seen
+            self.seen = before
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Add what was reached when the fixtures of a test were made, be it for an earlier one."""
+        for fixture in item._request._fixture_defs.values():
+            self.seen |= self.made.get(fixture, set())
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """See what the tests reach, then try a sample of the faults that they reach."""
+        """Draw faults, see which of them the tests reach, then try a sample of those."""
         files = [path for name in self.wanted.files for path in sources(ROOT / name)]
-        reach = self.reach(session, {str(path) for path in files})
+        planted = [mutant for path in files for mutant in mutants(path)]
+        random.Random(self.wanted.seed).shuffle(planted)
+        drawn = planted if self.wanted.unreached else planted[: 20 + self.wanted.sample * 3 // 2]
+        reach = self.reach(session, drawn)
         for name in reach.modules:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
@@ -234,20 +259,27 @@ class Trial:
                 "fail without a fault:", *(session.items[number].nodeid for number in reach.failed)
             )
 
-        planted = [mutant for path in files for mutant in mutants(path)]
-        reached = [mutant for mutant in planted if reach.tests(mutant)]
+        reached = [mutant for mutant in drawn if reach.tests(mutant)]
         print(
-            f"{len(planted)} faults in {len(files)} files, {len(reached)} on lines that tests reach"
+            f"{len(planted)} faults in {len(files)} files; "
+            f"tests reach the lines of {len(reached)} of {len(drawn)} drawn"
         )
-        chosen = planted if self.wanted.unreached else reached
-        generator = random.Random(self.wanted.seed)
-        chosen = sorted(generator.sample(chosen, min(self.wanted.sample, len(chosen))), key=where)
+        chosen = drawn if self.wanted.unreached else reached
+        chosen = sorted(chosen[: self.wanted.sample], key=where)
         lives = [mutant for mutant, alive in self.tried(session, chosen, reach) if alive]
         print(f"{len(chosen) - len(lives)} of {len(chosen)} noticed (seed {self.wanted.seed})")
         return True
 
-    def reach(self, session: pytest.Session, files: set[str]) -> Reach:
-        """Run every test once in a process of its own, and say which lines each reaches."""
+    def reach(self, session: pytest.Session, drawn: Sequence[Mutant]) -> Reach:
+        """Run every test once in a process of its own, and say which lines each reaches.
+
+        Only functions that hold a drawn fault are followed line by line, as that takes long.
+        """
+        followed: dict[str, set[int]] = defaultdict(set)
+        for mutant in drawn:
+            followed[mutant.path].update(mutant.function)
+        followed.default_factory = None
+
         reading, writing = os.pipe()
         if child := os.fork():
             os.close(writing)
@@ -257,21 +289,22 @@ class Trial:
             return pickle.loads(sent)
 
         os.close(reading)
-        known, reach, seen = set(sys.modules), Reach(), set()
+        known, reach = set(sys.modules), Reach()
 
         def lines(frame, event, argument):
-            seen.add((frame.f_code.co_filename, frame.f_lineno))
+            self.seen.add((frame.f_code.co_filename, frame.f_lineno))
             return lines
 
         def calls(frame, event, argument):
-            if frame.f_code.co_filename in files:
-                seen.add((frame.f_code.co_filename, frame.f_lineno))
+            code = frame.f_code
+            if code.co_firstlineno in followed.get(code.co_filename, ()):
+                self.seen.add((code.co_filename, frame.f_lineno))
                 return lines
             return None
 
         silence()
         for number, item in enumerate(session.items):
-            seen.clear()
+            self.seen = set()
             self.failed = False
             threading.settrace(calls)
             sys.settrace(calls)
@@ -282,7 +315,7 @@ class Trial:
             threading.settrace(None)  # type: ignore[arg-type]
             if self.failed:
                 reach.failed.add(number)
-            for place in tuple(seen):
+            for place in tuple(self.seen):
                 reach.lines[place].add(number)
         reach.modules = sorted(
             name for name in set(sys.modules) - known if not name.startswith("tests.")
@@ -309,11 +342,10 @@ class Trial:
             while running and (mutant is None or len(running) >= self.wanted.processes):
                 child, status = os.wait()
                 done = running.pop(child)
-                if status == 0:
-                    print(
-                        f"lives: {Path(done.path).relative_to(ROOT)}:{done.lines.start} {done.name}: {done.text}",
-                        flush=True,
-                    )
+                end = {0: "lives", signal.SIGALRM: "takes too long"}.get(status)
+                if end:
+                    place = f"{Path(done.path).relative_to(ROOT)}:{done.lines.start}"
+                    print(f"{end}: {place} {done.name}: {done.text}", flush=True)
                 yield done, status == 0
             if mutant is None:
                 return

@@ -155,6 +155,12 @@ def test_carbon_of_a_run_is_of_its_own_clusters_region() -> None:
     north = ("north", "p5.48xlarge", "eu-north-1", 1, 0.9, 100.0)
     card = ask(World(north, GPUS, runs=RUNS[:1]), "carbon run=on-gpus")
     assert [row["region"] for row in card.data["rows"]] == ["us-east-2"]
+    both, caution = ask(World(north, GPUS), "carbon 1d"), "compare regions only within one measure"
+    assert caution in words(both), "one grid counts its direct emissions, the other its life cycle"
+    assert caution not in words(card)
+    assert "eu-north-1: 0.041 kg a kWh" in words(both)
+    assert "eu-north-1" not in words(card)
+    assert "Trainium1:" not in words(both), "no power is cited of a chip that did not run"
 
 
 def test_carbon_compares_chips_by_cited_watts() -> None:

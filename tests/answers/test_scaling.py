@@ -49,6 +49,11 @@ def test_a_power_law_is_found_again_and_goes_beyond():
     assert chart.summary == "4 nodes are 100 %; 32 reach 81 %."
 
 
+def test_two_numbers_of_nodes_tell_how_a_model_scales():
+    card = scaling_card("llama", "8 billion", points_of([run(4, 100.0), run(8, 90.0)]), 0)
+    assert [chart.series[0].values for chart in card.each(Chart)] == [(100.0, 90.0)]
+
+
 def test_one_number_of_nodes_tells_nothing_of_scaling():
     card = scaling_card("llama", "8 billion", points_of([run(4, 100.0)]), 16)
     assert "not known" in str(card)

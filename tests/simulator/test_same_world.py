@@ -17,10 +17,13 @@ import duckdb
 import numpy as np
 import pytest
 
-from adapters.simulator.fleet import build_fleet
+from adapters.simulator.fleet import build_fleet, file_systems
+from adapters.simulator.generate import SimulationTiming, simulate
 from adapters.simulator.incidents import EFFECTS, apply_incident
+from adapters.simulator.reports import run_blocks
 from adapters.simulator.scenario import SCENARIOS, PlannedIncident
-from adapters.simulator.workload import Signals, generator, healthy
+from adapters.simulator.telemetry import file_system_blocks
+from adapters.simulator.workload import Signals, generator, healthy, quiet
 from tests.worlds_in_figures import compared, figure
 
 GOLDENS = Path(__file__).with_name("goldens")
@@ -120,15 +123,31 @@ def summary(signals: Signals, minutes: slice) -> dict[str, list[float | None]]:
     return figures
 
 
-def test_a_healthy_day_of_each_kind_of_job_is_what_it_was() -> None:
-    spec = SCENARIOS["demo"]
-    fleet = build_fleet(spec, spec.start, 1440, 7)
-    days = {}
-    for cluster in spec.clusters:
-        for job in cluster.jobs:
-            if job.kind.value not in days and (nodes := fleet.of(cluster.name, job.name)):
-                days[job.kind.value] = summary(healthy(fleet, nodes, 0.01), slice(None))
-    compared(GOLDENS / "healthy.json", days)
+def test_days_of_each_kind_of_job_are_what_they_were() -> None:
+    """Nodes join a run and are replaced, a job begins later, a cluster shares a file system."""
+    timing = SimulationTiming(days=5.0, period_seconds=3600)
+    simulation = simulate(7, "calm", timing)
+    blocks = {x.nodes[0].job.name: run_blocks(x) for x in simulation.jobs}
+    blocks |= {
+        f"files of {system.cluster.name}": file_system_blocks(
+            system, simulation.of(system.cluster.name)
+        )
+        for system in file_systems(simulation.scenario, simulation.fleet)
+    }
+
+    signals = {x.nodes[0].job.name: x.signals for x in simulation.jobs}
+    signals["nothing"] = quiet(2, 1440, generator(7, "nothing"))
+    world = {
+        "signals": {name: summary(x, slice(None)) for name, x in signals.items()},
+        "metrics": {
+            name: {
+                block.metric: [figure(x.sum()) for x in (block.sets.count, block.sets.sum)]
+                for block in made
+            }
+            for name, made in blocks.items()
+        },
+    }
+    compared(GOLDENS / "days.json", world)
 
 
 def test_each_cause_leaves_the_signature_that_it_left() -> None:

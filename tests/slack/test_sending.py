@@ -285,7 +285,10 @@ async def test_messages_of_one_channel_keep_their_distance_and_order():
 
 async def test_an_edit_overtaken_by_a_newer_one_is_not_sent(surface, slack):
     newer = Card("FIRING 30 min", Tone.CRITICAL)
-    await asyncio.gather(*(surface.edit("C1", "1.1", card, "k") for card in (OVER, ALERT, newer)))
+    edited = await asyncio.gather(
+        *(surface.edit("C1", "1.1", card, "k") for card in (OVER, ALERT, newer))
+    )
+    assert set(edited) == {"1.1"}, "the message stays where it is, for those that were not sent too"
     assert [body["blocks"][0].get("text", {}).get("text") for body in slack.sent("chat.update")][
         -1
     ] == "🔴 FIRING 30 min"

@@ -249,6 +249,18 @@ def test_each_answer_tells_what_is_wasted_to_the_same_cent(
         assert listed["waste_usd"]["per_hour"] == one["waste_usd"]["per_hour"]
 
 
+@pytest.mark.parametrize(
+    ("on_demand", "said"),
+    [("0", ", all of it committed"), ("0.25", ", $15.00 of it committed"), ("1", ".")],
+)
+def test_the_summary_says_what_of_the_waste_is_committed(on_demand: str, said: str) -> None:
+    quote = replace(price("20.00", basis=Basis.BILLED), on_demand_share=Decimal(on_demand))
+    idle = alert(anomaly(Cause.IDLE, things=("i-1",), wasted_shares=(1.0,)), name="i-1")
+    valued = value(idle, None, {"i-1": quote}.__getitem__, NOON)
+    card = summary_card(Summary(NOON, (valued,), Coverage()))
+    assert f"$20.00 an hour now, in 1 open alert{said}" in str(card.blocks)
+
+
 def test_causes_of_money_bring_their_own_dollars() -> None:
     found = anomaly(wasted_shares=(), usd_per_hour=Decimal("12.345"))
     waste = value(alert(found), None, lambda *_: None, NOON).waste

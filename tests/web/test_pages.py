@@ -51,7 +51,9 @@ async def test_a_message_of_another_version_hides_no_other(open_console):
 async def test_edit_replaces_in_place_and_keeps_the_thread(open_console):
     console, client = await open_console()
     posted = await filled(console)
-    await console.reply("alerts", posted, samples.good_card(), "")
+    await console.reply("alerts", posted, samples.good_card(), "acked")
+    assert await console.posted("alerts", posted) == {"acked": "acked"}
+    assert await console.posted("alerts", "m-gone") == {}
     assert await console.edit("alerts", posted, Card("OVER after 2 h", Tone.OVER), "k2") == posted
     page = await body(await client.get("/"))
     assert "OVER after 2 h" in page
