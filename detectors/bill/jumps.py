@@ -257,7 +257,7 @@ def hour_jumps(
     if n < LEAST_DAYS * 24 + _BACK or settled > bill.end:
         return []
     # A run that reaches the newest hour goes on, though its day has settled.
-    judged = min(bill.index(settled), n - 1)
+    judged = bill.index(settled)
     hours = np.arange(n - _BACK, n)
     low, high = usual_hours(bill.values, hours)
     by_day = np.array([usual.get(line, 0.0) for line in bill.lines])
@@ -351,9 +351,7 @@ def _hourly_parts(bill: BillLines, row: int, first: int, last: int) -> Parts:
     """Return the things of a line, each with USD an hour now and at these hours of past days."""
     rows = bill.rows_of(row)
     days = [
-        bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1)
-        for d in range(1, DAYS + 1)
-        if first >= 24 * d
+        bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1) for d in range(1, DAYS + 1)
     ]
     usual = np.nan_to_num(np.nanmedian(np.stack(days), axis=0))
     return _parts_of(bill, rows, bill.parts[rows, first:last].mean(axis=1), usual)
