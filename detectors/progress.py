@@ -267,8 +267,9 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
         busy_hour = _lows(view, rows, needed) > 2 * below
         rests = _service_level(view, rows, needed) <= below
         wasteful[rows] = (busy_hour & rests) | _quiet_day(view, rows)
-        longest = np.maximum(short_for(view), np.floor(view.stretches(left_out, asked).rare) + 1)
-        left = (asked & (view.streak(left_out(view))[0] >= longest))[rows]
+        alone = view.streak(left_out(view))[0]
+        long = (alone >= short_for(view)) & (alone > view.stretches(left_out, asked).rare)
+        left = (asked & long)[rows]
         # One that never worked is kept for something else.
         worked = utilization_of(view.whole.pick(rows[left])) > below[left, None]
         wasteful[rows[left]] |= worked.any(axis=1)

@@ -500,12 +500,26 @@ def two_servers_do_half_of_what_two_others_did_before():
     return replaced(gain=1.5)
 
 
-def moved(team: str) -> World:
+@story("services", *every(30, at(3, 6), at(3, 8)))
+def two_servers_that_do_what_four_did_since_a_night():
+    fleet, morning = service(), hours(at(3, 4.75))
+    fleet.set(morning, hours(at(8, 0)), slice(0, 2), **QUIET)
+    fleet.scale(morning, hours(at(8, 0)), slice(2, 4), neuroncore_utilization=1.9)
+    return World(fleet, policy=CALM)
+
+
+@story("services", at(3, 13), at(4, 3), at(4, 13), *every(60, at(5, 2), at(5, 4)))
+def a_service_has_no_requests_for_two_days():
+    return World(service().set(hours(at(3, 12)), hours(at(8, 0)), **QUIET), policy=CALM)
+
+
+def moved(team: str, share: float = 0.2, before: float = 1.0) -> World:
     """Return a service whose requests are few since a noon, and one of a team that has more since then."""
     noon, here, there = hours(at(3, 12)), service(nights=()), service(nights=())
     here.team, there.team, there.cluster = "search", team, "answers-east"
     there.ids = [f"i-east{i}" for i in range(4)]
-    here.scale(noon, hours(at(3, 16)), neuroncore_utilization=0.2)
+    here.scale(hours(at(3, 0)), noon, neuroncore_utilization=before)
+    here.scale(noon, hours(at(3, 16)), neuroncore_utilization=share)
     there.scale(noon, hours(at(3, 16)), neuroncore_utilization=1.8)
     return World(here, there, policy=CALM)
 
@@ -513,6 +527,11 @@ def moved(team: str) -> World:
 @story("services", at(3, 14.5))
 def requests_moved_to_servers_of_the_same_team_elsewhere():
     return moved("search")
+
+
+@story("services", at(3, 14.5))
+def of_a_day_with_fewer_requests_some_moved_to_servers_of_the_same_team():
+    return moved("search", share=0.56, before=0.8)
 
 
 @story("services", at(3, 14.5))
