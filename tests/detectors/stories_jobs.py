@@ -482,12 +482,14 @@ def servers_whose_hosts_are_saturated_starve():
     return World(deserted(host_cpu=0.97), policy=CALM)
 
 
-def replaced(gain: float) -> World:
-    """Return a service of which two servers rest since a noon, while the others do so much more."""
-    fleet, noon = service(), hours(at(3, 12))
-    fleet.set(noon, hours(at(8, 0)), slice(0, 2), **QUIET)
-    fleet.scale(noon, hours(at(8, 0)), slice(2, 4), neuroncore_utilization=gain)
-    return World(fleet, policy=CALM)
+def replaced(gain: float, hour: float = at(3, 12)) -> World:
+    """Return a service of which two servers rest since an hour, while two with another model do more."""
+    fleet, since = service(), (hours(hour), hours(at(8, 0)))
+    fleet.scale(
+        START, hours(at(8, 0)), slice(2, 4), neuroncore_memory=0.5, neuron_runtime_memory=0.5
+    )
+    fleet.set(*since, slice(0, 2), **QUIET)
+    return World(fleet.scale(*since, slice(2, 4), neuroncore_utilization=gain), policy=CALM)
 
 
 @story("services", at(3, 13), *every(15, at(3, 13.75), at(3, 14.25)))
@@ -500,12 +502,9 @@ def two_servers_do_half_of_what_two_others_did_before():
     return replaced(gain=1.5)
 
 
-@story("services", *every(30, at(3, 6), at(3, 8)))
-def two_servers_that_do_what_four_did_since_a_night():
-    fleet, morning = service(), hours(at(3, 4.75))
-    fleet.set(morning, hours(at(8, 0)), slice(0, 2), **QUIET)
-    fleet.scale(morning, hours(at(8, 0)), slice(2, 4), neuroncore_utilization=1.9)
-    return World(fleet, policy=CALM)
+@story("services", *every(30, at(2, 6), at(2, 7.5)))
+def two_servers_do_since_the_end_of_a_night_what_two_others_did_before():
+    return replaced(gain=1.9, hour=at(2, 4.75))
 
 
 @story("services", at(3, 13), at(4, 3), at(4, 13), *every(60, at(5, 2), at(5, 4)))
