@@ -383,7 +383,7 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     outside[(~np.isnan(past)).sum(axis=0) < count("signals.ENVELOPE_NEEDED")] = 0
     chosen = placed(np.ones(len(rows), dtype=bool), rows, len(values))
     needed = ENVELOPE_WORTH * spreads(values, series.pace, chosen)[rows]
-    return np.asarray(np.maximum(np.nan_to_num(outside / needed, nan=0.0).max(axis=0), 0))
+    return np.maximum(excess(outside, needed), 0)
 
 
 def mean_read(values: Numbers, length: int) -> Numbers:

@@ -507,9 +507,10 @@ def two_servers_do_since_the_end_of_a_night_what_two_others_did_before():
     return replaced(gain=1.9, hour=at(2, 4.75))
 
 
-@story("services", at(3, 13), at(4, 3), at(4, 13), *every(60, at(5, 2), at(5, 4)))
-def a_service_has_no_requests_for_two_days():
-    return World(service().set(hours(at(3, 12)), hours(at(8, 0)), **QUIET), policy=CALM)
+@story("services", at(1, 6), at(1, 13), *every(30, at(2, 0.5), at(2, 2)))
+def a_service_has_no_requests_after_its_first_day():
+    fleet = service(nights=()).set(hours(at(1, 1)), hours(at(8, 0)), **QUIET)
+    return World(fleet, policy=CALM)
 
 
 def moved(team: str, share: float = 0.2, before: float = 1.0) -> World:
