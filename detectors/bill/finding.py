@@ -31,7 +31,7 @@ from detectors.bill.growth import (
 )
 from detectors.bill.jumps import ROUTES
 from detectors.bill.use import nowcast
-from detectors.numbers import DAY, HOUR, Numbers, number, percent
+from detectors.numbers import DAY, Numbers, number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 

@@ -263,9 +263,8 @@ def hour_jumps(
     by_day = np.array([usual.get(line, 0.0) for line in bill.lines])
     high = np.fmax(high, by_day[:, None])
     over = np.nan_to_num(bill.values[:, hours] - high)
-    newest = over[:, max(0, judged - hours[0]) :]
     jumps = []
-    for row in np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (newest > 0).any(axis=1)).tolist():
+    for row in np.flatnonzero(over.clip(0).sum(axis=1) >= 1).tolist():
         policy, line, series = policy_of(bill, row, view), bill.lines[row], bill.values[row]
         runs = list(_runs(series, hours, high[row], judged, policy))
         if not runs:

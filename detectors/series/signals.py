@@ -465,9 +465,10 @@ def fitting_better(residuals: Numbers, every: int) -> Numbers:
     from the errors up to then, so that later rows change nothing before them.
     """
     errors = np.abs(residuals)
-    total = np.cumsum(np.where(np.isnan(errors).any(axis=0), 0.0, errors), axis=1)
+    sums = np.cumsum(np.where(np.isnan(errors).any(axis=0), 0.0, errors), axis=1)
+    before = np.pad(sums, ((0, 0), (1, 0)))
     row = np.arange(errors.shape[1]) // every * every
-    chosen = (total[:, np.maximum(row - 1, 0)] * (row > 0)).argmin(axis=0)
+    chosen = before[:, row].argmin(axis=0)
     return np.where(chosen == np.arange(len(residuals))[:, None], residuals, np.nan)
 
 

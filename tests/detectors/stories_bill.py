@@ -326,7 +326,7 @@ def a_service_grew_and_a_team_that_has_little_of_it_and_as_much_elsewhere():
     lines = [thing(f"Requests-Tier{i}", "AmazonS3", team=team) for i, team in enumerate(teams)]
     services = ("AmazonSNS", "AmazonSQS", "AmazonAthena")
     lines += [thing("Requests", service, team="search") for service in services]
-    return billed(dict.fromkeys(lines, [10.0, 27.0]))
+    return billed({line: [10.0, 27.0] for line in lines})
 
 
 @story("bill", 48)
@@ -456,6 +456,15 @@ def a_new_cluster_in_use_costs_and_its_storage_comes_along():
         thing(HOURS_OF, cluster="lab"): since_three_days(2060),
     }
     lines[thing("USW2-EBS:VolumeUsage.gp3", cluster="lab")] = since_three_days(20)
+    return billed(lines, None, Fleet(2, days=10), joined(5), until=USED)
+
+
+@story("use", 216)
+def a_new_cluster_in_use_is_far_dearer_than_nodes_elsewhere():
+    lines = {
+        thing(HOURS_OF, cluster="llama"): 1000.0,
+        thing(HOURS_OF, cluster="lab"): since_three_days(6000),
+    }
     return billed(lines, None, Fleet(2, days=10), joined(5), until=USED)
 
 
@@ -729,9 +738,10 @@ def hours_that_were_dear_on_two_days_of_the_last_week_are_dearer():
     """One line did so yesterday and six days ago, the other six days ago and eight."""
     calm, dear = [1.0] * 24, [1.0] * 5 + [20.0] * 4 + [1.0] * 15
     newest = [1.0] * 5 + [40.0] * 4
-    week = [calm, calm, dear, *[calm] * 4, dear]
-    fortnight = [dear, calm, dear, *[calm] * 5]
-    lines = {S3: [*sum(week, []), *newest], NAT: [*sum(fortnight, []), *newest]}
+    lines = {
+        S3: [*calm * 2, *dear, *calm * 4, *dear, *newest],
+        NAT: [*dear, *calm, *dear, *calm * 5, *newest],
+    }
     return billed(dict.fromkeys(lines, 24.0), lines, settled_hours=9)
 
 
