@@ -905,11 +905,12 @@ def a_fee_that_nobody_uses_is_told_from_its_hours_until_its_nodes_are_back():
     return billed({FEE: 0.01}, {FEE: [0.0] + [476.0] * 8}, fleet)
 
 
-@story("commitments", 18, 30)
+@story("commitments", 18, 30, 31)
 def an_unused_reservation_is_not_told_again_from_the_late_bill():
     grown = thing("USW2-UnusedBox:trn1.32xlarge")
     labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2")
-    world = billed({grown: [0.0] * 19 + [3000.0]})
+    fleet = Fleet(2, days=2.5).silence(hours(29), hours(60), slice(0, 1))
+    world = billed({grown: [0.0] * 19 + [3000.0]}, None, fleet)
     plain = world.inventory
 
     def ended(now: datetime):
@@ -922,14 +923,15 @@ def an_unused_reservation_is_not_told_again_from_the_late_bill():
 
 @story("commitments", 12, 16, 20, 32, 54, 55)
 def the_bill_tells_of_another_empty_place_than_the_reservations_that_were_unused():
-    """One had ended before, one is of another type, one in another region."""
+    """One had ended before, one is of another type, one in another region. A node rests, too."""
     places = {
         Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2"): 14,
         Labels(resource="cr-2", instance_type="trn2.48xlarge", region="us-west-2"): 40,
         Labels(resource="cr-3", instance_type="trn1.32xlarge", region="us-east-1"): 40,
     }
     empty = thing("USW2-UnusedBox:trn1.32xlarge")
-    world = billed({empty: [0.0] * 20 + [3000.0]}, None, Fleet(2, days=3), until=NOW + DAY)
+    fleet = Fleet(2, days=3).stop(hours(53), hours(60), slice(0, 1))
+    world = billed({empty: [0.0] * 20 + [3000.0]}, None, fleet, until=NOW + DAY)
     plain = world.inventory
 
     def listed(now: datetime):
