@@ -289,12 +289,9 @@ def known_costs(
     Shape (n, n_hours, n_costs). Each is over the `SPAN` hours up to it; costs that no tag gives to
     a cluster belong to none. nan = not known.
     """
-    nothing = np.full((len(whole.things), 0, len(COSTS)), np.nan, dtype=np.float32)
     if spend is None or not spend.has(SPEND_METRIC) or spend.end < until:
-        return nothing
+        return np.full((len(whole.things), 0, len(COSTS)), np.nan, dtype=np.float32)
     bill = spend.until(until).since(until - length - SPAN * HOUR)
-    if bill.n_steps <= SPAN or not len(whole.things):
-        return nothing
     n_scopes = len(roster.scopes)
 
     # Node-hours seen of each node and its busy core-hours in each hour of the bill, (n, n_hours).

@@ -267,8 +267,9 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
         busy_hour = _lows(view, rows, needed) > 2 * below
         rests = _service_level(view, rows, needed) <= below
         wasteful[rows] = (busy_hour & rests) | _quiet_day(view, rows)
-        longest = np.maximum(short_for(view), np.floor(view.stretches(left_out, asked).rare) + 1)
-        left = (asked & (view.streak(left_out(view))[0] >= longest))[rows]
+        alone = trailing(left_out(view), view.gap)
+        long = (alone >= short_for(view)) & (alone > view.stretches(left_out, asked).rare)
+        left = (asked & long)[rows]
         # One that never worked is kept for something else.
         worked = utilization_of(view.whole.pick(rows[left])) > below[left, None]
         wasteful[rows[left]] |= worked.any(axis=1)
@@ -314,7 +315,7 @@ def took_over(view: View, rows: Rows, least: int) -> Mask:
     others = (roster.scope == roster.scope[rows[0]]) | (teams != "")
     others &= (teams == teams[rows[0]]) & roster.inference
     others[rows] = False
-    if whole.n_steps < 2 * day or not others.any():
+    if whole.n_steps < 2 * day:
         return np.zeros(len(rows), dtype=bool)
 
     cores = np.nan_to_num(roster.cores, nan=1).astype(np.float32)

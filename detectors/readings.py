@@ -32,6 +32,7 @@ from detectors.numbers import (
     drop_singles,
     duration,
     gaps_up_to,
+    lately,
     mean_where_read,
     number,
     since_last,
@@ -503,25 +504,24 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
     """
     waits = readings.nobody()
     roster, lull = readings.roster, readings.window.steps(LULL)
-    lately = compiling[:, -lull - 1 :].any(axis=1)
+    compiled = lately(compiling, lull)[:, -1]
     pods = readings.metric("neuroncore_reserved_count")
 
     # The step since which each node rests at each step, -1 where it works.
     rests = (readings.zero & ~(pods == 0)) | gap
     works = np.where(rests, -1, np.arange(rests.shape[1]))
     begun = np.where(rests, np.maximum.accumulate(works, axis=1) + 1, -1)
-    for leader in np.flatnonzero(lately).tolist():
+    for leader in np.flatnonzero(compiled).tolist():
         same_scope = roster.scope == roster.scope[leader]
-        peers = np.flatnonzero(same_scope & (begun[:, -1] >= 0) & ~lately & ~waits)
+        peers = np.flatnonzero(same_scope & (begun[:, -1] >= 0) & ~compiled & ~waits)
         if not len(peers):
             continue
         last = int(np.flatnonzero(compiling[leader])[-1])
         began = last - int(trailing(compiling[[leader], : last + 1], gap[[leader], : last + 1])[0])
         bare = np.isnan(pods[peers]).all(axis=1)
-        with_pods = begun[leader, last]
-        since = np.where(bare, began - readings.steps("idle.for")[peers], with_pods - lull - 1)
-        until = np.where(bare, readings.window.n_steps, with_pods + lull)
-        near = (begun[peers, -1] > since) & (begun[peers, -1] <= until)
+        rested, with_pods = begun[peers, -1], begun[leader, last]
+        since_compile = rested > began - readings.steps("idle.for")[peers]
+        near = np.where(bare, since_compile, np.abs(rested - with_pods) <= lull)
 
         # No tag may name another job.
         job = roster.labels[leader].job

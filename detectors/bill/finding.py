@@ -31,7 +31,7 @@ from detectors.bill.growth import (
 )
 from detectors.bill.jumps import ROUTES
 from detectors.bill.use import nowcast
-from detectors.numbers import DAY, HOUR, Numbers, number, percent
+from detectors.numbers import DAY, Numbers, number, percent
 from detectors.rule import Explanation, Subject, anomaly_of, belief
 from detectors.view import View
 
@@ -56,7 +56,7 @@ class Excess:
     through: datetime
     per_day: int
     """How many steps a day has."""
-    newest: int = 1
+    newest: int
     """How many steps tell whether it goes on."""
 
     @property
@@ -135,27 +135,26 @@ class Ledger:
         first = bill.index(since)
         if first * bill.step < 7 * DAY:
             first = bill.index(min(jump.since for jump in jumps))
-        first = int(min(max(0, first), bill.n_steps - 1))
         usual, spread = _usual(series, bill, first)
 
         # Steps that are billed always and not now are late, for a day at most.
         newest = series[first:]
-        n, per_day = len(newest), DAY // bill.step
+        n, per_day = len(newest), bill.per_day
         last = n - int(np.argmax(newest[::-1] > 0))
         if n - last <= per_day and (usual[last:] > 0).all():
             n = last
         over, calm = (newest - usual)[:n], (self.above * usual + spread)[:n]
-        wait = self.newest if bill.step == HOUR else 1
+        wait = min(self.newest, per_day)
         return Excess(over, calm, spread, bill.at(first + n), per_day, wait)
 
     def whole(self, line: Labels, since: datetime) -> Excess:
         """Return all that a line cost since a time: a commitment nobody uses has no usual."""
         bill = self.hours if self.hours and line in self.hours.lines else self.days
         rows = [i for i, name in enumerate(bill.lines) if name == line]
-        first = min(max(0, bill.index(since)), bill.n_steps - 1)
-        series = np.nan_to_num(bill.values[rows, first:].sum(axis=0, dtype=np.float64))
-        calm, newest = np.zeros(len(series)), self.newest if bill.step == HOUR else 1
-        return Excess(series, calm, float(np.std(series)), bill.end, DAY // bill.step, newest)
+        newest = bill.values[rows, bill.index(since) :]
+        series = np.nan_to_num(newest.sum(axis=0, dtype=np.float64))
+        calm, wait = np.zeros(len(series)), min(self.newest, bill.per_day)
+        return Excess(series, calm, float(np.std(series)), bill.end, bill.per_day, wait)
 
 
 def _things_of(jump: Jump, bill: BillLines) -> list[int]:
@@ -184,7 +183,7 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
     By the same steps of like days of the two weeks before: working days are alike, and so are
     weekends, where at least two of them are known.
     """
-    day, n = DAY // bill.step, len(series)
+    day, n = bill.per_day, len(series)
     days = min(LOOKBACK, first // day)
     if not days:
         return np.zeros(n - first), 0.0
@@ -199,9 +198,7 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
     levels = []
     for kind in (0, 1):
         alike = (past == kind) | ((past == kind).sum(axis=0) < 2)
-        known, ranked = alike.sum(axis=0), np.sort(np.where(alike, before, np.inf), axis=0)
-        middle = np.stack([(known - 1) // 2, known // 2])
-        levels.append(np.take_along_axis(ranked, middle, axis=0).mean(axis=0))
+        levels.append(np.nanmedian(np.where(alike, before, np.nan), axis=0))
     low, high = np.quantile(before.sum(axis=1), (0.1, 0.9))
     return np.stack(levels)[weekend[days * day :], step], float(high - low) / 2 / day
 
@@ -230,8 +227,7 @@ def told_before(finding: BillFinding, view: View) -> bool:
     """
     where, start = finding.subject.labels, finding.subject.start
     return finding.cause is Cause.UNUSED_CAPACITY and any(
-        alert.cause is Cause.UNUSED_CAPACITY
-        and alert.anomaly.labels.resource
+        alert.anomaly.scope.resource
         and alert.anomaly.labels.region in ("", where.region)
         and where.usage_type.endswith(f":{alert.anomaly.labels.instance_type}")
         and (alert.closed or view.now) >= start

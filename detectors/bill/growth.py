@@ -53,9 +53,14 @@ class BillLines:
         """Return the start of a step."""
         return self.start + step * self.step
 
+    @property
+    def per_day(self) -> int:
+        """Return how many steps a day has."""
+        return DAY // self.step
+
     def index(self, time: datetime) -> int:
-        """Return the step that a time is in."""
-        return (time - self.start) // self.step
+        """Return the settled step that a time is in, the nearest where it is in none."""
+        return min(max(0, (time - self.start) // self.step), self.n_steps - 1)
 
     def rows_of(self, line: int) -> Rows:
         """Return the rows of the things of a line."""

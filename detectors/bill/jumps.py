@@ -257,15 +257,14 @@ def hour_jumps(
     if n < LEAST_DAYS * 24 + _BACK or settled > bill.end:
         return []
     # A run that reaches the newest hour goes on, though its day has settled.
-    judged = min(bill.index(settled), n - 1)
+    judged = bill.index(settled)
     hours = np.arange(n - _BACK, n)
     low, high = usual_hours(bill.values, hours)
     by_day = np.array([usual.get(line, 0.0) for line in bill.lines])
     high = np.fmax(high, by_day[:, None])
     over = np.nan_to_num(bill.values[:, hours] - high)
-    newest = over[:, max(0, judged - hours[0]) :]
     jumps = []
-    for row in np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (newest > 0).any(axis=1)).tolist():
+    for row in np.flatnonzero(over.clip(0).sum(axis=1) >= 1).tolist():
         policy, line, series = policy_of(bill, row, view), bill.lines[row], bill.values[row]
         runs = list(_runs(series, hours, high[row], judged, policy))
         if not runs:
@@ -351,9 +350,7 @@ def _hourly_parts(bill: BillLines, row: int, first: int, last: int) -> Parts:
     """Return the things of a line, each with USD an hour now and at these hours of past days."""
     rows = bill.rows_of(row)
     days = [
-        bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1)
-        for d in range(1, DAYS + 1)
-        if first >= 24 * d
+        bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1) for d in range(1, DAYS + 1)
     ]
     usual = np.nan_to_num(np.nanmedian(np.stack(days), axis=0))
     return _parts_of(bill, rows, bill.parts[rows, first:last].mean(axis=1), usual)

@@ -191,9 +191,9 @@ def _place(things: Iterable[Labels]) -> Labels:
 
 def _growth(jump: Jump, bill: BillLines, rows: Sequence[int]) -> float:
     """Return by how many USD a step the things at some rows grew."""
-    first, last = bill.index(jump.since), bill.index(jump.until)
-    newest = last - 1 if bill.step == DAY else first
-    newest_usd = np.nan_to_num(bill.parts[list(rows), newest:last]).mean(axis=1)
+    last = bill.index(jump.until - bill.step)
+    first = last if bill.step == DAY else bill.index(jump.since)
+    newest_usd = np.nan_to_num(bill.parts[list(rows), first : last + 1]).mean(axis=1)
     return float((newest_usd - _usually(jump, bill, rows)).sum())
 
 
@@ -203,7 +203,7 @@ def _usually(jump: Jump, bill: BillLines, rows: Sequence[int]) -> Numbers:
     By the two weeks before the jump.
     """
     first = bill.index(jump.since)
-    before = bill.parts[list(rows), max(0, first - LOOKBACK * (DAY // bill.step)) : first]
+    before = bill.parts[list(rows), max(0, first - LOOKBACK * bill.per_day) : first]
     return np.median(np.nan_to_num(before), axis=1) if before.size else np.zeros(len(rows))
 
 

@@ -383,7 +383,7 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     outside[(~np.isnan(past)).sum(axis=0) < count("signals.ENVELOPE_NEEDED")] = 0
     chosen = placed(np.ones(len(rows), dtype=bool), rows, len(values))
     needed = ENVELOPE_WORTH * spreads(values, series.pace, chosen)[rows]
-    return np.asarray(np.maximum(np.nan_to_num(outside / needed, nan=0.0).max(axis=0), 0))
+    return np.maximum(excess(outside, needed), 0)
 
 
 def mean_read(values: Numbers, length: int) -> Numbers:
@@ -465,9 +465,10 @@ def fitting_better(residuals: Numbers, every: int) -> Numbers:
     from the errors up to then, so that later rows change nothing before them.
     """
     errors = np.abs(residuals)
-    total = np.cumsum(np.where(np.isnan(errors).any(axis=0), 0.0, errors), axis=1)
+    sums = np.cumsum(np.where(np.isnan(errors).any(axis=0), 0.0, errors), axis=1)
+    before = np.pad(sums, ((0, 0), (1, 0)))
     row = np.arange(errors.shape[1]) // every * every
-    chosen = (total[:, np.maximum(row - 1, 0)] * (row > 0)).argmin(axis=0)
+    chosen = before[:, row].argmin(axis=0)
     return np.where(chosen == np.arange(len(residuals))[:, None], residuals, np.nan)
 
 

@@ -321,6 +321,15 @@ def many_small_growths_of_one_team_add_up():
 
 
 @story("bill", 48)
+def a_service_grew_and_a_team_that_has_little_of_it_and_as_much_elsewhere():
+    teams = ["search"] * 3 + ["vision"] * 5
+    lines = [thing(f"Requests-Tier{i}", "AmazonS3", team=team) for i, team in enumerate(teams)]
+    services = ("AmazonSNS", "AmazonSQS", "AmazonAthena")
+    lines += [thing("Requests", service, team="search") for service in services]
+    return billed({line: [10.0, 27.0] for line in lines})
+
+
+@story("bill", 48)
 def seven_things_grew():
     return billed(
         {
@@ -451,6 +460,15 @@ def a_new_cluster_in_use_costs_and_its_storage_comes_along():
 
 
 @story("use", 216)
+def a_new_cluster_in_use_is_far_dearer_than_nodes_elsewhere():
+    lines = {
+        thing(HOURS_OF, cluster="llama"): 1000.0,
+        thing(HOURS_OF, cluster="lab"): since_three_days(6000),
+    }
+    return billed(lines, None, Fleet(2, days=10), joined(5), until=USED)
+
+
+@story("use", 216)
 def a_new_cluster_that_nobody_uses():
     lines = {
         thing(HOURS_OF, cluster="llama"): 10_000.0,
@@ -520,6 +538,12 @@ def storage_comes_along_with_nodes_that_came_on_two_days():
     }
     lines[thing("USW2-EBS:VolumeUsage.gp3", cluster="lab")] = [0.0] * 20 + [50.0, 150.0]
     return billed(lines, None, Fleet(2, days=10), joined(6), until=USED)
+
+
+@story("use", 216)
+def storage_that_was_there_before_its_nodes_grows():
+    volumes = thing("USW2-EBS:VolumeUsage.gp3", cluster="lab")
+    return billed({volumes: since_three_days(90, 50)}, None, joined(5), until=USED)
 
 
 @story("use", 216)
@@ -658,7 +682,7 @@ def three_hours_cost_too_little_more():
 
 @story("bursts", 48)
 def two_rises_of_a_day_cost_too_little_each():
-    return burst(5, 5, 5, 1, 1, 1, 5, 5, 5)
+    return burst(6, 6, 6, 1, 1, 1, 6, 6, 6)
 
 
 @story("bursts", 48)
@@ -710,6 +734,18 @@ def hours_that_always_cost_more_are_no_burst():
 
 
 @story("bursts", 48)
+def hours_that_were_dear_on_two_days_of_the_last_week_are_dearer():
+    """One line did so yesterday and six days ago, the other six days ago and eight."""
+    calm, dear = [1.0] * 24, [1.0] * 5 + [20.0] * 4 + [1.0] * 15
+    newest = [1.0] * 5 + [40.0] * 4
+    lines = {
+        S3: [*calm * 2, *dear, *calm * 4, *dear, *newest],
+        NAT: [*dear, *calm, *dear, *calm * 5, *newest],
+    }
+    return billed(dict.fromkeys(lines, 24.0), lines, settled_hours=9)
+
+
+@story("bursts", 48)
 def the_newest_rows_have_not_arrived():
     return burst(*[41] * 8, 0, 0, 0)
 
@@ -720,12 +756,21 @@ def a_burst_reaches_the_end_of_a_settled_day():
 
 
 @story("bursts", 48)
-def nodes_of_a_burst_are_gone_though_the_bill_does_not_show_it_yet():
+def nodes_of_a_burst_but_one_are_gone_though_the_bill_does_not_show_it_yet():
     through = NOW - DAY + 5 * HOUR
     fleet = Fleet(8, days=2.5).silence(NOW - 2 * DAY, through - 4 * HOUR, slice(4, 8))
-    fleet.stop(through - 4 * HOUR, through + 3 * HOUR, slice(4, 8))
-    fleet.silence(through + 3 * HOUR, NOW + DAY / 2, slice(4, 8))
+    fleet.stop(through - 4 * HOUR, NOW + DAY / 2, slice(4, 8))
+    fleet.silence(through + 3 * HOUR, NOW + DAY / 2, slice(5, 8))
     return billed({thing(HOURS_OF): 2064.0}, {thing(HOURS_OF): [86.0] + [172.0] * 4}, fleet)
+
+
+@story("bursts", 48)
+def the_only_node_of_a_burst_is_gone():
+    through, node = NOW - DAY + 5 * HOUR, slice(3, 4)
+    fleet = Fleet(4, days=2.5).silence(START, through - 4 * HOUR, node)
+    fleet.stop(through - 4 * HOUR, through + 3 * HOUR, node)
+    fleet.silence(through + 3 * HOUR, NOW + DAY / 2, node)
+    return billed({thing(HOURS_OF): 1548.0}, {thing(HOURS_OF): [64.5] + [86.0] * 4}, fleet)
 
 
 @story("bursts", 48)
@@ -817,6 +862,12 @@ def a_plan_is_unused_and_the_nodes_that_are_gone_explain_a_third_of_it():
 
 
 @story("commitments", 48)
+def far_more_of_a_plan_is_unused_on_mondays():
+    unused = [950.0 if (FIRST + i * DAY).weekday() == 0 else 200.0 for i in range(20)]
+    return fees(unused, 1000.0)
+
+
+@story("commitments", 48)
 def a_plan_is_used_again_on_the_newest_day():
     return fees([45.0] * 19 + [10.0])
 
@@ -854,11 +905,12 @@ def a_fee_that_nobody_uses_is_told_from_its_hours_until_its_nodes_are_back():
     return billed({FEE: 0.01}, {FEE: [0.0] + [476.0] * 8}, fleet)
 
 
-@story("commitments", 18, 30)
+@story("commitments", 18, 30, 31)
 def an_unused_reservation_is_not_told_again_from_the_late_bill():
     grown = thing("USW2-UnusedBox:trn1.32xlarge")
     labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2")
-    world = billed({grown: [0.0] * 19 + [3000.0]})
+    fleet = Fleet(2, days=2.5).silence(hours(29), hours(60), slice(0, 1))
+    world = billed({grown: [0.0] * 19 + [3000.0]}, None, fleet)
     plain = world.inventory
 
     def ended(now: datetime):
@@ -866,6 +918,29 @@ def an_unused_reservation_is_not_told_again_from_the_late_bill():
         return replace(plain(now), reservations=(there,) if now < hours(24) else ())
 
     world.inventory = ended
+    return world
+
+
+@story("commitments", 12, 16, 20, 32, 54, 55)
+def the_bill_tells_of_another_empty_place_than_the_reservations_that_were_unused():
+    """One had ended before, one is of another type, one in another region. A node rests, too."""
+    places = {
+        Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2"): 14,
+        Labels(resource="cr-2", instance_type="trn2.48xlarge", region="us-west-2"): 40,
+        Labels(resource="cr-3", instance_type="trn1.32xlarge", region="us-east-1"): 40,
+    }
+    empty = thing("USW2-UnusedBox:trn1.32xlarge")
+    fleet = Fleet(2, days=3).stop(hours(53), hours(60), slice(0, 1))
+    world = billed({empty: [0.0] * 20 + [3000.0]}, None, fleet, until=NOW + DAY)
+    plain = world.inventory
+
+    def listed(now: datetime):
+        unused = [
+            Reservation(x, 8, 8, START - DAY, None) for x, end in places.items() if now < hours(end)
+        ]
+        return replace(plain(now), reservations=tuple(unused))
+
+    world.inventory = listed
     return world
 
 
@@ -1074,8 +1149,8 @@ def a_line_and_a_team_are_not_to_be_told_of():
         )
         for i in range(6)
     }
-    rules = replace(CALM, overrides=quiet)
-    return billed({replace(S3, team="search"): noisy([340.0]), **small}, rules=rules)
+    rules, ours = replace(CALM, overrides=quiet), replace(S3, team="search")
+    return billed({ours: noisy([340.0]), **small}, {ours: [4.0, 41, 41, 41]}, rules=rules)
 
 
 @story("bill", 48)
@@ -1089,11 +1164,12 @@ def hours_of_two_days_and_a_bill_of_a_week():
 
 
 @story("budgets", 14 * 24)
-def a_charge_that_began_on_the_newest_day_recurs():
+def charges_that_began_on_the_newest_day_and_three_days_ago_recur():
     world = burnt(search=3000)
     lines = {
         thing("Serving", team="search"): 100.0,
         thing("Training", team="search"): [0.0] * 38 + [90.0],
+        thing("Labelling", team="search"): [0.0] * 36 + [15.0, 15.0, 0.0],
     }
     world.more["bill"] = lambda _: {"spend": by_day(lines, MID, MID - 40 * DAY)}
     return world

@@ -482,12 +482,14 @@ def servers_whose_hosts_are_saturated_starve():
     return World(deserted(host_cpu=0.97), policy=CALM)
 
 
-def replaced(gain: float) -> World:
-    """Return a service of which two servers rest since a noon, while the others do so much more."""
-    fleet, noon = service(), hours(at(3, 12))
-    fleet.set(noon, hours(at(8, 0)), slice(0, 2), **QUIET)
-    fleet.scale(noon, hours(at(8, 0)), slice(2, 4), neuroncore_utilization=gain)
-    return World(fleet, policy=CALM)
+def replaced(gain: float, hour: float = at(3, 12)) -> World:
+    """Return a service of which two servers rest since an hour, while two with another model do more."""
+    fleet, since = service(), (hours(hour), hours(at(8, 0)))
+    fleet.scale(
+        START, hours(at(8, 0)), slice(2, 4), neuroncore_memory=0.5, neuron_runtime_memory=0.5
+    )
+    fleet.set(*since, slice(0, 2), **QUIET)
+    return World(fleet.scale(*since, slice(2, 4), neuroncore_utilization=gain), policy=CALM)
 
 
 @story("services", at(3, 13), *every(15, at(3, 13.75), at(3, 14.25)))
@@ -500,12 +502,24 @@ def two_servers_do_half_of_what_two_others_did_before():
     return replaced(gain=1.5)
 
 
-def moved(team: str) -> World:
+@story("services", *every(30, at(2, 6), at(2, 7.5)))
+def two_servers_do_since_the_end_of_a_night_what_two_others_did_before():
+    return replaced(gain=1.9, hour=at(2, 4.75))
+
+
+@story("services", at(1, 6), at(1, 13), *every(30, at(2, 0.5), at(2, 2)))
+def a_service_has_no_requests_after_its_first_day():
+    fleet = service(nights=()).set(hours(at(1, 1)), hours(at(8, 0)), **QUIET)
+    return World(fleet, policy=CALM)
+
+
+def moved(team: str, share: float = 0.2, before: float = 1.0) -> World:
     """Return a service whose requests are few since a noon, and one of a team that has more since then."""
     noon, here, there = hours(at(3, 12)), service(nights=()), service(nights=())
     here.team, there.team, there.cluster = "search", team, "answers-east"
     there.ids = [f"i-east{i}" for i in range(4)]
-    here.scale(noon, hours(at(3, 16)), neuroncore_utilization=0.2)
+    here.scale(hours(at(3, 0)), noon, neuroncore_utilization=before)
+    here.scale(noon, hours(at(3, 16)), neuroncore_utilization=share)
     there.scale(noon, hours(at(3, 16)), neuroncore_utilization=1.8)
     return World(here, there, policy=CALM)
 
@@ -513,6 +527,11 @@ def moved(team: str) -> World:
 @story("services", at(3, 14.5))
 def requests_moved_to_servers_of_the_same_team_elsewhere():
     return moved("search")
+
+
+@story("services", at(3, 14.5))
+def of_a_day_with_fewer_requests_some_moved_to_servers_of_the_same_team():
+    return moved("search", share=0.56, before=0.8)
 
 
 @story("services", at(3, 14.5))

@@ -304,6 +304,14 @@ def a_job_that_always_stands_still_to_save_does_so_for_longer():
     return World(saves(Fleet(4), 25).set(hours(36), hours(40), **STILL))
 
 
+@story("stillness", *every(10, 5.2, 5.8))
+def a_job_of_some_hours_that_stood_still_once_does_so_again():
+    fleet = Fleet(4).set(hours(2), hours(2) + 2 * STEP, **STILL)
+    fleet.set(hours(4.5), hours(10), **STILL)
+    rules = policy(hung__for=timedelta(hours=1), allocated_unused__for=timedelta(hours=2))
+    return World(fleet, policy=rules)
+
+
 @story("stillness", *every(5, 30.4, 30.8))
 def an_idle_node_may_rest_for_a_span_that_is_no_whole_number_of_steps():
     rules = policy(idle__for=timedelta(minutes=33), no_data__for=timedelta(minutes=22))

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -67,6 +68,12 @@ def test_grades(told, recall, precision, top1):
 def test_one_label_that_differs_is_another_place():
     elsewhere = happened(labels={"region": "us-west-2", "cluster": "vision"})
     assert grade([alert()], [elsewhere])["recall"] == 0
+
+
+def test_another_name_of_the_job_or_a_label_that_is_none_is_no_other_place():
+    told, named = alert(), happened(labels={"cluster": "llama", "job": "sft", "rack": "r7"})
+    told = replace(told, anomaly=replace(told.anomaly, labels=Labels(job="of i-1")))
+    assert grade([told], [named])["recall"] == 1
 
 
 def test_a_state_needs_no_alert():

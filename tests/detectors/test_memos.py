@@ -21,6 +21,7 @@ from detectors.nodes.faults import find_memory
 from detectors.nodes.idle import amid_work
 from detectors.progress import pace_of_nodes
 from detectors.usual import Memo
+from tests.builders import alert
 
 NOW = hours(10 * 24 + 7)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -202,6 +203,33 @@ def test_what_asks_no_changed_setting_is_derived_once(before):
     first, second = (detector.view(before, policy, ()) for policy in policies)
     assert first.derive(find_memory) is second.derive(find_memory)
     assert amid_work(first) is not amid_work(second)
+
+
+KNOWN = {"policy": (), "open": (alert(),), "alerts": (alert(closed=NOW),)}
+
+
+@pytest.mark.parametrize("fact", KNOWN)
+def test_what_asks_for_a_policy_or_its_alerts_is_derived_for_each(before, fact):
+    detector, policy = Detector(policies=2), default_policy()
+    rarer = applied(policy, [(Labels(), "alert.rare_weeks", "1")])
+    first = detector.view(before, policy, ())
+    second = detector.view(before, rarer, KNOWN[fact])
+
+    def asked(view):
+        return getattr(view, fact)
+
+    first.derive(asked)
+    assert second.derive(asked) is getattr(second, fact)
+
+
+def test_what_asks_for_alerts_of_a_rule_is_derived_once_beside_alerts_of_others(before):
+    detector, policy = Detector(policies=2), default_policy()
+    first, second = (detector.view(before, policy, known) for known in ((), (alert(),)))
+
+    def asked(view):
+        return view.opened("hung")
+
+    assert first.derive(asked) is second.derive(asked)
 
 
 def test_a_drop_is_found_in_its_scope_as_in_the_whole_fleet():
