@@ -137,7 +137,7 @@ def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Comp
     # A node that runs no more ended with its readings, as far as EC2 says when.
     stopped = not view.roster.running[row]
     instance = view.reading.inventory.instances.get(name)
-    if stopped and instance and instance.ended_at:
+    if instance and instance.ended_at:
         stopped = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
 
     for begin, end in node.stretches():

@@ -78,6 +78,8 @@ def test_cores_that_were_read_are_counted_and_not_estimated():
     read = cores([0.97] * 16 + [0.0] * 16)
     (alert,) = World(half_used(), frames={"core": read}).run(hours(29), hours(32))
     assert alert.anomaly.why.startswith("Only 16 of 32 cores work on 4 nodes for ")
+    still = "(core 16, 17, 18, 19, ... of device8, device9, device10, device11)"
+    assert f"{FAULTY}: 16 of 32 cores at 0 % {still}, the others at 97 %" in alert.anomaly.evidence
 
 
 def test_the_others_may_work_a_little_less_while_some_cores_stand_still():
