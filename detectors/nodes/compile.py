@@ -87,9 +87,9 @@ class _CompilingNode:
         `left` says that the node itself stopped with its last reading.
         """
 
-        def first(mask: Mask) -> int:
-            """Return the first step from `end` on where it holds, beyond the last if nowhere."""
-            return end + int(mask[end:].argmax()) if mask[end:].any() else 1 << 40
+        def first(mask: Mask) -> float:
+            """Return the first step from `end` on where it holds, infinity if nowhere."""
+            return end + float(mask[end:].argmax()) if mask[end:].any() else np.inf
 
         used, again, gone = first(self.executing), first(self.compiling), first(self.gone)
         if used < again and used - end <= self.reused:

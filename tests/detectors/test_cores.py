@@ -91,11 +91,13 @@ def test_the_others_may_work_a_little_less_while_some_cores_stand_still():
 
 
 def pods(**levels):
-    """Return pods of namespaces that hold eight cores each, and how busy these are."""
+    """Return pods of namespaces and how busy their cores are: eight each, but one and none of two."""
+    held = {"kepler_1": 1.0, "viewer_0": 0.0}
     things = tuple(
         Labels(cluster="llama", namespace=name.partition("_")[0], pod=name) for name in levels
     )
-    values = np.array([[[level, 8.0]] * 576 for level in levels.values()], dtype=np.float32)
+    newest = [[level, held.get(name, 8.0)] for name, level in levels.items()]
+    values = np.array([[reading] * 576 for reading in newest], dtype=np.float32)
     metrics = ("neuroncore_utilization_ratio", "neuroncore_request_count")
     return Frame("pod", things, START, FIVE, metrics, values)
 
@@ -103,7 +105,7 @@ def pods(**levels):
 @pytest.mark.parametrize(
     ("levels", "namespace"),
     [
-        ({"atlas_0": 0.9, "kepler_0": 0.0, "kepler_1": 0.0}, "kepler"),
+        ({"atlas_0": 0.9, "kepler_0": 0.0, "kepler_1": 0.0, "viewer_0": 0.0}, "kepler"),
         ({"atlas_0": 0.0, "kepler_0": 0.0}, ""),
         ({"atlas_0": 0.9}, ""),
         ({"atlas_0": 0.9, "default_0": 0.0}, ""),
@@ -112,5 +114,5 @@ def pods(**levels):
 def test_an_alert_about_cores_is_of_the_namespace_whose_pods_stand_still(levels, namespace):
     alert = only(World(half_used(), frames={"pod": pods(**levels)}).at(hours(31)))
     assert alert.labels.namespace == namespace
-    evidence = "16 cores held for nothing by 2 pods of kepler: kepler_0, kepler_1"
+    evidence = "9 cores held for nothing by 2 pods of kepler: kepler_0, kepler_1"
     assert (evidence in alert.evidence) == bool(namespace)
