@@ -272,7 +272,7 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
     at_work, least = worked.any(axis=0), frame.steps(RAN)
     did_so = {x: by_run for x, by_run in of_jobs.items() if (by_run & at_work).sum() >= least}
     of_jobs = did_so or of_jobs
-    ran = again = worked.sum(axis=1).max(initial=0)
+    ran = again = worked.sum(axis=1).max()
     if of_jobs:
         again = min(by_run.sum() for by_run in of_jobs.values())
 
@@ -326,7 +326,7 @@ def _processes(worked: Mask, gone: Mask, frame: Frame) -> int:
     row, step = worked.nonzero()
     begun = np.maximum.accumulate(np.where(gone, np.arange(gone.shape[1]), -1), axis=1)[row, step]
     # The steps of a process follow each other here: those of a node do, and of a node by time.
-    first = np.flatnonzero(np.diff(row * (gone.shape[1] + 1) + begun, prepend=-2))
+    first = np.flatnonzero(np.diff([row, begun], prepend=-2).any(axis=0))
     lengths = np.diff(first, append=len(row))
     begins, lull = np.unique(begun[first[lengths >= frame.steps(RAN)]]), frame.steps(LULL)
     return int((np.diff(begins, prepend=-lull - 2) > lull).sum())

@@ -127,7 +127,8 @@ def find_around(view: View, pace: Pace) -> RuleMatch:
     # what goes on as fast as ever has lost nothing.
     # A run is slow whenever it evaluates: executions that are slower too, or its habit, tell more.
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & training
-    untimed = np.isnan(view.recent(view.latency) + view.usual_of(LATENCY)) & pace.by_tokens
+    latency = ratio_to(view.recent(view.latency), view.usual_of(LATENCY))
+    untimed = np.isnan(latency) & pace.by_tokens
     rare = untimed & (pace.slow_steps > pace.usual_steps)
     lasting = pace.slow_steps > np.maximum(pace.usual_steps, view.window.steps(SETTLED))
     slow = narrowed(slow, lambda: (slower(view) & (lasting | ~quiet(view))) | rare)

@@ -11,7 +11,9 @@ from stories import NAN, ONE, SOME, STILL, every, policy, story, unread
 
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.policy import Policy
 from bot.model.run import CompileMark, Mark
+from bot.policy.schema import default_policy
 
 BUSY = {"host_cpu": 0.8}
 
@@ -285,9 +287,9 @@ def a_start_that_may_be_of_a_new_job_or_of_an_old_one():
     return World(nightly(compiles), frames={"run": both})
 
 
-def cut_off(until: float = 40) -> Fleet:
+def cut_off(until: float = 40, cluster: str = "llama") -> Fleet:
     """Compile for half an hour on two nodes, then stand without any process."""
-    fleet = Fleet(4).stop(hours(30), hours(30.5), SOME, **BUSY)
+    fleet = Fleet(4, cluster=cluster).stop(hours(30), hours(30.5), SOME, **BUSY)
     return fleet.stop(hours(30.5), hours(until), SOME)
 
 
@@ -299,6 +301,12 @@ def a_compile_is_cut_off_and_nothing_comes_of_it():
 @story("compiles", *every(5, 30.7, 30.9), *every(5, 31, 31.5))
 def a_compile_is_cut_off_and_its_work_comes_late():
     return World(cut_off(until=31.1))
+
+
+@story("compiles", 30.8)
+def of_two_clusters_whose_compiles_are_cut_off_one_is_not_asked():
+    lax = Policy(default_policy().values, ((Labels(cluster="llama"), "killed_compile.on", False),))
+    return World(cut_off(), cut_off(cluster="vision"), policy=lax)
 
 
 @story("compiles", 30.75, *every(5, 31, 31.5))
