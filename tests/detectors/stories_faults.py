@@ -225,6 +225,18 @@ def a_full_host_that_works_as_ever_is_no_trouble():
     return World(Fleet(4).set(hours(30), hours(34), host_memory=0.97))
 
 
+@story("faults", 31, 32.5)
+def device_memory_that_was_full_stays_so_while_little_of_it_is_free():
+    fleet = events(Fleet(4), 30, 32, ONE, neuroncore_memory=0.96 * HBM)
+    return World(events(fleet, 32, 34, ONE, neuroncore_memory=0.94 * HBM))
+
+
+@story("faults", 31)
+def device_memory_that_is_always_nearly_full_is_no_news_once_it_is():
+    fleet = events(Fleet(4), 0, 30, slice(0, 4), neuroncore_memory=0.94 * HBM)
+    return World(events(fleet, 30, 48, slice(0, 4), neuroncore_memory=0.97 * HBM))
+
+
 @story("faults", 30.3, 31)
 def device_memory_that_is_always_full_is_no_news():
     return World(events(Fleet(4), 0, 48, slice(0, 4), neuroncore_memory=0.97 * HBM))
