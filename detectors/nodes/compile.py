@@ -87,9 +87,9 @@ class _CompilingNode:
         `left` says that the node itself stopped with its last reading.
         """
 
-        def first(mask: Mask) -> int:
-            """Return the first step from `end` on where it holds, beyond the last if nowhere."""
-            return end + int(mask[end:].argmax()) if mask[end:].any() else 1 << 40
+        def first(mask: Mask) -> float:
+            """Return the first step from `end` on where it holds, infinity if nowhere."""
+            return end + float(mask[end:].argmax()) if mask[end:].any() else np.inf
 
         used, again, gone = first(self.executing), first(self.compiling), first(self.gone)
         if used < again and used - end <= self.reused:
@@ -137,7 +137,7 @@ def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Comp
     # A node that runs no more ended with its readings, as far as EC2 says when.
     stopped = not view.roster.running[row]
     instance = view.reading.inventory.instances.get(name)
-    if stopped and instance and instance.ended_at:
+    if instance and instance.ended_at:
         stopped = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
 
     for begin, end in node.stretches():
@@ -272,7 +272,7 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
     at_work, least = worked.any(axis=0), frame.steps(RAN)
     did_so = {x: by_run for x, by_run in of_jobs.items() if (by_run & at_work).sum() >= least}
     of_jobs = did_so or of_jobs
-    ran = again = worked.sum(axis=1).max(initial=0)
+    ran = again = worked.sum(axis=1).max()
     if of_jobs:
         again = min(by_run.sum() for by_run in of_jobs.values())
 
@@ -326,7 +326,7 @@ def _processes(worked: Mask, gone: Mask, frame: Frame) -> int:
     row, step = worked.nonzero()
     begun = np.maximum.accumulate(np.where(gone, np.arange(gone.shape[1]), -1), axis=1)[row, step]
     # The steps of a process follow each other here: those of a node do, and of a node by time.
-    first = np.flatnonzero(np.diff(row * (gone.shape[1] + 1) + begun, prepend=-2))
+    first = np.flatnonzero(np.diff([row, begun], prepend=-2).any(axis=0))
     lengths = np.diff(first, append=len(row))
     begins, lull = np.unique(begun[first[lengths >= frame.steps(RAN)]]), frame.steps(LULL)
     return int((np.diff(begins, prepend=-lull - 2) > lull).sum())

@@ -108,7 +108,7 @@ def find_around(view: View, pace: Pace) -> RuleMatch:
     # is as good as usual again is over, however low its mean still is.
     goes_on = ~working(view)
     level = _smoothed(view, goes_on)
-    shallow = np.where(goes_on, seen(view, view.at_work & (level < below[:, None])), 0)
+    shallow = seen(view, goes_on[:, None] & view.at_work & (level < below[:, None]))
     late = shallow >= view.steps("starved.shallow_for")
     late = narrowed(
         late, lambda: (training | loader_busy(view)) & _outlasts_habit(view, late, shallow)
@@ -127,7 +127,8 @@ def find_around(view: View, pace: Pace) -> RuleMatch:
     # what goes on as fast as ever has lost nothing.
     # A run is slow whenever it evaluates: executions that are slower too, or its habit, tell more.
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & training
-    untimed = np.isnan(view.recent(view.latency) + view.usual_of(LATENCY)) & pace.by_tokens
+    latency = ratio_to(view.recent(view.latency), view.usual_of(LATENCY))
+    untimed = np.isnan(latency) & pace.by_tokens
     rare = untimed & (pace.slow_steps > pace.usual_steps)
     lasting = pace.slow_steps > np.maximum(pace.usual_steps, view.window.steps(SETTLED))
     slow = narrowed(slow, lambda: (slower(view) & (lasting | ~quiet(view))) | rare)
@@ -136,7 +137,7 @@ def find_around(view: View, pace: Pace) -> RuleMatch:
 
     training_now = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1]
     begins = training_now & (((soon | late | evident) & ~in_full) | slow)
-    begins |= view.eligible & loop.nodes
+    begins |= loop.nodes
     begins = narrowed(begins, lambda: loop.nodes | _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & saturated(view))
     # One reading of an agent that sends them rarely may hold the end of a job and the next one.
@@ -342,7 +343,7 @@ def _by_the_clock(view: View, asked: Mask, steps: Numbers) -> Mask:
         peers = np.flatnonzero(view.fellows(rows))
         over, length = float(view.number("starved.over")[rows[0]]), int(steps[rows].max())
         level = median((worked_of(view.whole)[peers] / view.levels[1][peers, None]).T) / over
-        deep = (middle_of(median(view.level[rows, -length:])) + LOST) / over
+        deep = min(1, (middle_of(median(view.level[rows, -length:])) + LOST) / over)
         days = (*range(1, enough + 2), *(7 * week for week in range(1, enough + 1)))
         fell = [_fell_then(view, level, ago, length, deep) for ago in days]
         habit[rows] = sum(fell[: enough + 1]) >= enough or all(fell[enough + 1 :])
@@ -362,8 +363,8 @@ def _fell_then(view: View, level: Floats, days: int, length: int, deep: float) -
         if start < settled:
             return False
         then, before = level[start:end], level[start - settled : start]
-        low, worked = then < 1, (before >= 1).mean() >= 0.5
-        if worked and low[-1] and low.mean() > 0.5 and np.nanmedian(then) <= deep:
+        worked = (before >= 1).mean() >= 0.5
+        if worked and then[-1] < 1 and np.nanmedian(then) <= deep:
             return True
     return False
 

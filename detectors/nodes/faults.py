@@ -382,9 +382,8 @@ def sums(values: Floats | Mask, steps: Numbers) -> Numbers:
 
     0 where nothing was read, which flags nothing.
     """
-    newest = values[:, -int(steps.max(initial=1)) :]
-    summands = newest_of(newest.shape[1], steps) & ~np.isnan(newest)
-    return np.asarray(np.where(summands, newest, 0).sum(axis=1, dtype=np.float64))
+    summands = newest_of(values.shape[1], steps) & ~np.isnan(values)
+    return np.asarray(np.where(summands, values, 0).sum(axis=1, dtype=np.float64))
 
 
 def _total(view: View, name: str, key: str, rows: Rows) -> float:

@@ -372,9 +372,9 @@ def may_wait(view: View, alert: Alert) -> Mask:
     if not len(slow):
         return view.nobody()
     began = (view.now - alert.anomaly.window.start) / view.window.step
-    waits = (view.streak(view.holding)[0] <= began) & ~view.fellows(slow) & ~view.roster.inference
-    named = (view.jobs != "") & np.isin(view.jobs, view.jobs[slow])
-    return np.asarray(waits & ~named & (view.roster.scope == view.roster.scope[slow[0]]))
+    same_job = view.fellows(slow) | ((view.jobs != "") & np.isin(view.jobs, view.jobs[slow]))
+    waits = (trailing(view.holding, view.gap) <= began) & ~(same_job | view.roster.inference)
+    return np.asarray(waits & (view.roster.scope == view.roster.scope[slow[0]]))
 
 
 def _together(view: View, asked: Mask) -> Mask:
@@ -454,8 +454,8 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
     last = view.window.n_steps - 1 - match.steps[rows].astype(np.intp)
     if len(rows) < 2 or (last < 0).any():
         return ()
-    share = np.nan_to_num(view.utilization[rows, last] / view.levels[1][rows], nan=1.0)
-    stopped = match.steps[rows] - np.clip(share, 0, 1)
+    share = np.fmin(view.utilization[rows, last] / view.levels[1][rows], 1)
+    stopped = match.steps[rows] - share
     first, second = np.argsort(-stopped, kind="stable")[:2]
     lead = stopped[first] - stopped[second]
     if lead < number("idle.LEAD"):
@@ -482,14 +482,11 @@ def _spinning(view: View) -> Mask:
     """
     ended = view.metric(COMPLETED)
     dead = view.executing & (ended == 0) & (view.usual_of(COMPLETED) > 0)[:, None]
-    has_latency = ~np.isnan(view.usual_of(LATENCY))[:, None]
-    if not (view.executing[:, -1:] & np.isnan(view.latency[:, -1:]) & has_latency).any():
-        return np.asarray(dead)
-    lost = view.executing & np.isnan(view.latency) & has_latency & ~(ended > 0)
-    efa, usual = view.efa, view.usual_of(SENT)[:, None]
-    silent = (usual >= _TRAFFIC) & (efa <= number("idle.SILENT") * usual)
-    stuck = ~(usual >= _TRAFFIC) & _pinned_or_flat(view)
-    return np.asarray(dead | (lost & (silent | stuck)))
+    lost = view.executing & np.isnan(view.latency) & ~np.isnan(view.usual_of(LATENCY))[:, None]
+    usual = view.usual_of(SENT)[:, None]
+    silent = (usual >= _TRAFFIC) & (view.efa <= number("idle.SILENT") * usual)
+    stuck = narrowed(lost & ~(usual >= _TRAFFIC), lambda: _pinned_or_flat(view))
+    return np.asarray(dead | (lost & ~(ended > 0) & (silent | stuck)))
 
 
 def _pinned_or_flat(view: View) -> Mask:
@@ -503,10 +500,8 @@ def _pinned_or_flat(view: View) -> Mask:
     flat = np.zeros_like(view.zero)
     flat[:, 1:] = np.abs(np.diff(view.utilization, axis=1)) <= number("idle.SAME")
     flat &= view.executing & (high - low > number("idle.VARIES"))[:, None]
-    odd = (pinned | flat) & ~(view.metric(COMPLETED) > 0)
-    if odd[:, -1:].any():
-        odd &= ~np.isin(view.roster.scope, list(scopes_by_progress(view, moves=True)))[:, None]
-    return np.asarray(odd)
+    goes_on = np.isin(view.roster.scope, list(scopes_by_progress(view, moves=True)))[:, None]
+    return np.asarray((pinned | flat) & ~(view.metric(COMPLETED) > 0) & ~goes_on)
 
 
 IDLE = Rule(Cause.IDLE, find_idle, explain_idle)

@@ -462,7 +462,7 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
         evidence.append(f"no such change on {nodes} of the cluster that are working")
     for name, far in zip(COSTS, known.costs[worst], strict=True):
         if abs(far) >= NOTABLE:
-            cost = f"{name} cost {'more' if far > 0 else 'less'} than in the week before"
+            cost = f"{name} cost {'more' if far >= NOTABLE else 'less'} than in the week before"
             evidence.append(f"in the newest hours of the bill {cost}")
 
     work, before = percent(levels_now[0]), percent(usual[0])

@@ -24,6 +24,7 @@ from detectors.numbers import (
     Floats,
     Mask,
     Numbers,
+    close_gaps,
     count,
     duration,
     mean_where_read,
@@ -86,12 +87,8 @@ def seen(view: View, below: Mask) -> Counts:
 
 
 def _mostly(below: Mask) -> Mask:
-    """Fill short bursts back to normal, at fine steps: a starving loader flutters."""
-    filled = below.copy()
-    if below.shape[1] > count("drop.FINE"):
-        filled[:, 1:-1] |= below[:, :-2] & below[:, 2:]
-        filled[:, 2:-1] |= below[:, 1:-2] & below[:, :-3] & below[:, 3:]
-    return filled
+    """Fill single steps back to normal, at fine steps: a starving loader flutters."""
+    return close_gaps(below) if below.shape[1] > count("drop.FINE") else below
 
 
 def longest_ago(work: Floats, usual: Floats | Numbers, looked_at: Mask) -> Counts:
@@ -194,7 +191,7 @@ def coming_back(view: View, asked: Mask, late: Mask) -> Shortfall:
     goes_on, longer = _in_turns(view, in_drop, "starved.over", times=1)
 
     again, lost = begun | goes_on, np.full(view.n, np.nan)
-    if (again & ~late).any():
+    if again.any():
         work = _mean_work(view, view.worked_before, of_pause=np.nan)[:, -1]
         mean = view.usual.unpaused * (1 - work)
         lost = np.where(late, np.nan, mean)

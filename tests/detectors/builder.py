@@ -145,6 +145,7 @@ class Fleet:
                 "running"
                 if now < self.ended.get(i, datetime.max.replace(tzinfo=UTC))
                 else "terminated",
+                ended_at=self.ended[i] if i in self.ended and now >= self.ended[i] else None,
                 owner=self.owners.get(i, ""),
                 tags={"Name": self.names[i]} if i in self.names else {},
             )

@@ -11,7 +11,9 @@ from stories import NAN, ONE, SOME, STILL, every, policy, story, unread
 
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.policy import Policy
 from bot.model.run import CompileMark, Mark
+from bot.policy.schema import default_policy
 
 BUSY = {"host_cpu": 0.8}
 
@@ -285,9 +287,9 @@ def a_start_that_may_be_of_a_new_job_or_of_an_old_one():
     return World(nightly(compiles), frames={"run": both})
 
 
-def cut_off(until: float = 40) -> Fleet:
+def cut_off(until: float = 40, cluster: str = "llama") -> Fleet:
     """Compile for half an hour on two nodes, then stand without any process."""
-    fleet = Fleet(4).stop(hours(30), hours(30.5), SOME, **BUSY)
+    fleet = Fleet(4, cluster=cluster).stop(hours(30), hours(30.5), SOME, **BUSY)
     return fleet.stop(hours(30.5), hours(until), SOME)
 
 
@@ -301,6 +303,12 @@ def a_compile_is_cut_off_and_its_work_comes_late():
     return World(cut_off(until=31.1))
 
 
+@story("compiles", 30.8)
+def of_two_clusters_whose_compiles_are_cut_off_one_is_not_asked():
+    lax = Policy(default_policy().values, ((Labels(cluster="llama"), "killed_compile.on", False),))
+    return World(cut_off(), cut_off(cluster="vision"), policy=lax)
+
+
 @story("compiles", 30.75, *every(5, 31, 31.5))
 def launched_again_it_compiles_again_and_the_first_was_for_nothing():
     return World(cut_off(until=30.75).stop(hours(30.75), hours(31.25), SOME, **BUSY))
@@ -311,6 +319,29 @@ def a_node_is_terminated_amid_its_compile():
     fleet = Fleet(4).stop(hours(30), hours(30.5), ONE, **BUSY)
     fleet.silence(hours(30.5), hours(48), ONE).ended[0] = hours(30.5)
     return World(fleet)
+
+
+@story("compiles", 30.75, 31.25, *every(5, 31.5, 31.75))
+def a_node_is_terminated_an_hour_after_its_last_reading_amid_a_compile():
+    fleet = Fleet(4).stop(hours(30), hours(30.5), ONE, **BUSY)
+    fleet.silence(hours(30.5), hours(48), ONE).ended[0] = hours(31.5)
+    return World(fleet)
+
+
+@story("compiles", *every(5, 30.5, 31))
+def a_node_that_nobody_lists_any_more_was_gone_amid_its_compile():
+    fleet = Fleet(4).stop(hours(30), hours(30.5), ONE, **BUSY)
+    world = World(fleet.silence(hours(30.5), hours(48), ONE))
+    plain = world.inventory
+
+    def listed(now: datetime):
+        nodes = dict(plain(now).instances)
+        if now > hours(30.5):
+            del nodes["i-llama000"]
+        return replace(plain(now), instances=nodes)
+
+    world.inventory = listed
+    return world
 
 
 @story("compiles", *every(5, 30.6, 30.9))
@@ -330,6 +361,19 @@ def a_pod_left_where_no_runtime_is_read():
 def a_long_compile_that_is_cut_off_goes_on_as_its_own_alert():
     fleet = Fleet(2).stop(hours(30), hours(31.5), ONE, **BUSY)
     return World(fleet.stop(hours(31.5), hours(40), ONE))
+
+
+@story("compiles", 31.25, *every(5, 31.5, 31.9))
+def of_two_long_compiles_one_is_cut_off_and_the_other_goes_on():
+    fleet = Fleet(4).stop(hours(30), hours(33), SOME, **BUSY)
+    return World(fleet.stop(hours(31.5), hours(40), ONE))
+
+
+@story("compiles", 31.2)
+def weights_are_loaded_for_long_after_a_compile():
+    fleet = Fleet(2).stop(hours(30), hours(30.5), ONE, **BUSY)
+    loads = STILL | {"neuron_runtime_memory": 0.6 * HBM, "host_cpu": 0.1}
+    return World(fleet.set(hours(30.5), hours(32), ONE, **loads))
 
 
 @story("compiles", *every(5, 31.1, 31.5))

@@ -80,6 +80,16 @@ def a_shallow_drop_with_a_busy_host_is_told_sooner():
     return World(Fleet(8).starve(hours(30), hours(33), share=0.7))
 
 
+@story("drops", 30.4)
+def a_shallow_drop_whose_host_is_half_as_free_as_usual_is_told_soon():
+    return World(Fleet(8).starve(hours(30), hours(33), share=0.7, host_cpu=0.6))
+
+
+@story("drops", 30.4)
+def a_shallow_drop_whose_host_is_more_than_half_as_free_is_not_told_soon():
+    return World(Fleet(8).starve(hours(30), hours(33), share=0.7, host_cpu=0.5))
+
+
 @story("drops", *every(5, 30.1, 30.4))
 def a_host_is_busy_from_the_second_step_of_a_drop_on():
     fleet = Fleet(8).starve(hours(30), hours(33), share=0.4)
@@ -251,6 +261,13 @@ def a_drop_goes_on_over_a_restart_of_the_job():
         hours(30), hours(36), neuroncore_utilization=0.5, neuron_execution_latency=2.0, efa=0.5
     )
     return World(fleet.stop(hours(32), hours(32.2)))
+
+
+@story("drops", 31, *every(5, 31.6, 32.2))
+def in_a_drop_that_was_told_a_process_ends_twice():
+    fleet = Fleet(6).starve(hours(30), hours(34), share=0.5)
+    fleet.stop(hours(31), hours(31.25))
+    return World(fleet.stop(hours(31.6), hours(32)))
 
 
 def evaluation(fleet: Fleet, start: float, end: float, level: float = 0.35) -> Fleet:
@@ -455,24 +472,34 @@ def a_job_of_phases_whose_hours_lack_a_little_more():
     return World(in_turns(fleet, 51, 55, (0.3, 0.3, 1)), policy=CALM)
 
 
-def evenings(minutes: float, share: float = 0.45) -> World:
-    """Return a job that works less every evening, on the third for some minutes."""
+def evenings(*minutes: float, shares: Sequence[float] = (0.45,) * 3, begin: float = 18) -> World:
+    """Return a job that works less on three evenings, the first two of which may begin earlier."""
     fleet = Fleet(4, days=3)
-    for day, length in enumerate((40, 40, minutes)):
-        start = hours(24 * day + 18)
+    for day, (length, share) in enumerate(zip(minutes, shares, strict=True)):
+        start = hours(24 * day + (18 if day == 2 else begin))
         end = start + timedelta(minutes=length)
         fleet.scale(start, end, neuroncore_utilization=share, efa=share, network_in=share)
     return World(fleet, policy=CALM)
 
 
-@story("drops", *every(10, 18, 19.2), *every(10, 66, 67))
+@story("drops", *every(10, 18, 19.2), *every(10, 42.5, 43), *every(10, 66, 67))
 def what_a_job_does_at_the_same_hour_of_each_day_is_usual():
-    return evenings(50)
+    return evenings(40, 40, 50)
+
+
+@story("drops", 19.1, 19.5, 43.1, 43.5, 66.5)
+def what_a_job_does_every_evening_is_far_deeper():
+    return evenings(75, 75, 75, shares=(0.7, 0.7, 0.3))
+
+
+@story("drops", 17, 18.75, 41, 42.75, *every(10, 66, 67))
+def on_the_days_before_a_job_was_low_all_afternoon_and_did_not_fall_in_the_evening():
+    return evenings(400, 400, 50, begin=12)
 
 
 @story("drops", *every(10, 66, 67.5))
 def what_a_job_does_every_evening_lasts_for_longer():
-    return evenings(75)
+    return evenings(40, 40, 75)
 
 
 def crashes(fleet: Fleet, start: float, end: float, nodes: slice = slice(None)) -> Fleet:
@@ -492,6 +519,12 @@ def a_process_ends_again_and_again():
 def a_process_ends_again_and_again_after_a_starvation_that_was_told():
     fleet = Fleet(4, days=3).starve(hours(48.5), hours(49.5))
     return World(crashes(fleet, 50, 54), policy=CALM)
+
+
+@story("drops", *every(30, 52, 54))
+def servers_end_again_and_again():
+    servers = Fleet(4, days=3, cluster="answers", instance_type="inf2.48xlarge")
+    return World(crashes(servers, 50, 56), policy=CALM)
 
 
 @story("drops", *every(30, 52, 57))

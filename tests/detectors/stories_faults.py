@@ -161,6 +161,31 @@ def a_few_executions_fail_that_never_are_six_in_half_an_hour():
     return World(fleet)
 
 
+def failing_twice(**work: float) -> Fleet:
+    """Return a node that works otherwise from an hour on, and on which executions fail in two steps."""
+    fleet = Fleet(4).scale(hours(30), hours(34), ONE, **work)
+    for minute in (40, 50):
+        begin = hours(30) + minute * STEP / 5
+        fleet.set(begin, begin + STEP, ONE, neuron_execution_errors_count=9)
+    return fleet
+
+
+@story("faults", *every(5, 30.9, 31.1))
+def two_steps_of_errors_that_cost_nothing_are_history():
+    return World(failing_twice())
+
+
+@story("faults", *every(5, 30.9, 31.1))
+def a_node_works_less_around_two_steps_of_errors():
+    return World(failing_twice(neuroncore_utilization=0.6))
+
+
+@story("faults", *every(5, 30.9, 31.1))
+def a_node_that_holds_other_memory_and_works_less_may_do_other_work():
+    other = {"neuroncore_memory": 0.6, "neuron_runtime": 0.6}
+    return World(failing_twice(neuroncore_utilization=0.6, **other))
+
+
 @story("faults", *every(5, 30.1, 30.4), 32, 34, *every(5, 34.1, 34.5))
 def device_memory_fills_up_and_slows_the_job():
     fleet = events(Fleet(4), 30, 34, ONE, neuroncore_memory=0.97 * HBM, neuron_runtime=0.97 * HBM)
@@ -198,6 +223,18 @@ def a_host_whose_memory_is_always_full_starves():
 @story("faults", 33.9)
 def a_full_host_that_works_as_ever_is_no_trouble():
     return World(Fleet(4).set(hours(30), hours(34), host_memory=0.97))
+
+
+@story("faults", 31, 32.5)
+def device_memory_that_was_full_stays_so_while_little_of_it_is_free():
+    fleet = events(Fleet(4), 30, 32, ONE, neuroncore_memory=0.96 * HBM)
+    return World(events(fleet, 32, 34, ONE, neuroncore_memory=0.94 * HBM))
+
+
+@story("faults", 31)
+def device_memory_that_is_always_nearly_full_is_no_news_once_it_is():
+    fleet = events(Fleet(4), 0, 30, slice(0, 4), neuroncore_memory=0.94 * HBM)
+    return World(events(fleet, 30, 48, slice(0, 4), neuroncore_memory=0.97 * HBM))
 
 
 @story("faults", 30.3, 31)

@@ -339,14 +339,24 @@ def a_volume_was_attached_for_a_day():
     return World(Fleet(2, days=6), inventory={"volumes": (volume(),)}, frames=frames, policy=CALM)
 
 
-@story("storage", *every(5, 96, 96.3), 98.1)
-def volumes_that_one_event_let_go_are_one_finding():
+def let_go() -> World:
+    """Return volumes of two teams that were let go, three of them within minutes of each other."""
     let_go = {"vol-1": 24, "vol-2": 24.1, "vol-3": 26, "vol-4": 24}
     volumes = tuple(
         volume(name, detached_at=hours(hour), team="b" if name == "vol-4" else "a")
         for name, hour in let_go.items()
     )
     return World(Fleet(2, days=6), inventory={"volumes": volumes}, policy=CALM)
+
+
+@story("storage", *every(5, 96, 96.3), 98.1)
+def volumes_that_one_event_let_go_are_one_finding():
+    return let_go()
+
+
+@story("storage", 98.1)
+def volumes_that_one_event_let_go_are_one_finding_at_first_sight():
+    return let_go()
 
 
 def file_system(clients: np.ndarray, reads: np.ndarray) -> World:

@@ -222,14 +222,26 @@ def one_node_stands_still_while_the_others_work_on():
 
 
 @story("stillness", *every(5, 30.2, 30.6), 32)
-def cores_spin_while_no_execution_ends():
-    return World(Fleet(4).set(hours(30), hours(34), **(STILL | {"neuroncore_utilization": 1.0})))
+def cores_spin_while_no_execution_ends_and_next_to_nothing_is_sent():
+    spinning = STILL | {"neuroncore_utilization": 1.0, "efa": 1e8}
+    return World(Fleet(4).set(hours(30), hours(34), **spinning))
 
 
 @story("stillness", *every(5, 30.25, 30.5))
 def a_lost_latency_is_no_hang():
     fleet = Fleet(1).set(hours(0), hours(48), efa=1e3)
     return World(fleet.set(hours(30), hours(34), neuron_execution_latency=NAN))
+
+
+@story("stillness", 30.5, 31)
+def a_latency_that_is_lost_beside_the_usual_traffic_is_no_hang():
+    return World(Fleet(4).set(hours(30), hours(34), neuron_execution_latency=NAN))
+
+
+@story("stillness", 30.5, *every(5, 30.9, 31.1))
+def a_reading_is_missing_while_cores_spin():
+    fleet = Fleet(4).set(hours(30), hours(34), **(STILL | {"neuroncore_utilization": 1.0}))
+    return World(fleet.silence(hours(31) - STEP, hours(31)))
 
 
 @story("stillness", 30.5, 31)
@@ -260,6 +272,28 @@ def a_process_shows_one_value_again_and_again():
     return World(blind(neuroncore_utilization=0.87))
 
 
+@story("stillness", 31.5)
+def a_process_that_always_shows_one_value_is_not_stuck():
+    return World(blind().set(START, hours(34), neuroncore_utilization=0.87))
+
+
+@story("stillness", 31.5)
+def pinned_cores_that_complete_executions_are_at_work():
+    fleet = blind(neuroncore_utilization=0.999)
+    return World(fleet.set(hours(0), hours(48), neuron_executions_completed=1))
+
+
+@story("stillness", 30.5)
+def a_counter_of_executions_that_never_moves_tells_nothing():
+    return World(Fleet(4).set(hours(0), hours(48), neuron_executions_completed=0))
+
+
+@story("stillness", 31.5)
+def cores_are_pinned_while_their_run_goes_on():
+    fleet = blind(neuroncore_utilization=0.999)
+    return World(fleet, frames={"run": progress(fleet)})
+
+
 @story("stillness", *every(5, 30.1, 30.5))
 def no_execution_ends_although_the_cores_look_busy():
     fleet = blind().set(hours(0), hours(30), neuron_executions_completed=420)
@@ -268,7 +302,7 @@ def no_execution_ends_although_the_cores_look_busy():
 
 @story("stillness", 31)
 def executions_that_end_are_work_whatever_else_is_lost():
-    fleet = Fleet(4).set(hours(0), hours(48), neuron_executions_completed=420)
+    fleet = Fleet(4).set(hours(0), hours(48), neuron_executions_completed=1)
     lost = {"neuron_execution_latency": NAN, "efa": 0, "neuroncore_utilization": 0.999}
     return World(fleet.set(hours(30), hours(34), **lost))
 

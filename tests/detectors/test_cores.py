@@ -78,6 +78,8 @@ def test_cores_that_were_read_are_counted_and_not_estimated():
     read = cores([0.97] * 16 + [0.0] * 16)
     (alert,) = World(half_used(), frames={"core": read}).run(hours(29), hours(32))
     assert alert.anomaly.why.startswith("Only 16 of 32 cores work on 4 nodes for ")
+    still = "(core 16, 17, 18, 19, ... of device8, device9, device10, device11)"
+    assert f"{FAULTY}: 16 of 32 cores at 0 % {still}, the others at 97 %" in alert.anomaly.evidence
 
 
 def test_the_others_may_work_a_little_less_while_some_cores_stand_still():
@@ -89,11 +91,13 @@ def test_the_others_may_work_a_little_less_while_some_cores_stand_still():
 
 
 def pods(**levels):
-    """Return pods of namespaces that hold eight cores each, and how busy these are."""
+    """Return pods of namespaces and how busy their cores are: eight each, but one and none of two."""
+    held = {"kepler_1": 1.0, "viewer_0": 0.0}
     things = tuple(
         Labels(cluster="llama", namespace=name.partition("_")[0], pod=name) for name in levels
     )
-    values = np.array([[[level, 8.0]] * 576 for level in levels.values()], dtype=np.float32)
+    newest = [[level, held.get(name, 8.0)] for name, level in levels.items()]
+    values = np.array([[reading] * 576 for reading in newest], dtype=np.float32)
     metrics = ("neuroncore_utilization_ratio", "neuroncore_request_count")
     return Frame("pod", things, START, FIVE, metrics, values)
 
@@ -101,7 +105,7 @@ def pods(**levels):
 @pytest.mark.parametrize(
     ("levels", "namespace"),
     [
-        ({"atlas_0": 0.9, "kepler_0": 0.0, "kepler_1": 0.0}, "kepler"),
+        ({"atlas_0": 0.9, "kepler_0": 0.0, "kepler_1": 0.0, "viewer_0": 0.0}, "kepler"),
         ({"atlas_0": 0.0, "kepler_0": 0.0}, ""),
         ({"atlas_0": 0.9}, ""),
         ({"atlas_0": 0.9, "default_0": 0.0}, ""),
@@ -110,5 +114,5 @@ def pods(**levels):
 def test_an_alert_about_cores_is_of_the_namespace_whose_pods_stand_still(levels, namespace):
     alert = only(World(half_used(), frames={"pod": pods(**levels)}).at(hours(31)))
     assert alert.labels.namespace == namespace
-    evidence = "16 cores held for nothing by 2 pods of kepler: kepler_0, kepler_1"
+    evidence = "9 cores held for nothing by 2 pods of kepler: kepler_0, kepler_1"
     assert (evidence in alert.evidence) == bool(namespace)

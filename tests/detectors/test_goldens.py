@@ -115,6 +115,7 @@ def lines_of(alert: Alert, now: datetime) -> Iterator[str]:
     low, high = anomaly.usual or (None, None)
     usual = "" if low is None else f", usually {figure(low)} to {figure(high)}"
     yield f"{anomaly.cause} {anomaly.confidence:g}, score {figure(anomaly.score)}: {figure(anomaly.value)} {anomaly.unit}{usual}"
+    assert len({*anomaly.evidence}) == len(anomaly.evidence), "evidence is said twice"
     yield from (f"| {line}" for line in anomaly.evidence)
     yield from (f"or {cause} {share:g}" for cause, share in anomaly.runners_up)
     facts = anomaly.cause.facts
