@@ -325,14 +325,20 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
 
 def _press(line: str, reading: PlainReading) -> Unsure:
     """Ask for a press before plain words do more than read."""
-    meant = reading.line
-    sentence = (
-        f"'{line.strip()[:80]}' reads as '{meant}', which changes something; type that to do it."
+    sentence = f"'{line.strip()[:80]}' reads as '{reading.line}', which changes something; type that to do it."
+    note = text(
+        "Read as ", Code(reading.line), ". It changes something, so it waits for your press."
     )
-    note = text("Read as ", Code(meant), ". It changes something, so it waits for your press.")
-    blocks = (note, _buttons((meant,)), *_other_readings(reading))
-    data = {"error": sentence, "choices": [meant, *reading.others]}
-    return Unsure(sentence, Card("Shall this be done?", Tone.INFO, blocks, data))
+    data = {"error": sentence, "choices": [reading.line, *reading.others]}
+    return Unsure(
+        sentence,
+        Card(
+            "Shall this be done?",
+            Tone.INFO,
+            (note, _buttons((reading.line,)), *_other_readings(reading)),
+            data,
+        ),
+    )
 
 
 def _buttons(lines: Sequence[str]) -> Buttons:
