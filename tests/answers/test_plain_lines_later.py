@@ -75,10 +75,10 @@ def reception(row: dict[str, str]) -> str:
         reading = read(line)
     if reading is None:
         return "dead"
-    fits = [command_of(each) in wanted for each in reading.lines]
-    if reading.sure:
-        return "right" if fits[0] else "wrong"
-    return "first" if fits[0] else "among" if any(fits) else "beside"
+    fits = [command_of(each) in wanted for each in (*reading.lines, *reading.others)]
+    if not any(fits):
+        return "wrong" if reading.sure else "beside"
+    return "among" if not fits[0] else "right" if reading.sure else "first"
 
 
 @pytest.mark.parametrize(

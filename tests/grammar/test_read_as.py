@@ -16,7 +16,7 @@ from bot.answers.all import ANSWERS
 from bot.errors import TrnbotError
 from bot.grammar.line import amended, attempted, effect_of, understand, window_of
 from bot.grammar.plain.ranker import Ranker, load_counts, masked
-from bot.grammar.plain.readings import followed, mended, read_plain
+from bot.grammar.plain.readings import followed, read_plain
 from bot.grammar.plain.senses import names_of, senses_of
 from bot.grammar.plain.times import find_times
 from bot.grammar.registry import commands_by_name
@@ -155,7 +155,7 @@ def test_times_are_found_as_they_were() -> None:
 
 def test_slips_and_follow_ups_are_read_as_they_were() -> None:
     names = named()
-    written = [f"{line!r} mended: {mended(line, names, NOW)!r}" for line in listed("slips")]
+    written = [f"{line!r}: {read_plain(line, names, NOW)}" for line in listed("slips")]
     for line in listed("follow-ups"):
         last, _, short = line.partition(" -> ")
         written.append(f"{last!r}, then {short!r}: {followed(short, last, names, NOW)!r}")

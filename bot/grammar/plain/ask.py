@@ -23,7 +23,6 @@ from bot.grammar.plain.readings import (
     PlainReading,
     choices,
     followed,
-    mended,
     read_plain,
 )
 from bot.grammar.plain.senses import Names, is_filler, names_of, senses_of
@@ -125,7 +124,7 @@ class PlainWords:
                 await self._note(request, reading.lines)
                 raise _choice(line, reading, error) from error
             if effect_of(reading.line) not in (Effect.READS, Effect.WORKS):
-                raise _press(line, reading.line) from error
+                raise _press(line, reading) from error
         else:
             await self._learn(request)
             self._remember(request, request.line)
@@ -182,10 +181,6 @@ class PlainWords:
 
         names, unprefixed = await self.names(request.at), _unprefixed(line)
         reading = read_plain(unprefixed, names, request.at, self._ranker)
-        sure = reading is not None and reading.sure
-        if not sure and (right := mended(unprefixed, names, request.at)):
-            offers = (right, *(reading.lines if reading else ()))
-            reading = PlainReading(tuple(dict.fromkeys(offers))[:MOST], sure=False)
         reader = self._ports.world.reader
         if reader and not _is_precise(line) and not (reading and reading.sure):
             lines = choices(unprefixed, names, request.at, self._ranker or Ranker(load_counts()))
@@ -299,10 +294,13 @@ def with_reading(card: Card, reading: PlainReading) -> Card:
         sentences = takewhile(lambda block: isinstance(block, Text), card.blocks[:2])
         blocks = (*sentences, Buttons((Button("More", reading.line), *shares)))
 
-    blocks = (_read_as(reading), *blocks)
-    if reading.others:
-        blocks += (quiet("Meant something else?"), _buttons(reading.others))
+    blocks = (_read_as(reading), *blocks, *_other_readings(reading))
     return replace(card, title=title, blocks=blocks, data={**card.data, "read_as": reading.line})
+
+
+def _other_readings(reading: PlainReading) -> tuple[Block, ...]:
+    others = reading.others
+    return (quiet("Meant something else?"), _buttons(others)) if others else ()
 
 
 def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
@@ -325,15 +323,21 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
     return Unsure(sentence, Card(title, Tone.INFO, (advice, buttons), {"error": sentence, **data}))
 
 
-def _press(line: str, meant: str) -> Unsure:
+def _press(line: str, reading: PlainReading) -> Unsure:
     """Ask for a press before plain words do more than read."""
-    sentence = (
-        f"'{line.strip()[:80]}' reads as '{meant}', which changes something; type that to do it."
+    sentence = f"'{line.strip()[:80]}' reads as '{reading.line}', which changes something; type that to do it."
+    note = text(
+        "Read as ", Code(reading.line), ". It changes something, so it waits for your press."
     )
-    note = text("Read as ", Code(meant), ". It changes something, so it waits for your press.")
-    data = {"error": sentence, "choices": [meant]}
+    data = {"error": sentence, "choices": [reading.line, *reading.others]}
     return Unsure(
-        sentence, Card("Shall this be done?", Tone.INFO, (note, _buttons((meant,))), data)
+        sentence,
+        Card(
+            "Shall this be done?",
+            Tone.INFO,
+            (note, _buttons((reading.line,)), *_other_readings(reading)),
+            data,
+        ),
     )
 
 

@@ -6,8 +6,9 @@ import re
 import unicodedata
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cache, cached_property
 
 from bot.grammar.plain.times import find_times
@@ -18,7 +19,6 @@ from bot.model.run import Run
 _FOLDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "’": "'", "‘": "'", "`": " "})
 _LEAST = 4
 """Letters of a word that may have one wrong."""
-
 
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
@@ -554,6 +554,11 @@ def _qualified(pieces: list[Sense]) -> list[Sense]:
             kind = "run"
         if kind not in _QUALIFIED:
             kind = ""
+
+        # After "by" stands a dimension, also with a slip that makes another short word of it.
+        dimensions = load_lexicon().dimensions if previous and "by" in previous.means else {}
+        for near in get_close_matches(sense.fills.get("unknown", ""), dimensions, 1, 0.7):
+            sense = replace(sense, fills={"by": dimensions[near]})
 
         # `pro tag` and `je tag` are a day, and no tag; a time is no name of a tag.
         is_tag = sense.text == "tag" and not (previous and previous.text in ("pro", "je"))

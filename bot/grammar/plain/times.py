@@ -90,7 +90,7 @@ class Calendar:
         return {"window": self._text(first, self._today)}
 
     def _read_until(self, match: re.Match[str]) -> dict[str, str]:
-        return {"until": match["a"]}
+        return {"until": f'"{match["a"][:3]} 09:00"'}
 
     def _read_one_day(self, match: re.Match[str]) -> dict[str, str]:
         name, words = match.lastgroup, match[0]
