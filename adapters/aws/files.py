@@ -6,6 +6,7 @@ Collect what could not be read.
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -84,6 +85,12 @@ def write_whole(path: Path, content: bytes) -> None:
     """Put a whole file in place of the one before."""
     with replacing(path) as part:
         part.write_bytes(content)
+
+
+def flush(path: Path) -> None:
+    """Wait until the disk has all that was written to a file, also through a mapping of it."""
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
 
 
 def chunked(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:

@@ -10,7 +10,7 @@ import pytest
 
 from adapters.aws.api.operations import Place
 from adapters.aws.files import Problems
-from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.frame_buffer import ColumnRoom, FrameBuffer
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.metrics.batch import TimeGrid
@@ -89,10 +89,12 @@ NOON = START + HOURS * 3600
 class Process:
     """Hold what one process has of two nodes."""
 
-    def __init__(self, root, place=HOME, step=300):
+    def __init__(self, root, place=HOME, step=300, columns=None):
         self.problems, self.place = Problems(), place
         self.poller = MetricPoller(None, DAY, lambda: 0.0)
-        self.buffer = FrameBuffer(TimeGrid(step, 60), DAY, self.poller.book.series)
+        self.buffer = FrameBuffer(
+            TimeGrid(step, 60), DAY, self.poller.book.series, room=ColumnRoom(columns, 0)
+        )
         self.cache = GridCache(self.buffer, self.poller, self.problems, root)
 
     def begin(self, now):
@@ -120,9 +122,9 @@ class Process:
         return [(block.start, block.end) for block in self.poller.backfill.pending()]
 
 
-def eight_hours(folder):
+def eight_hours(folder, **other):
     """Return a process of eight hours that has left all of them in a folder."""
-    first = Process(folder).begin(START)
+    first = Process(folder, **other).begin(START)
     first.run(START, NOON)
     first.poller.backfill._wanted.clear()
     return first.stop(NOON)
@@ -257,3 +259,101 @@ def test_what_lies_ahead_or_further_back_than_history_is_not_gone_on_from(
     left, tmp_path, later, known
 ):
     assert Process(tmp_path).begin(NOON + later).known is known
+
+
+@pytest.fixture(scope="module")
+def watching(tmp_path_factory):
+    """Return a process that has left eight hours, in columns of a file too, and goes on since."""
+    folder = tmp_path_factory.mktemp("watching")
+    process = eight_hours(folder, columns=folder / "columns")
+    return process.run(NOON, NOON + 1800), folder
+
+
+@pytest.fixture
+def killed(watching, tmp_path):
+    """Return a process that was killed, and put what it left in the folder of this test."""
+    process, folder = watching
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return process
+
+
+def columns_file(tmp_path):
+    """Return the only file of columns."""
+    (path,) = (tmp_path / "columns").iterdir()
+    return path
+
+
+def after_a_kill(tmp_path):
+    """Return a process that goes on with the columns where it can, and reads on from then."""
+    columns = tmp_path / "columns"
+    return again(None, tmp_path, columns=columns).run(NOON - 3 * 3600, NOON + 1800)
+
+
+def same_values(one, other):
+    return np.array_equal(one.values(NOON + 1800), other.values(NOON + 1800), equal_nan=True)
+
+
+def test_columns_are_gone_on_with_and_hours_not_read(killed, tmp_path):
+    path = columns_file(tmp_path)
+    sorted(tmp_path.glob("*/2*.npz"))[2].unlink()
+    second = after_a_kill(tmp_path)
+    assert second.wanted() == []
+    assert same_values(second, killed)
+    assert columns_file(tmp_path) == path
+
+
+@pytest.mark.parametrize(
+    "harm", ["cut off", "empty", "gone", "foreign", "another layout", "other metrics", "no folder"]
+)
+def test_columns_that_cannot_be_believed_are_built_anew(killed, tmp_path, harm):
+    path = columns_file(tmp_path)
+    if harm == "foreign":
+        path.write_bytes(np.full(path.stat().st_size // 4, 0.5, dtype=np.float32).tobytes())
+    elif harm in ("another layout", "other metrics"):
+        change_columns(tmp_path, {"layout": "0"} if harm == "another layout" else {"metrics": []})
+    elif harm == "no folder":
+        shutil.rmtree(path.parent)
+        path.parent.write_text("")
+    else:
+        harm_file(path, harm)
+    second = after_a_kill(tmp_path)
+    assert second.wanted() == []
+    assert same_values(second, killed)
+    # Neither is the file of before left for ever, nor a sentence said: nothing is missing.
+    assert harm == "no folder" or columns_file(tmp_path) != path
+    assert second.problems.sentences() == ()
+
+
+def change_columns(tmp_path, changes):
+    path = next(tmp_path.glob("*/index.npz"))
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    said = json.loads(arrays["said"].tobytes())
+    said["columns"]["node"] |= changes
+    np.savez(path, **arrays | {"said": np.frombuffer(json.dumps(said).encode(), dtype=np.uint8)})
+
+
+def test_columns_are_of_one_process_at_a_time(killed, tmp_path):
+    second = after_a_kill(tmp_path)
+    third = after_a_kill(tmp_path)
+    assert same_values(second, third)
+    assert len(list((tmp_path / "columns").iterdir())) == 2
+
+
+def test_columns_with_more_things_than_were_said_are_built_anew(killed, tmp_path):
+    path = columns_file(tmp_path)
+    second = after_a_kill(tmp_path)
+    second.poller.enter(HOME, [node("i-2")], NOON + 1800)
+    run(second.buffer, [0, 1, 2], NOON + 1800, NOON + 3600, 300)
+    assert columns_file(tmp_path) == path.with_suffix(".3")
+    third = after_a_kill(tmp_path)
+    assert same_values(third, killed)
+
+
+def test_columns_are_named_again_with_the_next_hour(killed, tmp_path):
+    second = after_a_kill(tmp_path)
+    second.run(NOON + 1800, NOON + 3 * 3600).stop(NOON + 3 * 3600)
+    change = next(tmp_path.glob("*/index.npz"))
+    with np.load(change) as stored:
+        said = json.loads(stored["said"].tobytes())
+    assert said["columns"]["node"]["file"] == columns_file(tmp_path).name

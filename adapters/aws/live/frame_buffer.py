@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import mkstemp
 from threading import Lock
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from adapters.aws.files import flush
 from adapters.aws.metrics.batch import TimeGrid, batches, differs
 from adapters.aws.metrics.believed import believed
 from adapters.aws.metrics.metric_grid import (
@@ -40,36 +43,72 @@ from bot.model.labels import Labels
 from bot.model.reading import Gap
 
 _SPARE_BINS = 288
+_HOUR_BINS = 12
 _SPARE_THINGS = 16
 _SPARE_SHARE = 32
 """One more thing in so many finds room before all columns are laid out anew."""
+_LAYOUT = f"1 {np.dtype(np.float32).str}"
+"""How columns lie in a file."""
 Places = slice | npt.NDArray[np.intp]
-Room = Callable[[tuple[int, int, int]], Floats]
-"""Makes columns of a shape, all nan."""
+Shape = tuple[int, int, int]
+Columns = tuple[Floats, Path | None]
+"""Values of shape (metrics, bins, things), and the file that they are mapped from, if any."""
 
 
-def room_in(folder: Path | None, most_in_memory: int = 1 << 30) -> Room:
-    """Return a maker of columns, of which those of more bytes lie in a nameless file of the folder.
+class ColumnRoom:
+    """Make columns, all nan: in memory, or mapped from files that the next process can open.
 
-    They are mapped: the system lets go of the days that nobody asks for. Where there is no folder,
-    or no place can be reserved on its disk, all are in memory.
+    Files are made once some columns have more than `most_in_memory` bytes: the system lets go of
+    the days that nobody asks for. Where there is no folder, or no place can be reserved on its
+    disk, all are in memory.
     """
 
-    def room(shape: tuple[int, int, int]) -> Floats:
-        size = math.prod(shape) * np.dtype(np.float32).itemsize
-        buffer: mmap.mmap | None = None
-        if folder is not None and size > most_in_memory:
-            with suppress(OSError, AttributeError):  # macOS has no way to reserve
-                folder.mkdir(parents=True, exist_ok=True)
-                with TemporaryFile(dir=folder) as file:
-                    # Reserved now: a disk that is full later would end the process.
-                    os.posix_fallocate(file.fileno(), 0, size)
-                    buffer = mmap.mmap(file.fileno(), size)
-        columns: Floats = np.ndarray(shape, dtype=np.float32, buffer=buffer)
-        columns.fill(np.nan)
-        return columns
+    def __init__(self, folder: Path | None, most_in_memory: int = 1 << 30) -> None:
+        self._folder, self._most_in_memory = folder, most_in_memory
+        self._in_files = False
 
-    return room
+    def make(self, shape: Shape) -> Columns:
+        """Return new columns, and remove the files that no process has open."""
+        size = math.prod(shape) * np.dtype(np.float32).itemsize
+        self._in_files |= size > self._most_in_memory
+        values, path = np.empty(shape, dtype=np.float32), None
+        if self._folder is not None and self._in_files and size:
+            with suppress(OSError, AttributeError):  # macOS has no way to reserve
+                self._folder.mkdir(parents=True, exist_ok=True)
+                for left in self._folder.iterdir():
+                    with suppress(OSError), _locked(left):
+                        left.unlink()
+                descriptor, name = mkstemp(dir=self._folder)
+                try:
+                    # Reserved now: a disk that is full later would end the process.
+                    os.posix_fallocate(descriptor, 0, size)
+                    values, path = self.open(Path(name).name, shape)
+                finally:
+                    os.close(descriptor)
+                    if path is None:
+                        os.unlink(name)
+        values.fill(np.nan)
+        return values, path
+
+    def open(self, name: str, shape: Shape) -> Columns:
+        """Return the columns of a file.
+
+        Raise `OSError` where there is none or another process has it, `ValueError` where it is
+        shorter than they are.
+        """
+        path = (self._folder or Path()) / name
+        with _locked(path) as file:
+            # The lock lasts as long as the mapping, which keeps the file open.
+            buffer = mmap.mmap(file.fileno(), math.prod(shape) * np.dtype(np.float32).itemsize)
+        return np.ndarray(shape, dtype=np.float32, buffer=buffer), path
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that this process alone may write; raise `BlockingIOError` if another does."""
+    with path.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield file
 
 
 @dataclass(frozen=True)
@@ -89,12 +128,12 @@ class GridRing:
     Readers keep views, so arrays are never moved in place.
     """
 
-    def __init__(self, most: int, end: int, room: Room) -> None:
+    def __init__(self, most: int, end: int, room: ColumnRoom) -> None:
         self._most, self._room = most, room
         self.base = end - most + 1
         self.things: tuple[Labels, ...] = ()
         self.metrics: tuple[str, ...] = ()
-        self._values = room((0, most + _SPARE_BINS, 0))
+        self._values, self.file = room.make((0, most + _SPARE_BINS, 0))
         self._looked_up: tuple[tuple[Labels, ...], tuple[Labels, ...], Places, Places]
         self._looked_up = (), (), slice(0), slice(0)
         self._written = self.base
@@ -109,24 +148,62 @@ class GridRing:
         # The oldest bins go where there is no room for those up to `end` and some more.
         if end + _SPARE_BINS // 8 >= self.base + n_bins:
             base = end - self._most + 1
-            moved = self._room(self._values.shape)
             remaining = self._values[:, base - self.base :]
-            moved[:, : remaining.shape[1]] = remaining
-            self._values, self.base = moved, base
+            self._lay_out(self._values.shape)
+            self._values[:, : remaining.shape[1]] = remaining
+            self.base = base
         grown = newest.things[: len(self.things)] == self.things and len(newest.things) <= room
         written = self._values[:, : max(0, self._written - self.base)]
         before = GridPart(self.base, self.things, self.metrics, written)
+        n_things = len(newest.things)
         self.things, self.metrics = newest.things, newest.metrics
         if not grown or newest.metrics != before.metrics:
-            n_things = len(newest.things)
             spare = _SPARE_THINGS + n_things // _SPARE_SHARE
-            self._values = self._room((len(newest.metrics), n_bins, n_things + spare))
+            self._lay_out((len(newest.metrics), n_bins, n_things + spare))
             self.write(before, self.base, fill=False)
+        elif self.file is not None and n_things > len(before.things):
+            # Columns that were spare are no longer blank: whoever was told so finds no such file.
+            with suppress(OSError):
+                self.file = self.file.rename(self.file.with_suffix(f".{n_things}"))
 
         # Who reads a view now meets the values of before or after, and none that is blank between.
         self.write(newest, horizon, fill=False)
         last = newest.base + newest.values.shape[1]
         self._values[:, max(0, last - self.base) : max(0, self._written - self.base)] = np.nan
+
+    def _lay_out(self, shape: Shape) -> None:
+        """Take new columns; the file of those before ends with its last reader."""
+        if self.file is not None:
+            with suppress(OSError):
+                self.file.unlink()
+        self._values, self.file = self._room.make(shape)
+
+    def left(self) -> dict[str, Any]:
+        """Return what the next process must know to `go_on` with the columns of the file."""
+        return {
+            "layout": _LAYOUT,
+            "file": self.file and self.file.name,
+            "shape": self._values.shape,
+            "base": self.base,
+            "metrics": self.metrics,
+            "things": [dict(thing) for thing in self.things],
+        }
+
+    def go_on(self, left: Mapping[str, Any], settled: int) -> None:
+        """Go on with the columns of an earlier process, blank from the bin `settled` on.
+
+        Raise `OSError`, `ValueError` or `KeyError` where they cannot be these.
+        """
+        metrics, n_bins, room = shape = tuple(left["shape"])
+        things = tuple(Labels(**thing) for thing in left["things"])
+        expected = len(left["metrics"]), self._values.shape[1]
+        if left["layout"] != _LAYOUT or (metrics, n_bins) != expected or len(things) > room:
+            raise ValueError("the columns are laid out another way")
+
+        self._values, self.file = self._room.open(left["file"], shape)
+        self.base, self.things, self.metrics = left["base"], things, tuple(left["metrics"])
+        self._values[:, max(0, settled - self.base) :] = np.nan
+        self._written = settled
 
     def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
         """Return the bins from `since` on as a grid with the axes of the newest one."""
@@ -153,12 +230,29 @@ class GridRing:
 
     def write(self, grid: GridPart, edge: int, *, fill: bool) -> None:
         """Write a grid's bins from `edge` on, or fill with those before where nothing is known."""
-        low, high = (grid.base, edge) if fill else (edge, grid.base + grid.values.shape[1])
+        end = grid.base + grid.values.shape[1]
+        low, high = (grid.base, min(edge, end)) if fill else (edge, end)
+        for rows, columns, new in self._beside(grid, low, high):
+            rows[:, columns] = (
+                np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
+            )
+            self._written = max(self._written, min(high, self.base + self._values.shape[1]))
+
+    def holds(self, grid: GridPart) -> bool:
+        """Return whether the values of a grid are here too, of its bins and things that are."""
+        beside = self._beside(grid, grid.base, grid.base + grid.values.shape[1])
+        return all(
+            ((rows[:, columns] == new) | np.isnan(new)).all() for rows, columns, new in beside
+        )
+
+    def _beside(
+        self, grid: GridPart, low: int, high: int
+    ) -> Iterator[tuple[Floats, Places, Floats]]:
+        """Yield the rows here of each metric of a grid, the columns of its things, its values."""
         low = max(low, grid.base, self.base)
-        high = min(high, grid.base + grid.values.shape[1], self.base + self._values.shape[1])
+        high = min(high, self.base + self._values.shape[1])
         if high <= low:
             return
-        self._written = max(self._written, high)
 
         # What was silent for all of history has left. Hour after hour has the same things.
         if self._looked_up[0] is not grid.things or self._looked_up[1] is not self.things:
@@ -168,13 +262,9 @@ class GridRing:
             self._looked_up = grid.things, self.things, _places(present), places
         _, _, shared, columns = self._looked_up
         for i, metric in enumerate(grid.metrics):
-            if metric not in self.metrics:
-                continue
-            rows = self._values[self.metrics.index(metric), low - self.base : high - self.base]
-            new = grid.values[i, low - grid.base : high - grid.base][:, shared]
-            if fill:
-                new = np.where(np.isnan(rows[:, columns]), new, rows[:, columns])
-            rows[:, columns] = new
+            if metric in self.metrics:
+                rows = self._values[self.metrics.index(metric), low - self.base : high - self.base]
+                yield rows, columns, grid.values[i, low - grid.base : high - grid.base][:, shared]
 
 
 def _places(places: Sequence[int]) -> Places:
@@ -217,7 +307,7 @@ class FrameBuffer:
     series: list[MetricSeries]
     """Numbered by the points; grows outside."""
     catalogue: Catalogue = field(default_factory=standard)
-    room: Room = field(default_factory=lambda: room_in(None))
+    room: ColumnRoom = field(default_factory=lambda: ColumnRoom(None))
     """Makes the columns of the history."""
 
     def __post_init__(self) -> None:
@@ -239,6 +329,8 @@ class FrameBuffer:
         self._reporter_numbers: dict[str, int] = {}
         self._refused: dict[str, str] = {}
         self._recalled: Iterable[Mapping[str, GridPart]] = ()
+        self._going_on = False
+        """Whether nothing was read since `resume`."""
 
     def refused(self) -> tuple[str, ...]:
         """Return one sentence for each metric that had values beyond belief."""
@@ -259,8 +351,12 @@ class FrameBuffer:
         horizon = min(
             end - max(2, ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1
         )
+        if self._going_on:
+            # All that is read from where the last process settled is built, and nothing fills.
+            horizon = min(horizon, self.horizon)
         # Never back behind the last one: points from before are no longer at hand, and what a new
         # series says of then fills.
+        before = self.horizon
         horizon = self.horizon = max(
             horizon, end - _UNSETTLED_SECONDS // self.grid.step, self.horizon
         )
@@ -296,9 +392,9 @@ class FrameBuffer:
         newest_of = {}
         for kind, series in feeding.items():
             newest = newest_of[kind] = build_grid(kind, series, self.grid, horizon, self._cores)
-            self._rings.setdefault(
-                kind, GridRing(max(1, self.history // self.grid.step), end, self.room)
-            ).renew(newest, horizon, end)
+            if kind not in self._rings:
+                self._rings[kind] = self._ring(end)
+            self._rings[kind].renew(newest, horizon, end)
 
         # All kinds share one begin, so that their frames fit each other.
         begin = min(int(x.first[0]) for x in newest_of.values())
@@ -309,21 +405,20 @@ class FrameBuffer:
                 self._fill(grids)
             self.filled, self._recalled = filled, ()
         late = new.take(new.seconds < horizon * self.grid.step + MARGIN_SECONDS)
-        if (late.seconds < horizon * self.grid.step).any():
+        known = self._going_on and horizon == before
+        if (late.seconds < horizon * self.grid.step).any() and not known:
             self._fill(self._grids_of(late))
+        self._going_on = False
         for past_grids in past:
             self._fill(past_grids.grids)
         self.runs = TrainingRuns(feeding.get("run", []), self.grid)
 
-        # Note when each node last reported.
         nodes = self.grids.get("node")
-        if nodes is None or nodes.base > end:
-            return
-        rows = np.asarray(
-            np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_
-        )
-        newest_row = rows.shape[0] - 1 - np.argmax(rows[::-1], axis=0)
-        self.last_seen = np.where(rows.any(axis=0), newest_row, -1) + nodes.base
+        if nodes is not None and nodes.base <= end:
+            self.last_seen = nodes.base + _last_rows(nodes.values[:, : end - nodes.base + 1])
+
+    def _ring(self, end: int) -> GridRing:
+        return GridRing(max(1, self.history // self.grid.step), end, self.room)
 
     def past(self, parts: list[Points]) -> PastGrids:
         """Return points of five minutes as grids, as `absorb` takes them.
@@ -352,19 +447,47 @@ class FrameBuffer:
             np.array([*self._spoke.items()], dtype=np.int64).reshape(-1, 2),
         )
 
+    def columns(self) -> dict[str, Any]:
+        """Return what `opened` takes of each kind, nothing where some columns are in memory.
+
+        What is settled in them is on the disk then.
+        """
+        with self.lock:
+            rings = [(kind, ring) for kind, ring in self._rings.items() if kind not in DETAILS]
+            left = {kind: ring.left() for kind, ring in rings}
+            files = [ring.file for _, ring in rings if ring.file is not None]
+        try:
+            for file in files:
+                flush(file)
+        except FileNotFoundError:  # laid out anew meanwhile
+            return {}
+        return left if len(files) == len(rings) else {}
+
+    def opened(self, left: Mapping[str, Any], settled: int) -> dict[str, GridRing]:
+        """Return rings of the columns that an earlier process left, by kind."""
+        rings = {kind: self._ring(settled) for kind in left}
+        for kind, ring in rings.items():
+            ring.go_on(left[kind], settled)
+        return rings
+
     def resume(
-        self, known: Remembered, settled: int, grids: Iterable[Mapping[str, GridPart]]
+        self,
+        known: Remembered,
+        settled: int,
+        grids: Iterable[Mapping[str, GridPart]],
+        rings: dict[str, GridRing],
     ) -> None:
         """Go on from where an earlier process settled.
 
-        Bins before `settled` are those of `grids`.
+        Bins before `settled` are those of `grids` and `rings`.
         """
+        self._rings = rings
         self._heads, self._of_runs, self._spoke = (
             known.heads,
             known.of_runs,
             dict(known.spoke.tolist()),
         )
-        self.horizon, self._recalled = settled, grids
+        self.horizon, self._recalled, self._going_on = settled, grids, True
 
     def part(self, start: int, end: int) -> dict[str, GridPart]:
         """Return a copy of some bins by kind, of the things that report within."""
@@ -433,6 +556,26 @@ class FrameBuffer:
             for kind in KINDS
             if (series := series_batches(ordered, kind, self.catalogue))
         }
+
+
+def _last_rows(values: Floats) -> Ints:
+    """Return the last row with a value of each thing, -1 without: back from now, hour by hour.
+
+    Most have one in the newest hour, so that days that lie in a file are not read.
+    """
+    newest = np.full(values.shape[2], -1, dtype=np.int64)
+    unseen = np.arange(values.shape[2])
+    for end in range(values.shape[1], 0, -_HOUR_BINS):
+        start = max(0, end - _HOUR_BINS)
+        reports: Mask = np.asarray(
+            np.isfinite(values[:, start:end, unseen]).any(axis=0), dtype=np.bool_
+        )
+        last = end - start - 1 - np.argmax(reports[::-1], axis=0)
+        newest[unseen] = np.where(reports.any(axis=0), start + last, -1)
+        unseen = unseen[newest[unseen] < 0]
+        if not len(unseen):
+            break
+    return newest
 
 
 def _first(points: Points, most: int) -> Points:

@@ -6,6 +6,7 @@ So that the next process asks AWS for nothing that this one knew.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
 import zipfile
@@ -20,8 +21,8 @@ import numpy.typing as npt
 import orjson
 
 from adapters.aws.api.operations import Place
-from adapters.aws.files import Problems, chunked, replacing, why
-from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered
+from adapters.aws.files import Problems, chunked, flush, replacing, why
+from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, GridRing, Remembered
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.live.requests import SeriesBlock
 from adapters.aws.metrics.batch import PARALLEL, parallel_map
@@ -35,6 +36,7 @@ _BASE = re.compile(rb'"base": ?(\d+)')
 _INDEX = "index.npz"
 _BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 Arrays = Mapping[str, npt.NDArray[Any]]
+_log = logging.getLogger("trnbot.aws")
 
 
 @dataclass
@@ -95,12 +97,14 @@ class GridCache:
                 since = until * self._seconds - MARGIN_SECONDS
                 # All is read that may be broken; from here on nothing fails by half.
                 self._hours = set(index["hours"])
+                rings = self._rings(folder, index.get("columns", {}), until * self._bins)
+                hours = () if rings else self._stored(folder)
                 self.metrics.book.resume(series, since)
                 for place, numbers in numbers_of.items():
                     self.metrics.resume(place, numbers, set(index["active"]) & set(numbers), since)
                 for block in blocks:
                     self.metrics.backfill.queue(block.place, block.numbers, block.start, block.end)
-                self.buffer.resume(remembered, until * self._bins, self._stored(folder))
+                self.buffer.resume(remembered, until * self._bins, hours, rings)
         except _BROKEN as error:
             self._set_aside(folder / _INDEX, error, "history is bought again")
 
@@ -226,7 +230,8 @@ class GridCache:
             for hour in [hour for hour in self._hours if hour < oldest]:
                 self._file(folder, hour).unlink(missing_ok=True)
                 self._hours.discard(hour)
-            facts = orjson.loads(index["said"].tobytes()) | {"hours": sorted(self._hours)}
+            facts = orjson.loads(index["said"].tobytes())
+            facts |= {"hours": sorted(self._hours), "columns": self.buffer.columns()}
             _store(folder / _INDEX, {**index, "said": _bytes(facts)})
 
             # Folders of other sets go once they are older than history reaches.
@@ -240,6 +245,23 @@ class GridCache:
                 str(folder), f"what was read cannot be kept for the next start ({why(error)})."
             )
 
+    def _rings(self, folder: Path, columns: Mapping[str, Any], settled: int) -> dict[str, GridRing]:
+        """Return the columns that an earlier process left, or none: the hours are read then.
+
+        They are believed where the newest hour and one of each day say the same.
+        """
+        documents: dict[bytes, Any] = {}
+        try:
+            rings = self.buffer.opened(columns, settled)
+            for hour in sorted(self._hours)[:: -86_400 // self._seconds] if rings else ():
+                for kind, grid in self._hour(folder, hour, documents).items():
+                    if not rings[kind].holds(grid):
+                        raise ValueError(f"{kind} is not what its hour says")
+        except _BROKEN as error:
+            _log.info("the columns are built anew: %s", why(error))
+            return {}
+        return rings
+
     def _stored(self, folder: Path) -> Iterator[Mapping[str, GridPart]]:
         """Yield the grids of each hour.
 
@@ -249,26 +271,9 @@ class GridCache:
 
         def grids_or_error(hour: int) -> Mapping[str, GridPart] | Exception:
             try:
-                arrays = _read(self._file(folder, hour))
-                document = arrays["said"].tobytes()
-                alike = _BASE.sub(b"", document)  # hour by hour mostly the same things
-                facts = documents.get(alike) or orjson.loads(document)
-                if facts["format"] != _FORMAT:
-                    raise ValueError(f"format {facts['format']}, not {_FORMAT}")
-                if alike not in documents:
-                    for about in facts["kinds"].values():
-                        about["things"] = tuple(Labels(**thing) for thing in about["things"])
-                    documents[alike] = facts
-                grids = {}
-                bases = [int(base) for base in _BASE.findall(document)]
-                for base, (kind, about) in zip(bases, facts["kinds"].items(), strict=True):
-                    values, things = _floats(arrays[kind]), about["things"]
-                    if values.shape[::2] != (len(about["metrics"]), len(things)):
-                        raise ValueError(f"{kind} has another shape than it says")
-                    grids[kind] = GridPart(base, things, tuple(about["metrics"]), values)
+                return self._hour(folder, hour, documents)
             except _BROKEN as error:
                 return error
-            return grids
 
         lost = []
         for hours in chunked(sorted(self._hours), lambda _: 1, PARALLEL):
@@ -281,6 +286,28 @@ class GridCache:
         if lost:
             self._hours -= set(lost)
             self.metrics.refill(lost[0] * self._seconds, (lost[-1] + 1) * self._seconds)
+
+    def _hour(self, folder: Path, hour: int, documents: dict[bytes, Any]) -> Mapping[str, GridPart]:
+        """Return the grids of an hour; `documents` are what like hours say of their things."""
+        arrays = _read(self._file(folder, hour))
+        document = arrays["said"].tobytes()
+        alike = _BASE.sub(b"", document)  # hour by hour mostly the same things
+        facts = documents.get(alike) or orjson.loads(document)
+        if facts["format"] != _FORMAT:
+            raise ValueError(f"format {facts['format']}, not {_FORMAT}")
+        if alike not in documents:
+            for about in facts["kinds"].values():
+                about["things"] = tuple(Labels(**thing) for thing in about["things"])
+            documents[alike] = facts
+
+        grids = {}
+        bases = [int(base) for base in _BASE.findall(document)]
+        for base, (kind, about) in zip(bases, facts["kinds"].items(), strict=True):
+            values, things = _floats(arrays[kind]), about["things"]
+            if values.shape[::2] != (len(about["metrics"]), len(things)):
+                raise ValueError(f"{kind} has another shape than it says")
+            grids[kind] = GridPart(base, things, tuple(about["metrics"]), values)
+        return grids
 
     def _file(self, folder: Path, hour: int) -> Path:
         return folder / f"{np.datetime64(hour * self._seconds, 's').item():%Y%m%dT%H%MZ}.npz"
@@ -328,10 +355,10 @@ def _store(path: Path, arrays: Arrays) -> None:
 
     Put the file in its place when it is whole.
     """
-    with (
-        replacing(path) as part,
-        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-    ):
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+    with replacing(path) as part:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    whole = np.ascontiguousarray(array)
+                    np.lib.format.write_array(file, whole, allow_pickle=False)
+        flush(part)

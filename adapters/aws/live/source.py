@@ -35,7 +35,7 @@ from adapters.aws.live.discovery import (
     unheard,
     worth_reading,
 )
-from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints, room_in
+from adapters.aws.live.frame_buffer import ColumnRoom, FrameBuffer, NewPoints
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import DetailPoller, MetricPoller
 from adapters.aws.live.promql import PromqlLister
@@ -217,7 +217,7 @@ class Live(PriceSource):
             history,
             self.metrics.book.series,
             catalogue,
-            room_in(config.journal and config.journal / "columns"),
+            ColumnRoom(config.journal and config.journal / "columns"),
         )
         self.cache = GridCache(
             self._buffer, self.metrics, self._problems, config.journal and config.journal / "grids"
