@@ -1,8 +1,8 @@
 """Hold forecasts against blind months: `python -m benchmarks.months [--seeds FIRST LAST]`.
 
-Each month of `tests/months` is asked at noon of days 8, 15 and 22 (`--days`: 0 and less are days
-of the month before), of a recording that holds what was billed and answered by then. The forecast was tuned on seeds 1 to 60 and 301 to 360, and is
-held against 601 to 660.
+Each month of `tests/months` is asked at noon of days 8, 15 and 22 (`--days`; 0 and less are days of
+the month before), of a recording that holds what was billed and answered by then. The forecast was
+tuned on seeds 1 to 60 and 301 to 360, and is held against 601 to 660.
 """
 
 from __future__ import annotations

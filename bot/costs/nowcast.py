@@ -129,10 +129,10 @@ def month_end(
         ran = {line: usd[: (end - newest).days] for line, usd in since.items() if line not in runs}
     seen, expected = _seen(going, ran, len(days))
     today = newest + (seen.shape[1] - len(days)) * DAY
-    ahead, skipped = (end - today).days, max(0, (start - today).days)
+    ahead = range(max(0, (start - today).days), (end - today).days)
 
     # A month that is yet to begin has one run of each line.
-    coming = [(run.whole if skipped else run.coming, run.whole) for run in runs.values()]
+    coming = [(run.whole if ahead.start else run.coming, run.whole) for run in runs.values()]
     run_usd = sum((usd for usd, _ in coming), ZERO)
     unsure = _RUN_SPREAD * float(sum((whole for usd, whole in coming if usd), ZERO))
     fees = _sum(bill.fees, start, end)
@@ -148,7 +148,7 @@ def month_end(
     counted += sum(lapses.values(), ZERO)
     due = sum((fee.usd for fee in bill.due), ZERO)
     share = sum((fee.share for fee in bill.due), ZERO)
-    projection = project(seen, ahead, unsure, float(counted + due), expected, skipped)
+    projection = project(seen, ahead, unsure, float(counted + due), expected)
     assert projection
 
     def ended(usd: float) -> Decimal:
@@ -220,26 +220,33 @@ def amortised(money: Money) -> Decimal:
     return money.amortised
 
 
+@dataclass(frozen=True)
+class Part:
+    """Name what of the bill is forecast: charges, which of their amounts, and of which month.
+
+    Without one the month that goes on.
+    """
+
+    where: Sequence[Filter] = ()
+    amount: Amount = amortised
+    month: Window | None = None
+
+
 def forecast_month(
-    billing: Tallies,
-    at: datetime,
-    where: Sequence[Filter] = (),
-    fleet: Fleet | None = None,
-    amount: Amount = amortised,
-    month: Window | None = None,
+    billing: Tallies, at: datetime, part: Part | None = None, fleet: Fleet | None = None
 ) -> Nowcast | None:
-    """Forecast the month of `at`, or one after it, from what was billed by then.
+    """Forecast a month, that of `at` or one after it, from what was billed by then.
 
     None where too few days have settled. May block.
     """
-    month = month or month_of(at)
-    fleet = fleet or Fleet()
-    bill, settled = month_bill(billing, month, at, where, amount)
+    part, fleet = part or Part(), fleet or Fleet()
+    month = part.month or month_of(at)
+    bill, settled = month_bill(billing, month, at, part.where, part.amount)
     if settled is None:
         return None
     # What is paid at once is in the bill already; amortised it is spread over days to come.
-    if fleet.blocks and amount is amortised:
-        bill = replace(bill, ahead=blocks_by_day(billing, fleet.blocks, month, where))
+    if fleet.blocks and part.amount is amortised:
+        bill = replace(bill, ahead=blocks_by_day(billing, fleet.blocks, month, part.where))
     return month_end(replace(bill, lapsing=fleet.lapsing), month, settled, fleet.running)
 
 
@@ -426,4 +433,4 @@ def forecast_of(
     And from nodes and Capacity Blocks, where a reading tells of them.
     """
     fleet = fleet_of(ports, reading)
-    return forecast_month(ports.world.billing, now, fleet=fleet, month=month)
+    return forecast_month(ports.world.billing, now, Part(month=month), fleet)

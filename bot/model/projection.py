@@ -76,23 +76,23 @@ class Projection:
 
 def project(
     lines: ArrayLike,
-    ahead: int,
+    coming: range,
     unsure: float = 0.0,
     besides: float = 0.0,
     forecasts: Forecasts | None = None,
-    skipped: int = 0,
 ) -> Projection | None:
-    """Return the sum of the `ahead` days after those of `lines`, shape (days,) or (n, days).
+    """Return the sum of the `coming` days, 0 the first after `lines`, shape (days,) or (n, days).
 
-    Of these the first `skipped` are lived through, not counted: a month that is yet to begin. It is
-    added to `besides`, of which `unsure` is the spread. None with fewer than three days.
+    Days before them are lived through and not counted: a month that is yet to begin. It is added to
+    `besides`, of which `unsure` is the spread. None with fewer than three days.
     """
+    skipped, ahead = coming.start, coming.stop
     seen = np.atleast_2d(np.asarray(lines, dtype=np.float64))
     if forecasts is None:
         seen = seen[:, -MOST:]
     if seen.shape[1] < FEWEST:
         return None
-    if ahead <= 0 or not seen.any():
+    if not coming or not seen.any():
         return Projection(-unsure, 0.0, unsure)
 
     forecasts = forecasts or Forecasts.of(seen)

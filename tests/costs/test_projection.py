@@ -35,7 +35,7 @@ def test_it_projects_what_it_projected() -> None:
     text = ""
     for name, lines in LINES.items():
         for ahead, unsure, besides in ((1, 0.0, 0.0), (7, 5.0, 500.0), (24, 0.0, 3000.0), (0, 2.0, 0.0)):  # fmt: skip
-            seen = project(lines, ahead, unsure, besides)
+            seen = project(lines, range(ahead), unsure, besides)
             figures = seen and (seen.low, seen.middle, seen.high, seen.held)
             words = "nothing" if figures is None else " ".join(f"{x:.4g}" for x in figures)
             text += f"{name}, {ahead} ahead: {words}\n"
@@ -44,7 +44,7 @@ def test_it_projects_what_it_projected() -> None:
     before = Forecasts.of(np.atleast_2d(NOISE[:33])).held(7)
     beside = before.beside(Forecasts.of(np.atleast_2d(WEEKS)))
     for name, lines, forecasts in (("held", NOISE, before), ("beside", [NOISE, WEEKS], beside)):
-        seen = project(lines, 7, forecasts=forecasts)
+        seen = project(lines, range(7), forecasts=forecasts)
         assert seen
         text += f"{name}: {seen.low:.4g} {seen.middle:.4g} {seen.high:.4g} {seen.held:.4g}\n"
     seldom = [[n for n in range(9) if is_seldom(n, days)] for days in (1, 14, 27, 56)]

@@ -68,7 +68,7 @@ from bot.cards.words import (
 )
 from bot.costs.allocation import Allocation, OwnerHint
 from bot.costs.compiling import CompileBill, compiling_within, may_show_compiling
-from bot.costs.nowcast import Nowcast, expected_by_provider, forecast_month
+from bot.costs.nowcast import Nowcast, Part, expected_by_provider, forecast_month
 from bot.costs.running import fleet_of
 from bot.costs.tally import (
     Change,
@@ -180,7 +180,9 @@ def _answer(
     nowcast = provider = None
     # Where the month ends is worth a sentence to whom it is asked about so far.
     if tally.billed_through and window.start == month.start and at <= window.end <= month.end:
-        nowcast = forecast_month(allocation, at, where, fleet_of(ports, allocation.reading, where))
+        nowcast = forecast_month(
+            allocation, at, Part(where), fleet_of(ports, allocation.reading, where)
+        )
         provider = None if where else expected_by_provider(allocation, outlook, at)
 
     problems, seen = billing.problems(), bill_coverage(known_until, at, window.end)

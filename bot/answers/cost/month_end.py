@@ -19,7 +19,7 @@ from bot.cards.card import Button, Buttons, Card, Facts, Tone, When, compose, de
 from bot.cards.columns import DAY, NUMBER, Column, Columns, Unit, datum
 from bot.cards.words import MONEY_FIGURES, about, about_in, amount_in, growth, money_data, period
 from bot.costs.allocation import Allocation
-from bot.costs.nowcast import Nowcast, expected_by_provider, forecast_month
+from bot.costs.nowcast import Nowcast, Part, expected_by_provider, forecast_month
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
 from bot.costs.running import Fleet, fleet_of
 from bot.costs.tally import Tallies, known_rows
@@ -73,10 +73,10 @@ def invoice_of(
     None where too few days have settled. May block.
     """
     month = month or month_of(at)
-    charges = forecast_month(billing, at, where, fleet, _charges, month)
+    charges = forecast_month(billing, at, Part(where, _charges, month), fleet)
     if charges is None:
         return None
-    credits = forecast_month(billing, at, where, None, lambda money: money.credits, month)
+    credits = forecast_month(billing, at, Part(where, _credits, month))
     credited = credits.forecast if credits else Decimal(0)
 
     # Tax is a share of what is paid, and is billed when the month is over.
@@ -91,6 +91,10 @@ def invoice_of(
 
 def _charges(money: Money) -> Decimal:
     return money.net - money.credits - money.tax
+
+
+def _credits(money: Money) -> Decimal:
+    return money.credits
 
 
 def _prepaid(
@@ -243,7 +247,7 @@ def month_end_of(
         refuse_unknown(allocation, ports.world.billing, allocation.tally(so_far, (), where), where)
 
     fleet = fleet_of(ports, allocation.reading, where)
-    nowcast = forecast_month(allocation, request.at, where, fleet, month=month)
+    nowcast = forecast_month(allocation, request.at, Part(where, month=month), fleet)
     if nowcast is None:
         raise Unavailable(
             "Too few days of the bill have settled for a forecast; three in a row are enough."
