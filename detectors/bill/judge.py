@@ -322,7 +322,8 @@ def burn_of(
         for n, first_day, newest in zip(charged.sum(axis=1), first, charged[:, -1], strict=True)
     ]
     recurring = list(parts[~np.array(fees, dtype=bool)].sum(axis=0))
-    ahead, month_end = project(recurring, round((month.end - through) / DAY)), None
+    coming = range(round((month.end - through) / DAY))
+    ahead, month_end = project(recurring, coming), None
     if ahead:
         ends = (max(spent, spent + usd) for usd in (ahead.low, ahead.middle, ahead.high))
         month_end = Projection(*ends)

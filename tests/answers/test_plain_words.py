@@ -121,9 +121,8 @@ def test_the_lines_are_read_as_they_are_meant() -> None:
         "cost of the unicorn cluster",
         "cost llama last week compared to whatever bob thinks",
         "cost october vs january",
-        "what will december cost",
+        "what will a unicorn cost",
         "cost in marketing",
-        "cost next month",
         "cost llama 20 %",
         "how much does fluffy cost",
         "how often have you been wrong this month",  # one letter from a German word of no meaning

@@ -324,8 +324,8 @@ def many_small_growths_of_one_team_add_up():
 def a_service_grew_and_a_team_that_has_little_of_it_and_as_much_elsewhere():
     teams = ["search"] * 3 + ["vision"] * 5
     lines = [thing(f"Requests-Tier{i}", "AmazonS3", team=team) for i, team in enumerate(teams)]
-    services = ("AmazonSNS", "AmazonSQS", "AmazonAthena")
-    lines += [thing("Requests", service, team="search") for service in services]
+    services = {"Notifications": "AmazonSNS", "Messages": "AmazonSQS", "Scans": "AmazonAthena"}
+    lines += [thing(usage, services[usage], team="search") for usage in services]
     return billed({line: [10.0, 27.0] for line in lines})
 
 

@@ -16,6 +16,7 @@ from bot.grammar.plain.ranker import Ranker, load_counts, load_offers, masked
 from bot.grammar.plain.senses import (
     Names,
     Sense,
+    is_filler,
     is_foreign,
     normalized,
     senses_of,
@@ -177,10 +178,14 @@ def read_plain(
     if not offers:
         return None
 
-    # Where no word is strange, the examples alone may decide.
+    # Where no word is strange, the examples alone may decide; not where a command was typed without
+    # the small words of a sentence, as an answer to its other words would hide the one it refused.
     answered = [command.name for offer in offers[:2] if (command := attempted(offer))]
-    certain = likely.get(answered[0], 0.0) >= _CERTAIN and len(halves) < 2 and not strange
-    if certain and question.is_met(offers[0]):
+    typed = attempted(line)
+    typed_words = line.split()[len(typed.name.split()) :] if typed else []
+    is_plain = not typed or any(map(is_filler, typed_words))
+    certain = is_plain and likely.get(answered[0], 0.0) >= _CERTAIN and len(halves) < 2
+    if certain and not strange and question.is_met(offers[0]):
         return PlainReading(offers[:1], sure=True, others=offers[1:MOST])
     return PlainReading(
         offers[:MOST], sure=False, of_two=len(halves) == 2 and set(answered) == set(halves)
