@@ -167,7 +167,8 @@ def amortise(
         "reservation VARCHAR, region VARCHAR, instance_type VARCHAR, "
         "begins TIMESTAMP, ends TIMESTAMP, instances DOUBLE)"
     )
-    for fee in [_Fee(*row) for row in db.execute(sql("prepaid")).fetchall()]:
+    fees = [_Fee(*row) for row in db.execute(sql("prepaid")).fetchall()]
+    for fee in fees:
         # FOCUS demands that an export charges the hours themselves; the fee has no effective cost.
         spread_already = not fee.amortised and bool(fee.charged)
         if spread_already or not (fee.amortised or fee.charged is not None):
@@ -175,7 +176,7 @@ def amortise(
         span = None
         why = "Cost Explorer names neither its hours nor its instances."
         if fee.form != ExportForm.EXPLORER:
-            span = _span(fee, bought)
+            span = _span(fee, bought, fees)
             why = (
                 "neither its line nor a capacity reservation that was read says which hours it "
                 "buys."
@@ -222,18 +223,27 @@ class _Span:
     instances: float | None
 
 
-def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
+def _span(fee: _Fee, blocks: Sequence[Reservation], fees: Sequence[_Fee]) -> _Span | None:
     """Return the hours of the one Capacity Block that the fee may have bought, else its line's.
 
-    That is the one it names, else one of its type that began since.
+    That is the one it names, else one of its type that was not bought later, and began before any
+    later fee: a block that ended is told by nobody, and its fee is not another's.
     """
+    place = (fee.instance_type, fee.region)
+    later = [
+        x.started
+        for x in fees
+        if x.started > fee.started and not x.reservation and (x.instance_type, x.region) == place
+    ]
     candidates = []
     for block in blocks:
         if block.market is not Market.CAPACITY_BLOCK or block.ends_at is None:
             continue
         labels, begins, ends = block.labels, naive(block.starts_at), naive(block.ends_at)
-        alike = (labels.instance_type, labels.region) == (fee.instance_type, fee.region)
-        soon = fee.started - _DAY < begins < fee.started + _AFTER
+        alike = (labels.instance_type, labels.region) == place
+        soon = fee.started - _DAY < begins < min([fee.started + _AFTER, *later])
+        if block.bought_at:
+            soon = soon and naive(block.bought_at) < fee.started + _DAY
         if labels.resource == fee.reservation or (not fee.reservation and alike and soon):
             region = labels.region or fee.region
             instance_type = labels.instance_type or fee.instance_type
@@ -247,5 +257,4 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
         return _used_span(fee)
     hours = (fee.ended - fee.started) / timedelta(hours=1)
     instances = fee.units / hours if fee.units and fee.units >= hours else None
-    place = (fee.reservation, fee.region, fee.instance_type)
-    return _Span(*place, fee.started, fee.ended, instances)
+    return _Span(fee.reservation, fee.region, fee.instance_type, fee.started, fee.ended, instances)

@@ -313,6 +313,7 @@ class Reservation:
     state: str = "active"
     tags: Mapping[str, str] = field(default_factory=dict)
     owner: str = ""
+    bought_at: datetime | None = None
 
     @property
     def active(self) -> bool:

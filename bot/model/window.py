@@ -260,8 +260,8 @@ def _zone(name: str) -> ZoneInfo:
 
 
 GRAMMAR = (
-    "7d, 24h, today, yesterday, this-week, last-week, this-month, mtd, last-month, next-month,"
-    " this-year, 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
+    "7d, 24h, today, yesterday, this-week, last-week, this-month, mtd, last-month, this-year,"
+    " 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
 )
 BOUNDS = (
     "dates are whole days, so A..B includes all of day B; a time of day at the end is excluded;"

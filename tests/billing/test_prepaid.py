@@ -173,6 +173,27 @@ def test_a_fee_whose_hours_nobody_says_is_named(exports):
     assert "is counted on its day" in sentence
 
 
+def test_a_fee_of_a_block_that_nobody_tells_of_any_more_stays_on_its_day(exports):
+    """Blocks one after the other, whose lines name none of them; EC2 tells of the newest alone."""
+    starts = [BEGINS + timedelta(days=n) for n in (0, 20, 40)]
+    rows = [fee(exports, at, cost="700", resource="") for at in starts]
+    used = hours(exports, range(8), starts[0], starts[2] + timedelta(days=7))
+    last = replace(BLOCK, starts_at=starts[2], ends_at=starts[2] + timedelta(days=7))
+    bill = exports.bill(*rows, *used, blocks=lambda: (last,))
+    by_day = amortised(bill, EVER, ("day",))
+    assert [by_day[(f"{at:%Y-%m-%d}",)] for at in starts] == [700, 700, 50]
+    assert sum(by_day.values()) == 2100
+
+
+def test_a_block_that_was_bought_after_a_fee_is_not_what_it_paid(exports):
+    """The fee of the next block is billed once it begins."""
+    bought_at = BEGINS + timedelta(days=10)
+    coming = replace(BLOCK, starts_at=bought_at + timedelta(days=3), bought_at=bought_at)
+    rows = [fee(exports, BEGINS, resource=""), *hours(exports, [1], BEGINS, bought_at)]
+    bill = exports.bill(*rows, blocks=lambda: (coming,))
+    assert amortised(bill, EVER, ("day",)) == {(f"{BEGINS:%Y-%m-%d}",): FEE}
+
+
 def test_cost_explorer_says_what_it_cannot_spread(tmp_path):
     """Its answers name neither hours nor instances of a Capacity Block."""
     keys = ["Amazon Elastic Compute Cloud - Compute", "USE2-CapacityBlock:trn2.48xlarge"]

@@ -247,6 +247,7 @@ def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Re
             ends_at=instant(x.get("EndDate")),
             market=_MARKETS.get(str(x.get("ReservationType", "")), Market.RESERVED),
             state=str(x.get("State", "active")),
+            bought_at=instant(x.get("CreateDate")),
         )
         for x in members(pages, "CapacityReservations")
     ]

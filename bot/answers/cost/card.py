@@ -141,9 +141,7 @@ def cost(
         "dimensions to group by: several with commas, tags as tag:NAME",
         keyword=True,
     ),
-    where: tuple[Filter, ...] = arg(
-        "", "only charges with dimension=value, or without it: dimension!=value"
-    ),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or dimension!=value"),
 ) -> Card:
     """Sum the bill over the window."""
     refuse_doubled(by)

@@ -325,7 +325,7 @@ def commitments(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days"),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value"),
 ) -> Card:
     """Sum the bill by commitment; the part that nothing used is a line of its own."""
     by = ("commitment", "purchase", "line", "commitment_ends")

@@ -556,7 +556,7 @@ def goodput(
         choices=("days", "flow"),
         keyword=True,
     ),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value"),
 ) -> Card:
     """Split the bill of the window by what its nodes did."""
     refuse_doubled(by)

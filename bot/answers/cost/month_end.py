@@ -203,8 +203,7 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
 
 @command(
     "forecast",
-    "Where this month will end, or one of the next three: spent so far, the forecast with its"
-    " range, AWS's own, and the month before.",
+    "Where this month or a coming one ends, with its range, AWS's own forecast and last month.",
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
@@ -221,8 +220,8 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
 def forecast(
     ports: Ports,
     request: Request,
-    window: Window = arg("this-month", "this month, or one of the next three: next-month, 2026-12"),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
+    window: Window = arg("this-month", "next-month or 2026-12"),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value"),
 ) -> Card:
     """Forecast the month of the question, or one after it."""
     this, month = month_of(request.at), month_of(window.start)

@@ -139,9 +139,7 @@ def why_cost(
         "the change against the time before, or the level that the cost is at and its parts",
         choices=("change", "level"),
     ),
-    where: tuple[Filter, ...] = arg(
-        "", "only charges with dimension=value, or without it: dimension!=value"
-    ),
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or dimension!=value"),
 ) -> Card:
     """Part the change of the window against the one before, or the cost itself."""
     if view == "level":
