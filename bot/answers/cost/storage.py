@@ -272,8 +272,8 @@ def unused_of(reading: Reading, pricing: Pricing) -> list[Unused]:
 
 @command(
     "storage",
-    "Unattached volumes and unused file systems with the monthly cost of each; S3 by bucket, with"
-    " requests shown separately; throughput of file systems against their limit.",
+    "Unattached volumes and unused file systems, S3 by bucket with its requests apart, and file"
+    " systems near their throughput limit.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
