@@ -203,7 +203,7 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
 
 @command(
     "forecast",
-    "Where this month or a coming one ends, with its range and AWS's own forecast.",
+    "Where this month or a coming one ends: the range, and AWS's own forecast.",
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
