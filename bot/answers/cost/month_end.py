@@ -267,9 +267,14 @@ def month_end_of(
 
 def open_jumps(ports: Ports, at: datetime) -> Decimal:
     """Return what the open alerts of spending that jumped cost more by month end."""
+    try:
+        alerts = ports.stores.alerts.load(at).alerts
+    except Unavailable:
+        # A bill without metrics has no watch, and is forecast as it is.
+        return Decimal(0)
     wastes = (
         alert.waste
-        for alert in ports.stores.alerts.load(at).alerts
+        for alert in alerts
         if alert.firing and alert.waste and CAUSES[alert.cause].grows
     )
     return sum((waste.month_end - waste.so_far for waste in wastes if waste.goes_on), Decimal(0))
