@@ -43,7 +43,8 @@ from bot.model.labels import Labels
 from bot.model.reading import Gap
 
 _SPARE_BINS = 288
-_HOUR_BINS = 12
+_LOOKED_AT = 12
+"""Bins that are searched at once for the newest value: an hour of five-minute ones."""
 _SPARE_THINGS = 16
 _SPARE_SHARE = 32
 """One more thing in so many finds room before all columns are laid out anew."""
@@ -559,14 +560,14 @@ class FrameBuffer:
 
 
 def _last_rows(values: Floats) -> Ints:
-    """Return the last row with a value of each thing, -1 without: back from now, hour by hour.
+    """Return the last row with a value of each thing, -1 without: back from now, some bins at a time.
 
     Most have one in the newest hour, so that days that lie in a file are not read.
     """
     newest = np.full(values.shape[2], -1, dtype=np.int64)
     unseen = np.arange(values.shape[2])
-    for end in range(values.shape[1], 0, -_HOUR_BINS):
-        start = max(0, end - _HOUR_BINS)
+    for end in range(values.shape[1], 0, -_LOOKED_AT):
+        start = max(0, end - _LOOKED_AT)
         reports: Mask = np.asarray(
             np.isfinite(values[:, start:end, unseen]).any(axis=0), dtype=np.bool_
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from bot.answers.cost.title import (
     COLOURS,
+    CONDITIONS,
     DERIVED,
     DRILLS,
     FORECAST_FIGURES,
@@ -141,7 +142,7 @@ def cost(
         "dimensions to group by: several with commas, tags as tag:NAME",
         keyword=True,
     ),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or dimension!=value"),
+    where: tuple[Filter, ...] = arg("", CONDITIONS),
 ) -> Card:
     """Sum the bill over the window."""
     refuse_doubled(by)

@@ -11,7 +11,7 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from bot.answers.cost.month_end import Invoice, month_end_of
-from bot.answers.cost.title import money_facts, nothing_text, refuse_unknown
+from bot.answers.cost.title import CONDITIONS, money_facts, nothing_text, refuse_unknown
 from bot.cards.card import (
     Align,
     Block,
@@ -325,7 +325,7 @@ def commitments(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days"),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value"),
+    where: tuple[Filter, ...] = arg("", CONDITIONS),
 ) -> Card:
     """Sum the bill by commitment; the part that nothing used is a line of its own."""
     by = ("commitment", "purchase", "line", "commitment_ends")

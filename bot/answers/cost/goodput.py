@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bot.answers.cost.title import refuse_doubled, refuse_unknown
+from bot.answers.cost.title import CONDITIONS, refuse_doubled, refuse_unknown
 from bot.cards.card import (
     Block,
     Button,
@@ -556,7 +556,7 @@ def goodput(
         choices=("days", "flow"),
         keyword=True,
     ),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value"),
+    where: tuple[Filter, ...] = arg("", CONDITIONS),
 ) -> Card:
     """Split the bill of the window by what its nodes did."""
     refuse_doubled(by)

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from bot.answers.cost.title import (
+    CONDITIONS,
     FORECAST_FIGURES,
     forecast_data,
     held_words,
@@ -220,8 +221,8 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
 def forecast(
     ports: Ports,
     request: Request,
-    window: Window = arg("this-month", "next-month or 2026-12"),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value"),
+    window: Window = arg("this-month", "the month: next-month, 2026-12"),
+    where: tuple[Filter, ...] = arg("", CONDITIONS),
 ) -> Card:
     """Forecast the month of the question, or one after it."""
     this, month = month_of(request.at), month_of(window.start)
@@ -293,13 +294,14 @@ def month_end_card(end: MonthEnd) -> Card:
     last_month = (
         f"{period(before.window)}{missing}" if missing else f"All of {period(before.window)}"
     )
-    if not end.begun:
-        last_month = f"Billed in {before.window.start:%B} so far"
     spent_before, typed = before.total.amortised, "".join(f" {pair}" for pair in end.filters)
     invoice = end.invoice
-    spent = f"Spent until {utc_text(nowcast.settled)}", amount_in(nowcast.spent, currency)
+    spent = [(f"Spent until {utc_text(nowcast.settled)}", amount_in(nowcast.spent, currency))]
     neighbour = Button("Last month", f"cost last-month by service{typed}")
+
+    # Of a month to come nothing is spent, and the month before it goes on.
     if not end.begun:
+        spent, last_month = [], f"Billed in {before.window.start:%B} so far"
         neighbour = Button("This month", f"forecast{typed}")
 
     return Card(
@@ -311,7 +313,7 @@ def month_end_card(end: MonthEnd) -> Card:
             end.jumps > 0 and text(jump_words(end.jumps, nowcast)),
             Facts(
                 (
-                    *([spent] if end.begun else []),
+                    *spent,
                     *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
                     *(invoice_facts(invoice, currency) if invoice else ()),
                 )

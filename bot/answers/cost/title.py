@@ -26,6 +26,8 @@ from bot.ports import Billing
 TIMES = {"hour", "day", "month"}
 DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
 """Groupings that are offered, in their order."""
+CONDITIONS = "charges with dimension=value or !=value"
+"""The meaning of the argument that takes conditions."""
 _UNTYPABLE = set(',"“”„\n')
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.cost.level import LEVEL_FIGURES, concerned, level_card, level_of
-from bot.answers.cost.title import refuse_unknown
+from bot.answers.cost.title import CONDITIONS, refuse_unknown
 from bot.cards import alert_words
 from bot.cards.card import (
     Align,
@@ -139,7 +139,7 @@ def why_cost(
         "the change against the time before, or the level that the cost is at and its parts",
         choices=("change", "level"),
     ),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or dimension!=value"),
+    where: tuple[Filter, ...] = arg("", CONDITIONS),
 ) -> Card:
     """Part the change of the window against the one before, or the cost itself."""
     if view == "level":

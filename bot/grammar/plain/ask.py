@@ -325,7 +325,10 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
 
 def _press(line: str, reading: PlainReading) -> Unsure:
     """Ask for a press before plain words do more than read."""
-    sentence = f"'{line.strip()[:80]}' reads as '{reading.line}', which changes something; type that to do it."
+    sentence = (
+        f"'{line.strip()[:80]}' reads as '{reading.line}', which changes something; "
+        "type that to do it."
+    )
     note = text(
         "Read as ", Code(reading.line), ". It changes something, so it waits for your press."
     )

@@ -230,10 +230,10 @@ def followed(line: str, last: str, names: Names, now: datetime) -> str:
         reasons = _WHY.get(command.name, "")
         asked_about = re.sub(r" by[ =]\S+", "", last.removeprefix(command.name))
         return f"{reasons}{asked_about}" if reasons else ""
-    choices = {text for parameter in command.parameters for text in parameter.arg.choices}
+    chosen = {text for parameter in command.parameters for text in parameter.arg.choices}
     if any(
         ("unknown" in sense.fills or (sense.means - {"without"} and not sense.fills))
-        and sense.text not in choices
+        and sense.text not in chosen
         for sense in senses
     ):
         return ""
@@ -355,7 +355,7 @@ class _Question:
             else tuple(filter(None, map(self._fill, load_offers().get(command, ()))))[:1]
             for command in weights
         }
-        # What is named is there to be asked about: a line that takes it goes before one that does not.
+        # What is named is there to be asked about: lines that take it go before others.
         filled = {command: tuple(map(self.completed, texts)) for command, texts in filled.items()}
         for command, texts in filled.items():
             weights[command] += _TABLE * any(map(self.is_met, texts))
@@ -460,8 +460,8 @@ class _Question:
                 ({_ARGUMENTS.get(kind, kind): text}, []) for kind, text in sense.fills.items()
             ]
         for parameter in command.parameters if command else ():
-            choices = [s.text for s in self._senses if s.text in parameter.arg.choices]
-            changes += [({parameter.word: text}, []) for text in choices if text not in line]
+            chosen = [s.text for s in self._senses if s.text in parameter.arg.choices]
+            changes += [({parameter.word: text}, []) for text in chosen if text not in line]
 
         for values, filters in changes:
             with suppress(WrongInput):
