@@ -22,7 +22,14 @@ from bot.grammar.access import Access
 from bot.grammar.line import attempted, understand
 from bot.grammar.plain.ranker import Example, Ranker, load_counts, load_offers
 from bot.grammar.plain.readings import PlainReading, followed, read_plain
-from bot.grammar.plain.senses import Names, families_of, misspelt, normalized, slips_of
+from bot.grammar.plain.senses import (
+    Names,
+    families_of,
+    misspelt,
+    normalized,
+    senses_of,
+    slips_of,
+)
 from bot.grammar.plain.times import find_times
 from bot.grammar.registry import commands_by_name
 from bot.knowledge import load_knowledge
@@ -172,6 +179,8 @@ def test_a_name_with_another_number_is_another_name(word: str) -> None:
         ("13/5", "2026-05-13"),
         ("two weeks ago", "2026-11-06"),
         ("in 2025", "2025-01..2025-12"),
+        ("since monday", "2026-11-16..2026-11-20"),
+        ("since friday", "2026-11-13..2026-11-20"),
         ("50k a month", None),
     ],
 )
@@ -179,6 +188,22 @@ def test_a_time_in_words(line: str, window: str | None) -> None:
     assert [one.fills.get("window") for one in find_times(line, NOW)] == (
         [window] if window else []
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "window"),
+    [
+        ("what did we spend lst week", "last-week"),
+        ("how much since tuesdy", "2026-11-17..2026-11-20"),
+        ("who spent most in the lats 3 dyas", "3d"),
+        ("spend by lst", None),
+    ],
+)
+def test_a_slip_in_a_time_is_read_where_it_makes_one(line: str, window: str | None) -> None:
+    windows = [
+        sense.fills["window"] for sense in senses_of(line, Names(), NOW) if "window" in sense.fills
+    ]
+    assert windows == ([window] if window else [])
 
 
 async def test_an_answer_to_plain_words_shows_how_they_were_read_and_is_else_the_same(

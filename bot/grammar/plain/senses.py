@@ -11,7 +11,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from functools import cache, cached_property
 
-from bot.grammar.plain.times import find_times
+from bot.grammar.plain.times import TIME_WORDS, find_times
 from bot.model.codec import by_key, table
 from bot.model.fleet import InstanceType, Inventory
 from bot.model.run import Run
@@ -392,7 +392,7 @@ def normalized(line: str) -> str:
 
 def senses_of(line: str, names: Names, now: datetime) -> list[Sense]:
     """Return the pieces of a line in their order, fillers left out."""
-    text = normalized(line)
+    text = _with_times_spelt(normalized(line), names, now)
     figures = [
         Sense(time.start, text[time.start : time.end], fills=time.fills)
         for time in find_times(text, now)
@@ -413,6 +413,35 @@ def senses_of(line: str, names: Names, now: datetime) -> list[Sense]:
         pieces += [*_phrases(text[start : sense.start], start, names), sense]
         start = sense.end
     return _qualified([*pieces, *_phrases(text[start:], start, names)])
+
+
+def _with_times_spelt(text: str, names: Names, now: datetime) -> str:
+    """Return a text without the slips in its times: `lst week`, `since tuesdy`.
+
+    A word that nothing else knows is a slip of a time's word only where that makes a time.
+    """
+    words, known = text.split(), load_lexicon().words
+    spelt = [
+        word
+        if word in known or word in names.folded or word in TIME_WORDS
+        else next(misspelt(word, TIME_WORDS, _time_slips()), word)
+        for word in words
+    ]
+    if spelt == words:
+        return text
+
+    times = find_times(" ".join(spelt), now)
+    starts = [match.start() for match in re.finditer(r"\S+", " ".join(spelt))]
+    is_time = [any(time.start <= start < time.end for time in times) for start in starts]
+    return " ".join(
+        mended if within else word
+        for word, mended, within in zip(words, spelt, is_time, strict=True)
+    )
+
+
+@cache
+def _time_slips() -> Mapping[str, frozenset[str]]:
+    return slips_of(TIME_WORDS)
 
 
 _AMOUNT_PATTERNS = tuple(

@@ -87,6 +87,8 @@ class Calendar:
             first = self._past(1, _index(MONTHS, match["a"]) + 1)
         else:
             first = self._day(match["a"])
+            if first == self._today and match["a"].removeprefix("on ") not in TODAY:
+                first -= 7 * DAY  # `since friday` on a Friday: the one before
         return {"window": self._text(first, self._today)}
 
     def _read_until(self, match: re.Match[str]) -> dict[str, str]:
@@ -332,6 +334,8 @@ _PATTERNS: tuple[tuple[str, str], ...] = tuple(
 
 Few lines are in plain words, so that `re` compiles and keeps them for the first that is.
 """
+TIME_WORDS = frozenset(re.findall(r"[a-z]{4,}", " ".join(pattern for pattern, _ in _PATTERNS)))
+"""The words of times that are long enough for a slip to be told, and the names of the patterns."""
 _VERSUS = (
     r"\s*(?:,\s*)?(?:vs\.?|versus|against|than|(?:compared|relative)\s+(?:to|with)"
     r"|with|to|and|gegen|im vergleich zu(?:r|m)?)\s+"
