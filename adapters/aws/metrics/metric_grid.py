@@ -117,8 +117,16 @@ def series_batches(
         if target.kind == kind
     ]
     whole = [_series_batch(target, batch) for target, batch in feeding if not target.part]
-    reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
-    for target, batch in (x for x in feeding if x[0].part):
+    parts = [(target, batch) for target, batch in feeding if target.part]
+    divided = {(target.metric, target.rank) for target, _ in parts}
+    reported = {
+        (metric, rank, thing)
+        for x in whole
+        for metric, rank in [(x.target.metric, x.target.rank)]
+        if (metric, rank) in divided
+        for thing in x.things
+    }
+    for target, batch in parts:
         owners = [whole_series(key, target) for key in batch.keys]
         things = [identity(kind, labels_of(owner, target)) for owner in owners]
         # Wholes that report themselves are never counted twice.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import chain, pairwise
 from sys import intern
 from threading import Lock
@@ -356,15 +356,31 @@ _IDENTITY: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_MOST_THINGS = 1 << 19
+"""Things whose labels are kept: those of 32,000 nodes with their devices."""
+
+
 def labels_of(series: MetricSeries, target: Target) -> Labels:
     """Return the labels in a series' dimensions; `core3` reads as core 3."""
-    labels = dict(target.reads) or _LABELS
-    values = {labels[name]: value for name, value in series.dimensions if name in labels}
+    return _labels(target.reads, series.dimensions, series.region, series.account)
+
+
+@lru_cache(_MOST_THINGS)
+def _labels(
+    reads: tuple[tuple[str, str], ...],
+    dimensions: tuple[tuple[str, str], ...],
+    region: str,
+    account: str,
+) -> Labels:
+    # Kept, for each reading asks of every series, and all that one thing reports say the same.
+    labels = dict(reads) or _LABELS
+    values = {labels[name]: value for name, value in dimensions if name in labels}
     if "core" in values:
         values["core"] = values["core"].removeprefix("core")
-    return Labels(**values, region=series.region, account=series.account)
+    return Labels(**values, region=region, account=account)
 
 
+@lru_cache(_MOST_THINGS)
 def identity(kind: str, labels: Labels) -> Labels:
     """Keep the labels that tell one thing of the kind from another."""
     return labels.only(_IDENTITY[kind])
