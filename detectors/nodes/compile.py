@@ -46,7 +46,7 @@ from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match
 from detectors.usual import medians_where, off
-from detectors.view import View
+from detectors.view import View, once_a_tick
 
 SHOWN = duration("compiles.SHOWN")
 RAN = duration("compiles.RAN")
@@ -569,6 +569,7 @@ def _cold_starts(view: View, asked: Mask) -> Iterator[tuple[Incident, Cold]]:
                 yield incident, cold
 
 
+@once_a_tick
 def cold_anomalies(view: View) -> list[Anomaly]:
     """Return one anomaly for each owner whose cold start ended within `COLD_FRESH`."""
     fresh, steps = view.window.steps(COLD_FRESH), view.steps("cold_cache.again")
@@ -608,6 +609,7 @@ def _ended_match(view: View, rows: Rows, start: datetime) -> RuleMatch:
     return RuleMatch(np.isin(np.arange(view.n), rows), np.full(view.n, length), np.zeros(view.n))
 
 
+@once_a_tick
 def killed_anomalies(view: View) -> list[Anomaly]:
     """Return one anomaly for each owner whose compiles were cut off within `CUT_FRESH`.
 
