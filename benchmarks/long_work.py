@@ -48,7 +48,7 @@ from bot.watch.preview import side_by_side
 from bot.wiring.environment import build_name
 from bot.wiring.kept import packed
 from bot.wiring.source import SharedSource, memory_stores
-from bot.wiring.workers import PAYS, DaskWorkers, Parcel, Side, Threshold, replay_side
+from bot.wiring.workers import PAYS, Parcel, PartWorkers, Side, Threshold, replay_sides
 from detectors import SharedDetector
 from tests.dask_cluster import cluster
 from tests.policy.test_budget import idle as _idle
@@ -95,7 +95,8 @@ class Fleet:
 def timed_side(sent: Sequence[Any], side: Side) -> tuple[ReplayResult, float]:
     """Replay a side on a worker; return the processor time that it took as well."""
     started = process_time()
-    return replay_side(sent, side), process_time() - started
+    (result,) = replay_sides(sent, [side])
+    return result, process_time() - started
 
 
 def replayed_here(
@@ -139,7 +140,7 @@ def goodput(running: DaskCluster, workers: int, n: int) -> str:
     """Return a row of goodput by cluster and team over so many rows of the bill."""
     rows, split = split_here(n)
     by = ["cluster", "team", "day"]
-    far: Any = DaskWorkers(running, NO_PARCEL, ANY_SIZE)
+    far: Any = PartWorkers(running, NO_PARCEL, ANY_SIZE)
     world = World(*(far,) * 6, workers=far)
     here = took(lambda: goodput_of(rows, split, by))
     site = Site(default_policy(), STEP)
@@ -151,7 +152,7 @@ def budget(running: DaskCluster, workers: int, n: int) -> str:
     """Return a row of the search for a floor among so many alerts."""
     alerts = [idle(f"a{i}", 1 + i, opened=END + i * STEP, cluster=f"c{i % 50}") for i in range(n)]
     window = Window(END, END + n * STEP)
-    far = DaskWorkers(running, NO_PARCEL, ANY_SIZE)
+    far = PartWorkers(running, NO_PARCEL, ANY_SIZE)
     here = took(lambda: frontier(alerts, window, default_policy()).points)
     there = took(lambda: tried_by(far, frontier(alerts, window, default_policy())).points)
     return row_of("floors, alerts squared", n * n, workers, here, there)

@@ -5,6 +5,7 @@ A recording, a simulation, a live account, and replays of them; and the files th
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -223,7 +224,7 @@ class OpenedSource:
         else:
             world = replace(world, prepare=self._prepare)
 
-        if settings["dask"]:
+        if settings["dask"] or (os.cpu_count() or 1) > 1:
             world = replace(world, workers=lazy(Once(self._open_workers)))
         if settings["words"]:
             world = replace(world, reader=open_reader(settings))
@@ -276,9 +277,11 @@ class OpenedSource:
         )
 
     def _open_workers(self) -> Workers:
-        from bot.wiring.workers import DaskWorkers, open_cluster
+        from bot.wiring.workers import PAYS, PAYS_HERE, MachineProcesses, PartWorkers, open_cluster
 
-        return DaskWorkers(open_cluster(self._settings["dask"]), self.parcel)
+        if not self._settings["dask"]:
+            return PartWorkers(MachineProcesses(), self.parcel, PAYS_HERE)
+        return PartWorkers(open_cluster(self._settings["dask"]), self.parcel, PAYS)
 
     def metrics(self) -> Metrics:
         """Return the source of metrics and prices: the account, or the recording."""
