@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -235,8 +235,8 @@ class Detector:
         if costs.shape[1]:
             costs_far = distances(costs[:, -1], model.costs)
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
-        falling = drop.fell_lately(view, view.policy.duration("odd.for"))
         oddness = odd.Oddness(model, usual, costs_far)
+        falling = partial(drop.fell_lately, view, view.policy.duration("odd.for"))
         return odd.odd_anomalies(view, oddness, explained | alerted, falling)
 
 
