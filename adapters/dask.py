@@ -43,6 +43,10 @@ class DaskCluster:
         for name in [x for x in logging.root.manager.loggerDict if x.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
+    def taken(self, views: Sequence[memoryview]) -> list[memoryview]:
+        """Return a copy of the bytes."""
+        return [memoryview(bytes(view)) for view in views]
+
     def check(self) -> str:
         """Say how many workers there are; raise `Unavailable` where none may be used."""
         with self._connected() as client:

@@ -7,8 +7,8 @@ works at 0.65 of its usual for three hours and the nodes of one are left idle fo
 under the usual policy alone, and beside it under a policy that differs in one setting. With --calm
 nothing happens in it. With --check each policy is also replayed alone, and must find the same to
 the byte. With --apart each has a process of its own, as on a machine with several processors, which
-must find the same: beside the time on the wall stand the processor seconds of this process and of
-both others, and the memory of the larger one with the columns that it maps.
+must find the same: a second row has the processor seconds of the asker and the longer one, the time
+on the wall with the start of both, and the memory of the larger one with the columns that it maps.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.long_work import CHANNELS, Fleet, replayed_here
+from benchmarks.long_work import CHANNELS, Fleet, replayed_apart, replayed_here
 from benchmarks.tick import DAY_STEPS, END, STEP, fleet
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notification import ReplayResult, ReplaySpan
+from bot.model.notification import ReplaySpan
 from bot.model.policy import Policy
-from bot.model.route import Routes
 from bot.model.window import Window
 from bot.policy.file import applied
 from bot.policy.schema import default_policy
-from bot.ports import NoOutlook
 from bot.watch.preview import digest
-from bot.wiring.kept import packed
-from bot.wiring.source import memory_stores
-from bot.wiring.workers import MachineProcesses, Parcel, Side, replay_sides
+from bot.wiring.workers import MachineProcesses
 
 CHANGES = {
     "nothing: one policy": None,
@@ -74,22 +70,6 @@ def troubled(frame: Frame) -> Frame:
     return replace(frame, values=values)
 
 
-def replayed_apart(
-    watched: Any, span: ReplaySpan, policies: list[Policy]
-) -> tuple[list[ReplayResult], str]:
-    """Replay each policy in a process of its own; return also a line of what it took."""
-    before, wall, here = getrusage(RUSAGE_CHILDREN), perf_counter(), process_time()
-    sent = packed(Parcel(watched, watched, watched, NoOutlook(), STEP, span))
-    parts = [[Side(policy, Routes(), memory_stores().alerts)] for policy in policies]
-    results = [result for (result,) in MachineProcesses().each(replay_sides, sent, parts)]
-    after = getrusage(RUSAGE_CHILDREN)
-    theirs = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return results, (
-        f"apart: {perf_counter() - wall:.1f} s, processors {process_time() - here:.1f} here and"
-        f" {theirs:.1f} there, {after.ru_maxrss / 2**20:.2f} GiB"
-    )
-
-
 def main() -> None:
     """Print a row for each change."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -125,9 +105,14 @@ def main() -> None:
             alone = [replayed_here(watched, span, [policy])[0] for policy in policies]
             assert results == alone, "side by side something else is found"
         if given.apart and change:
-            apart, line = replayed_apart(watched, span, policies)
-            assert apart == results, "apart something else is found"
-            print(line, flush=True)
+            apart = replayed_apart(MachineProcesses(), watched, span, policies)
+            assert apart.results == results, "apart something else is found"
+            theirs, most = getrusage(RUSAGE_CHILDREN), max(apart.sides)
+            print(
+                f"{'  in two processes':<24} {apart.asker + most:>8.1f} {apart.wall:>8.1f}  "
+                f" {sum(apart.sides):.1f} in both, {theirs.ru_maxrss / 2**20:.2f} GiB at most",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

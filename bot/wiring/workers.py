@@ -81,8 +81,11 @@ class Engine(Protocol):
     fewest: int
     """Parts from which it is of use."""
 
+    def taken(self, views: Sequence[memoryview], /) -> Any:
+        """Return what is to be sent, of bytes that may change later."""
+
     def each(
-        self, do: Callable[[Any, Any], Result], sent: Sequence[memoryview], parts: Sequence[Any], /
+        self, do: Callable[[Any, Any], Result], sent: Any, parts: Sequence[Any], /
     ) -> list[Result]:
         """Return `do(sent, part)` of each part, in their order; may work for minutes.
 
@@ -187,10 +190,10 @@ class PartWorkers:
     def __init__(
         self,
         engine: Engine,
-        parcel: Callable[[ReplaySpan], Parcel],
+        parcel: Callable[[ReplaySpan, Callable[[Parcel], Any]], Any],
         pays: Mapping[str, Threshold],
     ) -> None:
-        """Take a function that packs all that replays over a span ask, and from which sizes it pays."""
+        """Take a function that hands on all that replays over a span ask, and what sizes pay."""
         self._engine, self._parcel, self._pays = engine, parcel, pays
 
     def replays(self, sides: Sequence[Ports], span: ReplaySpan, /) -> Sequence[ReplayResult] | None:
@@ -210,7 +213,7 @@ class PartWorkers:
 
         def replayed() -> Sequence[ReplayResult]:
             try:
-                sent = packed(self._parcel(span))
+                sent = self._parcel(span, lambda parcel: self._engine.taken(packed(parcel)))
             except (RuntimeError, TypeError, AttributeError, PicklingError) as error:
                 # The source is in use: what changes amid it is not packed by half.
                 raise Unavailable(
@@ -259,20 +262,27 @@ class MachineProcesses:
 
     fewest = 2
 
+    def taken(self, views: Sequence[memoryview], /) -> Path:
+        """Write a file that all processes map: memory holds no copy."""
+        path = place_of("parcel", os.getpid(), time.monotonic_ns())
+        try:
+            write_views(path, views)
+        except OSError as error:
+            raise Unavailable(f"{path.parent} has no place for what is asked ({error}).") from None
+        return path
+
     def each(
-        self, do: Callable[[Any, Any], Result], sent: Sequence[memoryview], parts: Sequence[Any], /
+        self, do: Callable[[Any, Any], Result], sent: Path, parts: Sequence[Any], /
     ) -> list[Result]:
-        """Return `do(sent, part)` of each part, over one file of what is sent, which all map.
+        """Return `do(sent, part)` of each part, in their order, and remove the file.
 
         Each is a new process: one that was forked would hold the locks of threads that it lacks.
         """
-        context, path = get_context("spawn"), place_of("parcel", os.getpid(), time.monotonic_ns())
-        begun = []
+        context, begun = get_context("spawn"), []
         try:
-            write_views(path, sent)
             for part in parts:
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_done, args=(theirs, path, do, part), daemon=True)
+                process = context.Process(target=_done, args=(theirs, sent, do, part), daemon=True)
                 process.start()
                 theirs.close()
                 begun.append((process, ours))
@@ -284,7 +294,7 @@ class MachineProcesses:
                 process.kill()
                 process.join()
                 ours.close()
-            path.unlink(missing_ok=True)
+            sent.unlink(missing_ok=True)
 
 
 def _gathered(parts: Sequence[Connection]) -> list[Any]:

@@ -27,8 +27,7 @@ from bot.policy.file import applied
 from bot.ports import Ports
 from bot.ports.work import PROGRESS, Lane, Work, within
 from bot.settings.settings import read_settings
-from bot.watch.budget import frontier, tried_by
-from bot.watch.preview import anywhere, replayed, side_by_side
+from bot.watch.preview import anywhere, side_by_side
 from bot.watch.tick import grid
 from bot.wiring.checks import examine
 from bot.wiring.environment import build_name
@@ -43,7 +42,7 @@ from bot.wiring.workers import (
     Threshold,
     replay_sides,
 )
-from tests.builders import FIVE, NOON, with_parts
+from tests.builders import with_parts
 from tests.dask_cluster import (
     Processes,
     cluster,
@@ -53,7 +52,6 @@ from tests.dask_cluster import (
     refused,
 )
 from tests.e2e.product import recording
-from tests.policy.test_budget import idle
 
 pytest.importorskip("distributed", reason="the extra of Dask is not installed")
 
@@ -127,6 +125,7 @@ class Dying:
             marker,
             process,
         )
+        self.taken = self._cluster.taken
 
     def each(self, _: object, sent: Sequence[memoryview], parts: Sequence[Sequence[Side]]) -> Any:
         dying = [(self._marker, self._process, part) for part in parts]
@@ -179,24 +178,12 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 def test_a_preview_without_its_scheduler_is_worked_out_here(opened, caplog) -> None:
     far = PartWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened.parcel, ANY_SIZE)
     (side, _), span = sides_of(opened), span_of(opened)
-    ports = with_parts(side, workers=far, replays=Sides(far, opened))
-    (there,) = replayed(ports, [side.site.base], span.window.end)
-    assert there.alerts == side_by_side([sides_of(opened)[0]], span)[0].alerts
+    there = anywhere([with_parts(side, workers=far)], span)
+    assert there == side_by_side([sides_of(opened)[0]], span)
     (sentence,) = [x.getMessage() for x in caplog.records]
     assert sentence == (
         f"The Dask scheduler at {NOWHERE} cannot be reached. The work is done in this process."
     )
-
-
-class Sides(SourceReplays):
-    """Have every side ask a cluster."""
-
-    def __init__(self, far: PartWorkers, opened: OpenedSource) -> None:
-        super().__init__(read_settings({}), opened)
-        self._far = far
-
-    def again(self, policies: Any) -> Any:
-        return [with_parts(side, workers=self._far) for side in super().again(policies)]
 
 
 @pytest.mark.parametrize("by", [("cluster",), ("job", "team")])
@@ -211,15 +198,6 @@ def test_goodput_by_days_on_workers_is_the_one_of_this_process(opened, running, 
     assert there == here
     assert repr(there.total) == repr(here.total)
     assert here.total.usd
-
-
-def test_floors_tried_on_workers_are_those_tried_here(opened, running) -> None:
-    far = PartWorkers(DaskCluster(running.address, build_name), opened.parcel, ANY_SIZE)
-    alerts = [idle(f"a{n}", 1 + n * n, opened=NOON + n * FIVE) for n in range(30)]
-    seen = frontier(alerts, Window(NOON, NOON + WEEK), read_settings({}).policy)
-    tried = tried_by(far, seen)
-    assert len(tried.tried) == len(seen.floors) > 20
-    assert tried.points == seen.points
 
 
 def test_what_is_small_never_goes(opened, caplog) -> None:
@@ -243,14 +221,15 @@ def test_what_no_worker_has_room_for_is_refused() -> None:
 
 
 def test_what_happens_in_a_process_of_this_machine_is_one_sentence() -> None:
-    at, ours, sent = MachineProcesses(), Work(10), [memoryview(b"-")]
+    at, ours = MachineProcesses(), Work(10)
+    views = [memoryview(b"-")]
     with pytest.raises(Unavailable, match="A process that worked on it was killed"):
-        at.each(killed, sent, [0])
+        at.each(killed, at.taken(views), [0])
     with pytest.raises(WrongInput, match="A share is at most"):
-        at.each(refused, sent, [0])
+        at.each(refused, at.taken(views), [0])
     ours.stop("That is enough.")
     with pytest.raises(OutOfTime, match="That is enough"), within(Lane.HEAVY, ours):
-        at.each(endless, sent, [0])
+        at.each(endless, at.taken(views), [0])
     assert not active_children()
     assert not list(FOLDER.glob("parcel-*"))
 
@@ -307,7 +286,7 @@ def test_a_parcel_is_read_as_it_was_packed_and_holds_each_array_once(opened) -> 
         np.testing.assert_array_equal(there, here)
 
     span, (side, _) = span_of(opened), sides_of(opened)
-    parcel = packed(opened.parcel(span))
+    parcel = opened.parcel(span, packed)
     part = Side(side.site.base, side.site.current_routes(), memory_stores().alerts)
     assert replay_sides(parcel, [part]) == side_by_side([side], span)
 
