@@ -7,6 +7,7 @@ package: no folder, no account and no database.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import time
@@ -58,14 +59,18 @@ class Threshold:
     least: int
     fixed: int
     """Things that cost as much in a step as all that does not grow with them."""
+    most: float = math.inf
+    """Things for which there is memory."""
 
     def met(self, steps: int, things: int = 0) -> bool:
         """Return whether so many steps over so many things are enough."""
-        return steps * (things + self.fixed) >= self.least
+        return things <= self.most and steps * (things + self.fixed) >= self.least
 
 
 _SIZES = {
-    (row["where"], row["work"]): Threshold(int(row["least"]), int(row["fixed"]))
+    (row["where"], row["work"]): Threshold(
+        int(row["least"]), int(row["fixed"]), float(row["most"] or math.inf)
+    )
     for row in table("bot.wiring", "workers.csv")
 }
 PAYS, PAYS_HERE = (
