@@ -322,7 +322,7 @@ def _gathered(parts: Sequence[Connection]) -> list[Any]:
             else:
                 far[part] = said
         done, of = (sum(counts) for counts in zip(*far.values(), strict=True))
-        progressed(f"Working on {len(parts)} parts", done, of)
+        progressed(f"Working in {len(parts)} processes", done, of)
     return [given[part] for part in parts]
 
 
