@@ -6,8 +6,8 @@ Two policies are replayed over synthetic fleets of which three days are known. E
 against each other in one run, and asserts that their results are the same to the bit. The ratio is
 of wall time, which says little where others use the machine; beside it stands the ratio on free
 cores: the processor time of the asker and of the slowest part, to that of one process. Goodput is
-split by days, and the search for a floor by floors: of them the asker's own part is told. What
-starts and connects a cluster is told first: a standing one is only connected to.
+split by days: of it the asker's own part is told. What starts and connects a cluster is told first:
+a standing one is only connected to.
 """
 
 from __future__ import annotations
@@ -43,19 +43,16 @@ from bot.model.window import DAY, Window
 from bot.policy.file import applied
 from bot.policy.schema import default_policy
 from bot.ports import NoOutlook, Ports, Site, World
-from bot.watch.budget import frontier, tried_by
 from bot.watch.preview import side_by_side
 from bot.wiring.environment import build_name
 from bot.wiring.kept import packed
 from bot.wiring.source import SharedSource, memory_stores
-from bot.wiring.workers import PAYS, DaskWorkers, Parcel, Side, Threshold, replay_side
+from bot.wiring.workers import PAYS, Engine, Parcel, PartWorkers, Side, Threshold, replay_sides
 from detectors import SharedDetector
 from tests.dask_cluster import cluster
-from tests.policy.test_budget import idle as _idle
 
 DAYS = 3
 CHANNELS = ("default",)
-idle: Any = _idle
 NO_PARCEL: Any = None
 ANY_SIZE = dict.fromkeys(PAYS, Threshold(0, 0))
 
@@ -92,12 +89,6 @@ class Fleet:
         return ()
 
 
-def timed_side(sent: Sequence[Any], side: Side) -> tuple[ReplayResult, float]:
-    """Replay a side on a worker; return the processor time that it took as well."""
-    started = process_time()
-    return replay_side(sent, side), process_time() - started
-
-
 def replayed_here(
     watched: Fleet, span: ReplaySpan, policies: Sequence[Policy]
 ) -> list[ReplayResult]:
@@ -109,6 +100,40 @@ def replayed_here(
         world = World(shared, bill, bill, load_knowledge(), detector, bill, NoOutlook())
         sides.append(Ports(world, memory_stores(), Site(policy, STEP)))
     return side_by_side(sides, span)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Hold what replays found elsewhere, and what they took in seconds and bytes."""
+
+    results: list[ReplayResult]
+    wall: float
+    asker: float
+    """Processor time of the asker, which packs what is sent."""
+    sides: list[float]
+    """Processor time of each side, without the start of its process."""
+    size: int
+    """Of what is sent, in bytes."""
+
+
+def timed_sides(sent: Sequence[Any], sides: Sequence[Side]) -> tuple[Sequence[ReplayResult], float]:
+    """Replay some sides on a worker; return the processor time that it took as well."""
+    started = process_time()
+    return replay_sides(sent, sides), process_time() - started
+
+
+def replayed_apart(
+    engine: Engine, watched: Any, span: ReplaySpan, policies: Sequence[Policy]
+) -> Apart:
+    """Replay each policy where an engine does it."""
+    wall, processor = perf_counter(), process_time()
+    views = packed(Parcel(watched, watched, watched, NoOutlook(), STEP, span))
+    sent, size = engine.taken(views), sum(x.nbytes for x in views)
+    parts = [[Side(policy, Routes(), memory_stores().alerts)] for policy in policies]
+    found = engine.each(timed_sides, sent, parts)
+    wall, processor = perf_counter() - wall, process_time() - processor
+    results, seconds = [x for (x,), _ in found], [taken for _, taken in found]
+    return Apart(results, wall, processor, seconds, size)
 
 
 def policies() -> tuple[Policy, Policy]:
@@ -139,22 +164,12 @@ def goodput(running: DaskCluster, workers: int, n: int) -> str:
     """Return a row of goodput by cluster and team over so many rows of the bill."""
     rows, split = split_here(n)
     by = ["cluster", "team", "day"]
-    far: Any = DaskWorkers(running, NO_PARCEL, ANY_SIZE)
+    far: Any = PartWorkers(running, NO_PARCEL, ANY_SIZE)
     world = World(*(far,) * 6, workers=far)
     here = took(lambda: goodput_of(rows, split, by))
     site = Site(default_policy(), STEP)
     there = took(lambda: goodput_rows(Ports(world, memory_stores(), site), rows, split, by))
     return row_of("goodput, rows", len(rows), workers, here, there)
-
-
-def budget(running: DaskCluster, workers: int, n: int) -> str:
-    """Return a row of the search for a floor among so many alerts."""
-    alerts = [idle(f"a{i}", 1 + i, opened=END + i * STEP, cluster=f"c{i % 50}") for i in range(n)]
-    window = Window(END, END + n * STEP)
-    far = DaskWorkers(running, NO_PARCEL, ANY_SIZE)
-    here = took(lambda: frontier(alerts, window, default_policy()).points)
-    there = took(lambda: tried_by(far, frontier(alerts, window, default_policy())).points)
-    return row_of("floors, alerts squared", n * n, workers, here, there)
 
 
 def row_of(name: str, size: int, workers: int, here: Took, there: Took) -> str:
@@ -183,30 +198,20 @@ def took(work: Callable[[], object]) -> Took:
     return Took(result, perf_counter() - wall, process_time() - processor)
 
 
-def measure(running: DaskCluster, workers: int, nodes: int, ticks: int) -> str:
+def measure(running: Engine, workers: int, nodes: int, ticks: int) -> str:
     """Return one row: sizes, seconds and both ratios."""
     watched: Any = Fleet(*fleet(nodes, DAYS * 288))
     times = [END - i * STEP for i in reversed(range(ticks))]
     span = ReplaySpan(Window(times[0], END), times, CHANNELS)
+    here = took(lambda: replayed_here(watched, span, policies()))
+    there = replayed_apart(running, watched, span, policies())
+    assert there.results == here.result, "a worker found something else"
 
-    wall, processor = perf_counter(), process_time()
-    results = replayed_here(watched, span, policies())
-    wall_here, processor_here = perf_counter() - wall, process_time() - processor
-
-    wall, processor = perf_counter(), process_time()
-    sent = packed(Parcel(watched, watched, watched, NoOutlook(), STEP, span))
-    parts = [Side(policy, Routes(), memory_stores().alerts) for policy in policies()]
-    found = running.each(timed_side, sent, parts)
-    wall_there, asker = perf_counter() - wall, process_time() - processor
-    assert [result for result, _ in found] == results, "a worker found something else"
-
-    seconds = [taken for _, taken in found]
-    path = asker + (max(seconds) if workers > 1 else sum(seconds))
+    path = there.asker + (max(there.sides) if workers > 1 else sum(there.sides))
     size = 2 * ticks * (nodes + PAYS["replay"].fixed)
     return (
-        f"{nodes:>7,} {ticks:>6} {size:>11,} {workers:>8} {sum(x.nbytes for x in sent) / 1e6:>8.1f}"
-        f" {wall_here:>8.1f} {wall_there:>8.1f} {wall_there / wall_here:>7.2f}"
-        f" {path / processor_here:>13.2f}"
+        f"{nodes:>7,} {ticks:>6} {size:>11,} {workers:>8} {there.size / 1e6:>8.1f} {here.wall:>8.1f}"
+        f" {there.wall:>8.1f} {there.wall / here.wall:>7.2f} {path / here.processor:>13.2f}"
     )
 
 
@@ -216,9 +221,8 @@ def main() -> None:
     parser.add_argument("--nodes", default="8,64,512")
     parser.add_argument("--ticks", default="36,288")
     parser.add_argument("--rows", default="4000,40000", help="of the bill, for goodput")
-    parser.add_argument("--alerts", default="200,1000", help="among which a floor is searched")
     given = parser.parse_args()
-    texts = (given.nodes, given.ticks, given.rows, given.alerts)
+    texts = (given.nodes, given.ticks, given.rows)
     sizes = [[int(x) for x in text.split(",")] for text in texts]
 
     print("  nodes  ticks        size  workers  MB sent   here s  there s   ratio  on free cores")
@@ -240,8 +244,6 @@ def main() -> None:
             )
             for n in sizes[2]:
                 print(goodput(running, workers, n), flush=True)
-            for n in sizes[3]:
-                print(budget(running, workers, n), flush=True)
 
 
 if __name__ == "__main__":

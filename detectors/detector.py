@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -235,14 +235,22 @@ class Detector:
         if costs.shape[1]:
             costs_far = distances(costs[:, -1], model.costs)
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
-        falling = drop.fell_lately(view, view.policy.duration("odd.for"))
         oddness = odd.Oddness(model, usual, costs_far)
+        falling = partial(drop.fell_lately, view, view.policy.duration("odd.for"))
         return odd.odd_anomalies(view, oddness, explained | alerted, falling)
 
 
 _TELLING = ("least_", "critical_", "resolve_", "worse_", "remind_", "escalate_", "quiet_", "most_")
 AFTERWARDS = ("acting.", "advice.", *(f"alert.{name}" for name in _TELLING))
 """How settings begin that say what is told and done about anomalies, whatever these are."""
+
+
+def judging(policy: Policy) -> Policy:
+    """Return the part of a policy by which anomalies are found."""
+    return Policy(
+        {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
+        tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
+    )
 
 
 class SharedDetector:
@@ -259,15 +267,9 @@ class SharedDetector:
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge as a detector of this policy alone would."""
         # The detector is given nothing else of a policy, so that nothing else can matter.
-        judging = self._judging.get(
-            policy,
-            lambda: Policy(
-                {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
-                tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
-            ),
-        )
-        key = reading.now, judging, facts_of(known)
-        return self._detections.get(key, lambda: self._detector(reading, judging, known))
+        part = self._judging.get(policy, lambda: judging(policy))
+        key = reading.now, part, facts_of(known)
+        return self._detections.get(key, lambda: self._detector(reading, part, known))
 
 
 def compiles_since(reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:

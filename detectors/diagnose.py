@@ -158,8 +158,10 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
         (view.unwatched, NodeState.UNWATCHED),
     ):
         codes[mask] = _STATES.index(state)
-    nodes = zip(view.roster.ids, map(_STATES.__getitem__, codes.tolist()), strict=True)
-    states = dict(compress(nodes, view.roster.running.tolist()))
+    running = view.roster.running
+    states = dict.fromkeys(compress(view.roster.ids, running.tolist()), NodeState.BUSY)
+    for row in np.flatnonzero(running & (codes != _STATES.index(NodeState.BUSY))).tolist():
+        states[view.roster.ids[row]] = _STATES[codes[row]]
     for instance in view.roster.mute:
         new = view.now - instance.launched_at < timedelta(hours=1)
         states[instance.id] = NodeState.NEW if new else NodeState.NO_DATA

@@ -154,12 +154,16 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     """
     work = worked_of(part)
     zero = work <= floor[:, None].astype(np.float32)
-    memory = part.of(MEMORY)
     restarted = restarts(part) | sustained(np.isnan(work), part.steps(GAP) + 1)
-    if not (zero.any() or restarted.any()):  # as mostly
-        return np.zeros(work.shape, dtype=np.intp)
+    count = np.zeros(work.shape, dtype=np.intp)
+    rows = np.flatnonzero((zero | restarted).any(axis=1))
+    if not len(rows):  # as mostly
+        return count
+    memory, zero = part.of(MEMORY)[rows], zero[rows]
     freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]
-    return np.cumsum((zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted, axis=1)
+    stopped = (zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted[rows]
+    count[rows] = np.cumsum(stopped, axis=1)
+    return count
 
 
 def job_usual(

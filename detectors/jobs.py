@@ -92,6 +92,9 @@ def current(
     """
     roster, floor = limits.roster, limits.number("idle.below")
     newest = _newest_jobs(whole, roster, floor, dropped, alerted)
+    if newest is None:
+        nobody = np.zeros_like(dropped)
+        return replace(usual, own=~nobody, resumed=nobody)
     memory, latency, work = newest.memory, newest.latency, newest.work
     has_memory = ~np.isnan(memory) & ~roster.inference
     unknown = np.full_like(memory, np.nan)
@@ -199,8 +202,8 @@ def _newest_jobs(
     floor: Numbers,
     dropped: Mask,
     alerted: tuple[StrangeSpan, ...],
-) -> _Newest:
-    """Return the newest job of each node, whether it began of late or `dropped`.
+) -> _Newest | None:
+    """Return the newest job of each node, whether it began of late or `dropped`; None where none did.
 
     An open alert teaches nothing: its nodes have the job of before it.
     """
@@ -210,6 +213,8 @@ def _newest_jobs(
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
     rested = np.fmin.reduce(work, axis=1, initial=np.nan) <= floor
     rows = np.flatnonzero(rested | restarted.any(axis=1) | new | dropped)
+    if not len(rows):
+        return None
     resting = work[rows] <= floor[rows, None]
     freed = ~(memory[rows] > number("jobs.EMPTY") * roster.memory[rows, None])
     stopped = (resting & freed) | restarted[rows]
@@ -293,6 +298,8 @@ def restarts(part: Frame) -> Mask:
     restarted = np.zeros(memory.shape, dtype=bool)
     lowest, highest = (f.reduce(memory, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
     varied = np.flatnonzero(lowest < DIP * highest)
+    if not len(varied):
+        return restarted
     cadence = cadence_of(worked_of(part)[varied], part.steps(GAP))
     freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2 * cadence))
 

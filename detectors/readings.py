@@ -255,12 +255,15 @@ class Readings:
     @derived
     def held(self) -> Floats:
         """Return 1 where a runtime is loaded, 0 where none is, nan where that is not known."""
-        loaded = self.metric("neuron_runtime_loaded_ratio")
         by_memory = np.fmax(
             self.metric("neuron_runtime_memory_used_bytes"),
             self.metric("neuroncore_memory_used_bytes"),
         )
-        guess = np.where(np.isnan(by_memory), np.nan, by_memory > 0)
+        guess = (by_memory > 0).astype(np.float32)
+        guess[np.isnan(by_memory)] = np.nan
+        if not self.window.has("neuron_runtime_loaded_ratio"):
+            return guess
+        loaded = self.metric("neuron_runtime_loaded_ratio")
         return np.where(np.isnan(loaded), guess, loaded > 0.5).astype(np.float32)
 
     @derived

@@ -16,7 +16,7 @@ from bot.model.causes import CAUSES, About
 from bot.model.fleet import Instance, Inventory, Market, is_neuron, serves
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.numbers import Mask, Numbers, Rows, placed
+from detectors.numbers import Mask, Numbers, Rows
 
 GIB = 2.0**30
 _OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is About.NODES}
@@ -115,8 +115,9 @@ class Roster:
 
     def among(self, things: Iterable[str]) -> Mask:
         """Return which nodes are among the things, (n,)."""
-        rows = self.rows_of(things)
-        return placed(np.ones(len(rows), dtype=bool), rows, len(self.ids))
+        among = np.zeros(len(self.ids), dtype=bool)
+        among[self.rows_of(things)] = True
+        return among
 
 
 def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:

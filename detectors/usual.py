@@ -156,6 +156,8 @@ class Usual:
 
         For inference by the hour of day and kind of day.
         """
+        if not inference.any():
+            return self.low, self.middle, self.high
         lowest, usual = (
             around(levels[int(now.weekday() >= 5)], now)
             for levels in (self.hourly_low, self.hourly_middle)
@@ -358,6 +360,10 @@ def off(level: Floats | None, usual: Floats | np.float32) -> Floats:
 
 def medians_where(values: Floats, chosen: Mask) -> Floats:
     """Return the median of each row's chosen readings, nan where there is none, (n,)."""
+    steps = np.flatnonzero(chosen.any(axis=0))
+    if len(steps):  # a few hours of many days are often chosen: no others are sorted
+        span = slice(steps[0], steps[-1] + 1)
+        values, chosen = values[:, span], chosen[:, span]
     return median(np.where(chosen, values, np.nan).astype(np.float32, copy=False))
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import compress
+from operator import attrgetter
 
 import numpy as np
 
@@ -301,8 +303,7 @@ def _reporting(reading: Reading) -> tuple[int, int]:
         hour = frame.last(_NOW).values
         mute: Mask = np.asarray(np.isnan(hour[:, -1]).all(axis=1))
         mute[mute] = np.isnan(hour[mute]).all(axis=(1, 2))
-        recent = np.flatnonzero(~mute)
-        reporting = {frame.things[row].instance for row in recent.tolist()}
+        reporting = set(map(attrgetter("instance"), compress(frame.things, (~mute).tolist())))
     # At most ticks all report: then no node is looked at by itself.
     unread = nodes.keys() - reporting
     return len(nodes), sum(reading.now - nodes[name].launched_at > _NOW for name in unread)

@@ -6,12 +6,13 @@ Of a promised number of messages a week, the floor follows what is left of the w
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cache, cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import attrgetter
 
 import numpy as np
@@ -19,9 +20,9 @@ import numpy as np
 from bot.errors import WrongInput
 from bot.model.alert import Alert, MutedBy, spent
 from bot.model.causes import Severity
+from bot.model.codec import by_key
 from bot.model.policy import Policy
 from bot.model.window import HOUR, WEEK, Window, midnight
-from bot.ports.world import Workers
 from bot.watch.mute import counted_with
 from bot.watch.notify import group_key
 
@@ -108,8 +109,6 @@ class Frontier:
     """The floor in force."""
     most: float = 0.0
     """Messages a week that are promised, 0 for none."""
-    tried: Sequence[Point] = ()
-    """The point of each of its floors, where they were worked out elsewhere."""
 
     @cached_property
     def floors(self) -> list[Decimal]:
@@ -123,7 +122,27 @@ class Frontier:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Return a point for each floor, the fewest messages first: of equal ones that of most waste."""
-        fewest = {point.messages: point for point in self.tried or points_at(self, self.floors)}
+        in_order = sorted(self.raised, key=lambda x: x.opened)
+        later = {
+            x.id: [y.id for y in members[i + 1 :] if _overlap(y, x)]
+            for members in by_key((group_key(x), x) for x in in_order).values()
+            for i, x in enumerate(members)
+        }
+        worths = {name: Decimal("inf") if x is None else x for name, x in self.worths.items()}
+        unsent = sorted(self.raised, key=lambda x: worths[x.id])
+        sent, shared, messages = set[str](), Counter[str](), 0
+        fewest: dict[int, Point] = {}
+
+        # Down the floors: an alert begins a message unless an older one that is sent shares its own.
+        for floor in self.floors:
+            while unsent and worths[unsent[-1].id] >= floor:
+                name = unsent.pop().id
+                sent.add(name)
+                messages += not shared[name]
+                messages -= sum(x in sent and not shared[x] for x in later[name])
+                shared.update(later[name])
+            usd = spent(x for x in self.raised if x.id in sent)
+            fewest[messages] = Point(floor, messages, usd)
         return tuple(fewest[messages] for messages in sorted(fewest))
 
     @cached_property
@@ -203,28 +222,6 @@ def frontier(alerts: Iterable[Alert], window: Window, policy: Policy) -> Frontie
     """
     raised = [alert for alert in alerts if not alert.muted_by]
     return Frontier(window, raised, worth_of(raised), policy.usd(FLOOR), policy.number(MOST))
-
-
-_PARTS = 8
-"""Parts in which floors are tried elsewhere: each takes all alerts along."""
-
-
-def tried_by(workers: Workers, seen: Frontier) -> Frontier:
-    """Return a frontier whose floors other machines have tried, where that pays."""
-    floors = seen.floors
-    chunk = -(-len(floors) // _PARTS)
-    tried = workers.each(
-        "budget",
-        len(seen.raised) * len(floors),
-        points_at,
-        lambda: [(seen, floors[i : i + chunk]) for i in range(0, len(floors), chunk)],
-    )
-    return replace(seen, tried=tuple(chain.from_iterable(tried or ())))
-
-
-def points_at(seen: Frontier, floors: Sequence[Decimal]) -> list[Point]:
-    """Return the point of each floor."""
-    return [seen.at(floor) for floor in floors]
 
 
 def worth_of(

@@ -46,7 +46,7 @@ from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, belief, no_match
 from detectors.usual import medians_where, off
-from detectors.view import View
+from detectors.view import View, once_a_tick
 
 SHOWN = duration("compiles.SHOWN")
 RAN = duration("compiles.RAN")
@@ -493,6 +493,8 @@ def start_steps(view: View) -> Counts:
 
     One that has compiled, and holds a process that does nothing yet, waits for the slowest.
     """
+    if not view.compile_steps.any():
+        return view.compile_steps
     steps = view.compile_steps.copy()
     starting = trailing(view.compiling | view.holding, view.gap)
     compiled = view.compiling & newest_of(view.window.n_steps, starting)
@@ -569,8 +571,11 @@ def _cold_starts(view: View, asked: Mask) -> Iterator[tuple[Incident, Cold]]:
                 yield incident, cold
 
 
+@once_a_tick
 def cold_anomalies(view: View) -> list[Anomaly]:
     """Return one anomaly for each owner whose cold start ended within `COLD_FRESH`."""
+    if not view.compiling.any():
+        return []
     fresh, steps = view.window.steps(COLD_FRESH), view.steps("cold_cache.again")
     long_enough = view.compiling[:, -int(steps.max(initial=0)) - 2 * fresh :].sum(axis=1) >= steps
     over = (view.compile_steps == 0) & view.executing[:, -fresh:].any(axis=1)
@@ -608,11 +613,14 @@ def _ended_match(view: View, rows: Rows, start: datetime) -> RuleMatch:
     return RuleMatch(np.isin(np.arange(view.n), rows), np.full(view.n, length), np.zeros(view.n))
 
 
+@once_a_tick
 def killed_anomalies(view: View) -> list[Anomaly]:
     """Return one anomaly for each owner whose compiles were cut off within `CUT_FRESH`.
 
     Executions after all take it back.
     """
+    if not view.compiling.any():
+        return []
     lately = view.compiling[:, -view.window.steps(CUT_FRESH + view.window.step) :].any(axis=1)
     over = (view.compile_steps == 0) | ~view.roster.running
     rows = np.flatnonzero(lately & over & ~view.newest(view.executing))

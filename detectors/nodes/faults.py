@@ -59,9 +59,9 @@ def find_hardware(view: View) -> RuleMatch:
     under repair.
     """
     hit = _unmended(view)
-    rows = np.flatnonzero(_events(view).any(axis=1))
-    if not (len(rows) or hit.any()):
+    if not (_events(view).any() or hit.any()):
         return no_match(view.n)
+    rows = np.flatnonzero(_events(view).any(axis=1))
     uncorrected, broken, ecc, status = (view.metric(name)[rows] for name in HARDWARE_METRICS)
     needed = view.steps("hardware_fault.within")[rows]
     # Where ECC events recur, executions that fail are of the broken device too.
@@ -222,6 +222,7 @@ def _repair(view: View, rows: Rows, where: str) -> str:
     return f"{counted(round(float(events.sum())), 'hardware event')} {where}, the last {ago} ago; {since}."
 
 
+@once_a_tick
 def _events(view: View) -> Mask:
     """Return where any hardware event was seen, (n, n_steps)."""
     return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in HARDWARE_METRICS]))
@@ -407,6 +408,8 @@ def out_of_memory(view: View) -> Mask:
     memory, full = view.memory[:, newest], (limit * view.roster.memory)[:, None]
     earlier, before = memory[:, :-2], memory[:, 1:-1]
     lived = (earlier >= number("view.KEPT") * usual) & (before > (1 + SAME) * usual)
+    if not lived.any():  # as at most ticks
+        return np.zeros(lived.shape, dtype=bool)
     fills = lived & (np.fmax(before, 2 * before - earlier) >= full) & ~(usual >= full)
     # An evaluation frees less of it: the process is gone for part of this step and of the next.
     after = memory[:, 2:].copy()
@@ -417,6 +420,8 @@ def out_of_memory(view: View) -> Mask:
 def runs_out(view: View) -> Mask:
     """Return which nodes' processes end again and again as memory runs out, (n,)."""
     ends = out_of_memory(view)
+    if not ends.any():  # as at most ticks
+        return view.nobody()
     lately = ends[:, -ends.shape[1] // 2 :].any(axis=1)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & lately
     again = (ends.sum(axis=1) >= 2) | stays
@@ -428,12 +433,14 @@ def find_memory(view: View) -> RuleMatch:
 
     Or was each time that their process ended, within the hour. Or that of their host is.
     """
-    share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     above, ends = view.number("memory_pressure.above"), out_of_memory(view)
-    full = share >= above[:, None]
     host, alerted = host_full(view).steps, view.opened(Cause.MEMORY_PRESSURE.value)
-    if not (alerted or full.any() or host.any() or ends.any()):
+    # It is full for some steps only where the last one is, or was not read.
+    room = (view.memory[:, -1] / view.roster.memory).astype(np.float32) < above
+    if not (alerted or host.any() or ends.any()) and room.all():
         return no_match(view.n)
+    share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
+    full = share >= above[:, None]
     usual = view.usual_of(MEMORY) / view.roster.memory
     steps = trailing(full, np.isnan(share))
     begins = view.eligible & ~(usual >= above - NEAR)

@@ -14,6 +14,7 @@ from detectors.nodes.drop_cause import loader_busy
 from detectors.nodes.shortfall import low
 from detectors.numbers import (
     Counts,
+    Floats,
     Mask,
     Numbers,
     Rows,
@@ -173,6 +174,8 @@ def _with_few_requests(view: View, unused: RuleMatch) -> RuleMatch:
 
     Where their hosts are saturated, requests wait for them: that is a drop.
     """
+    if not view.roster.inference.any():
+        return unused
     demand = demand_of_nodes(view)
     begins = view.eligible & (demand.steps >= short_for(view)) & ~view.spared
     stays = view.held_open(Cause.ALLOCATED_UNUSED.value) & view.roster.running
@@ -480,13 +483,26 @@ def _spinning(view: View) -> Mask:
     so traffic that is usual must have stopped; where none is usual, the cores must be saturated or
     show the same value again and again, and no run may say that it goes on.
     """
-    ended = view.metric(COMPLETED)
-    dead = view.executing & (ended == 0) & (view.usual_of(COMPLETED) > 0)[:, None]
-    lost = view.executing & np.isnan(view.latency) & ~np.isnan(view.usual_of(LATENCY))[:, None]
+    # A streak goes on only where the last step shows it, or was not read.
+    dead, lost, _ = _endless(view, slice(-1, None))
+    if not ((dead | lost).any() or view.gap[:, -1].any() or view.opened(Cause.HUNG.value)):
+        return np.zeros_like(view.zero)
+    dead, lost, ended = _endless(view, slice(None))
     usual = view.usual_of(SENT)[:, None]
     silent = (usual >= _TRAFFIC) & (view.efa <= number("idle.SILENT") * usual)
     stuck = narrowed(lost & ~(usual >= _TRAFFIC), lambda: _pinned_or_flat(view))
     return np.asarray(dead | (lost & ~(ended > 0) & (silent | stuck)))
+
+
+def _endless(view: View, steps: slice) -> tuple[Mask, Mask, Floats]:
+    """Return where none of the executions ends, where none is timed, and how many ended.
+
+    Each (n, steps).
+    """
+    executing, ended = view.executing[:, steps], view.metric(COMPLETED)[:, steps]
+    timed = ~np.isnan(view.usual_of(LATENCY))[:, None]
+    dead = executing & (ended == 0) & (view.usual_of(COMPLETED) > 0)[:, None]
+    return dead, executing & np.isnan(view.latency[:, steps]) & timed, ended
 
 
 def _pinned_or_flat(view: View) -> Mask:

@@ -270,22 +270,26 @@ class Oddness:
         return self.model.score(np.concatenate([far, self.costs[rows]], axis=1))
 
 
-def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
+def odd_anomalies(
+    view: View, known: Oddness, explained: Mask, falling: Callable[[], Mask]
+) -> Iterator[Anomaly]:
     """Yield one anomaly for each scope with nodes stranger than it has lately been.
 
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to
     name them.
     """
     working = view.executing[:, -_half(view) * 2 :].all(axis=1)
-    possible = view.eligible & ~explained & ~falling & working & view.on("odd.on")
+    possible = view.eligible & ~explained & working & view.on("odd.on")
     if not view.opened(Cause.ODD.value):
         rows = np.flatnonzero(possible)
-        newest = _levels(view, rows, 0)
-        possible[rows] = (newest[:, 0] >= known.usual.full[rows]) & combined(
-            distances(newest, known.usual.scale.at(rows))
-        )
+        newest, scale = _levels(view, rows, 0), known.usual.scale
+        far = distances(newest, scale if len(rows) == view.n else scale.at(rows))
+        possible[rows] = (newest[:, 0] >= known.usual.full[rows]) & combined(far)
+        possible = narrowed(possible, lambda: ~falling())
         if not possible.any():  # as at most ticks: what follows looks at hours of every node
             return
+    else:
+        possible &= ~falling()
 
     # A node that has stopped since the usual of its job was learnt may run another job.
     since = view.window.since(known.usual.end - AROUND)

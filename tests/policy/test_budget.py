@@ -121,6 +121,17 @@ def test_a_floor_sends_what_is_worth_it_exactly_and_floors_are_tried_from_the_hi
     assert seen().caught(seen().at(Decimal(0))) == 1
 
 
+def test_down_the_floors_as_many_messages_are_counted_as_at_each_floor_alone():
+    pairs = [(n * 7 % 11, n % 3) for n in range(24)]
+    alerts = [
+        idle(f"a{i}", worth, opened=NOON + hour * HOUR, cluster=f"c{hour}", hours=1 + i % 4)
+        for i, (worth, hour) in enumerate(pairs)
+    ]
+    found = seen(*alerts, silent("urgent", severity=Severity.CRITICAL))
+    fewest = {point.messages: point for point in map(found.at, found.floors)}
+    assert found.points == tuple(fewest[messages] for messages in sorted(fewest))
+
+
 def test_what_was_muted_otherwise_is_tried_on_no_floor():
     snoozed = replace(FIVE_ALERTS[0], muted_by="silence:s1")
     assert [x.id for x in seen(snoozed, *FIVE_ALERTS[1:]).raised] == ["a1", "a2", "a3", "a4"]

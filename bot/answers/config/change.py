@@ -35,7 +35,7 @@ from bot.policy.file import (
 )
 from bot.policy.schema import SETTINGS, default_policy
 from bot.ports import Ports
-from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget, tried_by
+from bot.watch.budget import FLOOR, LEAST, MOST, Budget, frontier, read_budget
 from bot.watch.preview import PREVIEWS, alone, draft, kept_draft, replayed
 
 _QUOTES = str.maketrans(
@@ -111,7 +111,7 @@ def config_budget(
     with alone():
         changes_free = [(everywhere, FLOOR, "$0"), (everywhere, MOST, "0")]
         (raised,) = replayed(ports, [applied(base, stacked(standing, changes_free))], request.at)
-    seen = tried_by(ports.world.workers, frontier(raised.alerts.values(), raised.window, current))
+    seen = frontier(raised.alerts.values(), raised.window, current)
     if budget is None:
         return budget_card(seen, Budget.of(current))
     if seen.weeks < 1:
