@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from bot.costs.recurring import Daily, Due, fees_again, monthly_run
-from bot.costs.running import Fleet, Line, Running, fleet_of
+from bot.costs.running import Booked, Fleet, Line, Running, fleet_of
 from bot.costs.tally import Tallies, known_rows, settled_by
 from bot.errors import WrongInput
 from bot.model.fleet import Market, Reservation
@@ -23,7 +23,7 @@ from bot.model.frame import Doubles
 from bot.model.money import cents, cents_of, summed, summed_apart
 from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
 from bot.model.reading import Reading
-from bot.model.spend import ZERO, Filter, Forecast, Money, Tally
+from bot.model.spend import ZERO, Filter, Forecast, Money, Spend, Tally
 from bot.model.window import DAY, Window, month_of
 from bot.ports import Outlook, Ports
 
@@ -51,6 +51,8 @@ class MonthBill:
     """All of the month that was billed by now, unsettled days included."""
     ahead: Daily = field(default_factory=dict)
     """What Capacity Blocks cost by day, up to their known ends; empty where none is known."""
+    booked: Sequence[Booked] = ()
+    """What AWS has promised and no bill tells of yet."""
     lapsing: Daily = field(default_factory=dict)
     """USD a day that nodes cost more from the day on which what covers them ends."""
     whole: date | None = None
@@ -87,6 +89,8 @@ class Nowcast:
     """Of it runs that come each month, and have not come or ended yet."""
     lapses: Daily = field(default_factory=dict)
     """Of it what nodes cost more once a commitment has ended, by the day of its end."""
+    booked: Sequence[Booked] = ()
+    """Of it what AWS has promised and no bill tells of yet."""
     currency: str = "USD"
     held: float = 1.0
     """The share of months that end within the range."""
@@ -109,16 +113,14 @@ def month_end(
 
     # What runs once a month is expected once; what goes on is projected line by line.
     series = {
-        line: [amounts.get(day, ZERO) for day in days] for line, amounts in bill.lines.items()
+        line: [amounts.get(day, ZERO) for day in days]
+        for line, amounts in bill.lines.items()
+        if line != _BLOCKS or not bill.ahead
     }
     runs = {line: run for line, usd in series.items() if (run := monthly_run(usd, days, end))}
-    if bill.ahead:
+    if any(held.is_block for held in bill.booked):
         runs.pop(_BLOCKS, None)
-    going = {
-        line: usd
-        for line, usd in series.items()
-        if any(usd) and line not in runs and not (bill.ahead and line == _BLOCKS)
-    }
+    going = {line: usd for line, usd in series.items() if any(usd) and line not in runs}
 
     # What nodes ran since the newest whole day of the bill counts as if it were billed.
     ran: dict[Line, Doubles] = {}
@@ -135,6 +137,7 @@ def month_end(
     coming = [(run.whole if ahead.start else run.coming, run.whole) for run in runs.values()]
     run_usd = sum((usd for usd, _ in coming), ZERO)
     unsure = _RUN_SPREAD * float(sum((whole for usd, whole in coming if usd), ZERO))
+    unsure += sum(float(held.usd * held.price.basis.unsure) for held in bill.booked)
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
@@ -145,7 +148,7 @@ def month_end(
         for day, usd in bill.lapsing.items()
         if whole <= day < end
     }
-    counted += sum(lapses.values(), ZERO)
+    counted += sum((*lapses.values(), *(held.usd for held in bill.booked)), ZERO)
     due = sum((fee.usd for fee in bill.due), ZERO)
     share = sum((fee.share for fee in bill.due), ZERO)
     projection = project(seen, ahead, unsure, float(counted + due), expected)
@@ -170,6 +173,7 @@ def month_end(
         running_since=newest if today > newest else None,
         runs=cents(run_usd),
         lapses=lapses,
+        booked=bill.booked,
         currency=bill.currency,
     )
 
@@ -231,6 +235,11 @@ class Part:
     amount: Amount = amortised
     month: Window | None = None
 
+    @property
+    def is_amortised(self) -> bool:
+        """Return whether what is paid at once is spread over the hours that it buys."""
+        return self.amount is amortised
+
 
 def forecast_month(
     billing: Tallies, at: datetime, part: Part | None = None, fleet: Fleet | None = None
@@ -244,32 +253,60 @@ def forecast_month(
     bill, settled = month_bill(billing, month, at, part.where, part.amount)
     if settled is None:
         return None
+    paid = block_fees(billing, month, part.where) if fleet.blocks else ()
     # What is paid at once is in the bill already; amortised it is spread over days to come.
-    if fleet.blocks and part.amount is amortised:
-        bill = replace(bill, ahead=blocks_by_day(billing, fleet.blocks, month, part.where))
+    if part.is_amortised:
+        bill = replace(bill, ahead=blocks_by_day(paid, fleet.blocks, month))
+
+    booked = [
+        replace(held, usd=held.cost(month) if part.is_amortised else held.paid(month, settled))
+        for held in fleet.booked
+        if not (held.is_block and _fees_of(held.reservation, paid))
+    ]
+    bill = replace(bill, booked=[held for held in booked if held.usd])
     return month_end(replace(bill, lapsing=fleet.lapsing), month, settled, fleet.running)
 
 
-def blocks_by_day(
-    billing: Tallies, blocks: Sequence[Reservation], month: Window, where: Sequence[Filter] = ()
-) -> dict[date, Decimal]:
-    """Return what each Capacity Block that was billed costs on each day of a month; may block.
-
-    Its price is spread over its hours, as the bill does.
-    """
-    prepaid = Filter("purchase", (Market.CAPACITY_BLOCK,))
+def block_fees(billing: Tallies, month: Window, where: Sequence[Filter] = ()) -> tuple[Spend, ...]:
+    """Return the rows of Capacity Blocks by day and, where the bill tells it, resource; may block."""
+    prepaid = [*where, Filter("purchase", (Market.CAPACITY_BLOCK,))]
     bought = Window(month.start - _NOWCAST_BACK, month.end)
-    rows = known_rows(billing, bought, ("resource",), [*where, prepaid])
+    return known_rows(billing, bought, ("day", "resource"), prepaid) or known_rows(
+        billing, bought, ("day",), prepaid
+    )
+
+
+def _fees_of(block: Reservation, paid: Sequence[Spend]) -> list[Spend]:
+    """Return the fees of a block: those that name it, else of the day of its purchase or start."""
+    moments = [at for at in (block.bought_at, block.starts_at) if at]
+    days = {f"{at + n * DAY:%Y-%m-%d}" for at in moments for n in (-1, 0, 1)}
+    return [
+        row
+        for row in paid
+        for name in [row.key.get("resource", "")]
+        if row.money.net > 0
+        and (block.labels.resource in name or (not name and row.key["day"] in days))
+    ]
+
+
+def blocks_by_day(
+    paid: Sequence[Spend], blocks: Sequence[Reservation], month: Window
+) -> dict[date, Decimal]:
+    """Return what each Capacity Block that was paid for costs on each day of a month.
+
+    Its price is spread over its hours, as the bill does; one that the bill leaves on its day is not.
+    """
     daily: defaultdict[date, Decimal] = defaultdict(Decimal)
     for block in blocks:
-        usd = sum((x.money.net for x in rows if block.labels.resource in x.key["resource"]), ZERO)
+        fees = (row.money for row in _fees_of(block, paid))
+        usd = sum((fee.net for fee in fees if fee.amortised < fee.net), ZERO)
         if usd > 0 and block.ends_at:
             lasts = Window(block.starts_at, block.ends_at)
             rate = usd / Decimal(str(lasts.hours))
             for day in lasts.within(month).days():
                 daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
     # A block that ended costs nothing more, which is known as well.
-    return {month.start.date(): ZERO, **daily} if any(row.money.net > 0 for row in rows) else {}
+    return {month.start.date(): ZERO, **daily} if any(row.money.net > 0 for row in paid) else {}
 
 
 def month_bill(

@@ -16,6 +16,7 @@ from bot.costs.recurring import Daily
 from bot.model.fleet import Instance, Market, Reservation
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
+from bot.model.money import cents
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.spend import ZERO, Filter
@@ -113,11 +114,51 @@ def running_cost(
 
 
 @dataclass(frozen=True)
+class Booked:
+    """State capacity that AWS has promised, and the price of an hour of all of its nodes."""
+
+    reservation: Reservation
+    price: Price
+    usd: Decimal = ZERO
+    """What it adds to the month that is forecast."""
+
+    @property
+    def is_block(self) -> bool:
+        """Return whether it is a Capacity Block, which is paid for with one fee."""
+        return self.reservation.market is Market.CAPACITY_BLOCK
+
+    def charged_at(self, settled: datetime) -> datetime:
+        """Return when the fee of a block is charged, by a bill that has settled without it.
+
+        AWS charges it within hours of the purchase (EC2 User Guide, Capacity Blocks pricing and
+        billing, 2026-11). A bill that does not have it there dates it to the start of the block.
+        """
+        bought = self.reservation.bought_at
+        return bought if bought and bought >= settled else self.reservation.starts_at
+
+    def cost(self, window: Window) -> Decimal:
+        """Return what its hours in a window cost."""
+        held = self.reservation
+        lasts = Window(held.starts_at, max(held.starts_at, held.ends_at or window.end))
+        return cents(self.price.usd_per_hour * Decimal(str(lasts.within(window).hours)))
+
+    def paid(self, month: Window, settled: datetime) -> Decimal:
+        """Return what is paid for it in a month."""
+        start, end = self.reservation.starts_at, self.reservation.ends_at
+        if not (self.is_block and end):
+            return self.cost(month)
+        is_due = month.start <= self.charged_at(settled) < month.end
+        return self.cost(Window(start, end)) if is_due else ZERO
+
+
+@dataclass(frozen=True)
 class Fleet:
     """Hold the facts of a fleet beside its bill: the nodes that ran, and commitments."""
 
     running: Running | None = None
     blocks: Sequence[Reservation] = ()
+    booked: Sequence[Booked] = ()
+    """Blocks that are not over, and reservations that begin later."""
     lapsing: Daily = field(default_factory=dict)
     """USD a day that its nodes cost more from the day on which what covers them ends."""
 
@@ -133,11 +174,24 @@ def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()
     """
     if reading is None:
         return None
+    inventory, pricing = reading.inventory, Pricing(ports).at(reading.now)
+    booked = [
+        Booked(held, price)
+        for held in (*inventory.blocks, *inventory.scheduled)
+        if (held.ends_at is None or held.ends_at > reading.now)
+        and all(condition.keeps(_key(held)) for condition in where)
+        and (price := pricing.reserved(held))
+    ]
     if where:
-        return Fleet(blocks=reading.inventory.blocks)
-    pricing = Pricing(ports).at(reading.now)
+        return Fleet(blocks=inventory.blocks, booked=booked)
     running = running_cost(reading, pricing.instance, _BACK)
-    return Fleet(running, reading.inventory.blocks, lapsing_of(pricing))
+    return Fleet(running, inventory.blocks, booked, lapsing_of(pricing))
+
+
+def _key(held: Reservation) -> dict[str, str]:
+    """Return what the rows of a reservation on a bill are told apart by."""
+    market = held.market if held.market is Market.CAPACITY_BLOCK else Market.ON_DEMAND
+    return {"service": "AmazonEC2", "purchase": market, **dict(held.labels)}
 
 
 def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:

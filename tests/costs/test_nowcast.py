@@ -21,7 +21,7 @@ from bot.model.fleet import Market, Reservation
 from bot.model.labels import Labels
 from bot.model.projection import project
 from bot.model.request import Request, User
-from bot.model.spend import Money, Spend, Tally
+from bot.model.spend import Money, Spend
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
@@ -245,21 +245,11 @@ def test_a_run_of_each_month_is_whole_in_one_to_come():
     assert month_end(bill, DEC, now).runs == 2000
 
 
-class Fees:
-    """A bill of the fee of one Capacity Block, which was bought two days before November."""
-
-    def tally(self, window, by, where=(), most=None):
-        fee = Money(net=Decimal(96))
-        rows = (Spend({"resource": "cr-1"}, fee),)
-        return Tally(
-            window, tuple(by), rows if NOV.start - timedelta(days=2) in window else (), fee
-        )
-
-
 def test_a_block_that_began_before_the_month_costs_the_month_its_own_days():
     start, end = (NOV.start + n * timedelta(days=1) for n in (-2, 2))
     block = Reservation(Labels(resource="cr-1"), 1, 0, start, end, Market.CAPACITY_BLOCK)
-    assert blocks_by_day(Fees(), [block], NOV) == days(date(2026, 11, 1), [24, 24])
+    fee = Spend({"resource": "cr-1", "day": "2026-10-30"}, Money(net=Decimal(96)))
+    assert blocks_by_day([fee], [block], NOV) == days(date(2026, 11, 1), [24, 24])
 
 
 def test_the_nodes_that_ran_tell_of_the_days_since_the_bill():

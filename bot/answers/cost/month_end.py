@@ -34,6 +34,7 @@ from bot.model.spend import Filter, Forecast, Money, Tally
 from bot.model.window import Window, day, month_of, utc_text
 from bot.ports import Ports
 
+_BLOCK_FEE = "Capacity Block"
 _LEAST_PREPAID = Decimal(1)
 """USD of a day under which nothing counts as prepaid."""
 
@@ -45,6 +46,8 @@ class Prepaid:
     day: date
     usd: Decimal
     usage_type: str
+    estimated: bool = False
+    """Whether it is on no bill yet."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,13 @@ def invoice_of(
     if taxed > 0 and (not tax or month != this):
         tax = cents((charges.forecast + credited) * before.tax / taxed)
 
-    return Invoice(charges.forecast, credited, tax, _prepaid(billing, month, at, where))
+    fees = [
+        Prepaid(held.charged_at(charges.settled).date(), held.usd, _BLOCK_FEE, estimated=True)
+        for held in charges.booked
+        if held.is_block
+    ]
+    prepaid = *_prepaid(billing, month, at, where), *fees
+    return Invoice(charges.forecast, credited, tax, prepaid)
 
 
 def _charges(money: Money) -> Decimal:
@@ -171,9 +180,11 @@ _PREPAID = Columns[Prepaid](
     datum(
         "usd",
         lambda prepaid: prepaid.usd,
-        "fee of a commitment billed on that day - its amortised cost of that day",
+        "fee of a commitment billed on that day - its amortised cost of that day; of a Capacity "
+        "Block that is on no bill yet its hours x their price",
     ),
     datum("usage_type", lambda prepaid: prepaid.usage_type),
+    datum("estimated", lambda prepaid: prepaid.estimated),
 )
 
 
@@ -197,7 +208,12 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
     """Return what the invoice is made of, besides charges: what was prepaid by day, credits, tax."""
     estimates = {"Credits by month end": invoice.credits, "Tax": invoice.tax}
     return [
-        *((f"Prepaid on {day(fee.day)}", amount_in(fee.usd, currency)) for fee in invoice.prepaid),
+        *(
+            (f"Prepaid on {day(fee.day)} (estimate)", about_in(fee.usd, currency))
+            if fee.estimated
+            else (f"Prepaid on {day(fee.day)}", amount_in(fee.usd, currency))
+            for fee in invoice.prepaid
+        ),
         *((name, about_in(amount, currency)) for name, amount in estimates.items() if amount),
     ]
 
