@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -49,8 +49,8 @@ class MonthBill:
     """Fees that are expected again in this month."""
     billed: Decimal = ZERO
     """All of the month that was billed by now, unsettled days included."""
-    ahead: Daily = field(default_factory=dict)
-    """What Capacity Blocks cost by day, up to their known ends; empty where none is known."""
+    ahead: Decimal | None = None
+    """What Capacity Blocks cost yet, up to their known ends; None where no fee of any is known."""
     booked: Sequence[Booked] = ()
     """What AWS has promised and no bill tells of yet."""
     lapsing: Daily = field(default_factory=dict)
@@ -85,8 +85,6 @@ class Nowcast:
 
     None where they are not known.
     """
-    runs: Decimal = Decimal(0)
-    """Of it runs that come each month, and have not come or ended yet."""
     lapses: Daily = field(default_factory=dict)
     """Of it what nodes cost more once a commitment has ended, by the day of its end."""
     booked: Sequence[Booked] = ()
@@ -115,7 +113,7 @@ def month_end(
     series = {
         line: [amounts.get(day, ZERO) for day in days]
         for line, amounts in bill.lines.items()
-        if line != _BLOCKS or not bill.ahead
+        if line != _BLOCKS or bill.ahead is None
     }
     runs = {line: run for line, usd in series.items() if (run := monthly_run(usd, days, end))}
     if any(held.is_block for held in bill.booked):
@@ -142,7 +140,7 @@ def month_end(
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
     counted += cents_of(seen[:, len(days) + max(0, (start - newest).days) :].sum())
-    counted += _sum(bill.ahead, whole, end)
+    counted += bill.ahead or ZERO
     lapses = {
         day: cents(usd * (end - max(day, start)).days)
         for day, usd in bill.lapsing.items()
@@ -171,7 +169,6 @@ def month_end(
         days_used=sum(day < until for day in days),
         fees=fees + due + cents((counted + cents_of(projection.middle) - fees) * share),
         running_since=newest if today > newest else None,
-        runs=cents(run_usd),
         lapses=lapses,
         booked=bill.booked,
         currency=bill.currency,
@@ -235,11 +232,6 @@ class Part:
     amount: Amount = amortised
     month: Window | None = None
 
-    @property
-    def is_amortised(self) -> bool:
-        """Return whether what is paid at once is spread over the hours that it buys."""
-        return self.amount is amortised
-
 
 def forecast_month(
     billing: Tallies, at: datetime, part: Part | None = None, fleet: Fleet | None = None
@@ -254,12 +246,15 @@ def forecast_month(
     if settled is None:
         return None
     paid = block_fees(billing, month, part.where) if fleet.blocks else ()
+    spreads = part.amount is amortised
     # What is paid at once is in the bill already; amortised it is spread over days to come.
-    if part.is_amortised:
-        bill = replace(bill, ahead=blocks_by_day(paid, fleet.blocks, month))
+    if spreads and any(row.money.net > 0 for row in paid):
+        whole = datetime.combine(bill.whole or settled.date(), time(), UTC)
+        left = Window(min(max(whole, month.start), month.end), month.end)
+        bill = replace(bill, ahead=cost_ahead(fleet.blocks, paid, left))
 
     booked = [
-        replace(held, usd=held.cost(month) if part.is_amortised else held.paid(month, settled))
+        replace(held, usd=held.cost(month) if spreads else held.paid(month, settled))
         for held in fleet.booked
         if not (held.is_block and _fees_of(held.reservation, paid))
     ]
@@ -289,24 +284,20 @@ def _fees_of(block: Reservation, paid: Sequence[Spend]) -> list[Spend]:
     ]
 
 
-def blocks_by_day(
-    paid: Sequence[Spend], blocks: Sequence[Reservation], month: Window
-) -> dict[date, Decimal]:
-    """Return what each Capacity Block that was paid for costs on each day of a month.
+def cost_ahead(blocks: Sequence[Reservation], paid: Sequence[Spend], left: Window) -> Decimal:
+    """Return what Capacity Blocks that were paid for cost in the hours that are left.
 
-    Its price is spread over its hours, as the bill does; one that the bill leaves on its day is not.
+    A fee is spread over its block's hours, as the bill does; one that the bill leaves on its day is
+    not.
     """
-    daily: defaultdict[date, Decimal] = defaultdict(Decimal)
+    usd = ZERO
     for block in blocks:
-        fees = (row.money for row in _fees_of(block, paid))
-        usd = sum((fee.net for fee in fees if fee.amortised < fee.net), ZERO)
-        if usd > 0 and block.ends_at:
-            lasts = Window(block.starts_at, block.ends_at)
-            rate = usd / Decimal(str(lasts.hours))
-            for day in lasts.within(month).days():
-                daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
-    # A block that ended costs nothing more, which is known as well.
-    return {month.start.date(): ZERO, **daily} if any(row.money.net > 0 for row in paid) else {}
+        lasts = Window(block.starts_at, block.ends_at or block.starts_at)
+        fees = [row.money for row in _fees_of(block, paid) if row.money.amortised < row.money.net]
+        if fees and lasts.hours:
+            share = Decimal(str(lasts.within(left).hours / lasts.hours))
+            usd += share * sum(fee.net for fee in fees)
+    return cents(usd)
 
 
 def month_bill(

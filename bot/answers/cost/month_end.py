@@ -36,7 +36,6 @@ from bot.model.spend import Filter, Forecast, Money, Tally
 from bot.model.window import Window, day, month_of, utc_text
 from bot.ports import Ports
 
-_BLOCK_FEE = "Capacity Block"
 _LEAST_PREPAID = Decimal(1)
 """USD of a day under which nothing counts as prepaid."""
 
@@ -92,12 +91,14 @@ def invoice_of(
     if taxed > 0 and (not tax or month != this):
         tax = cents((charges.forecast + credited) * before.tax / taxed)
 
-    fees = [
-        Prepaid(held.charged_at(charges.settled).date(), held.usd, _BLOCK_FEE, estimated=True)
-        for held in charges.booked
-        if held.is_block
-    ]
-    prepaid = *_prepaid(billing, month, at, where), *fees
+    prepaid = (
+        *_prepaid(billing, month, at, where),
+        *(
+            Prepaid(held.charged_at(charges.settled).date(), held.usd, "Capacity Block", True)
+            for held in charges.booked
+            if held.is_block
+        ),
+    )
     return Invoice(charges.forecast, credited, tax, prepaid)
 
 
