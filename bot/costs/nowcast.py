@@ -245,7 +245,7 @@ def forecast_month(
     bill, settled = month_bill(billing, month, at, part.where, part.amount)
     if settled is None:
         return None
-    paid = block_fees(billing, month, part.where) if fleet.blocks else ()
+    paid = block_fees(billing, month) if fleet.blocks else ()
     spreads = part.amount is amortised
     # What is paid at once is in the bill already; amortised it is spread over days to come.
     if spreads and any(row.money.net > 0 for row in paid):
@@ -262,9 +262,12 @@ def forecast_month(
     return month_end(replace(bill, lapsing=fleet.lapsing), month, settled, fleet.running)
 
 
-def block_fees(billing: Tallies, month: Window, where: Sequence[Filter] = ()) -> tuple[Spend, ...]:
-    """Return the rows of Capacity Blocks by day and, where the bill tells it, resource; may block."""
-    prepaid = [*where, Filter("purchase", (Market.CAPACITY_BLOCK,))]
+def block_fees(billing: Tallies, month: Window) -> tuple[Spend, ...]:
+    """Return the rows of Capacity Blocks by day and, where the bill tells it, resource; may block.
+
+    Of the whole bill, as a fee carries no tag of those that its hours are for.
+    """
+    prepaid = [Filter("purchase", (Market.CAPACITY_BLOCK,))]
     bought = Window(month.start - _NOWCAST_BACK, month.end)
     return known_rows(billing, bought, ("day", "resource"), prepaid) or known_rows(
         billing, bought, ("day",), prepaid
@@ -327,6 +330,10 @@ def month_bill(
         (_line(key), day, ZERO if lump else usd)
         for (key, day, usd), lump in zip(rows, at_once, strict=True)
     )
+    if where:
+        # A day without a charge of this part cost nothing, where the bill holds the day.
+        days = billing.tally(tally.window, ("day",)).rows
+        lines = {**lines, (): dict.fromkeys((date.fromisoformat(x.key["day"]) for x in days), ZERO)}
     monthly = summed(
         (day.replace(day=1), usd) for amounts in lines.values() for day, usd in amounts.items()
     )

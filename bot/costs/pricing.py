@@ -233,7 +233,7 @@ class Pricing:
 
         resource = inventory.resource(thing)
         if isinstance(resource, Reservation):
-            return self.reserved(resource)
+            return self._reserved(resource)
         return self._stored(resource) if resource else None
 
     def instance(self, instance: Instance) -> Price | None:
@@ -287,7 +287,7 @@ class Pricing:
             self._chosen[key] = choose(self.quotes(instance_type, region), market, region)
         return self._chosen[key]
 
-    def reserved(self, reservation: Reservation) -> Price | None:
+    def _reserved(self, reservation: Reservation) -> Price | None:
         """Return the price of an hour of a whole reservation, of which nothing is used.
 
         Each place at what the bill says of it.

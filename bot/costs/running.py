@@ -115,7 +115,7 @@ def running_cost(
 
 @dataclass(frozen=True)
 class Booked:
-    """State capacity that AWS has promised, and the price of an hour of all of its nodes."""
+    """State capacity that AWS has promised, and the price of an hour of each of its nodes."""
 
     reservation: Reservation
     price: Price
@@ -140,7 +140,8 @@ class Booked:
         """Return what its hours in a window cost."""
         held = self.reservation
         lasts = Window(held.starts_at, max(held.starts_at, held.ends_at or window.end))
-        return cents(self.price.usd_per_hour * Decimal(str(lasts.within(window).hours)))
+        hours = Decimal(str(lasts.within(window).hours))
+        return cents(held.total * hours * self.price.usd_per_hour)
 
     def paid(self, month: Window, settled: datetime) -> Decimal:
         """Return what is paid for it in a month."""
@@ -175,23 +176,33 @@ def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()
     if reading is None:
         return None
     inventory, pricing = reading.inventory, Pricing(ports).at(reading.now)
+    promised = [
+        held
+        for held in (*inventory.blocks, *inventory.scheduled)
+        if all(condition.keeps(_key(held)) for condition in where)
+    ]
+    blocks = [held for held in promised if held.market is Market.CAPACITY_BLOCK]
     booked = [
         Booked(held, price)
-        for held in (*inventory.blocks, *inventory.scheduled)
-        if (held.ends_at is None or held.ends_at > reading.now)
-        and all(condition.keeps(_key(held)) for condition in where)
-        and (price := pricing.reserved(held))
+        for held in promised
+        if held.ends_at is None or held.ends_at > reading.now
+        for quotes in [pricing.quotes(held.labels.instance_type, held.labels.region)]
+        if (price := listed_price(quotes, _bought_as(held), held.labels.region))
     ]
     if where:
-        return Fleet(blocks=inventory.blocks, booked=booked)
+        return Fleet(blocks=blocks, booked=booked)
     running = running_cost(reading, pricing.instance, _BACK)
-    return Fleet(running, inventory.blocks, booked, lapsing_of(pricing))
+    return Fleet(running, blocks, booked, lapsing_of(pricing))
+
+
+def _bought_as(held: Reservation) -> Market:
+    """Return how the hours of a reservation are billed that no commitment covers."""
+    return held.market if held.market is Market.CAPACITY_BLOCK else Market.ON_DEMAND
 
 
 def _key(held: Reservation) -> dict[str, str]:
     """Return what the rows of a reservation on a bill are told apart by."""
-    market = held.market if held.market is Market.CAPACITY_BLOCK else Market.ON_DEMAND
-    return {"service": "AmazonEC2", "purchase": market, **dict(held.labels)}
+    return {"service": "AmazonEC2", "purchase": _bought_as(held), **dict(held.labels)}
 
 
 def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:

@@ -145,6 +145,29 @@ def test_the_card_says_what_is_promised_and_from_which_price():
     fleet = Fleet(blocks=[held.reservation], booked=[held])
     words = range_words(forecast_month(Bill(), NOW, fleet=fleet), None, Bill().tally(NOV, ()))
     assert words.endswith(
-        "; a Capacity Block of 2 x trn2.48xlarge from Nov 20 that is on no bill yet adds $1,200"
+        "; a Capacity Block of 2 x trn2.48xlarge from Nov 20 that is on no bill yet adds $2,400"
         " (an estimate: dated fallback of Jul 22, 2026)."
     )
+
+
+def test_a_fee_without_the_tags_of_its_hours_pays_for_them():
+    held = block(8, 20, 25)
+    fleet = Fleet(blocks=[held], booked=[Booked(held, PRICE)])
+    bill = Bill(("2026-11-08", "cr-1", 999, 0))
+    found = forecast_month(bill, NOW, Part([Filter("team", ("lab",))]), fleet)
+    assert (found.forecast, found.booked) == (999, [])
+
+
+class Ended(Bill):
+    """The same bill, of which a team had a hundred dollars a day up to the end of October."""
+
+    def tally(self, window, by, where=(), most=None):
+        tally = super().tally(window, by)
+        if not where:
+            return tally
+        return replace(tally, rows=tuple(x for x in tally.rows if x.key["day"] < "2026-11-01"))
+
+
+def test_a_part_of_the_bill_that_ended_is_not_forecast_from_its_last_days():
+    found = forecast_month(Ended(), NOW, Part([Filter("team", ("lab",))]))
+    assert (found.spent, found.forecast < 100) == (0, True)
