@@ -81,7 +81,7 @@ def invoice_of(
     charges = forecast_month(billing, at, Part(where, _charges, month), fleet)
     if charges is None:
         return None
-    credits = forecast_month(billing, at, Part(where, _credits, month))
+    credits = forecast_month(billing, at, Part(where, lambda money: money.credits, month))
     credited = credits.forecast if credits else Decimal(0)
 
     # Tax is a share of what is paid, and is billed when the month is over.
@@ -104,10 +104,6 @@ def invoice_of(
 
 def _charges(money: Money) -> Decimal:
     return money.net - money.credits - money.tax
-
-
-def _credits(money: Money) -> Decimal:
-    return money.credits
 
 
 def _prepaid(
