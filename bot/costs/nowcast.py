@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from bot.costs.recurring import Daily, Due, fees_again, monthly_run
-from bot.costs.running import Booked, Fleet, Line, Running, fleet_of
+from bot.costs.running import Booking, Fleet, Line, Running, fleet_of
 from bot.costs.tally import Tallies, known_rows, settled_by
 from bot.errors import WrongInput
 from bot.model.fleet import Market, Reservation
@@ -51,7 +51,7 @@ class MonthBill:
     """All of the month that was billed by now, unsettled days included."""
     ahead: Decimal | None = None
     """What Capacity Blocks cost yet, up to their known ends; None where no fee of any is known."""
-    booked: Sequence[Booked] = ()
+    bookings: Sequence[Booking] = ()
     """What AWS has promised and no bill tells of yet."""
     lapsing: Daily = field(default_factory=dict)
     """USD a day that nodes cost more from the day on which what covers them ends."""
@@ -87,7 +87,7 @@ class Nowcast:
     """
     lapses: Daily = field(default_factory=dict)
     """Of it what nodes cost more once a commitment has ended, by the day of its end."""
-    booked: Sequence[Booked] = ()
+    bookings: Sequence[Booking] = ()
     """Of it what AWS has promised and no bill tells of yet."""
     currency: str = "USD"
     held: float = 1.0
@@ -116,7 +116,7 @@ def month_end(
         if line != _BLOCKS or bill.ahead is None
     }
     runs = {line: run for line, usd in series.items() if (run := monthly_run(usd, days, end))}
-    if any(held.is_block for held in bill.booked):
+    if any(booking.is_block for booking in bill.bookings):
         runs.pop(_BLOCKS, None)
     going = {line: usd for line, usd in series.items() if any(usd) and line not in runs}
 
@@ -135,7 +135,7 @@ def month_end(
     coming = [(run.whole if ahead.start else run.coming, run.whole) for run in runs.values()]
     run_usd = sum((usd for usd, _ in coming), ZERO)
     unsure = _RUN_SPREAD * float(sum((whole for usd, whole in coming if usd), ZERO))
-    unsure += sum(float(held.usd * held.price.basis.unsure) for held in bill.booked)
+    unsure += sum(float(booking.usd * booking.price.basis.unsure) for booking in bill.bookings)
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
@@ -146,7 +146,7 @@ def month_end(
         for day, usd in bill.lapsing.items()
         if whole <= day < end
     }
-    counted += sum((*lapses.values(), *(held.usd for held in bill.booked)), ZERO)
+    counted += sum((*lapses.values(), *(booking.usd for booking in bill.bookings)), ZERO)
     due = sum((fee.usd for fee in bill.due), ZERO)
     share = sum((fee.share for fee in bill.due), ZERO)
     projection = project(seen, ahead, unsure, float(counted + due), expected)
@@ -170,7 +170,7 @@ def month_end(
         fees=fees + due + cents((counted + cents_of(projection.middle) - fees) * share),
         running_since=newest if today > newest else None,
         lapses=lapses,
-        booked=bill.booked,
+        bookings=bill.bookings,
         currency=bill.currency,
     )
 
@@ -250,15 +250,15 @@ def forecast_month(
     # What is paid at once is in the bill already; amortised it is spread over days to come.
     if spreads and any(row.money.net > 0 for row in paid):
         whole = datetime.combine(bill.whole or settled.date(), time(), UTC)
-        left = Window(min(max(whole, month.start), month.end), month.end)
-        bill = replace(bill, ahead=cost_ahead(fleet.blocks, paid, left))
+        remaining = Window(min(max(whole, month.start), month.end), month.end)
+        bill = replace(bill, ahead=cost_ahead(fleet.blocks, paid, remaining))
 
-    booked = [
-        replace(held, usd=held.cost(month) if spreads else held.paid(month, settled))
-        for held in fleet.booked
-        if not (held.is_block and _fees_of(held.reservation, paid))
+    bookings = [
+        replace(booking, usd=booking.cost(month) if spreads else booking.paid(month, settled))
+        for booking in fleet.bookings
+        if not (booking.is_block and _fees_of(booking.reservation, paid))
     ]
-    bill = replace(bill, booked=[held for held in booked if held.usd])
+    bill = replace(bill, bookings=[booking for booking in bookings if booking.usd])
     return month_end(replace(bill, lapsing=fleet.lapsing), month, settled, fleet.running)
 
 
@@ -276,8 +276,8 @@ def block_fees(billing: Tallies, month: Window) -> tuple[Spend, ...]:
 
 def _fees_of(block: Reservation, paid: Sequence[Spend]) -> list[Spend]:
     """Return the fees of a block: those that name it, else of the day of its purchase or start."""
-    moments = [at for at in (block.bought_at, block.starts_at) if at]
-    days = {f"{at + n * DAY:%Y-%m-%d}" for at in moments for n in (-1, 0, 1)}
+    moments = filter(None, (block.bought_at, block.starts_at))
+    days = {f"{moment + n * DAY:%Y-%m-%d}" for moment in moments for n in (-1, 0, 1)}
     return [
         row
         for row in paid
@@ -287,7 +287,7 @@ def _fees_of(block: Reservation, paid: Sequence[Spend]) -> list[Spend]:
     ]
 
 
-def cost_ahead(blocks: Sequence[Reservation], paid: Sequence[Spend], left: Window) -> Decimal:
+def cost_ahead(blocks: Sequence[Reservation], paid: Sequence[Spend], remaining: Window) -> Decimal:
     """Return what Capacity Blocks that were paid for cost in the hours that are left.
 
     A fee is spread over its block's hours, as the bill does; one that the bill leaves on its day is
@@ -298,7 +298,7 @@ def cost_ahead(blocks: Sequence[Reservation], paid: Sequence[Spend], left: Windo
         lasts = Window(block.starts_at, block.ends_at or block.starts_at)
         fees = [row.money for row in _fees_of(block, paid) if row.money.amortised < row.money.net]
         if fees and lasts.hours:
-            share = Decimal(str(lasts.within(left).hours / lasts.hours))
+            share = Decimal(str(lasts.within(remaining).hours / lasts.hours))
             usd += share * sum(fee.net for fee in fees)
     return cents(usd)
 

@@ -114,7 +114,7 @@ def running_cost(
 
 
 @dataclass(frozen=True)
-class Booked:
+class Booking:
     """State capacity that AWS has promised, and the price of an hour of each of its nodes."""
 
     reservation: Reservation
@@ -138,10 +138,12 @@ class Booked:
 
     def cost(self, window: Window) -> Decimal:
         """Return what its hours in a window cost."""
-        held = self.reservation
-        lasts = Window(held.starts_at, max(held.starts_at, held.ends_at or window.end))
+        reservation = self.reservation
+        lasts = Window(
+            reservation.starts_at, max(reservation.starts_at, reservation.ends_at or window.end)
+        )
         hours = Decimal(str(lasts.within(window).hours))
-        return cents(held.total * hours * self.price.usd_per_hour)
+        return cents(reservation.total * hours * self.price.usd_per_hour)
 
     def paid(self, month: Window, settled: datetime) -> Decimal:
         """Return what is paid for it in a month."""
@@ -158,7 +160,7 @@ class Fleet:
 
     running: Running | None = None
     blocks: Sequence[Reservation] = ()
-    booked: Sequence[Booked] = ()
+    bookings: Sequence[Booking] = ()
     """Blocks that are not over, and reservations that begin later."""
     lapsing: Daily = field(default_factory=dict)
     """USD a day that its nodes cost more from the day on which what covers them ends."""
@@ -177,32 +179,34 @@ def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()
         return None
     inventory, pricing = reading.inventory, Pricing(ports).at(reading.now)
     promised = [
-        held
-        for held in (*inventory.blocks, *inventory.scheduled)
-        if all(condition.keeps(_key(held)) for condition in where)
+        reservation
+        for reservation in (*inventory.blocks, *inventory.scheduled)
+        if all(condition.keeps(_key(reservation)) for condition in where)
     ]
-    blocks = [held for held in promised if held.market is Market.CAPACITY_BLOCK]
-    booked = [
-        Booked(held, price)
-        for held in promised
-        if held.ends_at is None or held.ends_at > reading.now
-        for quotes in [pricing.quotes(held.labels.instance_type, held.labels.region)]
-        if (price := listed_price(quotes, _bought_as(held), held.labels.region))
+    blocks = [
+        reservation for reservation in promised if reservation.market is Market.CAPACITY_BLOCK
+    ]
+    bookings = [
+        Booking(reservation, price)
+        for reservation in promised
+        if reservation.ends_at is None or reservation.ends_at > reading.now
+        for quotes in [pricing.quotes(reservation.labels.instance_type, reservation.labels.region)]
+        if (price := listed_price(quotes, _bought_as(reservation), reservation.labels.region))
     ]
     if where:
-        return Fleet(blocks=blocks, booked=booked)
+        return Fleet(blocks=blocks, bookings=bookings)
     running = running_cost(reading, pricing.instance, _BACK)
-    return Fleet(running, blocks, booked, lapsing_of(pricing))
+    return Fleet(running, blocks, bookings, lapsing_of(pricing))
 
 
-def _bought_as(held: Reservation) -> Market:
+def _bought_as(reservation: Reservation) -> Market:
     """Return how the hours of a reservation are billed that no commitment covers."""
-    return held.market if held.market is Market.CAPACITY_BLOCK else Market.ON_DEMAND
+    return reservation.market if reservation.market is Market.CAPACITY_BLOCK else Market.ON_DEMAND
 
 
-def _key(held: Reservation) -> dict[str, str]:
+def _key(reservation: Reservation) -> dict[str, str]:
     """Return what the rows of a reservation on a bill are told apart by."""
-    return {"service": "AmazonEC2", "purchase": _bought_as(held), **dict(held.labels)}
+    return {"service": "AmazonEC2", "purchase": _bought_as(reservation), **dict(reservation.labels)}
 
 
 def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:

@@ -94,9 +94,9 @@ def invoice_of(
     prepaid = (
         *_prepaid(billing, month, at, where),
         *(
-            Prepaid(held.charged_at(charges.settled).date(), held.usd, "Capacity Block", True)
-            for held in charges.booked
-            if held.is_block
+            Prepaid(booking.charged_at(charges.settled).date(), booking.usd, "Capacity Block", True)
+            for booking in charges.bookings
+            if booking.is_block
         ),
     )
     return Invoice(charges.forecast, credited, tax, prepaid)

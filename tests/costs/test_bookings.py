@@ -9,7 +9,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.title import range_words
 from bot.costs.nowcast import Part, forecast_month
-from bot.costs.running import Booked, Fleet, fleet_of
+from bot.costs.running import Booking, Fleet, fleet_of
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Inventory, Market, Reservation
 from bot.model.labels import Labels
@@ -98,7 +98,8 @@ ON_DEMAND = {"market": Market.RESERVED, "state": "scheduled"}
 def test_what_is_promised_is_in_the_forecast(what, held, fees, november, december):
     bill = Bill(*fees)
     fleet = Fleet(
-        blocks=[held] if held.market is Market.CAPACITY_BLOCK else [], booked=[Booked(held, PRICE)]
+        blocks=[held] if held.market is Market.CAPACITY_BLOCK else [],
+        bookings=[Booking(held, PRICE)],
     )
     for month, added in ((NOV, november), (DEC, december)):
         for amount, expected in zip((None, lambda money: money.net), added, strict=True):
@@ -137,12 +138,12 @@ def test_what_is_promised_counts_in_the_part_of_the_bill_that_it_belongs_to(wher
     inventory = Inventory(NOW, blocks=(over, block(9, 20, 25, total=2)), scheduled=(later,))
     ports = ports_over(World(), MemoryStore(), knowledge=load_knowledge())
     fleet = fleet_of(ports, Reading(NOW, {}, inventory), where)
-    assert len(fleet.booked) == count
+    assert len(fleet.bookings) == count
 
 
 def test_the_card_says_what_is_promised_and_from_which_price():
-    held = Booked(block(9, 20, 25, total=2), PRICE)
-    fleet = Fleet(blocks=[held.reservation], booked=[held])
+    held = Booking(block(9, 20, 25, total=2), PRICE)
+    fleet = Fleet(blocks=[held.reservation], bookings=[held])
     words = range_words(forecast_month(Bill(), NOW, fleet=fleet), None, Bill().tally(NOV, ()))
     assert words.endswith(
         "; a Capacity Block of 2 x trn2.48xlarge from Nov 20 that is on no bill yet adds $2,400"
@@ -152,10 +153,10 @@ def test_the_card_says_what_is_promised_and_from_which_price():
 
 def test_a_fee_without_the_tags_of_its_hours_pays_for_them():
     held = block(8, 20, 25)
-    fleet = Fleet(blocks=[held], booked=[Booked(held, PRICE)])
+    fleet = Fleet(blocks=[held], bookings=[Booking(held, PRICE)])
     bill = Bill(("2026-11-08", "cr-1", 999, 0))
     found = forecast_month(bill, NOW, Part([Filter("team", ("lab",))]), fleet)
-    assert (found.forecast, found.booked) == (999, [])
+    assert (found.forecast, found.bookings) == (999, [])
 
 
 class Ended(Bill):
