@@ -92,7 +92,10 @@ def line_case() -> str:
 
     The first rule wins.
     """
-    whens = []
+    # FOCUS charges the empty places of a Capacity Block themselves; of a CUR they are its fee's.
+    whens = [
+        "WHEN s.purchase = 'capacity-block' AND holds_instance(s.usage_type) THEN 'commitment'"
+    ]
     for rule in table("adapters.billing", "lines.csv"):
         service, usage = (
             [f"regexp_matches(s.{column}, {literal(rule[column])})"] if rule[column] else []

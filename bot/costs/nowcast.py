@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from bot.costs.recurring import Daily, Due, fees_again, monthly_run
-from bot.costs.running import Fleet, Line, Running, fleet_of
+from bot.costs.running import Booking, Fleet, Line, Running, fleet_of
 from bot.costs.tally import Tallies, known_rows, settled_by
 from bot.errors import WrongInput
 from bot.model.fleet import Market, Reservation
@@ -23,7 +23,7 @@ from bot.model.frame import Doubles
 from bot.model.money import cents, cents_of, summed, summed_apart
 from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
 from bot.model.reading import Reading
-from bot.model.spend import ZERO, Filter, Forecast, Money, Tally
+from bot.model.spend import ZERO, Filter, Forecast, Money, Spend, Tally
 from bot.model.window import DAY, Window, month_of
 from bot.ports import Outlook, Ports
 
@@ -49,8 +49,10 @@ class MonthBill:
     """Fees that are expected again in this month."""
     billed: Decimal = ZERO
     """All of the month that was billed by now, unsettled days included."""
-    ahead: Daily = field(default_factory=dict)
-    """What Capacity Blocks cost by day, up to their known ends; empty where none is known."""
+    ahead: Decimal | None = None
+    """What Capacity Blocks cost yet, up to their known ends; None where no fee of any is known."""
+    bookings: Sequence[Booking] = ()
+    """What AWS has promised and no bill tells of yet."""
     lapsing: Daily = field(default_factory=dict)
     """USD a day that nodes cost more from the day on which what covers them ends."""
     whole: date | None = None
@@ -83,10 +85,10 @@ class Nowcast:
 
     None where they are not known.
     """
-    runs: Decimal = Decimal(0)
-    """Of it runs that come each month, and have not come or ended yet."""
     lapses: Daily = field(default_factory=dict)
     """Of it what nodes cost more once a commitment has ended, by the day of its end."""
+    bookings: Sequence[Booking] = ()
+    """Of it what AWS has promised and no bill tells of yet."""
     currency: str = "USD"
     held: float = 1.0
     """The share of months that end within the range."""
@@ -109,16 +111,14 @@ def month_end(
 
     # What runs once a month is expected once; what goes on is projected line by line.
     series = {
-        line: [amounts.get(day, ZERO) for day in days] for line, amounts in bill.lines.items()
+        line: [amounts.get(day, ZERO) for day in days]
+        for line, amounts in bill.lines.items()
+        if line != _BLOCKS or bill.ahead is None
     }
     runs = {line: run for line, usd in series.items() if (run := monthly_run(usd, days, end))}
-    if bill.ahead:
+    if any(booking.is_block for booking in bill.bookings):
         runs.pop(_BLOCKS, None)
-    going = {
-        line: usd
-        for line, usd in series.items()
-        if any(usd) and line not in runs and not (bill.ahead and line == _BLOCKS)
-    }
+    going = {line: usd for line, usd in series.items() if any(usd) and line not in runs}
 
     # What nodes ran since the newest whole day of the bill counts as if it were billed.
     ran: dict[Line, Doubles] = {}
@@ -135,17 +135,18 @@ def month_end(
     coming = [(run.whole if ahead.start else run.coming, run.whole) for run in runs.values()]
     run_usd = sum((usd for usd, _ in coming), ZERO)
     unsure = _RUN_SPREAD * float(sum((whole for usd, whole in coming if usd), ZERO))
+    unsure += sum(float(booking.usd * booking.price.basis.unsure) for booking in bill.bookings)
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
     counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
     counted += cents_of(seen[:, len(days) + max(0, (start - newest).days) :].sum())
-    counted += _sum(bill.ahead, whole, end)
+    counted += bill.ahead or ZERO
     lapses = {
         day: cents(usd * (end - max(day, start)).days)
         for day, usd in bill.lapsing.items()
         if whole <= day < end
     }
-    counted += sum(lapses.values(), ZERO)
+    counted += sum((*lapses.values(), *(booking.usd for booking in bill.bookings)), ZERO)
     due = sum((fee.usd for fee in bill.due), ZERO)
     share = sum((fee.share for fee in bill.due), ZERO)
     projection = project(seen, ahead, unsure, float(counted + due), expected)
@@ -168,8 +169,8 @@ def month_end(
         days_used=sum(day < until for day in days),
         fees=fees + due + cents((counted + cents_of(projection.middle) - fees) * share),
         running_since=newest if today > newest else None,
-        runs=cents(run_usd),
         lapses=lapses,
+        bookings=bill.bookings,
         currency=bill.currency,
     )
 
@@ -244,32 +245,62 @@ def forecast_month(
     bill, settled = month_bill(billing, month, at, part.where, part.amount)
     if settled is None:
         return None
+    paid = block_fees(billing, month) if fleet.blocks else ()
+    spreads = part.amount is amortised
     # What is paid at once is in the bill already; amortised it is spread over days to come.
-    if fleet.blocks and part.amount is amortised:
-        bill = replace(bill, ahead=blocks_by_day(billing, fleet.blocks, month, part.where))
+    if spreads and any(row.money.net > 0 for row in paid):
+        whole = datetime.combine(bill.whole or settled.date(), time(), UTC)
+        remaining = Window(min(max(whole, month.start), month.end), month.end)
+        bill = replace(bill, ahead=cost_ahead(fleet.blocks, paid, remaining))
+
+    bookings = [
+        replace(booking, usd=booking.cost(month) if spreads else booking.paid(month, settled))
+        for booking in fleet.bookings
+        if not (booking.is_block and _fees_of(booking.reservation, paid))
+    ]
+    bill = replace(bill, bookings=[booking for booking in bookings if booking.usd])
     return month_end(replace(bill, lapsing=fleet.lapsing), month, settled, fleet.running)
 
 
-def blocks_by_day(
-    billing: Tallies, blocks: Sequence[Reservation], month: Window, where: Sequence[Filter] = ()
-) -> dict[date, Decimal]:
-    """Return what each Capacity Block that was billed costs on each day of a month; may block.
+def block_fees(billing: Tallies, month: Window) -> tuple[Spend, ...]:
+    """Return the rows of Capacity Blocks by day and, where the bill tells it, resource; may block.
 
-    Its price is spread over its hours, as the bill does.
+    Of the whole bill, as a fee carries no tag of those that its hours are for.
     """
-    prepaid = Filter("purchase", (Market.CAPACITY_BLOCK,))
+    prepaid = [Filter("purchase", (Market.CAPACITY_BLOCK,))]
     bought = Window(month.start - _NOWCAST_BACK, month.end)
-    rows = known_rows(billing, bought, ("resource",), [*where, prepaid])
-    daily: defaultdict[date, Decimal] = defaultdict(Decimal)
+    return known_rows(billing, bought, ("day", "resource"), prepaid) or known_rows(
+        billing, bought, ("day",), prepaid
+    )
+
+
+def _fees_of(block: Reservation, paid: Sequence[Spend]) -> list[Spend]:
+    """Return the fees of a block: those that name it, else of the day of its purchase or start."""
+    moments = filter(None, (block.bought_at, block.starts_at))
+    days = {f"{moment + n * DAY:%Y-%m-%d}" for moment in moments for n in (-1, 0, 1)}
+    return [
+        row
+        for row in paid
+        for name in [row.key.get("resource", "")]
+        if row.money.net > 0
+        and (block.labels.resource in name or (not name and row.key["day"] in days))
+    ]
+
+
+def cost_ahead(blocks: Sequence[Reservation], paid: Sequence[Spend], remaining: Window) -> Decimal:
+    """Return what Capacity Blocks that were paid for cost in the hours that are left.
+
+    A fee is spread over its block's hours, as the bill does; one that the bill leaves on its day is
+    not.
+    """
+    usd = ZERO
     for block in blocks:
-        usd = sum((x.money.net for x in rows if block.labels.resource in x.key["resource"]), ZERO)
-        if usd > 0 and block.ends_at:
-            lasts = Window(block.starts_at, block.ends_at)
-            rate = usd / Decimal(str(lasts.hours))
-            for day in lasts.within(month).days():
-                daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
-    # A block that ended costs nothing more, which is known as well.
-    return {month.start.date(): ZERO, **daily} if any(row.money.net > 0 for row in rows) else {}
+        lasts = Window(block.starts_at, block.ends_at or block.starts_at)
+        fees = [row.money for row in _fees_of(block, paid) if row.money.amortised < row.money.net]
+        if fees and lasts.hours:
+            share = Decimal(str(lasts.within(remaining).hours / lasts.hours))
+            usd += share * sum(fee.net for fee in fees)
+    return cents(usd)
 
 
 def month_bill(
@@ -299,6 +330,10 @@ def month_bill(
         (_line(key), day, ZERO if lump else usd)
         for (key, day, usd), lump in zip(rows, at_once, strict=True)
     )
+    if where:
+        # A day without a charge of this part cost nothing, where the bill holds the day.
+        days = billing.tally(tally.window, ("day",)).rows
+        lines = {**lines, (): dict.fromkeys((date.fromisoformat(x.key["day"]) for x in days), ZERO)}
     monthly = summed(
         (day.replace(day=1), usd) for amounts in lines.values() for day, usd in amounts.items()
     )

@@ -27,26 +27,30 @@ def fees_again(lumps: Daily, month: date, first: date, monthly: Daily) -> Iterat
     """Yield what a line charged at once in the months before `month`, and not yet in this one.
 
     A fee of the 1st, which is when AWS bills what is the month's, once is enough; of another day it
-    came in both months before. `monthly` is the cost of each month besides fees, `first` the first
-    day of the bill.
+    came in both months before. One that is a share of the charges so far grows with them. `monthly`
+    is the cost of each month besides fees, `first` the first day of the bill.
     """
     last, earlier = month_before(month), month_before(month_before(month))
     before, previous, current = (
         {day: usd for day, usd in lumps.items() if day.replace(day=1) == start}
         for start in (earlier, last, month)
     )
-    # What came again already is in the bill.
-    if current:
-        return
     numbers = {day.day for day in before}
     for day, usd in previous.items():
         opens = day in (last, first)
-        if not opens and day.day not in numbers:
-            continue
         # Support is a share of the month's charges: what changes from month to month is taken so.
+        share = ZERO
         if opens and usd not in before.values() and monthly.get(last):
-            yield Due(share=usd / monthly[last])
-        else:
+            share = usd / monthly[last]
+
+        # What came again is in the bill, whole or for the charges so far: it is nearer to either.
+        if current:
+            billed, grown = current.get(month, ZERO), share * monthly.get(month, ZERO)
+            if share and billed and abs(billed - grown) < abs(billed - usd):
+                yield Due(-billed, share)
+        elif share:
+            yield Due(share=share)
+        elif opens or day.day in numbers:
             yield Due(usd)
 
 

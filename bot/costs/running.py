@@ -16,6 +16,7 @@ from bot.costs.recurring import Daily
 from bot.model.fleet import Instance, Market, Reservation
 from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
+from bot.model.money import cents
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.spend import ZERO, Filter
@@ -113,11 +114,54 @@ def running_cost(
 
 
 @dataclass(frozen=True)
+class Booking:
+    """State capacity that AWS has promised, and the price of an hour of each of its nodes."""
+
+    reservation: Reservation
+    price: Price
+    usd: Decimal = ZERO
+    """What it adds to the month that is forecast."""
+
+    @property
+    def is_block(self) -> bool:
+        """Return whether it is a Capacity Block, which is paid for with one fee."""
+        return self.reservation.market is Market.CAPACITY_BLOCK
+
+    def charged_at(self, settled: datetime) -> datetime:
+        """Return when the fee of a block is charged, by a bill that has settled without it.
+
+        AWS charges it within hours of the purchase (EC2 User Guide, Capacity Blocks pricing and
+        billing, 2026-11). A bill that does not have it there dates it to the start of the block.
+        """
+        bought = self.reservation.bought_at
+        return bought if bought and bought >= settled else self.reservation.starts_at
+
+    def cost(self, window: Window) -> Decimal:
+        """Return what its hours in a window cost."""
+        reservation = self.reservation
+        lasts = Window(
+            reservation.starts_at, max(reservation.starts_at, reservation.ends_at or window.end)
+        )
+        hours = Decimal(str(lasts.within(window).hours))
+        return cents(reservation.total * hours * self.price.usd_per_hour)
+
+    def paid(self, month: Window, settled: datetime) -> Decimal:
+        """Return what is paid for it in a month."""
+        start, end = self.reservation.starts_at, self.reservation.ends_at
+        if not (self.is_block and end):
+            return self.cost(month)
+        is_due = month.start <= self.charged_at(settled) < month.end
+        return self.cost(Window(start, end)) if is_due else ZERO
+
+
+@dataclass(frozen=True)
 class Fleet:
     """Hold the facts of a fleet beside its bill: the nodes that ran, and commitments."""
 
     running: Running | None = None
     blocks: Sequence[Reservation] = ()
+    bookings: Sequence[Booking] = ()
+    """Blocks that are not over, and reservations that begin later."""
     lapsing: Daily = field(default_factory=dict)
     """USD a day that its nodes cost more from the day on which what covers them ends."""
 
@@ -133,11 +177,36 @@ def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()
     """
     if reading is None:
         return None
+    inventory, pricing = reading.inventory, Pricing(ports).at(reading.now)
+    promised = [
+        reservation
+        for reservation in (*inventory.blocks, *inventory.scheduled)
+        if all(condition.keeps(_key(reservation)) for condition in where)
+    ]
+    blocks = [
+        reservation for reservation in promised if reservation.market is Market.CAPACITY_BLOCK
+    ]
+    bookings = [
+        Booking(reservation, price)
+        for reservation in promised
+        if reservation.ends_at is None or reservation.ends_at > reading.now
+        for quotes in [pricing.quotes(reservation.labels.instance_type, reservation.labels.region)]
+        if (price := listed_price(quotes, _bought_as(reservation), reservation.labels.region))
+    ]
     if where:
-        return Fleet(blocks=reading.inventory.blocks)
-    pricing = Pricing(ports).at(reading.now)
+        return Fleet(blocks=blocks, bookings=bookings)
     running = running_cost(reading, pricing.instance, _BACK)
-    return Fleet(running, reading.inventory.blocks, lapsing_of(pricing))
+    return Fleet(running, blocks, bookings, lapsing_of(pricing))
+
+
+def _bought_as(reservation: Reservation) -> Market:
+    """Return how the hours of a reservation are billed that no commitment covers."""
+    return reservation.market if reservation.market is Market.CAPACITY_BLOCK else Market.ON_DEMAND
+
+
+def _key(reservation: Reservation) -> dict[str, str]:
+    """Return what the rows of a reservation on a bill are told apart by."""
+    return {"service": "AmazonEC2", "purchase": _bought_as(reservation), **dict(reservation.labels)}
 
 
 def lapsing_of(pricing: Pricing) -> dict[date, Decimal]:

@@ -370,6 +370,8 @@ class Inventory:
     """What holds capacity now."""
     blocks: tuple[Reservation, ...] = ()
     """Every Capacity Block that is known, before it starts and after it ended as well."""
+    scheduled: tuple[Reservation, ...] = ()
+    """Reservations on demand that begin on a day to come."""
     types: Mapping[str, InstanceType] = field(default_factory=dict)
     eks: tuple[Cluster, ...] = ()
     quotas: tuple[Quota, ...] = ()

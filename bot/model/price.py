@@ -22,6 +22,14 @@ class Basis(StrEnum):
     CAPACITY_BLOCK = "capacity block offering"
     FALLBACK = "dated fallback"
 
+    @property
+    def unsure(self) -> Decimal:
+        """Return how far the true price may lie from the quoted one, as a share: our own estimate."""
+        return _UNSURE.get(self, Decimal("0.25"))
+
+
+_UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
+
 
 class Whose(StrEnum):
     """Name whose billed hours a rate is of, the nearest to a thing first."""

@@ -164,12 +164,6 @@ PriceOfThing = Callable[[str], Price | None]
 _BILLIONTH, _TRILLIONTH = Decimal("0.000000001"), Decimal("0.000000000001")
 _UNSURER = {basis: place for place, basis in enumerate(Basis)}
 """How unsure a price is by its basis, the best first."""
-_UNSURE = {Basis.BILLED: Decimal("0.05"), Basis.LISTED: Decimal("0.10")}
-"""How far the true price may lie from the quoted one, as a share.
-
-Our own estimate, shown as a range on the card.
-"""
-_UNSURE_ELSE = Decimal("0.25")
 _MOST_PRICES = 200
 """Prices by which the hours of an alert are kept; of more, none are."""
 
@@ -454,10 +448,10 @@ def _month_end(
         return so_far, so_far, so_far
     base, unbilled = so_far, Decimal(0)
     # How unsure the price is, and how wide the usual is.
-    unsure = Decimal(0) if price is None else _UNSURE.get(price.basis, _UNSURE_ELSE)
+    unsure = Decimal(0) if price is None else price.basis.unsure
     least, most = per_hour, per_hour
     if billed := anomaly.billed:
-        base, unbilled, unsure = billed.usd, _unbilled(billed, alert.seen), _UNSURE[Basis.BILLED]
+        base, unbilled, unsure = billed.usd, _unbilled(billed, alert.seen), Basis.BILLED.unsure
         least, most = billed.low, billed.high
         if billed.until:
             left = HoursLeft(*[Decimal(0)] * 3)

@@ -75,7 +75,7 @@ class Looks:
         yield f"asof {said(inventory.asof)}"
         for id, instance in inventory.instances.items():
             yield f"instance {id} {said(instance)}"
-        for name in ("volumes", "file_systems", "reservations", "blocks", "eks", "quotas"):
+        for name in ("volumes", "file_systems", "reservations", "blocks", "scheduled", "eks", "quotas"):  # fmt: skip
             for thing in getattr(inventory, name):
                 yield f"{name} {said(thing)}"
         refusals = self.snapshots.refusals(now)

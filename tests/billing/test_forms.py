@@ -238,6 +238,37 @@ def test_each_purchase_option(exports, november, keyed, kind, more, purchase):
     ) == [(purchase,)]
 
 
+@pytest.mark.parametrize(
+    ("more", "purchase"),
+    [
+        ({}, "on-demand"),
+        ({"PricingCategory": "Dynamic"}, "spot"),
+        ({"ChargeCategory": "Credit", "BilledCost": "-1"}, ""),
+        ({"ChargeCategory": "Credit", "BilledCost": "-1", "PricingCategory": "Dynamic"}, ""),
+        ({"ChargeClass": "Correction", "BilledCost": "-1"}, ""),
+        ({"ChargeCategory": "Tax", "PricingCategory": ""}, ""),
+        ({"ChargeCategory": "Purchase"}, ""),
+    ],
+)
+def test_what_focus_gives_back_was_bought_in_no_way(exports, november, keyed, more, purchase):
+    """As in a CUR, whose line items of credits and refunds name no way to buy."""
+    assert list(keyed(exports.bill(exports.focus(**more)).tally(november, ("purchase",)))) == [
+        (purchase,)
+    ]
+
+
+def test_an_empty_place_of_a_capacity_block_is_of_the_line_of_its_fee(exports, november, keyed):
+    held = {"ChargeDescription": "Capacity Block", "x_ServiceCode": "AmazonEC2"}
+    used, empty = (
+        exports.focus(**held, x_UsageType=f"USE2-{usage}:trn2.48xlarge")
+        for usage in ("BoxUsage", "UnusedBox")
+    )
+    assert keyed(exports.bill(used, empty).tally(november, ("line",))) == {
+        ("EC2",): "1.00",
+        ("commitment",): "1.00",
+    }
+
+
 def test_a_tag_is_found_however_it_is_written(exports, november, keyed):
     bill = exports.bill(exports.line())
     for tag in ("team", "Team", "user:team", "user_team"):

@@ -13,6 +13,7 @@ from bot.answers.cost.month_end import (
     invoice_facts,
     invoice_of,
     jump_words,
+    open_alerts,
     open_jumps,
 )
 from bot.costs.nowcast import forecast_of
@@ -106,7 +107,9 @@ class Unwatched:
 
 
 def test_a_bill_without_metrics_is_forecast_without_its_alerts():
-    assert open_jumps(ports_over(None, Unwatched()), NOON) == 0
+    ports = ports_over(None, Unwatched())
+    assert open_jumps(ports, NOON) == 0
+    assert open_alerts(ports, NOON) == ()
 
 
 def test_an_open_jump_is_in_the_range_or_told_beside_it():

@@ -11,7 +11,7 @@ from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.app import App
-from bot.costs.nowcast import MonthBill, _whole, blocks_by_day, month_end
+from bot.costs.nowcast import MonthBill, _whole, cost_ahead, month_end
 from bot.costs.recurring import Due
 from bot.costs.running import Running
 from bot.errors import Unavailable
@@ -21,7 +21,7 @@ from bot.model.fleet import Market, Reservation
 from bot.model.labels import Labels
 from bot.model.projection import project
 from bot.model.request import Request, User
-from bot.model.spend import Money, Spend, Tally
+from bot.model.spend import Money, Spend
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
@@ -224,7 +224,7 @@ def test_a_month_to_come_knows_the_end_of_what_covers_nodes_and_of_blocks():
     bill = MonthBill(
         {LINE: days(first, [100] * 17), **blocks},
         lapsing={date(2026, 11, 28): Decimal(10), date(2026, 12, 30): Decimal(1)},
-        ahead=days(date(2026, 12, 1), [60] * 3),
+        ahead=Decimal(180),
     )
     found = month_end(bill, DEC, until)
     # 31 days of $110, three of a block, two at a dollar more.
@@ -241,25 +241,20 @@ def test_a_run_of_each_month_is_whole_in_one_to_come():
         }
     )
     now = datetime(2026, 11, 12, tzinfo=UTC)
-    assert month_end(bill, NOV, now).runs == 1000
-    assert month_end(bill, DEC, now).runs == 2000
-
-
-class Fees:
-    """A bill of the fee of one Capacity Block, which was bought two days before November."""
-
-    def tally(self, window, by, where=(), most=None):
-        fee = Money(net=Decimal(96))
-        rows = (Spend({"resource": "cr-1"}, fee),)
-        return Tally(
-            window, tuple(by), rows if NOV.start - timedelta(days=2) in window else (), fee
-        )
+    without = MonthBill({LINE: bill.lines[LINE]})
+    for month, runs in ((NOV, 1000), (DEC, 2000)):
+        added = month_end(bill, month, now).forecast - month_end(without, month, now).forecast
+        # The days of the run that is under way were billed.
+        assert added == runs + (1000 if month is NOV else 0)
 
 
 def test_a_block_that_began_before_the_month_costs_the_month_its_own_days():
     start, end = (NOV.start + n * timedelta(days=1) for n in (-2, 2))
     block = Reservation(Labels(resource="cr-1"), 1, 0, start, end, Market.CAPACITY_BLOCK)
-    assert blocks_by_day(Fees(), [block], NOV) == days(date(2026, 11, 1), [24, 24])
+    fee = Spend({"resource": "cr-1", "day": "2026-10-30"}, Money(net=Decimal(96)))
+    assert cost_ahead([block], [fee], NOV) == 48
+    assert cost_ahead([block], [fee], Window(NOV.start + timedelta(days=1), NOV.end)) == 24
+    assert cost_ahead([block], [fee], DEC) == 0
 
 
 def test_the_nodes_that_ran_tell_of_the_days_since_the_bill():

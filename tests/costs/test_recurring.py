@@ -104,3 +104,26 @@ def test_a_fee_of_a_day_in_the_month_is_expected_when_it_came_twice():
 
 def test_a_fee_that_came_already_is_not_expected_again():
     assert due({date(2026, 10, 1): 200, date(2026, 11, 1): 210}) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "billed", "grows"),
+    [
+        # A tenth of October's $2,000, of which November has $600 so far.
+        ("a tenth of the charges so far", 60, True),
+        ("more of the first charges, as tiers go", 85, True),
+        ("as much as last month: it is whole", 200, False),
+        ("more than last month", 260, False),
+        ("nothing on the 1st", 0, False),
+    ],
+)
+def test_a_share_of_the_charges_so_far_grows_with_them(sentence, billed, grows):
+    monthly = {
+        date(2026, 9, 1): Decimal(1000),
+        date(2026, 10, 1): Decimal(2000),
+        MONTH: Decimal(600),
+    }
+    lumps = {date(2026, 9, 1): 100, date(2026, 10, 1): 200, MONTH: billed}
+    lumps = {day: Decimal(usd) for day, usd in lumps.items()}
+    expected = [Due(Decimal(-billed), Decimal("0.1"))] if grows else []
+    assert list(fees_again(lumps, MONTH, FIRST, monthly)) == expected, sentence

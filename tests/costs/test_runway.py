@@ -5,10 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.cost.commitments import Runway, runway_card
+from bot.answers.cost.commitments import Runway, runway_card, uses_of
 from bot.answers.cost.month_end import Invoice
 from bot.cards.card import Tone
-from tests.cards.leads import NOWCAST
+from bot.model.spend import Money, Spend, Tally
+from tests.cards.leads import NOWCAST, WEEK
 
 TODAY = date(2026, 11, 20)
 
@@ -63,3 +64,26 @@ def test_under_three_months_is_short_and_what_waste_costs_is_said_only_where_the
     # What all of a month's cost would be saved by cannot be divided by.
     everything = str(NOWCAST.forecast / 730 + 1)
     assert "alerts waste" not in str(card("5", everything).blocks)
+
+
+def test_capacity_blocks_that_name_no_commitment_are_one() -> None:
+    """What nothing used of them is in the sum that `cost` says; hours on demand are no commitment."""
+
+    def row(purchase: str, line: str, usd: int, commitment: str = "") -> Spend:
+        key = {"purchase": purchase, "line": line, "commitment": commitment, "commitment_ends": ""}
+        return Spend(key, Money(amortised=Decimal(usd)))
+
+    tally = Tally(
+        WEEK,
+        ("commitment", "purchase", "line", "commitment_ends"),
+        (
+            row("capacity-block", "EC2", 90),
+            row("capacity-block", "commitment", 10),
+            row("reserved", "commitment", 5, "ri-1"),
+            row("on-demand", "EC2", 1000),
+        ),
+        Money(),
+    )
+    block, reserved = uses_of(tally, [])
+    assert (block.name, block.usd, block.unused_usd) == ("capacity-block", 100, 10)
+    assert (reserved.name, reserved.usd, reserved.unused_usd) == ("ri-1", 5, 5)

@@ -222,14 +222,17 @@ def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Fi
     )
 
 
-_PREPAID = ("payment-pending", "scheduled", "expired")
-"""States of a Capacity Block outside its hours; one that failed or was cancelled costs nothing."""
+_BILLED = {
+    Market.RESERVED: ("active", "scheduled"),
+    Market.CAPACITY_BLOCK: ("active", "payment-pending", "scheduled", "expired"),
+}
+"""States in which a reservation is billed, or will be or was; a block is prepaid."""
 
 
 def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Reservation, ...]:
     """Translate DescribeCapacityReservations.
 
-    What holds capacity now, and Capacity Blocks, which are prepaid, at any time.
+    What holds capacity now or from a day to come on, and Capacity Blocks at any time.
     """
     translated = [
         Reservation(
@@ -251,11 +254,7 @@ def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Re
         )
         for x in members(pages, "CapacityReservations")
     ]
-    return tuple(
-        x
-        for x in translated
-        if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID)
-    )
+    return tuple(x for x in translated if x.state in _BILLED[x.market])
 
 
 def _described(

@@ -306,6 +306,9 @@ class Snapshots:
                 complete(x) for x in reservations if x.active and x.starts_at <= now
             ),
             blocks=tuple(x for x in reservations if x.market is Market.CAPACITY_BLOCK),
+            scheduled=tuple(
+                x for x in reservations if x.market is Market.RESERVED and x.state == "scheduled"
+            ),
             types=self.types,
             eks=clusters,
             quotas=self._account.quotas(now),

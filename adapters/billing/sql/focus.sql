@@ -15,7 +15,8 @@ SELECT
         ELSE coalesce(plain_type(sku_instance_type), '')
     END AS instance_type,
     CASE
-        WHEN category = 'Tax' THEN ''
+        -- What is given back was bought in no way, though it may name a pricing category.
+        WHEN category IN ('Tax', 'Credit') OR class = 'Correction' THEN ''
         WHEN description ILIKE '%capacity block%' OR x_usage_type ILIKE '%CapacityBlock%' THEN 'capacity-block'
         WHEN commitment ILIKE '%savings%plan%' OR commitment_category = 'Spend' THEN 'savings-plan'
         WHEN commitment ILIKE '%reserv%' OR commitment_category = 'Usage' THEN 'reserved'

@@ -378,7 +378,7 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
         # It is in the amortised sum, and in nobody's usage.
         yield detail(
             f"{amount_of(answer.unused, tally)} of the amortised cost is commitment that"
-            " nothing used (Savings Plans, reserved instances)."
+            " nothing used (Savings Plans, reserved instances, Capacity Blocks)."
         )
     if answer.compiling:
         yield compile_text(answer.compiling)

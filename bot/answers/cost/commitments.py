@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from bot.answers.cost.month_end import Invoice, month_end_of
+from bot.answers.cost.month_end import Invoice, month_end_of, open_alerts
 from bot.answers.cost.title import CONDITIONS, money_facts, nothing_text, refuse_unknown
 from bot.cards.card import (
     Align,
@@ -227,12 +227,14 @@ RESERVATIONS = Columns[Reservation](
 def uses_of(tally: Tally, reservations: Sequence[Reservation]) -> list[CommitmentUse]:
     """Return the commitments of a bill by commitment, purchase, line and end.
 
-    Those that left most unused first. A row without a commitment is left out.
+    Those that left most unused first. Capacity Blocks whose rows name none are one; any other row
+    without a commitment is left out.
     """
     known = {held.labels.resource: held.ends_at.date() for held in reservations if held.ends_at}
     rows = defaultdict[str, list[Spend]](list)
     for row in tally.rows:
-        rows[row.key["commitment"]].append(row)
+        is_block = row.key["purchase"] == Market.CAPACITY_BLOCK and row.money.amortised
+        rows[row.key["commitment"] or (Market.CAPACITY_BLOCK if is_block else "")].append(row)
     rows.pop("", None)
 
     uses = []
@@ -280,7 +282,10 @@ def uses_card(
             USES.table(
                 uses,
                 total="total",
-                opens=lambda use: f"cost {window} by team commitment={use.name}",
+                opens=lambda use: (
+                    f"cost {window} by team"
+                    f" {'purchase' if use.name == Market.CAPACITY_BLOCK else 'commitment'}={use.name}"
+                ),
             )
             if uses
             else nothing_text(tally),
@@ -658,7 +663,7 @@ def runway(
         raise WrongInput(f"cash is an amount of USD above 0, such as 1200000; got {cash}.")
     end = month_end_of(ports, request, ())
     assert end.invoice
-    speaking = [alert for alert in ports.stores.alerts.load(request.at).alerts if alert.speaking]
+    speaking = [alert for alert in open_alerts(ports, request.at) if alert.speaking]
     waste = usd_per_hour_of(speaking) - committed_usd_per_hour_of(speaking)
 
     return runway_card(Runway(cash, end.nowcast, end.invoice, waste), request.at.date())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -26,6 +27,7 @@ from bot.costs.running import Fleet, fleet_of
 from bot.costs.tally import Tallies, known_rows
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.alert import Alert
 from bot.model.causes import CAUSES
 from bot.model.money import cents, counted, usd
 from bot.model.projection import is_seldom
@@ -45,6 +47,8 @@ class Prepaid:
     day: date
     usd: Decimal
     usage_type: str
+    estimated: bool = False
+    """Whether it is on no bill yet."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def invoice_of(
     charges = forecast_month(billing, at, Part(where, _charges, month), fleet)
     if charges is None:
         return None
-    credits = forecast_month(billing, at, Part(where, _credits, month))
+    credits = forecast_month(billing, at, Part(where, lambda money: money.credits, month))
     credited = credits.forecast if credits else Decimal(0)
 
     # Tax is a share of what is paid, and is billed when the month is over.
@@ -87,15 +91,19 @@ def invoice_of(
     if taxed > 0 and (not tax or month != this):
         tax = cents((charges.forecast + credited) * before.tax / taxed)
 
-    return Invoice(charges.forecast, credited, tax, _prepaid(billing, month, at, where))
+    prepaid = (
+        *_prepaid(billing, month, at, where),
+        *(
+            Prepaid(booking.charged_at(charges.settled).date(), booking.usd, "Capacity Block", True)
+            for booking in charges.bookings
+            if booking.is_block
+        ),
+    )
+    return Invoice(charges.forecast, credited, tax, prepaid)
 
 
 def _charges(money: Money) -> Decimal:
     return money.net - money.credits - money.tax
-
-
-def _credits(money: Money) -> Decimal:
-    return money.credits
 
 
 def _prepaid(
@@ -171,9 +179,11 @@ _PREPAID = Columns[Prepaid](
     datum(
         "usd",
         lambda prepaid: prepaid.usd,
-        "fee of a commitment billed on that day - its amortised cost of that day",
+        "fee of a commitment billed on that day - its amortised cost of that day; of a Capacity "
+        "Block that is on no bill yet its hours x their price",
     ),
     datum("usage_type", lambda prepaid: prepaid.usage_type),
+    datum("estimated", lambda prepaid: prepaid.estimated),
 )
 
 
@@ -197,7 +207,12 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
     """Return what the invoice is made of, besides charges: what was prepaid by day, credits, tax."""
     estimates = {"Credits by month end": invoice.credits, "Tax": invoice.tax}
     return [
-        *((f"Prepaid on {day(fee.day)}", amount_in(fee.usd, currency)) for fee in invoice.prepaid),
+        *(
+            (f"Prepaid on {day(fee.day)} (estimate)", about_in(fee.usd, currency))
+            if fee.estimated
+            else (f"Prepaid on {day(fee.day)}", amount_in(fee.usd, currency))
+            for fee in invoice.prepaid
+        ),
         *((name, about_in(amount, currency)) for name, amount in estimates.items() if amount),
     ]
 
@@ -266,16 +281,18 @@ def month_end_of(
     )
 
 
+def open_alerts(ports: Ports, at: datetime) -> Sequence[Alert]:
+    """Return the alerts of a time; a bill without metrics has no watch, and none."""
+    with suppress(Unavailable):
+        return ports.stores.alerts.load(at).alerts
+    return ()
+
+
 def open_jumps(ports: Ports, at: datetime) -> Decimal:
     """Return what the open alerts of spending that jumped cost more by month end."""
-    try:
-        alerts = ports.stores.alerts.load(at).alerts
-    except Unavailable:
-        # A bill without metrics has no watch, and is forecast as it is.
-        return Decimal(0)
     wastes = (
         alert.waste
-        for alert in alerts
+        for alert in open_alerts(ports, at)
         if alert.firing and alert.waste and CAUSES[alert.cause].grows
     )
     return sum((waste.month_end - waste.so_far for waste in wastes if waste.goes_on), Decimal(0))

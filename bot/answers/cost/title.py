@@ -16,6 +16,7 @@ from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, few, grouped_words, period
 from bot.costs.allocation import Allocation, OwnerHint
 from bot.costs.nowcast import Nowcast
+from bot.costs.running import Booking
 from bot.costs.tally import BEYOND, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted, summed
@@ -340,7 +341,20 @@ def _basis(nowcast: Nowcast) -> str:
                 f"; a commitment ends on {day(ends)}, which adds {amount_in(usd, currency)}"
                 for ends, usd in sorted(nowcast.lapses.items())
             ),
+            *(f"; {_booking_words(booking, currency)}" for booking in nowcast.bookings),
         )
+    )
+
+
+def _booking_words(booking: Booking, currency: str) -> str:
+    """Say what AWS has promised, from when on, what it adds and by which price."""
+    reservation = booking.reservation
+    kind = "Capacity Block" if booking.is_block else "reservation"
+    return (
+        f"a {kind} of {reservation.total:,} x {reservation.labels.instance_type}"
+        f" from {day(reservation.starts_at)}"
+        f" that is on no bill yet adds {about_in(booking.usd, currency)}"
+        f" (an estimate: {booking.price.origin})"
     )
 
 
@@ -389,6 +403,12 @@ _NOWCAST = Columns[Nowcast](
         lambda nowcast: sum(nowcast.lapses.values(), Decimal(0)),
         "what nodes cost more after the end of the commitment that covers them: their hours of the "
         "last week at the price on demand less their own",
+    ),
+    datum(
+        "booked_usd",
+        lambda nowcast: sum((booking.usd for booking in nowcast.bookings), Decimal(0)),
+        "hours within the month of Capacity Blocks and future-dated reservations that are on no "
+        "bill yet x the price of their nodes",
     ),
 )
 _EXPECTED = Columns[Forecast](
