@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Series
+from bot.cards.words import percent as share_words
 from bot.model.window import utc_text
 
 SHEET = Path(__file__).parent / "chart.css"
@@ -386,7 +387,7 @@ def _flow(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
             edges = {"y": percent(tops[i]), "height": percent(max(size * scale, 0.3))}
             yield element("rect", kind=kind, x="99%" if side else 0, width="1%", **edges)
             letters = canvas.row_name if side else canvas.name
-            words = f"{axis.shorten(name or 'none', letters)} {100 * size / whole:.0f} %"
+            words = f"{axis.shorten(name or 'none', letters)} {share_words(size / whole)}"
             x, away, anchor = ("100%", 8, "start") if side else ("0", -8, "end")
             place = {"y": percent(places[i]), "dy": "4", "dx": number(away), "anchor": anchor}
             yield element("text", words, kind="tick", x=x, **place)
