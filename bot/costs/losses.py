@@ -245,8 +245,8 @@ def _fallen(time: NodeTime, rows: Indices, part: slice) -> Indices:
     )
     before, during = (np.nan_to_num(time.levels[:, x]).mean(axis=1) for x in hours)
     left = during / np.maximum(before, 1e-6)
-    usual = float(np.median(left[rows]))
-    fell = (left < (1 + usual) / 2) & (usual < 1 - NO_LOSS)
+    typical = float(np.median(left[rows]))
+    fell = (left < (1 + typical) / 2) & (typical < 1 - NO_LOSS)
 
     # What ends amid the fall did not fall.
     goes_on = time.working[:, part].mean(axis=1) > 0.5
