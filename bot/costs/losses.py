@@ -239,11 +239,13 @@ def _fallen(time: NodeTime, rows: Indices, part: slice) -> Indices:
     """Return some nodes, and those of their job whose work fell with theirs and by about as much."""
     jobs, an_hour = time.jobs[:, (part.start + part.stop) // 2], time.nodes.steps(HOUR)
     alike = (jobs != NO_JOB) & np.isin(jobs, jobs[rows])
-    hours = (
-        slice(max(0, part.start - an_hour), max(1, part.start)),
-        slice(part.start, min(part.start + an_hour, part.stop)),
+    before, during = (
+        np.nan_to_num(time.levels[:, hour]).mean(axis=1)
+        for hour in (
+            slice(max(0, part.start - an_hour), max(1, part.start)),
+            slice(part.start, min(part.start + an_hour, part.stop)),
+        )
     )
-    before, during = (np.nan_to_num(time.levels[:, x]).mean(axis=1) for x in hours)
     left = during / np.maximum(before, 1e-6)
     typical = float(np.median(left[rows]))
     fell = (left < (1 + typical) / 2) & (typical < 1 - NO_LOSS)
@@ -287,8 +289,7 @@ def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -
 
     usual = _usual(level, clear & ~low, slice(start, stop), an_hour) or usual
     paused, within = time.paused[rows], time.paused_amid(rows, slice(start, stop))
-    inside = amid[start:stop]
-    work = level[start:stop][inside & (within.mean(axis=0) <= NO_LOSS)]
+    work = level[start:stop][amid[start:stop] & (within.mean(axis=0) <= NO_LOSS)]
     slowed = float(np.median(work)) if work.size else usual
 
     # A pace that wavers hides pauses: its job makes as many as before, or those that show. What was
@@ -296,12 +297,14 @@ def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -
     if work.size and np.median(abs(work - slowed)) > _STEADY * slowed:
         if not slows:
             return None
-        saved = works & (time.base[rows] != CODE_OF[GoodputClass.LOST])
-        usually = (paused * saved)[:, :start].sum() / max(1, saved[:, :start].sum())
-        shows = within.sum() / max(1, works[:, start:stop].sum())
+        stands = time.base[rows] == _PAUSE
+        saved = works & (time.base[rows] != CODE_OF[GoodputClass.LOST]) | stands
+        pauses = (np.where(stands, 1.0, paused) * saved)[:, :start].sum()
+        usually = pauses / max(1, saved[:, :start].sum())
+        hidden = usually * saved[:, start:stop].sum() - stands[:, start:stop].sum()
         done = level[start:stop] * (1 - within.mean(axis=0))
-        within = np.where(saved[:, start:stop], max(usually, shows), shows)
-        slowed = float(done[inside].sum() / (1 - within.mean(axis=0))[inside].sum())
+        within[:] = max(hidden, within.sum()) / max(1, works[:, start:stop].sum())
+        slowed = float(done[amid[start:stop]].mean() / (1 - within.mean()))
     share = 1 - slowed / usual
     if share <= NO_LOSS:
         return None
