@@ -5,6 +5,8 @@ Run: python -m benchmarks.goodput --seeds 3-8 [--scenarios mixed] [--world DIR] 
 Each recording is made, replayed once for its alerts, and asked for the goodput of seven whole days
 that the bill knows; a label counts by the part of its time that lies in them. Checkpoints and
 evaluations have no label: theirs are the dollars of the minutes in which the simulation had them.
+Gaps between jobs and short compiles have none either: idle nodes and compiles are held against
+their labels within the nodes and the time of these.
 
 With `--sums` nothing is replayed: of all days of each recording, each cluster, team, node and day,
 and the sum of all jobs, is held against what the bill says of it, to the cent.
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -30,17 +32,29 @@ import numpy as np
 from adapters.store.memory import MemoryStore
 from benchmarks.scenarios import seeds
 from benchmarks.worlds import SCENARIOS, WORLD
-from bot.answers.cost.goodput import Goodput, goodput_within
-from bot.costs.goodput import is_of_nodes
+from bot.answers.cost.goodput import goodput_within
+from bot.costs.goodput import grouped, is_of_nodes
 from bot.costs.losses import LOST_TO
 from bot.costs.node_time import CLASSES, GoodputClass
 from bot.model.causes import Cause
+from bot.model.reading import Reading
 from bot.model.window import WEEK, Window
-from bot.ports import Stores
+from bot.ports import Ports, Stores
 from bot.wiring.build import terminal_app
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 
+MORE = {
+    GoodputClass.IDLE: (GoodputClass.IDLE,),
+    GoodputClass.COMPILING_FIRST: (
+        GoodputClass.COMPILING_FIRST,
+        GoodputClass.COMPILING_AGAIN,
+        GoodputClass.COLD_CACHE,
+    ),
+}
+"""Classes of which there is more than has labels, with all that counts as them within a label."""
+VISIBLE = timedelta(minutes=5)
+"""After which a point of five minutes stands in the frame."""
 LATE = timedelta(days=1)
 """The bill of a recording lacks its newest hours."""
 
@@ -55,8 +69,8 @@ def recorded(world: Path, folder: Path, scenario: str, seed: int, days: int = 10
     return recording
 
 
-def goodput_of_week(recording: Path) -> Goodput:
-    """Return the goodput of the newest seven days whose bill is whole; replays the recording."""
+def replayed(recording: Path) -> tuple[Ports, Reading, Window]:
+    """Return a recording replayed to its end, and the newest seven days whose bill is whole."""
     source = f"recording:{recording}"
     app, _ = terminal_app(settings_of({"source": source}), source, None)
     extent = app.ports.world.source.extent()
@@ -64,7 +78,7 @@ def goodput_of_week(recording: Path) -> Goodput:
         raise ValueError(f"{recording} holds no metrics")
     end = (extent.end - LATE).replace(hour=0, minute=0, second=0, microsecond=0)
     week = Window(max(extent.start, end - WEEK), end)
-    return goodput_within(app.ports, app.ports.world.source.read(extent.end), week, ("cluster",))
+    return app.ports, app.ports.world.source.read(extent.end), week
 
 
 def sums_of(recording: Path) -> str:
@@ -79,13 +93,16 @@ def sums_of(recording: Path) -> str:
         raise ValueError(f"{recording} holds no metrics")
     reading = ports.world.source.read(extent.end)
 
+    names = ("cluster", "team", "node", "job")
+    answer = goodput_within(ports, reading, extent, names)
+    parts = {name: grouped(answer.rows, [name]) for name in names} | {"day": answer.days}
+    if any(min(row.classes.values()) < 0 < row.usd for rows in parts.values() for row in rows):
+        raise ValueError(f"{recording}: a class is below zero")
+
     # As `cost` has them: nodes and their reserved capacity, and commitments that nothing used.
     kinds, apart, billed = ("instance_type", "line", "usage_type"), Decimal(0), Decimal(0)
-    for name in ("cluster", "team", "node", "day", "job"):
-        answer = goodput_within(ports, reading, extent, (name,))
-        sums = {row.key[name]: row.usd for row in answer.rows}
-        if any(min(row.classes.values()) < 0 < row.usd for row in answer.rows):
-            raise ValueError(f"{recording}: a class of a {name} is below zero")
+    for name, rows in parts.items():
+        sums = {row.key[name]: row.usd for row in rows}
 
         # No bill names jobs: those of a window sum to it.
         by = {"node": "resource"}.get(name, name)
@@ -102,16 +119,40 @@ def sums_of(recording: Path) -> str:
     return f"{recording.name}: ${billed:,.2f}, ${apart:.2f} apart, not seen {unseen:.2%}"
 
 
-def labelled(labels: Sequence[Mapping[str, Any]], window: Window) -> dict[GoodputClass, Decimal]:
-    """Return the labelled USD of a window by class, of labels that have dollars."""
-    sums: defaultdict[GoodputClass, Decimal] = defaultdict(Decimal)
+def labelled(
+    labels: Sequence[Mapping[str, Any]], window: Window
+) -> Iterator[tuple[GoodputClass, Decimal, Window, frozenset[str]]]:
+    """Yield the class, the USD, the time and the nodes of labels as far as they lie in a window."""
     for label in labels:
         kind = LOST_TO.get(Cause(label["cause"]))
         span = Window(*(datetime.fromisoformat(label[end]) for end in ("start", "end")))
-        inside = min(span.end, window.end) - max(span.start, window.start)
-        if kind and label["usd"] and inside > timedelta(0):
-            sums[kind] += Decimal(str(label["usd"])) * Decimal(str(inside / span.length))
+        inside = window.within(span)
+        if kind and label["usd"] and inside.length > timedelta(0):
+            share = Decimal(str(inside.length / span.length))
+            usd = Decimal(str(label["usd"])) * share
+            yield kind, usd, inside, frozenset(label["instances"])
+
+
+def by_class(pairs: Iterable[tuple[GoodputClass, Decimal]]) -> dict[GoodputClass, Decimal]:
+    """Return sums of USD by class."""
+    sums: defaultdict[GoodputClass, Decimal] = defaultdict(Decimal)
+    for kind, usd in pairs:
+        sums[kind] += usd
     return dict(sums)
+
+
+def told_within(
+    ports: Ports, reading: Reading, labels: Sequence[Mapping[str, Any]], week: Window
+) -> Iterator[tuple[GoodputClass, Decimal]]:
+    """Yield of labels that lost all of their time the part that goodput gives to their class."""
+    for kind, usd, span, nodes in labelled(labels, week):
+        if kind in MORE:
+            visible = Window(span.start + VISIBLE, span.end + VISIBLE)
+            answer = goodput_within(ports, reading, visible, ("node",))
+            rows = [x for x in answer.rows if x.key["node"].rpartition("/")[2] in nodes]
+            whole = sum((x.usd - x.of(GoodputClass.NOT_SEEN) for x in rows), Decimal(0))
+            part = sum((x.of(like) for x in rows for like in MORE[kind]), Decimal(0))
+            yield kind, usd * part / whole
 
 
 def paused_usd(world: Path, scenario: str, seed: int, window: Window) -> Decimal:
@@ -152,15 +193,18 @@ def main() -> None:
                 if arguments.sums:
                     print(sums_of(recording), flush=True)
                     continue
-                answer = goodput_of_week(recording)
+                ports, reading, week = replayed(recording)
+                total = goodput_within(ports, reading, week, ("cluster",)).total
                 labels = json.loads((recording / "labels.json").read_text())
-                truth = labelled(labels, answer.window)
-                paused = paused_usd(arguments.world, scenario, seed, answer.window)
+                truth = by_class(x[:2] for x in labelled(labels, week))
+                paused = paused_usd(arguments.world, scenario, seed, week)
                 truth[GoodputClass.CHECKPOINT_EVALUATION] = paused
-                print(f"{scenario}-{seed}: {answer.total.usd:,.2f} USD of {answer.window}")
+                within = by_class(told_within(ports, reading, labels, week))
+
+                print(f"{scenario}-{seed}: {total.usd:,.2f} USD of {week}")
                 for kind in CLASSES:
-                    told, true = answer.total.of(kind), truth.get(kind)
-                    ratio = f"{told / true:9.3f}" if true else ""
+                    told, true = total.of(kind), truth.get(kind)
+                    ratio = f"{within.get(kind, told) / true:9.3f}" if true else ""
                     print(f"  {kind.value:24}{told:12,.2f}{true or Decimal(0):12,.2f}{ratio}")
 
 

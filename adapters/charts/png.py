@@ -32,10 +32,11 @@ from adapters.charts.svg import (
 from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind
 
-WIDTH, HEIGHT, SCALE = 540, 264, 2
+WIDTH, HEIGHT, SCALE, FLOW_SCALE = 540, 264, 2, 1.5
 """Size in CSS pixels, and device pixels for each: as many as the densest phone shows.
 
-A chat on a phone shows two thirds of it, and its words must stay legible.
+A chat on a phone shows two thirds of it, and its words must stay legible. The bands of a flow take
+more bytes for a pixel: a message of Teams has room for so many.
 """
 _TOP, _TITLE, _FOOT = 62, 28, 36
 """Pixels above the plot, those of its title among them, and pixels below it, for the clock."""
@@ -61,7 +62,7 @@ LabelledWindow = tuple[datetime, datetime]
 
 
 def draw(chart: Chart, *, dark: bool = False) -> bytes:
-    """Return the chart as PNG, `WIDTH * SCALE` by `HEIGHT * SCALE` pixels, less without a title.
+    """Return the chart as PNG, `WIDTH` by `HEIGHT` and less without a title, at its scale.
 
     It stands on an opaque card with round corners, white unless `dark`.
     """
@@ -100,7 +101,13 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
                 element("text", name, kind="tick", x=x + 15, y=y + 9),
             ]
 
-    return _png(drawn, f"{classes(chart)} picture", (WIDTH, tall), _sheet(dark), SCALE)
+    return _png(
+        drawn,
+        f"{classes(chart)} picture",
+        (WIDTH, tall),
+        _sheet(dark),
+        FLOW_SCALE if chart.kind is ChartKind.FLOW else SCALE,
+    )
 
 
 @dataclass(frozen=True)

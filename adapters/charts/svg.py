@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Series
+from bot.cards.words import percent as share_words
 from bot.model.window import utc_text
 
 SHEET = Path(__file__).parent / "chart.css"
@@ -383,13 +384,29 @@ def _flow(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
         places = _apart(middles, 1400 / canvas.height)
         for i, (name, size) in enumerate(zip(names, sums, strict=True)):
             kind = f"bar {hue(chart.series[i], i)}" if side else "trunk"
-            edges = {"y": percent(tops[i]), "height": percent(max(size * scale, 0.3))}
-            yield element("rect", kind=kind, x="99%" if side else 0, width="1%", **edges)
-            letters = canvas.row_name if side else canvas.name
-            words = f"{axis.shorten(name or 'none', letters)} {100 * size / whole:.0f} %"
+            yield element(
+                "rect",
+                kind=kind,
+                x="99%" if side else 0,
+                width="1%",
+                y=percent(tops[i]),
+                height=percent(max(size * scale, 0.3)),
+            )
+            # A longer share leaves less room for the name.
+            share = share_words(size / whole)
+            letters = (canvas.row_name if side else canvas.name) + len("5 %") - len(share)
+            words = f"{axis.shorten(name or 'none', letters)} {share}"
             x, away, anchor = ("100%", 8, "start") if side else ("0", -8, "end")
-            place = {"y": percent(places[i]), "dy": "4", "dx": number(away), "anchor": anchor}
-            yield element("text", words, kind="tick", x=x, **place)
+            yield element(
+                "text",
+                words,
+                kind="tick",
+                x=x,
+                y=percent(places[i]),
+                dy="4",
+                dx=number(away),
+                anchor=anchor,
+            )
 
     (lefts, rights), width, height = starts, canvas.width / 100, canvas.height / 100
     bands = []

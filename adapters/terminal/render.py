@@ -33,6 +33,7 @@ from bot.cards.card import (
     plain,
 )
 from bot.cards.lines import visible
+from bot.cards.words import percent
 from bot.model.window import clock, utc_text
 
 _RISING = "▁▂▃▄▅▆▇█"
@@ -174,7 +175,7 @@ def _tree(chart: Chart, width: int) -> list[str]:
         (
             axis.shorten(name, 30),
             value / whole,
-            f"{axis.figure(value, chart.unit)} {100 * value / whole:.0f} %",
+            f"{axis.figure(value, chart.unit)} {percent(value / whole)}",
         )
         for name, value in rows
     ]

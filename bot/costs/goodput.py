@@ -107,8 +107,11 @@ class GoodputRow:
     @property
     def most_lost(self) -> tuple[str, Decimal | None]:
         """Return the class that took most beside work, and its USD; nothing where all was work."""
-        no_losses = {GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN}
-        losses = [(usd, kind) for kind, usd in self.classes.items() if kind not in no_losses]
+        losses = [
+            (usd, kind)
+            for kind, usd in self.classes.items()
+            if kind not in (GoodputClass.PRODUCTIVE, GoodputClass.NOT_SEEN)
+        ]
         usd, kind = max(losses, default=(Decimal(0), GoodputClass.PRODUCTIVE))
         return (kind.words, usd) if cents(usd) > 0 else ("", None)
 

@@ -82,31 +82,32 @@ def lose(time: NodeTime, alerts: Iterable[Alert]) -> None:
 
     What slows work that goes on loses what that work fell by, from its fall to its recovery,
     pauses apart. Where no fall tells it, the hours are the alert's own, spread over its nodes and
-    steps by how far each lay below its usual; of troubles that need not slow any work, there are
-    none. Where two claim a step, the greater share has it.
+    steps by how little each did; of troubles that need not slow any work, there are none. What
+    another alert explains is lost to that one's cause. Where two claim a step, the greater share
+    has it.
     """
     alerts = [x for x in alerts if x.cause in LOST_TO and x.waste]
-    faults = [x for x in alerts if x.cause is Cause.HARDWARE_FAULT]
     explaining = {x.effect_mark: LOST_TO[x.cause] for x in alerts}
-    for alert in sorted(alerts, key=lambda x: _span(x).start):
+    # The job of a broken node falls with it, whichever alert comes first.
+    for alert in sorted(
+        alerts, key=lambda x: _span(x).start - _EDGE * (x.cause is Cause.HARDWARE_FAULT)
+    ):
         # The newest sight may name fewer nodes than lost hours before.
-        rows, part, kind = _rows_of(time, alert), time.steps(_span(alert)), LOST_TO[alert.cause]
-        # What starts amid a fault loses no work to it.
-        worked = time.working[rows, : part.start].any(axis=1)
-        if kind in _SLOWED and worked.any():
-            rows = rows[worked]
+        rows = np.array([time.rows[x] for x in alert.things if x in time.rows], dtype=np.intp)
+        part, is_slower = time.steps(_span(alert)), LOST_TO[alert.cause] in _SLOWED
         if not rows.size or part.start >= part.stop:
             continue
-        if any(_fell_with(time, alert, fault) for fault in faults):
-            kind = GoodputClass.ERRORS_HARDWARE
-        elif kind in _SLOWED:
-            kind = explaining.get(alert.muted_by, kind)
+        # What starts amid a fault loses no work to it.
+        worked = time.working[rows, : part.start].any(axis=1)
+        if is_slower and worked.any():
+            rows = _fallen(time, rows[worked], part)
 
         slows = alert.cause not in _MAY_SLOW
-        fall = fall_of(time, rows, part, slows=slows) if kind in _SLOWED else None
+        fall = fall_of(time, rows, part, slows=slows) if is_slower else None
         if fall is None and not slows:
             continue
         fall = fall or _as_told(time, alert, rows, part)
+        kind = explaining.get(alert.muted_by, LOST_TO[alert.cause])
         block = rows, fall.steps
         time.paused[block] = fall.paused
         # One fault may have several alerts: its dollars count once, for the first of about as much.
@@ -118,31 +119,9 @@ def lose(time: NodeTime, alerts: Iterable[Alert]) -> None:
     _part_edges(time)
 
 
-def _rows_of(time: NodeTime, alert: Alert) -> Indices:
-    return np.array([time.rows[x] for x in alert.things if x in time.rows], dtype=np.intp)
-
-
-def _fell_with(time: NodeTime, alert: Alert, fault: Alert) -> bool:
-    """Return whether the work of an alert's nodes fell with that of a broken node of their job."""
-    span, broken = _span(alert), _span(fault)
-    both = min(span.end, broken.end) - max(span.start, broken.start)
-    at = min(time.steps(span).start, time.nodes.n_steps - 1)
-    jobs = (
-        {(time.nodes.things[row].cluster, int(time.jobs[row, at])) for row in _rows_of(time, x)}
-        for x in (alert, fault)
-    )
-    return (
-        fault.cause in alert.cause.facts.explained_by
-        and LOST_TO[alert.cause] in _SLOWED
-        and abs(span.start - broken.start) <= _EDGE
-        and 2 * both >= span.length
-        and not set.isdisjoint(*jobs)
-    )
-
-
 def _as_told(time: NodeTime, alert: Alert, rows: Indices, part: slice) -> Fall:
     """Return the hours that an alert says were lost, as shares of the steps of its nodes."""
-    anomaly, whole = alert.peak.anomaly if alert.peak else alert.anomaly, _span(alert)
+    whole = _span(alert)
     hours = float(sum((x.hours for x in alert.waste.hours), Decimal(0))) if alert.waste else 0.0
     if alert.cause is Cause.COLD_CACHE:
         hours -= _cold(time, rows, whole, hours)
@@ -154,10 +133,9 @@ def _as_told(time: NodeTime, alert: Alert, rows: Indices, part: slice) -> Fall:
     paused = time.paused[rows, part].copy()
     if LOST_TO[alert.cause] not in _SLOWED or paused.mean() > 0.5:
         paused[:] = 0.0
-    usual = anomaly.usual if anomaly.unit == "ratio" and anomaly.usual else (1.0, 1.0)
     cold = time.base[rows, part] == CODE_OF[GoodputClass.COLD_CACHE]
     work = time.seen[rows, part] * (1.0 - paused) * ~cold
-    done = np.nan_to_num(time.levels[rows, part]) / max(sum(usual) / 2, 1e-6)
+    done = np.nan_to_num(time.levels[rows, part])
     return Fall(part, spread(np.clip(work - done, 0, 1), work, steps), paused)
 
 
@@ -257,6 +235,26 @@ def _work_after(time: NodeTime, compilation: Compile) -> tuple[float, str]:
     return float(np.median(held[works])) if works.any() else np.nan, job
 
 
+def _fallen(time: NodeTime, rows: Indices, part: slice) -> Indices:
+    """Return some nodes, and those of their job whose work fell with theirs and by about as much."""
+    jobs, an_hour = time.jobs[:, (part.start + part.stop) // 2], time.nodes.steps(HOUR)
+    alike = (jobs != NO_JOB) & np.isin(jobs, jobs[rows])
+    before, during = (
+        np.nan_to_num(time.levels[:, hour]).mean(axis=1)
+        for hour in (
+            slice(max(0, part.start - an_hour), max(1, part.start)),
+            slice(part.start, min(part.start + an_hour, part.stop)),
+        )
+    )
+    left = during / np.maximum(before, 1e-6)
+    typical = float(np.median(left[rows]))
+    fell = (left < (1 + typical) / 2) & (typical < 1 - NO_LOSS)
+
+    # What ends amid the fall did not fall.
+    goes_on = time.working[:, part].mean(axis=1) > 0.5
+    return np.union1d(rows, np.flatnonzero(alike & goes_on & fell))
+
+
 def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -> Fall | None:
     """Return where nodes that go on working did less, and by how much; `part` is their alert's.
 
@@ -270,9 +268,8 @@ def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -
     of_job = (jobs == NO_JOB) | (jobs == jobs[:, (part.start + part.stop) // 2, None])
     works = time.working[rows] & of_job
     working = works.mean(axis=0) > 0.5
-    # A node that failed may be replaced: the mean is of those that were read.
-    n_read = np.maximum(1, np.isfinite(time.levels[rows]).sum(axis=0))
-    level = np.nan_to_num(time.levels[rows]).sum(axis=0) / n_read
+    # A node that failed may be replaced, and another stand still: the mean is of those that work.
+    level = np.where(works, time.levels[rows], 0.0).sum(axis=0) / np.maximum(1, works.sum(axis=0))
     goes_on = (works | np.isin(time.base[rows], (_PAUSE, _UNSEEN))).mean(axis=0) > 0.5
     amid = working & np.append(True, goes_on[:-1]) & np.append(goes_on[1:], True)
     clear = amid & (time.paused[rows].mean(axis=0) <= NO_LOSS)
@@ -290,18 +287,31 @@ def fall_of(time: NodeTime, rows: Indices, part: slice, *, slows: bool = True) -
     low = working & (level < (usual + slowed) / 2)
     start, stop = _extent(low, clear, goes_on, part, hours)
 
-    # Of a pace that wavers nobody can tell a pause, nor what it lost but for that.
     usual = _usual(level, clear & ~low, slice(start, stop), an_hour) or usual
-    within = time.paused_amid(rows, slice(start, stop))
+    paused, within = time.paused[rows], time.paused_amid(rows, slice(start, stop))
     work = level[start:stop][amid[start:stop] & (within.mean(axis=0) <= NO_LOSS)]
     slowed = float(np.median(work)) if work.size else usual
+
+    # A pace that wavers hides pauses: its job makes as many as before, or those that show. What was
+    # thrown away had no checkpoint.
+    if work.size and np.median(abs(work - slowed)) > _STEADY * slowed:
+        if not slows:
+            return None
+        stands = time.base[rows] == _PAUSE
+        saved = works & (time.base[rows] != CODE_OF[GoodputClass.LOST]) | stands
+        pauses = (np.where(stands, 1.0, paused) * saved)[:, :start].sum()
+        usually = pauses / max(1, saved[:, :start].sum())
+        hidden = usually * saved[:, start:stop].sum() - stands[:, start:stop].sum()
+        done = level[start:stop] * (1 - within.mean(axis=0))
+        within[:] = max(hidden, within.sum()) / max(1, works[:, start:stop].sum())
+        slowed = float(done[amid[start:stop]].mean() / (1 - within.mean()))
     share = 1 - slowed / usual
-    if share <= NO_LOSS or np.median(abs(work - slowed)) > _STEADY * slowed:
+    if share <= NO_LOSS:
         return None
 
     # The steps in which it begins and ends, and those beside them, lose what they are short of.
     # Where work ends or begins within a step, that is its part.
-    steps, paused = slice(max(0, start - 1), stop + 1), time.paused[rows]
+    steps = slice(max(0, start - 1), stop + 1)
     paused[:, start:stop] = within
     paused[:, ~amid] = 0.0
     index = np.arange(working.size)
@@ -361,17 +371,11 @@ def spread(missing: Doubles, work: Doubles, steps: float) -> Floats:
     In proportion to what is `missing` of its usual work, evenly where nothing is (a busy wait); no
     step loses more than the part of it that was `work`.
     """
-    weights = missing
-    if weights.sum() <= 0.05 * work.sum():
-        weights = work
-    lost = np.zeros_like(work)
+    weights = missing if missing.sum() > 0.05 * work.sum() else work
+    steps = min(steps, float(work.sum()))
+    lost = np.minimum(work, weights * (steps / max(float(weights.sum()), 1e-9)))
+
     # What a step cannot hold goes to those that have room.
-    for _ in range(8):
-        room = weights * (lost < work)
-        left = min(steps, work.sum()) - lost.sum()
-        if not room.any():
-            room = work * (lost < work)
-        if left <= 1e-9 or not room.any():
-            break
-        lost = np.minimum(work, lost + room * (left / room.sum()))
+    room = work - lost
+    lost += room * ((steps - lost.sum()) / max(float(room.sum()), 1e-9))
     return lost.astype(np.float32)

@@ -61,6 +61,7 @@ _WORDS: Mapping[GoodputClass, str] = {
 CLASSES = tuple(GoodputClass)
 CODE_OF = {kind: code for code, kind in enumerate(CLASSES)}
 
+_WORK = (CODE_OF[GoodputClass.PRODUCTIVE], CODE_OF[GoodputClass.LOST])
 _PFLOPS = 1e15
 _REACH = 3
 """How many half hours on each side of one tell its usual pace."""
@@ -174,9 +175,8 @@ class NodeTime:
             for row in in_cluster.tolist():
                 jobs = self.jobs[row]
                 works = (self.base[row] == CODE_OF[GoodputClass.PRODUCTIVE]) & (jobs != NO_JOB)
-                is_lost = works & thrown_away[jobs, steps]
-                self.base[row, is_lost] = CODE_OF[GoodputClass.LOST]
-                self.paused[row] = np.where(works & ~is_lost, paused[jobs, steps], 0.0)
+                self.base[row, works & thrown_away[jobs, steps]] = CODE_OF[GoodputClass.LOST]
+                self.paused[row] = np.where(works, paused[jobs, steps], 0.0)
 
     def _give(
         self, rows: Indices, members: Mapping[int, tuple[frozenset[str], bool]], reported: Mask
@@ -209,7 +209,7 @@ class NodeTime:
 
         Shape (n_rows, n_steps). What a fault slows has another pace than before and after it.
         """
-        works = self.base[rows, part] == CODE_OF[GoodputClass.PRODUCTIVE]
+        works = np.isin(self.base[rows, part], _WORK)
         if not len(self._paces):
             return np.zeros(works.shape, dtype=np.float32)
         paused, jobs = (

@@ -714,6 +714,14 @@ def test_what_is_planted_is_suggested_first_in_its_dollars(
     assert first.holds_if
 
 
+def test_of_several_the_dearest_is_suggested_first() -> None:
+    fleet = well_run()
+    planted = (left_over, old_volumes, empty_places, office_hours)
+    derived = {kind: plant(fleet) for kind, plant in PLANTED if plant in planted}
+    dearest_first = sorted(derived, key=lambda kind: -derived[kind])
+    assert [x.kind for x in weighed(fleet)] == dearest_first
+
+
 def test_each_kind_is_planted() -> None:
     assert {kind for kind, _ in PLANTED} == set(K)
 

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from adapters.charts.png import HEIGHT, SCALE, WIDTH, draw
+from adapters.chat.teams.render import ANSWER_BYTES
 from bot.cards.card import Chart, ChartKind, Series
 from tests.e2e import samples
 
@@ -45,6 +46,13 @@ def test_every_chart_is_a_whole_picture(chart):
     assert (seen[seen.shape[0] // 2, :, 3] > 0).mean() > 0.99, (
         "opaque, for light and dark chats alike"
     )
+
+
+def test_a_flow_of_as_many_bands_as_an_answer_has_fits_a_message_of_teams():
+    shares = np.random.default_rng(7).dirichlet(np.full(8, 0.3), 7).T * 1e5
+    series = tuple(Series(f"class {i}", tuple(row)) for i, row in enumerate(shares.tolist()))
+    flow = Chart(ChartKind.FLOW, "", "$", series, categories=tuple(f"team {i}" for i in range(7)))
+    assert len(draw(flow)) * 4 / 3 < ANSWER_BYTES - 17_000, "what stands beside it"
 
 
 def test_threads_draw_what_one_thread_draws():

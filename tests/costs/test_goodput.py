@@ -662,35 +662,81 @@ def test_what_another_alert_explains_is_lost_to_that():
     assert not any(shares(time, GoodputClass.STARVED))
 
 
-def test_where_a_pace_wavers_the_hours_are_those_of_the_alert():
+@pytest.mark.parametrize(
+    ("job", "ends", "steps"),
+    [(0, False, 12), (1, False, 0), (NO_JOB, False, 0), (0, True, 0)],
+    ids=["named by no alert", "another job", "unknown job", "ends amid it"],
+)
+def test_what_falls_with_its_job_is_lost_to_the_alert_of_the_others(job, ends, steps):
+    levels = [0.8] * 36 + [0.4] * 24 + [0.8] * 24
+    named, unnamed = frame(levels), frame(levels[:40] + [0.0] * 44 if ends else levels)
+    things = tuple(replace(NODE, instance=name) for name in ("i-named", "i-unnamed"))
+    both = np.concatenate([named.values, unnamed.values])
+    time = NodeTime(replace(named, things=things, values=both), np.full(2, 0.05))
+    time.jobs[0], time.jobs[1] = 0, job
+    lose(time, [dropped(time, 36, 60, cause=Cause.STARVED, node="i-named")])
+    starved = time.hours(slice(0, 84))[1][CLASSES.index(GoodputClass.STARVED)] * 12
+    assert starved == pytest.approx(steps)
+
+
+def test_a_pace_that_wavers_is_measured_by_its_mean():
     time = time_of([0.8] * 36 + [0.1, 0.3] * 18 + [0.8] * 36)
     lose(time, [dropped(time, 36, 72, cause=Cause.STARVED, hours="2.2")])
-    assert sum(shares(time, GoodputClass.STARVED)) == pytest.approx(2.2 * 12, abs=0.1)
+    assert sum(shares(time, GoodputClass.STARVED)) == pytest.approx(0.75 * 36, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    ("first", "job", "kind", "steps"),
+    ("falls", "job", "kind", "steps"),
     [
-        (37, 0, GoodputClass.ERRORS_HARDWARE, 24),
-        (45, 0, GoodputClass.STARVED, 24),
-        (37, 1, GoodputClass.STARVED, 24),
+        (36, 0, GoodputClass.ERRORS_HARDWARE, 24),
+        (45, 0, GoodputClass.STARVED, 15),
+        (36, 1, GoodputClass.STARVED, 24),
     ],
     ids=["with it", "later", "another job"],
 )
 def test_a_drop_of_the_job_of_a_broken_node_that_falls_with_it_is_the_faults(
-    first, job, kind, steps
+    falls, job, kind, steps
 ):
-    levels = [0.8] * 36 + [0.4] * 24 + [0.8] * 24
-    one = frame(levels)
+    broken, waits = (frame([0.8] * n + [0.4] * (60 - n) + [0.8] * 24) for n in (36, falls))
     things = tuple(replace(NODE, instance=name) for name in ("i-broken", "i-waits"))
-    values = np.concatenate([one.values, one.values])
-    time = NodeTime(replace(one, things=things, values=values), np.full(2, 0.05))
+    values = np.concatenate([broken.values, waits.values])
+    time = NodeTime(replace(broken, things=things, values=values), np.full(2, 0.05))
     time.jobs[0], time.jobs[1] = 0, job
-    fault = dropped(time, 36, 60, cause=Cause.HARDWARE_FAULT, node="i-broken")
-    drop = dropped(time, first, 61, cause=Cause.STARVED, node="i-waits")
+    fault = dropped(time, 37, 60, cause=Cause.HARDWARE_FAULT, node="i-broken")
+    drop = dropped(time, falls, 61, cause=Cause.STARVED, node="i-waits")
     lose(time, [drop, fault])
     lost = time.hours(slice(0, 84))[1] * 12
     assert lost[CLASSES.index(kind)] == pytest.approx(steps / 2)
+
+
+def test_a_node_that_stands_still_lowers_no_pace_of_the_others_and_is_lost_to_what_explains_it():
+    """Three nodes slow down with their job, and one of them stops."""
+    slow = [0.8] * 36 + [0.4] * 24 + [0.8] * 24
+    things = tuple(replace(NODE, instance=f"i-{n}") for n in range(3))
+    levels = (slow, slow, [*slow[:40], *[0.0] * 16, *slow[56:]])
+    values = np.concatenate([frame(x).values for x in levels])
+    time = NodeTime(replace(frame(slow), things=things, values=values), np.full(3, 0.05))
+    drop = dropped(time, 36, 60, node="i-0")
+    drop = replace(drop, anomaly=replace(drop.anomaly, things=("i-0", "i-1", "i-2")))
+    stop = dropped(time, 40, 56, cause=Cause.HUNG, node="i-2", hours="1.34")
+    lose(time, [drop, replace(stop, muted_by=drop.effect_mark)])
+    lost = time.hours(slice(0, 84))[:, CLASSES.index(GoodputClass.NETWORK)] * 12
+    assert lost.tolist() == pytest.approx([12, 12, 16 + 8 / 2])
+
+
+@pytest.mark.parametrize(("kept", "pauses"), [(True, 1), (False, 0)], ids=["kept", "thrown away"])
+def test_a_pace_that_wavers_pauses_as_before_unless_it_is_thrown_away(kept, pauses):
+    """A job saves in a quarter of every fourth step; what is thrown away was not saved."""
+    saves = np.tile([1.0, 1.0, 1.0, 0.75], 9)
+    wavers = np.tile([0.125, 0.375], 18)
+    paces = np.concatenate([saves, wavers, saves, saves])
+    time = time_of((0.8 * paces).tolist())
+    counts = np.cumsum(100 * paces)
+    counts[72:] -= 0 if kept else counts[71] - counts[35]
+    time.run(runs(counts), LLAMA)
+    lose(time, [dropped(time, 36, 72, cause=Cause.STARVED)])
+    starved = sum(shares(time, GoodputClass.STARVED))
+    assert starved == pytest.approx(27 - 36 / 16 * pauses, rel=0.02)
 
 
 def test_a_step_in_which_work_ends_or_begins_is_no_pause():

@@ -122,7 +122,9 @@ def test_names_of_small_parts_of_a_flow_stand_apart_within_the_picture():
     small = tuple(Series(f"s{i}", (1.0,)) for i in range(6))
     drawn = read(replace(FLOW, series=(Series("work", (900.0,)), *small), categories=("all",)))
     height = float(drawn.get("height"))
-    places = [float(e.get("y")[:-1]) for e in drawn.iter("text") if e.get("text-anchor") == "start"]
+    words = [e for e in drawn.iter("text") if e.get("text-anchor") == "start"]
+    assert [e.text for e in words[:2]] == ["work 99 %", "s0 under 1 %"]
+    places = [float(e.get("y")[:-1]) for e in words]
     assert len(places) == 7
     assert max(places) <= 100
     assert min(b - a for a, b in itertools.pairwise(places)) * height / 100 >= 13

@@ -190,12 +190,12 @@ def _span(suggestions: Sequence[Suggestion]) -> str:
     return f"up to {high}" if expected == low else f"{low} to {high}"
 
 
-def _buttons(suggestion: Suggestion) -> Buttons:
+def _buttons(suggestion: Suggestion, *, calculated: bool = False) -> Buttons:
     name = suggestion.id
     return Buttons(
         (
             *([Button("Do it…", suggestion.act)] if suggestion.act else []),
-            Button("Calculate", f"suggestions show {name}"),
+            *([] if calculated else [Button("Calculate", f"suggestions show {name}")]),
             Button("Try", suggestion.line),
             Button("Done", f"suggestions done {name}"),
             Button("Not again", f"suggestions decline {name}"),
@@ -261,7 +261,7 @@ def suggestion_card(suggestion: Suggestion) -> Card:
             Facts((*suggestion.steps, ("a month", usd(suggestion.usd_per_month, digits=2)))),
             text(f"True if {suggestion.holds_if}."),
             quiet(f"Seen in {period(suggestion.window)}; {_range(suggestion)}."),
-            _buttons(suggestion),
+            _buttons(suggestion, calculated=True),
         ),
         {"suggestion": {**COLUMNS.record(suggestion), "steps": dict(suggestion.steps)}},
     )
