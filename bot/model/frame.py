@@ -71,6 +71,11 @@ class Frame:
         """Return the span from the first step's start to the last step's end."""
         return Window(self.start, self.end)
 
+    @property
+    def origin(self) -> object:
+        """Return the object that is the same for all that is cut from the same readings."""
+        return self.values if self.values.base is None else self.values.base
+
     def has(self, metric: str) -> bool:
         """Return whether the metric is a column of the frame."""
         return metric in self._column
@@ -140,6 +145,11 @@ class FramePart(Frame):
     def values(self) -> Floats:
         """Return the values of these things."""
         return np.asarray(self._frame.values[self._rows])
+
+    @property
+    def origin(self) -> object:
+        """Return that of the frame, without copying a value."""
+        return self._frame.origin
 
     @property
     def n_steps(self) -> int:
