@@ -134,6 +134,16 @@ def paused_usd(world: Path, scenario: str, seed: int, window: Window) -> Decimal
     return Decimal(repr(total))
 
 
+def held(
+    recording: Path, world: Path, scenario: str, seed: int
+) -> tuple[Goodput, dict[GoodputClass, Decimal]]:
+    """Return the goodput of a recording, and the true dollars of its classes that are labelled."""
+    answer = goodput_of_week(recording)
+    truth = labelled(json.loads((recording / "labels.json").read_text()), answer.window)
+    paused = paused_usd(world, scenario, seed, answer.window)
+    return answer, truth | {GoodputClass.CHECKPOINT_EVALUATION: paused}
+
+
 def main() -> None:
     """Print USD of goodput and of the labels by class, and their ratio, for each recording."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.goodput")
@@ -152,11 +162,7 @@ def main() -> None:
                 if arguments.sums:
                     print(sums_of(recording), flush=True)
                     continue
-                answer = goodput_of_week(recording)
-                labels = json.loads((recording / "labels.json").read_text())
-                truth = labelled(labels, answer.window)
-                paused = paused_usd(arguments.world, scenario, seed, answer.window)
-                truth[GoodputClass.CHECKPOINT_EVALUATION] = paused
+                answer, truth = held(recording, arguments.world, scenario, seed)
                 print(f"{scenario}-{seed}: {answer.total.usd:,.2f} USD of {answer.window}")
                 for kind in CLASSES:
                     told, true = answer.total.of(kind), truth.get(kind)

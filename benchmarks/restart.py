@@ -97,8 +97,8 @@ def live(folder: Path, nodes: int, history: int) -> None:
     process.leave(NOON)
 
 
-def restart(name: str, folder: Path, history: int) -> None:
-    """Print what a start takes."""
+def restart(name: str, folder: Path, history: int) -> float:
+    """Print what a start takes; return its seconds of processors up to the first reading."""
     print(name)
     process = Process(folder, history)
     parts: tuple[tuple[str, Callable[[], None]], ...] = (
@@ -106,25 +106,33 @@ def restart(name: str, folder: Path, history: int) -> None:
         ("first reading", lambda: process.absorb(NOON - 2 * 3600, AGAIN)),
         ("next reading", lambda: process.absorb(AGAIN, AGAIN + STEP)),
     )
+    start = 0.0
     for part, do in parts:
         worked, began = time.process_time(), time.perf_counter()
         do()
         worked, waited = time.process_time() - worked, time.perf_counter() - began
         print(f"  {part:<16} {worked:6.1f} s of processors, {waited:6.1f} s", flush=True)
+        start += 0.0 if part == parts[-1][0] else worked
     print(f"  values {process.digest(AGAIN + STEP)}")
+    return start
 
 
-def main() -> None:
-    """Print the figures."""
-    nodes, days = (int(x) for x in [*sys.argv[1:3], *["2000", "15"][len(sys.argv) - 1 :]])
+def starts(nodes: int, days: int) -> tuple[float, float]:
+    """Return the seconds of processors of a start from columns, and of one from hours."""
     history = days * 86_400
     print(f"{nodes} nodes x 16 series, {days} days of history")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         live(folder, nodes, history)
-        restart("from columns", folder, history)
+        from_columns = restart("from columns", folder, history)
         shutil.rmtree(folder / "columns")
-        restart("from hours", folder, history)
+        return from_columns, restart("from hours", folder, history)
+
+
+def main() -> None:
+    """Print the figures."""
+    nodes, days = (int(x) for x in [*sys.argv[1:3], *["2000", "15"][len(sys.argv) - 1 :]])
+    starts(nodes, days)
 
 
 if __name__ == "__main__":

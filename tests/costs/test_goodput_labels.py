@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -10,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.store.memory import MemoryStore
-from benchmarks.goodput import (
-    WORLD,
-    goodput_of_week,
-    labelled,
-    paused_usd,
-    recorded,
-    sums_of,
-)
+from benchmarks.goodput import WORLD, held, recorded, sums_of
 from bot.answers.plan.suggestions import suggestions_of
 from bot.costs.node_time import GoodputClass
 from bot.wiring.environment import settings_of
@@ -51,10 +43,7 @@ def test_a_calm_fleet_gets_no_suggestion_in_ten_days_and_its_dollars_sum_to_the_
 
 def test_classes_come_near_to_the_labelled_dollars_and_little_is_not_seen(tmp_path: Path) -> None:
     recording = recorded(WORLD, tmp_path, "mixed", 8)
-    answer = goodput_of_week(recording)
-    truth = labelled(json.loads((recording / "labels.json").read_text()), answer.window)
-    paused = paused_usd(WORLD, "mixed", 8, answer.window)
-    truth[GoodputClass.CHECKPOINT_EVALUATION] = paused
+    answer, truth = held(recording, WORLD, "mixed", 8)
 
     total = answer.total
     assert sum(total.classes.values()) == total.usd > 0
