@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -163,7 +164,7 @@ def follow(watch: Watch, shards: StoreShards, measured: Measured) -> None:
     answered = ""
     while shards.store.get("bench", "over") is None:
         if due := shards.due(answered):
-            measured.time(lambda due=due: watch.report(*due))
+            measured.time(partial(watch.report, *due))
             answered = due[0].number
         sleep(shards.pause_s)
 
