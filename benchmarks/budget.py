@@ -55,6 +55,7 @@ MOST = (2, 3, 5, 8)
 NEAR = 0.8
 """Of the dollars of the best floor, what counts as near it."""
 _DAYS = 30
+SEEDS = range(61, 71)
 
 
 def replayed(folder: Path) -> tuple[Window, list[Alert]]:
@@ -235,7 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("var/budget"))
     parser.add_argument("--labels", action="store_true", help="by the world's labels, no replay")
-    parser.add_argument("--seeds", type=int, nargs=2, default=(61, 70))
+    parser.add_argument("--seeds", type=int, nargs=2, default=(SEEDS[0], SEEDS[-1]))
     parser.add_argument("--scenario", default="mixed")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     arguments = parser.parse_args()

@@ -27,7 +27,18 @@ from typing import Any, TypeVar
 
 from adapters.billing.bill import BillOptions
 from adapters.simulator.generate import generate
-from benchmarks import aws_bill, backtest, billing, quarter, tick, worlds
+from benchmarks import (
+    aws_bill,
+    backtest,
+    billing,
+    budget,
+    goodput,
+    months,
+    quarter,
+    restart,
+    tick,
+    worlds,
+)
 from benchmarks.bill_rows import BillSize, write_bill
 from benchmarks.episodes import DATA, Grade, labelled_series, labelled_services
 from benchmarks.invented import HELD_BACK, invented
@@ -55,18 +66,20 @@ class Sizes:
     tick_nodes: Sequence[int]
     backtest: str
     bill_rows: Sequence[int]
+    months: int
     priced_nodes: Sequence[int]
     weeks: int
     interval: str
 
 
-QUICK = Sizes(1, 1, (500,), "calm", (300_000,), (20, 100, 500, 2_000), 5, "1h")
+QUICK = Sizes(1, 1, (500,), "calm", (300_000,), 6, (20, 100, 500, 2_000), 5, "1h")
 WHOLE = Sizes(
     4,
     4,
     (500, 2_000, 8_000),
     "wide",
     (1_000_000, 10_000_000),
+    60,
     (20, 100, 500, 2_000, 10_000),
     13,
     "15m",
@@ -194,6 +207,15 @@ def speed(sizes: Sizes) -> Iterator[Row]:
             f"python -m benchmarks.tick {nodes}",
         )
 
+    most = max(sizes.tick_nodes)
+    (from_columns, from_hours), memory = alone(restart.starts, most, 15)
+    yield Row(
+        f"start over {most:,} nodes x 16 metrics, to the first reading, 15 days kept",
+        f"{from_columns:.1f} s of processors from columns, {from_hours:.1f} s from hours,"
+        f" {memory:,} MiB at most",
+        f"python -m benchmarks.restart {most}",
+    )
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / sizes.backtest
         generate(folder, 5, sizes.backtest)
@@ -228,6 +250,37 @@ def bill_of(folder: Path) -> tuple[float, float]:
     """Return seconds of the first answer over a bill, and those of processors."""
     _, passed, worked = billing.first_answer(folder, BillOptions(cache=folder / "kept" / "bill"))
     return passed, worked
+
+
+def money(sizes: Sizes) -> Iterator[Row]:
+    """Yield how near forecasts are, classes of goodput to their labels, and a promise to its best."""
+    seeds = months.HELD_BACK[: sizes.months]
+    forecasts = months.asked_of_all(seeds)
+    yield Row(
+        f"month ends of {len(seeds)} invented accounts, asked on days 8, 15 and 22",
+        " ".join(months.figures(forecasts).split()),
+        f"python -m benchmarks.months --seeds {seeds[0]} {seeds[-1]}",
+    )
+
+    command, promise = "python -m benchmarks.budget --labels", "at most 3, following: "
+    subject = "at most 3 messages a week, another hand's world"
+    if not worlds.WORLD.is_dir():
+        yield Row(subject, NOT_AT_HAND, command)
+        return
+    weeks = [budget.labelled(seed, "mixed") for seed in budget.SEEDS]
+    (figures,) = (line for line in budget.lines(weeks) if line.startswith(promise))
+    yield Row(subject, figures.removeprefix(promise), command)
+
+    for seed in range(1, sizes.world_seeds + 1):
+        with tempfile.TemporaryDirectory() as name:
+            recording = goodput.recorded(worlds.WORLD, Path(name), "mixed", seed)
+            held = goodput.compared(recording, worlds.WORLD, "mixed", seed)
+        ratios = {kind: held.usd(kind) / usd for kind, usd in held.truth.items() if usd}
+        yield Row(
+            f"goodput for each labeled dollar, by class, mixed, seed {seed}",
+            ", ".join(f"{kind.value} {ratio:.2f}" for kind, ratio in ratios.items()),
+            f"python -m benchmarks.goodput --seeds {seed}-{seed}",
+        )
 
 
 def price(sizes: Sizes) -> Iterator[Row]:
@@ -268,6 +321,7 @@ SECTIONS: Mapping[str, Callable[[Sizes], Iterator[Row]]] = {
     "False alerts and recall": fleets,
     "Series": series,
     "Speed and memory": speed,
+    "Money": money,
     "Price of running": price,
     "Plain words": words,
     "Reliability": reliability,

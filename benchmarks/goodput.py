@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -33,7 +34,7 @@ from adapters.store.memory import MemoryStore
 from benchmarks.scenarios import seeds
 from benchmarks.worlds import SCENARIOS, WORLD
 from bot.answers.cost.goodput import goodput_within
-from bot.costs.goodput import grouped, is_of_nodes
+from bot.costs.goodput import GoodputRow, grouped, is_of_nodes
 from bot.costs.losses import LOST_TO
 from bot.costs.node_time import CLASSES, GoodputClass
 from bot.model.causes import Cause
@@ -175,6 +176,31 @@ def paused_usd(world: Path, scenario: str, seed: int, window: Window) -> Decimal
     return Decimal(repr(total))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Hold the goodput of a week beside its labels, by class."""
+
+    week: Window
+    total: GoodputRow
+    truth: Mapping[GoodputClass, Decimal]
+    within: Mapping[GoodputClass, Decimal]
+    """USD within the labels of classes of which there is more than has labels."""
+
+    def usd(self, kind: GoodputClass) -> Decimal:
+        """Return the USD of a class that its labels are held against."""
+        return self.within.get(kind, self.total.of(kind))
+
+
+def compared(recording: Path, world: Path, scenario: str, seed: int) -> Comparison:
+    """Return the goodput of a recording beside its labels; replays it."""
+    ports, reading, week = replayed(recording)
+    labels = json.loads((recording / "labels.json").read_text())
+    truth = by_class(x[:2] for x in labelled(labels, week))
+    truth[GoodputClass.CHECKPOINT_EVALUATION] = paused_usd(world, scenario, seed, week)
+    total = goodput_within(ports, reading, week, ("cluster",)).total
+    return Comparison(week, total, truth, by_class(told_within(ports, reading, labels, week)))
+
+
 def main() -> None:
     """Print USD of goodput and of the labels by class, and their ratio, for each recording."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.goodput")
@@ -193,19 +219,12 @@ def main() -> None:
                 if arguments.sums:
                     print(sums_of(recording), flush=True)
                     continue
-                ports, reading, week = replayed(recording)
-                total = goodput_within(ports, reading, week, ("cluster",)).total
-                labels = json.loads((recording / "labels.json").read_text())
-                truth = by_class(x[:2] for x in labelled(labels, week))
-                paused = paused_usd(arguments.world, scenario, seed, week)
-                truth[GoodputClass.CHECKPOINT_EVALUATION] = paused
-                within = by_class(told_within(ports, reading, labels, week))
-
-                print(f"{scenario}-{seed}: {total.usd:,.2f} USD of {week}")
+                held = compared(recording, arguments.world, scenario, seed)
+                print(f"{scenario}-{seed}: {held.total.usd:,.2f} USD of {held.week}")
                 for kind in CLASSES:
-                    told, true = total.of(kind), truth.get(kind)
-                    ratio = f"{within.get(kind, told) / true:9.3f}" if true else ""
-                    print(f"  {kind.value:24}{told:12,.2f}{true or Decimal(0):12,.2f}{ratio}")
+                    told, true = held.total.of(kind), held.truth.get(kind, Decimal(0))
+                    ratio = f"{held.usd(kind) / true:9.3f}" if true else ""
+                    print(f"  {kind.value:24}{told:12,.2f}{true:12,.2f}{ratio}")
 
 
 if __name__ == "__main__":

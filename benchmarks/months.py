@@ -96,13 +96,15 @@ def asked_of_all(seeds: Sequence[int], days: Sequence[int] = DAYS) -> list[Asked
 
 def summary(name: str, forecasts: Sequence[Asked]) -> str:
     """Return one line of figures."""
-    if not forecasts:
-        return name
-    errors = [abs(forecast.error) for forecast in forecasts]
+    return f"{name:<32}{len(forecasts):>4} forecasts: {figures(forecasts)}" if forecasts else name
+
+
+def figures(forecasts: Sequence[Asked]) -> str:
+    """Return how near the forecasts were, and how many months ended within the range."""
+    error = median(abs(forecast.error) for forecast in forecasts)
     held = fmean(forecast.held for forecast in forecasts)
     width = fmean(forecast.width for forecast in forecasts)
-    figures = f"median error {median(errors):6.1%}, in range {held:4.0%}, mean width {width:6.1%}"
-    return f"{name:<32}{len(forecasts):>4} forecasts: {figures}"
+    return f"median error {error:6.1%}, in range {held:4.0%}, mean width {width:6.1%}"
 
 
 def table(forecasts: Sequence[Asked]) -> str:

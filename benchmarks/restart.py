@@ -99,8 +99,8 @@ def live(folder: Path, nodes: int, history: int) -> None:
     process.leave(NOON)
 
 
-def restart(name: str, folder: Path, history: int) -> None:
-    """Print what a start takes."""
+def restart(name: str, folder: Path, history: int) -> float:
+    """Print what a start takes; return its seconds of processors up to the first reading."""
     print(name)
     process = Process(folder, history)
     parts: tuple[tuple[str, Callable[[], None]], ...] = (
@@ -108,6 +108,7 @@ def restart(name: str, folder: Path, history: int) -> None:
         ("first reading", lambda: process.absorb(NOON - 2 * 3600, AGAIN)),
         ("next reading", lambda: process.absorb(AGAIN, AGAIN + STEP)),
     )
+    start = 0.0
     for part, do in parts:
         worked, began = time.process_time(), time.perf_counter()
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -119,12 +120,13 @@ def restart(name: str, folder: Path, history: int) -> None:
             f" {waited:6.1f} s",
             flush=True,
         )
+        start += 0.0 if part == parts[-1][0] else worked
     print(f"  values {process.digest(AGAIN + STEP)}")
+    return start
 
 
-def main() -> None:
-    """Print the figures."""
-    nodes, days = (int(x) for x in [*sys.argv[1:3], *["2000", "15"][len(sys.argv) - 1 :]])
+def starts(nodes: int, days: int) -> tuple[float, float]:
+    """Return the seconds of processors of a start from columns, and of one from hours."""
     history = days * 86_400
     print(f"{nodes} nodes x 16 series, {days} days of history")
     with tempfile.TemporaryDirectory() as temporary:
@@ -132,9 +134,15 @@ def main() -> None:
         # In a process of its own, as a bot that ended: this one begins with none of its memory.
         with get_context("spawn").Pool(1) as pool:
             pool.apply(live, (folder, nodes, history))
-        restart("from columns", folder, history)
+        from_columns = restart("from columns", folder, history)
         shutil.rmtree(folder / "columns")
-        restart("from hours", folder, history)
+        return from_columns, restart("from hours", folder, history)
+
+
+def main() -> None:
+    """Print the figures."""
+    nodes, days = (int(x) for x in [*sys.argv[1:3], *["2000", "15"][len(sys.argv) - 1 :]])
+    starts(nodes, days)
 
 
 if __name__ == "__main__":

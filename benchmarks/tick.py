@@ -86,7 +86,7 @@ def fleet(nodes: int, steps: int) -> tuple[Frame, Inventory]:
                 (level * (1 + wide * rng.standard_normal(nodes, dtype=np.float32))).tofile(file)
         shape = (len(names), steps, nodes)
         if nodes > IN_MEMORY:
-            values = np.asarray(np.memmap(file, np.float32, "r", shape=shape))
+            values = np.asarray(np.memmap(file, np.float32, "c", shape=shape))
         else:
             file.seek(0)
             values = np.fromfile(file, np.float32).reshape(shape)

@@ -33,16 +33,16 @@ class Memo(Generic[T]):
 
         One that is cut at each tick from the same readings is not: these are compared by identity.
         """
-        key = key, *(x and x.start for x in frames)
-        arrays = [x and (x.values if x.values.base is None else x.values.base) for x in frames]
-        for place, (earlier, bases, value) in enumerate(self._newest):
-            same = len(arrays) == len(bases) and all(map(operator.is_, arrays, bases))
+        key = key, *(x and (x.start, x.things) for x in frames)
+        origins = [x and x.origin for x in frames]
+        for place, (earlier, before, value) in enumerate(self._newest):
+            same = len(origins) == len(before) and all(map(operator.is_, origins, before))
             if same and earlier == key:
                 # An equal key is kept too: the next shares more with it, and equals it by identity.
-                self._newest[place] = key, arrays, value
+                self._newest[place] = key, origins, value
                 return value
         value = make()
-        self._newest.append((key, arrays, value))
+        self._newest.append((key, origins, value))
         return value
 
 

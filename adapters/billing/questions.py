@@ -200,19 +200,25 @@ def ask(db: duckdb.DuckDBPyConnection, extent: BillExtent, question: TallyQuesti
     things = "broad_thing" if broad else "thing"
     query = sql("tally", keys=keys, pieces=rows, things=things, tags=parts.tags(), filters=filters)
 
-    # The newest times first, then the dearest: the order of a page is that of its reader.
-    most = most_rows()
+    most = most_rows() if question.most is None else question.most
+    page = "" if most is None else f"\nLIMIT {most + 1}"
     if question.most is not None:
+        # The newest times first, then the dearest: the order of a page is that of its reader.
         times = [f"key_{n} DESC" for n, name in enumerate(by) if name in _TIMES]
         keyed = (f"key_{n}" for n in range(len(by)))
-        order = ", ".join([*times, "amortised DESC", "net DESC", *keyed])
-        query = sql("page", tally=query, order=order, most=str(question.most))
-    elif most is not None:
-        query += f"\nLIMIT {most + 1}"
-    groups = db.execute(query, {**parts.values, **values}).fetchall()
+        page = f"\nORDER BY {', '.join([*times, 'amortised DESC', 'net DESC', *keyed])}{page}"
+    parameters = {**parts.values, **values}
+
+    # Both questions ask the same tables, whoever brings them up to date meanwhile.
+    db.begin()
+    groups, totals = db.execute(query + page, parameters).fetchall(), None
     if most is not None and len(groups) > most:
-        raise refuse_rows(most)
-    return _tally(extent, question, by, groups)
+        if question.most is None:
+            raise refuse_rows(most)
+        groups.pop()
+        totals = db.execute(sql("totals", tally=query), parameters).fetchone()
+    db.commit()
+    return _tally(extent, question, by, groups, totals)
 
 
 def _pieces(
@@ -250,18 +256,17 @@ def _tally(
     extent: BillExtent,
     question: TallyQuestion,
     by: tuple[str, ...],
-    groups: list[tuple[Any, ...]],
+    groups: Sequence[tuple[Any, ...]],
+    totals: tuple[Any, ...] | None,
 ) -> Tally:
-    """Return the tally of groups as `tally.sql` makes them, with totals behind where it is paged.
+    """Return the tally of groups as `tally.sql` makes them, which have totals if they are a page.
 
     A group is its keys, currency, amounts, hours and whether it is an estimate.
     """
     n = len(by)
 
-    # Amounts of two currencies have no sum; a page says itself how many there are.
-    currencies = sorted({row[n] for row in groups})
-    if question.most is not None and groups:
-        currencies = sorted(groups[0][-1])
+    # Amounts of two currencies have no sum.
+    currencies = sorted({row[n] for row in groups}.union(totals[-1] if totals else ()))
     if len(currencies) > 1:
         raise WrongInput(
             f"The bill holds {' and '.join(currencies)}, which cannot be added; "
@@ -283,12 +288,12 @@ def _tally(
 
     total = sum((row.money for row in rows), Money())
     folded = None
-    if question.most is not None and groups:
-        count, *amounts, has_estimated, has_final = groups[0][n + 3 + _AMOUNTS : -1]
-        if count:
-            beyond = _neat(*amounts)
-            folded = Folded(count, beyond, has_estimated, has_final)
-            total += beyond
+    if totals:
+        count, *amounts, estimates, _ = totals
+        n_beyond, n_estimated = count - len(rows), estimates - sum(row.estimated for row in rows)
+        beyond = _neat(*astuple(Money(*amounts) + -total))
+        folded = Folded(n_beyond, beyond, n_estimated > 0, n_beyond > n_estimated)
+        total += beyond
     through = extent.billed_through and extent.billed_through.replace(tzinfo=UTC)
     currency = (currencies or [extent.currency])[0]
     return Tally(

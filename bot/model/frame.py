@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -70,6 +70,11 @@ class Frame:
     def window(self) -> Window:
         """Return the span from the first step's start to the last step's end."""
         return Window(self.start, self.end)
+
+    @property
+    def origin(self) -> object:
+        """Return the object that is the same for all that is cut from the same readings."""
+        return self.values if self.values.base is None else self.values.base
 
     def has(self, metric: str) -> bool:
         """Return whether the metric is a column of the frame."""
@@ -142,6 +147,11 @@ class FramePart(Frame):
         return np.asarray(self._frame.values[self._rows])
 
     @property
+    def origin(self) -> object:
+        """Return that of the frame, without copying a value."""
+        return self._frame.origin
+
+    @property
     def n_steps(self) -> int:
         """Return the number of time steps."""
         return self._frame.n_steps
@@ -161,6 +171,30 @@ class FramePart(Frame):
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Frame:
         """Return only the things at `rows`: indices, a mask or a slice."""
         return FramePart(self._frame, self._rows[_chosen(rows)])
+
+
+class FrameLookup(Mapping[str, Frame]):
+    """Build each frame when it is first asked for."""
+
+    def __init__(self, kinds: tuple[str, ...], build: Callable[[str], Frame]) -> None:
+        self._kinds, self._build = kinds, build
+        self._built: dict[str, Frame] = {}
+
+    def __getitem__(self, kind: str) -> Frame:
+        """Build the frame, or return the one built before."""
+        if kind not in self._built:
+            if kind not in self._kinds:
+                raise KeyError(kind)
+            self._built[kind] = self._build(kind)
+        return self._built[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the kinds without building any."""
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        """Count the kinds."""
+        return len(self._kinds)
 
 
 def _chosen(rows: Sequence[int] | npt.NDArray[np.intp] | Mask | slice) -> Indices | slice:

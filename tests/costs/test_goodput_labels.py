@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -10,17 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters.store.memory import MemoryStore
-from benchmarks.goodput import (
-    WORLD,
-    by_class,
-    labelled,
-    paused_usd,
-    recorded,
-    replayed,
-    sums_of,
-    told_within,
-)
-from bot.answers.cost.goodput import goodput_within
+from benchmarks.goodput import WORLD, compared, recorded, sums_of
 from bot.answers.plan.suggestions import suggestions_of
 from bot.costs.node_time import GoodputClass
 from bot.wiring.environment import settings_of
@@ -54,16 +43,12 @@ def test_a_calm_fleet_gets_no_suggestion_in_ten_days_and_its_dollars_sum_to_the_
 
 def test_classes_come_near_to_the_labelled_dollars_and_little_is_not_seen(tmp_path: Path) -> None:
     recording = recorded(WORLD, tmp_path, "mixed", 8)
-    ports, reading, week = replayed(recording)
-    total = goodput_within(ports, reading, week, ("cluster",)).total
-    labels = json.loads((recording / "labels.json").read_text())
-    truth = by_class(x[:2] for x in labelled(labels, week))
-    truth[GoodputClass.CHECKPOINT_EVALUATION] = paused_usd(WORLD, "mixed", 8, week)
-    within = by_class(told_within(ports, reading, labels, week))
+    held = compared(recording, WORLD, "mixed", 8)
+    total, truth = held.total, held.truth
 
     assert sum(total.classes.values()) == total.usd > 0
     assert total.of(GoodputClass.NOT_SEEN) < Decimal("0.02") * total.usd
     assert {GoodputClass.COLD_CACHE, GoodputClass.ALLOCATED_UNUSED} < set(truth)
     for kind, usd in truth.items():
         if usd > SLIGHT:
-            assert abs(within.get(kind, total.of(kind)) / usd - 1) <= NEAR, kind
+            assert abs(held.usd(kind) / usd - 1) <= NEAR, kind

@@ -268,6 +268,16 @@ def test_a_part_of_a_frame_reads_as_its_copy_does() -> None:
         assert np.array_equal(cut.of("b"), expected.of("b"))
         assert np.isnan(cut.of("none")).all()
         assert np.array_equal(cut.values, expected.values)
+        assert cut.origin is whole.origin, "a tick cuts anew what it has learnt from"
+
+
+def test_a_share_is_looked_at_without_a_copy_of_its_history(opened: OpenedSource) -> None:
+    ports = opened.ports(memory_stores(), settings_of({}).policy)
+    reading = Watch(ports, CHANNELS).read(EXTENT[1])
+    whole = reading.frames["node"]
+    part = FramePart(whole, range(1, len(whole.things)))
+    ports.world.detect(replace(reading, frames={**reading.frames, "node": part}), ports.policy, ())
+    assert "values" not in vars(part)
 
 
 @pytest.mark.parametrize(
