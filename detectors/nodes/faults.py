@@ -86,13 +86,7 @@ def _unmended(view: View) -> Mask:
     for alert in view.opened(Cause.HARDWARE_FAULT.value):
         rows = view.roster.rows_of(alert.anomaly.things)
         since = view.whole.since(alert.anomaly.window.start).pick(rows)
-        uncorrected, errors, ecc, status = (
-            np.nan_to_num(since.of(name)) for name in HARDWARE_METRICS
-        )
-        grave = (uncorrected > 0) | (errors > 0)
-        failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
-        frequent = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
-        broken[rows] = grave.any(axis=1) | failed | frequent
+        broken[rows] = np.any([(since.of(name) > 0).any(axis=1) for name in HARDWARE_METRICS], axis=0)
     if not broken.any():
         return broken
     within = newest_of(view.window.n_steps, view.steps("hardware_fault.within"))
