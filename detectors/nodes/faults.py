@@ -26,6 +26,7 @@ from detectors.numbers import (
     lately,
     mean_where_read,
     middle_of,
+    narrowed,
     newest_of,
     number,
     percent,
@@ -86,9 +87,9 @@ def _unmended(view: View) -> Mask:
     for alert in view.opened(Cause.HARDWARE_FAULT.value):
         rows = view.roster.rows_of(alert.anomaly.things)
         since = view.whole.since(alert.anomaly.window.start).pick(rows)
-        broken[rows] = np.any([(since.of(name) > 0).any(axis=1) for name in HARDWARE_METRICS], axis=0)
-    if not broken.any():
-        return broken
+        broken[rows] = np.any(
+            [(since.of(name) > 0).any(axis=1) for name in HARDWARE_METRICS], axis=0
+        )
     within = newest_of(view.window.n_steps, view.steps("hardware_fault.within"))
     works = (view.executing & within).sum(axis=1) >= within.sum(axis=1) / 2
     return np.asarray(broken & (failing(view) | ~works))
@@ -241,8 +242,8 @@ def find_errors(view: View) -> RuleMatch:
     begins = (again >= 2) & (total > view.number("execution_errors.above")[rows])
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = (begins | (stays & (total > 0))) & on[rows]
-    if hit.any():  # what fails where memory has run out is an effect of that
-        hit &= ~runs_out(view)
+    # What fails where memory has run out is an effect of that.
+    hit = narrowed(hit, lambda: ~runs_out(view))
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(lately(errors > 0, int(hour.max()))))
@@ -425,15 +426,13 @@ def find_memory(view: View) -> RuleMatch:
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
     above, ends = view.number("memory_pressure.above"), out_of_memory(view)
     full = share >= above[:, None]
-    host, alerted = host_full(view).steps, view.opened(Cause.MEMORY_PRESSURE.value)
-    if not (alerted or full.any() or host.any() or ends.any()):
-        return no_match(view.n)
     usual = view.usual_of(MEMORY) / view.roster.memory
     steps = trailing(full, np.isnan(share))
     begins = view.eligible & ~(usual >= above - NEAR)
     begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - NEAR)
     loops = runs_out(view)
+    host = host_full(view).steps
     hit = begins | (host > 0) | (view.roster.running & (stays | loops))
     hit &= view.on("memory_pressure.on")
     if not hit.any():
