@@ -509,8 +509,8 @@ def cold_anomalies(view: View) -> list[Anomaly]:
     fresh, steps = view.window.steps(COLD_FRESH), view.steps("cold_cache.again")
     long_enough = view.compiling[:, -int(steps.max(initial=0)) - 2 * fresh :].sum(axis=1) >= steps
     over = (view.compile_steps == 0) & view.executing[:, -fresh:].any(axis=1)
-    asked = long_enough & over & view.roster.running & view.on("cold_cache.on")
-    owners = [x for _, rows in view.roster.by_scope(asked) for x in incidents(view, FAMILY, rows)]
+    ended = long_enough & over & view.roster.running & view.on("cold_cache.on")
+    owners = [x for _, rows in view.roster.by_scope(ended) for x in incidents(view, FAMILY, rows)]
 
     anomalies = []
     for incident in owners:

@@ -253,9 +253,9 @@ def find_errors(view: View) -> RuleMatch:
 
     # What a job that is not known lacks is not known either. One crash may be its end, two are none.
     strange = off(view.recent(view.memory), view.usual_of(MEMORY)) > ALIKE
-    known = (view.usual.own & ~strange) | view.roster.inference
+    of_known_job = (view.usual.own & ~strange) | view.roster.inference
     crashes = (crashed[:, 1:] & ~crashed[:, :-1]).sum(axis=1)
-    wasted &= (crashes >= 2) | (known & (crashes == 0))
+    wasted &= (crashes >= 2) | (of_known_job & (crashes == 0))
 
     # Servers are swapped, restarted or lack requests for a while beside their peers.
     short = median(_short_of_peers(view, hit)[:, -view.window.steps(LOOKBACK) :])
