@@ -14,7 +14,7 @@ time for an execution, and keeps the cores as busy. Among many trials two hold t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -235,18 +235,22 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
     """Return the start with the signs of its job, and whether it ran before."""
     rows = past.roster.rows_of(sorted(start.instances))
     tags = frozenset(job_of(job) for job in past.roster.jobs[rows].tolist() if job)
+    if start.goes_on:
+        return replace(start, names=tags)
     frame, window = past.window, start.window
     until = _step(frame, window.start)
     work, worked = _work_after(past, rows, window)
 
-    # A run that goes on names the job, which tells more: its work may have changed. Where several may
-    # have compiled, what is said holds for each.
+    # A run that goes on names the job, which tells more: its work may have changed. Of several that
+    # may have compiled it is one that reported while this work ran; else what is said holds for each.
     reported = ~np.isnan(runs.of("run_step_count"))
     reported = np.pad(reported, ((0, 0), (frame.n_steps, 0)))[:, -frame.n_steps :]
     jobs = np.array([job_of(x.job) for x in runs.things])
     of_jobs = {x: reported[jobs == x, :until].any(axis=0) for x in _went_on(runs, window)}
-    ran, least = worked.sum(axis=1).max(), frame.steps(RAN)
-    again = ran
+    at_work, least = worked.any(axis=0), frame.steps(RAN)
+    did_so = {x: by_run for x, by_run in of_jobs.items() if (by_run & at_work).sum() >= least}
+    of_jobs = did_so or of_jobs
+    ran = again = worked.sum(axis=1).max()
     if of_jobs:
         again = min(by_run.sum() for by_run in of_jobs.values())
 
@@ -332,6 +336,11 @@ class Cold:
     """How often its job did this very work before without a long compile."""
 
     @property
+    def named(self) -> bool:
+        """Return whether names tell that all are starts of one job."""
+        return bool(self.newest.names)
+
+    @property
     def hours(self) -> float:
         """Return the node-hours of all these starts."""
         return sum(x.hours for x in (*self.earlier, self.newest))
@@ -348,8 +357,7 @@ class Cold:
 
     def job_words(self) -> str:
         """Say of which job the newest start is, as far as a name tells."""
-        names = " or ".join(sorted(self.newest.names))
-        return f" as {names} started" if names else ""
+        return f" as {' or '.join(sorted(self.newest.names))} started" if self.named else ""
 
     def lost_hours(self, ids: Sequence[str]) -> dict[str, float]:
         """Return the node-hours that count now as hours of the nodes of the newest.
@@ -368,6 +376,7 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
 
     The nodes are of one scope and owner; jobs of several may have started together.
     """
+    ids = {view.roster.ids[row] for row in rows}
     again, grace = (
         float(view.steps(key)[rows[0]]) * view.window.step
         for key in ("cold_cache.again", "compiling.grace")
@@ -375,8 +384,9 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     past_starts = starts(view, rows, again / 2)
     for newest in reversed(past_starts):
         before = [x for x in past_starts if x.window.end <= newest.window.start]
-        if cold := _cold(newest, before, again, grace):
+        if ids & newest.instances and (cold := _cold(newest, before, again, grace)):
             return cold
+        ids -= newest.instances
     return None
 
 
@@ -426,15 +436,34 @@ _COLD_WHY = (
 )
 
 
+@dataclass(frozen=True)
+class CompileMatch(RuleMatch):
+    """Add the starts that compile again work that ran before, by the row of each node."""
+
+    cold: Mapping[int, Cold] = field(default_factory=dict)
+
+
 def find(view: View) -> RuleMatch:
-    """Return nodes compiling for longer than `compiling.grace`."""
+    """Return nodes compiling for longer than `compiling.grace`.
+
+    `cold_cache.again` is long enough where a tag says that the node compiles the same again.
+    """
     steps = start_steps(view)
     if not steps.any():
         return no_match(view.n)
     past = view.eligible & (steps > view.steps("compiling.grace"))
+    again = view.eligible & (steps > view.steps("cold_cache.again"))
+    again &= view.roster.jobs != ""
+
+    # Until an alert of a long compile ends, nothing more is known of its nodes' job.
+    alerts = (alert for alert in view.opened(*FAMILY) if alert.cause is Cause.LONG_COMPILE)
+    long = view.roster.among(thing for alert in alerts for thing in alert.anomaly.things)
+    judged = (past & ~long) | again
+    cold = {row: start for x, start in _cold_starts(view, judged) for row in x.rows.tolist()}
+    by_name = again & np.isin(np.arange(view.n), [*cold])
     stays = view.roster.running & view.held_open(*FAMILY) & (steps > 0)
-    hit = (past | stays) & view.on("compiling.on")
-    return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
+    hit = (past | by_name | stays) & view.on("compiling.on")
+    return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
 def start_steps(view: View) -> Counts:
@@ -455,8 +484,10 @@ def start_steps(view: View) -> Counts:
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
+    starts = match.cold if isinstance(match, CompileMatch) else {}
+    cold = next((starts[row] for row in rows.tolist() if row in starts), None)
     nodes = counted(len(rows), "node")
-    cause, reason = _cause(view, rows)
+    cause, reason = _cause(view, rows, cold)
 
     # One node could compile for all: the sum of the hours less the slowest is spared.
     waste = "one node compiles"
@@ -482,26 +513,38 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         cause=cause,
         evidence=(waste, evidence),
         **belief(sign),
+        lost_hours=cold.lost_hours([view.roster.ids[row] for row in rows]) if cold else {},
     )
 
 
-def _cause(view: View, rows: Rows) -> tuple[Cause, str]:
-    """Distinguish a first compile from those of several jobs that lost a cache that they share.
+def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
+    """Distinguish a first compile from one of work that ran, and compiled at a start since.
 
     A compile that was once called cold stays so. Every new job of many nodes compiles on all of
-    them, but not several jobs in the same minutes.
+    them; where several jobs do so in the same minutes they lost a cache that they share.
     """
     alert = view.alert_of(FAMILY, rows)
     share = len(rows) / int(view.roster.sizes[view.roster.scope[rows[0]]])
     jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
     needed = view.number("cold_cache.nodes")[rows].max()
     wide = len(rows) >= count("compile.MANY") and share >= needed
+    reasons = []
     if wide and len(jobs) > 1 and view.on("cold_cache.on")[rows].all():
         nodes = f"{percent(share)} of the cluster's nodes"
-        return Cause.COLD_CACHE, f"{nodes} compile at the same time, for {len(jobs)} jobs"
-    if alert is not None and alert.cause is Cause.COLD_CACHE:
-        return Cause.COLD_CACHE, _COLD_WHY
+        reasons.append(f"{nodes} compile at the same time, for {len(jobs)} jobs")
+    if cold:
+        reasons.append(f"{cold.history()}; {_COLD_WHY}")
+    if reasons or (alert is not None and alert.cause is Cause.COLD_CACHE):
+        return Cause.COLD_CACHE, "; ".join(reasons) or _COLD_WHY
     return Cause.LONG_COMPILE, "past the grace of a first compile"
+
+
+def _cold_starts(view: View, asked: Mask) -> Iterator[tuple[Incident, Cold]]:
+    """Yield the nodes asked for of each owner that started cold, and how."""
+    for _, nodes in view.roster.by_scope(asked & view.on("cold_cache.on")):
+        for incident in incidents(view, FAMILY, nodes):
+            if cold := cold_start(view, incident.rows):
+                yield incident, cold
 
 
 def cold_anomalies(view: View) -> list[Anomaly]:
@@ -509,16 +552,13 @@ def cold_anomalies(view: View) -> list[Anomaly]:
     fresh, steps = view.window.steps(COLD_FRESH), view.steps("cold_cache.again")
     long_enough = view.compiling[:, -int(steps.max(initial=0)) - 2 * fresh :].sum(axis=1) >= steps
     over = (view.compile_steps == 0) & view.executing[:, -fresh:].any(axis=1)
-    ended = long_enough & over & view.roster.running & view.on("cold_cache.on")
-    owners = [x for _, rows in view.roster.by_scope(ended) for x in incidents(view, FAMILY, rows)]
-
     anomalies = []
-    for incident in owners:
-        cold = cold_start(view, incident.rows)
-        if not cold or cold.newest.goes_on or view.now - cold.newest.window.end >= COLD_FRESH:
-            continue
+    for incident, cold in _cold_starts(view, long_enough & over & view.roster.running):
         window = cold.newest.window
         rows = view.roster.rows_of(sorted(cold.newest.instances))
+        goes_on = cold.newest.goes_on or (view.compile_steps[rows] > 0).any()
+        if goes_on or view.now - window.end >= COLD_FRESH:
+            continue
         match = _ended_match(view, rows, window.start)
         explanation = Explanation(
             why=f"{counted(len(rows), 'node')} compiled for {lasted(window.length)}"

@@ -90,7 +90,7 @@ def a_node_that_compiled_before_compiles_again_until_its_cold_cache_is_told_and_
 
 
 @story("compiles", *every(5, 30.4, 30.7), 31, 31.1, 31.3)
-def where_tags_name_the_job_it_is_told_when_its_start_is_over():
+def where_tags_name_the_job_it_is_told_while_it_compiles():
     fleet = Fleet(4, job="tune").stop(hours(20), hours(20.75), **BUSY)
     return World(fleet.stop(hours(30), hours(31), **BUSY))
 
