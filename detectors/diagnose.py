@@ -39,7 +39,7 @@ from detectors.jobs import fellows
 from detectors.nodes import drop, faults, silence
 from detectors.nodes.drop_cause import slower
 from detectors.nodes.shortfall import working
-from detectors.numbers import Mask, Numbers, count, narrowed
+from detectors.numbers import Mask, Numbers, count, narrowed, trailing
 from detectors.rule import Rule, RuleMatch, anomalies_of, rules_of
 from detectors.view import View
 
@@ -220,6 +220,11 @@ def _kept(
             part |= cause.hit & (alerted | (alike & (cause.steps <= since + FOLD_STEPS)))
     if alerted.any():
         part |= alerted & ~match.hit & ~working(view)
+    if rule.cause.facts.works_nothing:
+        # They were seen to stop as their job did, whatever their process holds since.
+        still = trailing(view.zero & ~view.compiling, view.gap)
+        stopped = (still > 0) & (still < view.window.n_steps) & running
+        part |= stopped & (still <= since + FOLD_STEPS) & _fellows(match.hit, view)
     if view.silent.any():
         # They fell silent as the incident of their scope began, or later while under it.
         began = (view.silent_steps <= since + FOLD_STEPS) & (since > 0)

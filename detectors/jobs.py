@@ -322,6 +322,8 @@ def restarts(part: Frame) -> Mask:
     slower = (off(*_levels_around(latency, row, step, around)) > AS_QUICK).all(axis=0)
     # What is as low for good was not let go: a pause amid it showed more.
     let_go = ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
+    # Nor is what changed in the newest step known yet: an evaluation may end within it.
+    let_go &= ~(off(*memory[row, -2:].T) > SAME) | (step + around < memory.shape[1] - 1)
     restarted[row, step] = np.where(
         jumped[nth, step],
         slower & (apart > SAME).all(axis=0),

@@ -296,9 +296,11 @@ class Readings:
         Where jobs share a node and fewer of them hold its cores than usual, it is as much less.
         """
         low, middle, high = self.usual.at(self.now, self.roster.inference)
-        reserved = self.recent(self.metric(RESERVED), 1) / self.usual_of(RESERVED)
-        fewer = (reserved > 0) & (reserved < 1) & ~self.roster.inference
-        share = np.where(fewer, reserved, np.float32(1))
+        # Of the cores of a pod that leaves within a step, that step shows a part.
+        newest = self.metric(RESERVED)[:, -2:] / self.usual_of(RESERVED)[:, None]
+        least, most = np.fmin.reduce(newest, axis=1), np.fmax.reduce(newest, axis=1)
+        fewer = (least > 0) & (most < 1) & ~self.roster.inference
+        share = np.where(fewer, most, np.float32(1))
         return low * share, middle * share, high * share
 
     @derived

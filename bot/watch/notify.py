@@ -46,9 +46,9 @@ def group(
 
     Firing, unmuted alerts that are for the channel (the ids in `audience`, None = all) and in no
     message yet join an open incident of the same group, else begin one. What another alert explains
-    joins its incident, and what explains an alert that was notified of minutes before joins that:
-    one fault is one message. An alert stays with its message, whoever it is for by now: its end is
-    shown where its beginning was.
+    joins its incident, and what explains an alert that was notified of minutes before joins that.
+    So do symptoms of one cluster that begin together: one fault is one message. An alert stays with
+    its message, whoever it is for by now: its end is shown where its beginning was.
     """
     by_id = {alert.id: alert for alert in alerts}
     audience = by_id.keys() if audience is None else audience
@@ -78,7 +78,7 @@ def group(
     for alert in fresh:
         if not alert.muted_by:
             key = group_key(alert)
-            name = _of_effects(alert, members) or groups.get(key, "")
+            name = _of_effects(alert, members) or groups.get(key, "") or _beside(alert, members)
 
             # What costs more than all of a message about the bill is no further detail of it.
             of_money = alert.cause.facts.about is About.MONEY and name in opened
@@ -128,6 +128,29 @@ def _of_effects(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
         ]
         sooner = any(effect.opened >= alert.anomaly.window.start for effect in effects)
         if sooner and all(member.key != alert.key for member in incident):
+            return name
+    return ""
+
+
+_TOGETHER = timedelta(minutes=15)
+"""How long one after the other two alerts open that may be symptoms of one fault."""
+
+
+def _beside(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
+    """Return the incident of a symptom beside which this one began, "" for none.
+
+    One fault may show on some nodes of its cluster as silence, on others as errors, before it is
+    seen as a whole.
+    """
+    faults, scope = set(alert.cause.facts.part_of), alert.anomaly.scope
+    for name, incident in members.items():
+        symptoms = [a for a in incident if a.speaking and faults & {*a.cause.facts.part_of}]
+        if scope.cluster and any(
+            a.anomaly.scope == scope
+            and a.owner == alert.owner
+            and abs(alert.opened - a.opened) <= _TOGETHER
+            for a in symptoms
+        ):
             return name
     return ""
 

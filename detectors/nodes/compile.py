@@ -53,62 +53,13 @@ RAN = duration("compiles.RAN")
 _NONE = float("nan")
 
 
-@dataclass(frozen=True)
-class _CompilingNode:
-    """Hold the steps of one node, each (n_steps,), and two lengths in steps."""
-
-    compiling: Mask
-    executing: Mask
-    unknown: Mask
-    gone: Mask
-    lull: int
-    reused: int
-
-    def stretches(self) -> list[tuple[int, int]]:
-        """Return the half-open steps of each compile.
-
-        With a lull between them, the process still there, two are one.
-        """
-        _, begins, ends = runs_of(self.compiling[None, :])
-        joined: list[tuple[int, int]] = []
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-            between = slice(joined[-1][1] if joined else 0, begin)
-            quiet = begin - between.start <= self.lull and not self.gone[between].any()
-            unread = bool(self.unknown[between].all())
-            if joined and not self.executing[between].any() and (quiet or unread):
-                joined[-1] = (joined[-1][0], end)
-            else:
-                joined.append((begin, end))
-        return joined
-
-    def ending(self, end: int, after: int, left: bool) -> Ending:
-        """Return how the compile that ends before step `end` ended.
-
-        `left` says that the node itself stopped with its last reading.
-        """
-
-        def first(mask: Mask) -> float:
-            """Return the first step from `end` on where it holds, infinity if nowhere."""
-            return end + float(mask[end:].argmax()) if mask[end:].any() else np.inf
-
-        used, again, gone = first(self.executing), first(self.compiling), first(self.gone)
-        if used < again and used - end <= self.reused:
-            return Ending.USED
-        if self.unknown[end:].all():
-            going = Ending.GOING if len(self.unknown) - end < after else Ending.UNKNOWN
-            return Ending.CUT if left else going
-        until = min(used, again, len(self.gone))
-        lasted = left or again <= until or until - gone >= after
-        return Ending.CUT if gone < until and lasted else Ending.UNKNOWN
-
-
 def compiles(view: View) -> tuple[Compile, ...]:
     """Return every compile within the view's window, by node and time.
 
     Those that go on end at its end.
     """
-    mask = view.compiling & view.on("compiling.on")[:, None]
-    if not mask.any():
+    compiling = view.compiling & view.on("compiling.on")[:, None]
+    if not compiling.any():
         return ()
 
     # A node surely has no process that compiles where its pod or, where pods are not known, its
@@ -117,39 +68,66 @@ def compiles(view: View) -> tuple[Compile, ...]:
     released = np.where(np.isnan(reserved), view.held == 0, reserved == 0)
     quiet = ~(view.cpu >= view.number("compiling.cpu")[:, None])
     gone = np.asarray(view.zero & ~view.compiling & released & quiet)
-    rows = np.flatnonzero(mask.any(axis=1)).tolist()
-    return tuple(compile_ for row in rows for compile_ in _of_node(view, row, mask[row], gone[row]))
+    return tuple(_each(view, compiling, gone))
 
 
-def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Compile]:
-    frame, name = view.window, view.roster.ids[row]
-    after = int(view.steps("killed_compile.after")[row])
-    scope = view.roster.scopes[view.roster.scope[row]]
-    node = _CompilingNode(
-        compiling,
-        view.executing[row],
-        view.unknown[row],
-        gone,
-        frame.steps(LULL),
-        frame.steps(duration("compiles.REUSED")),
-    )
-
-    # A node that runs no more ended with its readings, as far as EC2 says when.
-    stopped = not view.roster.running[row]
-    instance = view.reading.inventory.instances.get(name)
-    if instance and instance.ended_at:
-        stopped = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
-
-    for begin, end in node.stretches():
-        ending = node.ending(end, after, stopped)
+def _each(view: View, compiling: Mask, gone: Mask) -> Iterator[Compile]:
+    """Yield the compiles of nodes whose processes are `gone` in some steps, both (n, n_steps)."""
+    frame = view.window
+    for row, begin, end in _stretches(view, compiling, gone):
+        ending = _ending(view, row, end, compiling, gone)
         last = frame.n_steps if ending is Ending.GOING else end
         window = Window(frame.start + begin * frame.step, frame.start + last * frame.step)
         if ending is Ending.GOING or window.length >= duration("compiles.LEAST"):
+            name, scope = view.roster.ids[row], view.roster.scopes[view.roster.scope[row]]
             states = None if view.logged is None else view.logged[row, begin:end]
             logged = states is not None and bool((states == COMPILING).any())
             if logged:
                 window = _dated(window, view.in_log[name], frame.step, ending)
             yield Compile(name, scope, window, ending, logged)
+
+
+def _stretches(view: View, compiling: Mask, gone: Mask) -> list[tuple[int, int, int]]:
+    """Return the row and the half-open steps of each compile.
+
+    With a lull between them, the process still there, two are one.
+    """
+    lull, joined = view.window.steps(LULL), list[tuple[int, int, int]]()
+    for row, begin, end in zip(*(x.tolist() for x in runs_of(compiling)), strict=True):
+        if joined and joined[-1][0] == row:
+            _, first, last = joined[-1]
+            between = row, slice(last, begin)
+            quiet = begin - last <= lull and not gone[between].any()
+            if not view.executing[between].any() and (quiet or view.unknown[between].all()):
+                joined[-1] = row, first, end
+                continue
+        joined.append((row, begin, end))
+    return joined
+
+
+def _ending(view: View, row: int, end: int, compiling: Mask, gone: Mask) -> Ending:
+    """Return how the compile of the node at `row` that ends before step `end` ended."""
+
+    def first(mask: Mask) -> float:
+        """Return the first step from `end` on where it holds, infinity if nowhere."""
+        return end + float(mask[row, end:].argmax()) if mask[row, end:].any() else np.inf
+
+    used, again, released = first(view.executing), first(compiling), first(gone)
+    if used < again and used - end <= view.window.steps(duration("compiles.REUSED")):
+        return Ending.USED
+
+    # A node that runs no more ended with its readings, as far as EC2 says when.
+    stopped = not view.roster.running[row]
+    instance = view.reading.inventory.instances.get(view.roster.ids[row])
+    if instance and instance.ended_at:
+        stopped = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
+    n_steps, after = view.window.n_steps, view.steps("killed_compile.after")[row]
+    if view.unknown[row, end:].all():
+        going = Ending.GOING if n_steps - end < after else Ending.UNKNOWN
+        return Ending.CUT if stopped else going
+    until = min(used, again, n_steps)
+    for_good = stopped or again <= until or until - released >= after
+    return Ending.CUT if released < until and for_good else Ending.UNKNOWN
 
 
 def _dated(window: Window, spans: Sequence[Window], step: timedelta, ending: Ending) -> Window:

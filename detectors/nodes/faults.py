@@ -26,6 +26,7 @@ from detectors.numbers import (
     lately,
     mean_where_read,
     middle_of,
+    narrowed,
     newest_of,
     number,
     percent,
@@ -86,15 +87,9 @@ def _unmended(view: View) -> Mask:
     for alert in view.opened(Cause.HARDWARE_FAULT.value):
         rows = view.roster.rows_of(alert.anomaly.things)
         since = view.whole.since(alert.anomaly.window.start).pick(rows)
-        uncorrected, errors, ecc, status = (
-            np.nan_to_num(since.of(name)) for name in HARDWARE_METRICS
+        broken[rows] = np.any(
+            [(since.of(name) > 0).any(axis=1) for name in HARDWARE_METRICS], axis=0
         )
-        grave = (uncorrected > 0) | (errors > 0)
-        failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
-        frequent = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
-        broken[rows] = grave.any(axis=1) | failed | frequent
-    if not broken.any():
-        return broken
     within = newest_of(view.window.n_steps, view.steps("hardware_fault.within"))
     works = (view.executing & within).sum(axis=1) >= within.sum(axis=1) / 2
     return np.asarray(broken & (failing(view) | ~works))
@@ -248,8 +243,8 @@ def find_errors(view: View) -> RuleMatch:
     begins = (again >= 2) & (total > view.number("execution_errors.above")[rows])
     hit, steps = view.nobody(), np.ones(view.n)
     hit[rows] = (begins | (stays & (total > 0))) & on[rows]
-    if hit.any():  # what fails where memory has run out is an effect of that
-        hit &= ~runs_out(view)
+    # What fails where memory has run out is an effect of that.
+    hit = narrowed(hit, lambda: ~runs_out(view))
     if not hit.any():
         return no_match(view.n)
     steps[rows] = np.maximum(1, trailing(lately(errors > 0, int(hour.max()))))
@@ -259,9 +254,9 @@ def find_errors(view: View) -> RuleMatch:
 
     # What a job that is not known lacks is not known either. One crash may be its end, two are none.
     strange = off(view.recent(view.memory), view.usual_of(MEMORY)) > ALIKE
-    known = (view.usual.own & ~strange) | view.roster.inference
+    of_known_job = (view.usual.own & ~strange) | view.roster.inference
     crashes = (crashed[:, 1:] & ~crashed[:, :-1]).sum(axis=1)
-    wasted &= (crashes >= 2) | (known & (crashes == 0))
+    wasted &= (crashes >= 2) | (of_known_job & (crashes == 0))
 
     # Servers are swapped, restarted or lack requests for a while beside their peers.
     short = median(_short_of_peers(view, hit)[:, -view.window.steps(LOOKBACK) :])

@@ -283,6 +283,25 @@ def starvation_goes_on_after_evaluations():
     return World(evaluation(evaluation(fleet, 30 + 1 / 12, 30.4), 30.75, 31.1))
 
 
+@story("drops", 30.25, *every(5, 30.9, 31.1))
+def the_pods_of_a_slow_job_leave_within_a_step():
+    fleet = Fleet(8, days=1.5).set(hours(0), hours(31), neuroncore_reserved=32)
+    fleet.starve(hours(30), hours(31), share=0.45)
+    fleet.scale(hours(31) - STEP, hours(31), neuroncore=0.2, neuron_runtime=0.2)
+    return World(fleet.stop(hours(31), hours(36), neuroncore_reserved=0))
+
+
+@story("drops", 30.25, *every(5, 30.75, 31))
+def an_evaluation_that_begins_and_ends_within_steps_of_a_slow_job():
+    """Its memory at the edges is that of two halves."""
+    slow = {"neuron_execution_latency": 2, "neuroncore_utilization": 0.45, "efa": 1.5}
+    fleet = Fleet(8, days=1.5).scale(hours(30), hours(33), **slow)
+    for i, held in enumerate((0.58, 0.47, 0.47, 0.79)):
+        at = hours(30.5) + i * STEP
+        fleet.scale(at, at + STEP, neuroncore_memory=held, neuron_runtime=held, efa=0.1)
+    return World(fleet)
+
+
 @story("drops", 31, *every(10, 33.9, 34.7), 36)
 def an_evaluation_at_the_usual_level_ends_no_starvation():
     fleet = Fleet(8).starve(hours(30), hours(38), host_cpu=0.12, share=0.4)

@@ -302,6 +302,13 @@ def a_hang_of_most_nodes_takes_the_rest_along():
     return World(fleet.stop(hours(30), hours(34), ONE))
 
 
+@story("faults", *every(5, 30.2, 30.6), 33, *every(5, 33.2, 33.6))
+def a_node_that_frees_memory_as_its_job_hangs_is_part_of_the_hang():
+    fleet = Fleet(8).set(hours(30), hours(33), **STILL)
+    fleet.scale(hours(30.1), hours(33), ONE, neuroncore_memory=0.5, neuron_runtime=0.5)
+    return World(fleet.stop(hours(33), hours(33.2)))
+
+
 @story("faults", 30.5, 30.75)
 def a_job_of_one_node_that_idles_takes_no_hang_along():
     alone = Fleet(1, cluster="alone").set(hours(30), hours(34), neuron_execution_errors_count=9)

@@ -353,6 +353,28 @@ def test_an_effect_was_told_no_sooner_than_its_cause_is_seen_to_begin(
     assert len(group([effect, FIRST], [log_entry_of(told(effect), "m1")], "web:alerts")) == messages
 
 
+@pytest.mark.parametrize(
+    ("cause", "minutes", "more", "messages"),
+    [
+        (Cause.EXECUTION_ERRORS, 15, {}, 1),
+        (Cause.EXECUTION_ERRORS, 16, {}, 2),
+        (Cause.IDLE, 5, {}, 2),
+        (Cause.EXECUTION_ERRORS, 5, {"owner": "dana"}, 2),
+        (Cause.EXECUTION_ERRORS, 5, {"muted_by": "silence:s1"}, 1),
+    ],
+)
+def test_symptoms_of_one_cluster_that_begin_together_are_one_message(
+    cause: Cause, minutes: int, more: dict[str, str], messages: int
+) -> None:
+    silent = alert(anomaly(Cause.NO_DATA, n=2), name="a2", waste=waste())
+    later = silent.opened + timedelta(minutes=minutes)
+    second = alert(anomaly(cause, n=2), waste=waste(), opened=later, **more)
+    assert (
+        len(group([silent, second], [log_entry_of(told(silent), "m1")], "web:alerts")) == messages
+    )
+    assert len(group([silent, second], [], "web:alerts")) == messages
+
+
 def test_what_is_over_has_no_cause_join_its_message() -> None:
     effect = explained(opened=NOON)
     over = replace(effect, closed=NOON + FIVE)
