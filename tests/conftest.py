@@ -27,7 +27,6 @@ SHARE_OF_EXAMPLES = 3
 gc.set_threshold(100_000, 20, 100)
 
 
-
 def _end():
     """End without taking down all that was imported, which takes a worker two seconds.
 

@@ -282,7 +282,9 @@ def _unstated(line: str, card: Card) -> set[str]:
     if "error" in card.data or not has_receipt(runs):
         return set()
     # Like rows have like names: each is looked up once.
-    paths = {tuple(name for name in path if isinstance(name, str)) for path, _ in numbers(card.data)}
+    paths = {
+        tuple(name for name in path if isinstance(name, str)) for path, _ in numbers(card.data)
+    }
     return {
         f"{runs.name}: {'/'.join(path)}"
         for path in paths
