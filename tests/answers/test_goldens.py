@@ -24,12 +24,15 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
+from bot.answers.receipt.verify import UNSTATED, formula_of
 from bot.app import App
 from bot.cards.card import Card
-from bot.errors import Unavailable
-from bot.grammar.registry import commands_by_name
+from bot.errors import Unavailable, WrongInput
+from bot.grammar.line import read_line
+from bot.grammar.registry import Command, Needs, commands_by_name
 from bot.model.action import Action, ActionState, Progress
 from bot.model.codec import encode
+from bot.model.receipt import numbers
 from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_duration
 from bot.settings.settings import read_settings
@@ -168,6 +171,8 @@ class Asked:
         self._opened = OpenedSource(source, settings)
         self._watched = MemoryStore()
         self._loop = asyncio.new_event_loop()
+        self.unstated = set[str]()
+        """Numbers that no formula is stated for, by their commands."""
         self._seen, self.end = dict[str, str](), NOW
         if world != "bill":
             bot = self._over(self._watched)
@@ -191,6 +196,7 @@ class Asked:
             manners, line = typed(asked)
             line = self._named(line, written)
             card = self._loop.run_until_complete(bot.answer(self._request(line, manners)))
+            self.unstated |= _unstated(line, card)
             told = self._of_any_machine({"card": self._document(card), **audited.taken()})
             said.append({"line": line, **told})
             written += json.dumps(said[-1])
@@ -258,6 +264,32 @@ class Asked:
             card = self._loop.run_until_complete(bot.answer(self._request(line, ())))
             self._seen[line] = json.dumps(encode(card)["data"])
         return self._seen[line]
+
+
+def has_receipt(command: Command) -> bool:
+    """Return whether `receipt` takes lines of a command."""
+    return not (
+        command.changes or command.carries or command.audited or Needs.REPLAY in command.opens
+    )
+
+
+def _unstated(line: str, card: Card) -> set[str]:
+    """Return the numbers of an answer that its command states no formula for."""
+    try:
+        runs = read_line(line).runs
+    except WrongInput:
+        return set()
+    if "error" in card.data or not has_receipt(runs):
+        return set()
+    # Like rows have like names: each is looked up once.
+    paths = {
+        tuple(name for name in path if isinstance(name, str)) for path, _ in numbers(card.data)
+    }
+    return {
+        f"{runs.name}: {'/'.join(path)}"
+        for path in paths
+        if formula_of(runs.figures, path) == UNSTATED
+    }
 
 
 STANDS_FOR: Mapping[str, tuple[str, str]] = {
@@ -329,6 +361,7 @@ def test_it_answers_as_it_was_last_seen_to_answer(
         elif not section.golden.exists() or answers != section.golden.read_text(encoding="utf-8"):
             changed.append(first_difference(section, answers))
     assert not changed, "\n".join(changed)
+    assert sorted(asked.unstated) == []
 
 
 def first_difference(section: Section, answers: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import botocore.handlers
 import pytest
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import JSONFileLoader, Loader
 from botocore.useragent import UserAgentString
 
 from adapters.aws.config import ReadingConfig
@@ -33,11 +33,14 @@ TYPES = load_knowledge().types()
 def models_are_read_once() -> Iterator[None]:
     """Let every session of boto3 share the descriptions of the services, which take longer to read than a test to run.
 
-    Nor does each of thousands of requests put the name of its sender together anew.
+    Nor does each client look through the folders of all services, or each of thousands of requests
+    put the name of its sender together anew.
     """
     read = cache(partial(JSONFileLoader.load_file, JSONFileLoader()))
+    services = cache(partial(Loader.list_available_services, Loader()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(JSONFileLoader, "load_file", lambda _, path: read(path))
+        patch.setattr(Loader, "list_available_services", lambda _, type_name: services(type_name))
         patch.setattr(UserAgentString, "to_string", lambda _: "Boto3")
         yield
 

@@ -39,7 +39,7 @@ def asked(world, action: str) -> int:
 
 def test_a_live_account_knows_what_its_recording_knows(world, tiny):
     live = world.live()
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     ours = live.read(now).inventory
     theirs = open_recording(tiny, ReadingConfig(FIVE, TYPES)).read(now).inventory
     assert {str(x.launched_by) for x in ours.instances.values()} == {
@@ -157,10 +157,10 @@ def test_one_denied_action_of_one_account_costs_only_its_part(world, caplog):
 
 def test_instances_that_cannot_be_described_hold_the_alerts(world):
     live = world.live()
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     live.read(now)
     world.standin.faults.denied = {"ec2:DescribeInstances"}
-    (later,) = world.ticks(2.1, 2.1)
+    (later,) = world.ticks(0.34, 0.34)
     reading = live.read(later)
     assert any("DescribeInstances" in gap for gap in map(str, reading.gaps))
     assert all(x.running for x in reading.inventory.instances.values())
@@ -195,7 +195,7 @@ def test_the_budget_stops_the_dearest_to_do_without_first(world):
 
 def test_what_was_spent_outlives_the_process(world, tmp_path):
     file = tmp_path / "usage.json"
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     one, two = world.live(usage=file), world.live(usage=file)
     one.read(now)
     spent = one.calls.meter.today().usd
@@ -212,7 +212,7 @@ def test_what_was_spent_outlives_the_process(world, tmp_path):
 def test_the_own_bill_adds_up(world):
     live = world.live()
     world.standin.faults.denied = {"pricing:GetProducts"}
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     live.read(now)
     bill = live.calls.meter.bill()
     assert sum(use.usd for use in bill.uses) == bill.usd > 0
@@ -257,7 +257,7 @@ def address() -> Iterator[str]:
 def test_spot_chances_of_a_live_account(world, tmp_path, address, kind):
     (tmp_path / "advice.json").write_text(json.dumps(ADVICE))
     live = world.live(advisor=address if kind == "address" else str(tmp_path / "advice.json"))
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     live.read(now)
     assert [(x.band, x.savings_ratio) for x in live.interruptions("trn1.32xlarge", now)] == [
         ("<5%", 0.69)
@@ -272,7 +272,7 @@ def test_a_wrong_advisor_is_one_sentence_and_no_gap(world, tmp_path, content):
     if content is not None:
         place.write_text(content)
     live = world.live(advisor=str(place))
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     assert live.read(now).gaps == ()
     assert len([x for x in live.problems() if "TRNBOT_AWS_SPOT_ADVISOR" in x]) == 1
     assert live.quotes("trn1.32xlarge", "us-west-2", now)
@@ -280,7 +280,7 @@ def test_a_wrong_advisor_is_one_sentence_and_no_gap(world, tmp_path, content):
 
 def test_a_garbled_list_of_clusters_is_not_no_cluster(world):
     live = world.live()
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     known = live.read(now).inventory.eks
     world.standin.faults.garbled = 1.0
     world.now = now + timedelta(hours=1)

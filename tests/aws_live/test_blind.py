@@ -183,14 +183,14 @@ def set_up(action: str) -> tuple[Mapping[str, str], Mapping[str, Any]]:
     ],
 )
 async def test_every_surface_names_the_permission_that_is_denied(world: World, action: str) -> None:
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     world.standin.queue.put(interruption("i-1", world.now))
     world.standin.faults.denied = {action}
     given, read = set_up(action)
     async with serving(world, given, **read) as tick:
         seen = await tick()
         if action == "sqs:DeleteMessage":
-            next(world.ticks(2.1, 2.1))
+            next(world.ticks(0.34, 0.34))
             seen = await tick()  # deleted once its tick is over, so the next one tells
     check_doubt(seen, (Known.PARTLY, Known.UNKNOWN), action)
 
@@ -198,7 +198,7 @@ async def test_every_surface_names_the_permission_that_is_denied(world: World, a
 async def test_every_surface_says_unknown_without_credentials(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -207,14 +207,14 @@ async def test_every_surface_says_unknown_without_credentials(
 
 
 async def test_every_surface_says_unknown_of_a_silent_source(world: World) -> None:
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     world.standin.cloudwatch.series = {}
     async with serving(world, EXPORT) as tick:
         check_doubt(await tick(), (Known.UNKNOWN,), "sent no metrics lately")
 
 
 async def test_whatever_needs_metrics_says_that_none_were_read(world: World) -> None:
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     world.standin.faults.denied = {"cloudwatch:GetMetricData"}
     lines = [
         command.name
@@ -244,7 +244,7 @@ async def test_whatever_needs_metrics_says_that_none_were_read(world: World) -> 
 async def test_every_surface_doubts_an_old_bill(
     world: World, given: Mapping[str, str], late: bool, trouble: str
 ) -> None:
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     async with serving(world, given, late) as tick:
         seen = await tick()
     check_doubt(seen, (Known.PARTLY,), trouble, lines=READ)

@@ -37,7 +37,7 @@ OTHER = "arn:aws:iam::444455556666:role/trnbot-reader"
 
 def test_a_call_is_counted_and_priced(world):
     live = world.live()
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     live.read(now)
     used = live.calls.meter.today()
     assert used.units["cloudwatch:GetMetricData"] == world.standin.cloudwatch.requested
@@ -48,7 +48,7 @@ def test_a_call_is_counted_and_priced(world):
 
 def test_a_spent_budget_stops_optional_calls_only(world):
     live = world.live(daily_usd=Decimal(0))
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     reading = live.read(now)
     assert reading.frames["node"].things
     assert not any(name.startswith("pricing") for name in world.standin.called)
@@ -59,12 +59,12 @@ def test_a_spent_budget_stops_optional_calls_only(world):
 def test_a_broken_account_costs_only_its_part(world):
     live = world.live(roles=["self", OTHER])
     world.standin.faults.denied = {"sts:AssumeRole"}
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     reading = live.read(now)
     assert {x.labels.account for x in reading.inventory.instances.values()} == {"111122223333"}
     assert len([gap for gap in map(str, reading.gaps) if "sts:AssumeRole" in gap]) == 1
     world.standin.faults.denied = set()
-    (now,) = world.ticks(2.1, 2.1)
+    (now,) = world.ticks(0.34, 0.34)
     assert live.read(now).gaps == ()
     assert {place.account for place in live.places()} == {"111122223333", "444455556666"}
 
@@ -149,7 +149,7 @@ def test_the_next_page_of_every_paged_call_is_asked_for():
 
 def test_every_role_is_assumed_with_the_external_id(world):
     live = world.live(roles=["self", OTHER], external_id="trnbot-1f3a")
-    (now,) = world.ticks(2, 2)
+    (now,) = world.ticks(0.25, 0.25)
     live.read(now)
     asked = world.standin.assumed
     assert asked
@@ -168,7 +168,7 @@ def test_the_bill_is_read_under_the_role_that_is_named_for_it(world, tmp_path, m
         {"TRNBOT_AWS_BILLING_ROLE": OTHER, "TRNBOT_AWS_EXTERNAL_ID": "trnbot-1f3a", **more}
     )
     live = world.live(external_id="trnbot-1f3a")
-    (world.now,) = world.ticks(2, 2)
+    (world.now,) = world.ticks(0.25, 0.25)
     open_account_bill(settings, live, tmp_path).tally(month_of(world.now), ())
     assert {(given["RoleArn"], given.get("ExternalId")) for given in world.standin.assumed} == {
         (OTHER, "trnbot-1f3a")

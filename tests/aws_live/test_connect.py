@@ -163,7 +163,7 @@ def take(world, slack, hand, tmp_path, monkeypatch):
     """Return a function that takes steps in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AWS_REGION", raising=False)
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     environ = {"SLACK_API_URL": slack.url}
 
     def taken(*names, wait=timedelta(seconds=20)):

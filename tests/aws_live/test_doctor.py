@@ -29,7 +29,7 @@ def hide(world, metric="node_neuroncore"):
 
 def test_nodes_of_eks_without_metrics_name_the_add_on_and_the_server(world):
     hide(world)
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     check = found(world.live(), "AWS us-west-2")
     assert not check.ok
     assert "CloudWatch Observability add-on" in check.remedy
@@ -38,7 +38,7 @@ def test_nodes_of_eks_without_metrics_name_the_add_on_and_the_server(world):
 
 def test_of_two_surfaces_the_one_that_is_not_read_is_said_too(world):
     world.standin.publish("classic", "otel")
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     assert (
         "OTel store (PromQL): 3 nodes, not read, as the first covers them"
         in found(world.live(), "AWS us-west-2").found
@@ -54,7 +54,7 @@ def test_of_two_surfaces_the_one_that_is_not_read_is_said_too(world):
 )
 def test_recording_rules_are_said_with_the_points_that_they_spare(world, recorded, told):
     world.standin.publish("prometheus")
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     store = world.standin.store("prometheus", "us-west-2")
     probes = [x for x in store.series if x.name == "neuron_hardware_info"][:recorded]
     store.series += [replace(x, name="trnbot:neuroncore_utilization_ratio:avg") for x in probes]
@@ -83,7 +83,7 @@ def test_an_own_namespace_is_looked_at_with_its_units(world, scale, unit, ok, sa
             series["Neuron", "util", tuple(p for p in pairs if p[0] == "InstanceId")] = Stored(
                 rows, one.period
             )
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     own = read_settings(OWN).own_names
     own = replace(own, meanings=tuple(replace(x, unit=unit) for x in own.meanings))
     check = found(world.live(own=own), "namespace Neuron")
@@ -91,13 +91,13 @@ def test_an_own_namespace_is_looked_at_with_its_units(world, scale, unit, ok, sa
 
 
 def test_an_own_namespace_without_series_names_the_settings(world):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     check = found(world.live(own=read_settings(OWN).own_names), "namespace Neuron")
     assert not check.ok
     assert "TRNBOT_MONITOR_INSTANCE" in check.remedy
 
 
 def test_a_stream_without_objects_is_told(world):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     check = found(world.live(streams=["s3://metric-streams/none"]), "metric stream")
     assert (check.ok, check.found) == (False, "no object within the last hour")

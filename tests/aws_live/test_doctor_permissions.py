@@ -79,7 +79,7 @@ def set_up(world, action):
     "action", [pytest.param(x, marks=() if x in SAMPLED else pytest.mark.slow) for x in ACTIONS]
 )
 def test_a_denied_permission_is_named_with_its_loss_and_its_statement(world, action):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     given, read = set_up(world, action)
     world.standin.faults.denied = {action}
     paid = action.startswith("ce:") or given == ATHENA
@@ -100,7 +100,7 @@ def test_a_denied_permission_is_named_with_its_loss_and_its_statement(world, act
 
 
 def test_nothing_is_spent_at_cost_explorer_or_athena_unasked(world):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     for given in ({}, EXPORT, ATHENA):
         checks = told(world, given)
         assert "'doctor paid' asks" in checks["AWS's outlook"].found
@@ -108,7 +108,7 @@ def test_nothing_is_spent_at_cost_explorer_or_athena_unasked(world):
 
 
 def test_what_was_estimated_is_the_most_that_is_spent(world):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     before = told(world, {})
     assert "up to 20 calls to Cost Explorer ($0.20)" in before["billing"].found
     checks = told(world, {}, paid=True)
@@ -123,7 +123,7 @@ def test_what_was_estimated_is_the_most_that_is_spent(world):
 
 
 def test_points_that_may_not_be_read_are_no_nodes_that_are_read(world):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     world.standin.faults.denied = {"cloudwatch:GetMetricData"}
     place = told(world)[f"AWS us-west-2 of account {ACCOUNT}"]
     assert not place.ok
@@ -131,7 +131,7 @@ def test_points_that_may_not_be_read_are_no_nodes_that_are_read(world):
 
 
 def test_an_instance_that_ended_is_not_counted(world, tmp_path):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     folder = world.standin.folder / "api/ec2/describe_instances/us-west-2"
     live = world.live(usage=tmp_path / "usage.json")
     list(live.describe(world.now))

@@ -76,7 +76,7 @@ def block_end(at, ends):
 @pytest.fixture
 def at(world):
     """Return a tick of the world."""
-    return next(world.ticks(3, 3))
+    return next(world.ticks(0.25, 0.25))
 
 
 def test_a_notice_is_in_the_reading_of_the_tick_that_received_it(world, at):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import defaultdict
 from datetime import timedelta
 
 import numpy as np
@@ -15,16 +16,29 @@ from tests.aws_live.same import differences
     "start_hours", [0.25, 3.5], ids=["from the first points", "with hours of history"]
 )
 def test_every_tick_reads_as_the_recording_does(world, tiny, start_hours):
-    """No point is asked for twice, and asking again within a step costs nothing."""
-    live, recorded = world.live(), open_tiny(tiny)
+    """A series is billed once a tick, and asking again within a step costs nothing.
+
+    No point is read twice but after a missing minute, which is asked for once more.
+    """
+    live, recorded, cloudwatch = world.live(), open_tiny(tiny), world.standin.cloudwatch
     for now in world.ticks(start_hours, start_hours + 0.75):
+        billed = cloudwatch.requested
         reading = live.read(now)
         assert reading.gaps == ()
         assert differences(reading, recorded.read(now)) == []
+        assert 0 < cloudwatch.requested - billed <= len(live.metrics.book.series)
 
-    served, called = world.standin.cloudwatch.served, dict(world.standin.called)
+    served, called = cloudwatch.served, dict(world.standin.called)
     assert len(served) > 2_000
-    assert set(served.values()) == {1}
+    minutes = defaultdict(list)
+    for *query, at in served:
+        minutes[*query].append(at)
+    for query, at in minutes.items():
+        after_holes = [x for x in at if served[*query, x] > 1]
+        missing = set(np.arange(min(at), max(at), 60)) - set(at)
+        assert all(served[*query, x] == 2 and min(missing, default=x) < x for x in after_holes), (
+            query
+        )
     assert live.read(now + timedelta(minutes=4)).inventory.instances
     assert dict(world.standin.called) == called
 

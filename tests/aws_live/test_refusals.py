@@ -88,7 +88,7 @@ def counts(reading):
 
 @pytest.fixture
 def at(world):
-    return next(world.ticks(3, 3))
+    return next(world.ticks(0.25, 0.25))
 
 
 def test_refusals_are_counted_by_type_and_zone(world, at):

@@ -102,7 +102,7 @@ def test_a_tick_and_a_days_prices_ask_nothing_that_aws_would_refuse(
 ) -> None:
     before = dict(requests.asked)
     live = world.live()
-    for at in world.ticks(2, 2):
+    for at in world.ticks(0.25, 0.25):
         live.read(at)
     live.quotes("trn1.32xlarge", "us-west-2", world.now)
     described = {name for name, count in requests.asked.items() if count > before.get(name, 0)}

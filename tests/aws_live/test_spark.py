@@ -24,7 +24,7 @@ def _folder(tmp_path, monkeypatch):
 
 
 def test_doctor_says_that_spark_is_there_and_asks_it_for_no_row_unpaid(world, tiny, server):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     table = str(tiny / "billing")
     given = {"TRNBOT_SPARK": f"sc://{server.place}", "TRNBOT_SPARK_TABLE": table}
     checks = told(world, given)
@@ -37,7 +37,7 @@ def test_doctor_says_that_spark_is_there_and_asks_it_for_no_row_unpaid(world, ti
 
 
 def test_doctor_and_an_answer_name_a_server_that_is_away(world):
-    next(world.ticks(2, 2))
+    next(world.ticks(0.25, 0.25))
     server = {"TRNBOT_SPARK": f"sc://127.0.0.1:1/;token={TOKEN}", "TRNBOT_SPARK_TABLE": "main.cur"}
     checks = told(world, server, paid=True)
     assert not checks["Spark"].ok

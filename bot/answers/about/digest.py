@@ -22,7 +22,7 @@ from bot.answers.cost.goodput import (
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
 from bot.answers.plan import suggestions
 from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
-from bot.answers.runs.card import compare_data, sentence
+from bot.answers.runs.card import COMPARE_FIGURES, compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
 from bot.cards.card import (
@@ -275,6 +275,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         **QUOTAS.sources("tight_quotas"),
         **suggestions.COLUMNS.sources("suggested"),
         **GOODPUT_FIGURES,
+        **COMPARE_FIGURES,
         "budget/messages": "count of the messages of the week, alerts of one group that overlap"
         " as one, without those about critical alerts that waste no dollars",
         "budget/critical": "count of the messages about those",

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from bot.answers.alerts.alerts import ALERT_FIGURES, WHICH, chart_of, find_alert
 from bot.answers.alerts.judge import scores_within
+from bot.answers.fleet.card import NODE_FIGURES
 from bot.answers.fleet.command import standing_card
 from bot.cards.alert_words import (
     alert_data,
@@ -139,7 +140,7 @@ def why_card(
     may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.ALERTS,
     examples=("why llama", "why a1b2c3d4e"),
-    figures=ALERT_FIGURES,
+    figures=ALERT_FIGURES | NODE_FIGURES,
 )
 def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Explain one alert; of a cluster without one, how it stands now."""
@@ -151,13 +152,16 @@ def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
         if standing is None:
             raise
         return standing
-    decisions = ports.stores.alerts.decisions(target.id)
     silences = ports.stores.alerts.load(request.at).silences
     scores = scores_within(ports, Window(request.at - _JUDGED_FOR, request.at))
     score = next((score for score in scores if score.rule == target.anomaly.rule), None)
 
     return why_card(
-        target, decisions, chart_of(ports, request, target), request.at, (silences, score)
+        target,
+        ports.stores.alerts.decisions(target.id),
+        chart_of(ports, request, target),
+        request.at,
+        (silences, score),
     )
 
 

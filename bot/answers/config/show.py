@@ -443,6 +443,12 @@ def config_export(
     "Changes of the policy: by whom, when, old and new values, and refused attempts.",
     needs=Needs.DATABASE,
     examples=("config history", "config history page=2", "config history 3"),
+    figures={
+        "version": "count of the changes of the policy up to it",
+        "restores": "the version whose policy an undo returned to",
+        "shown/*": "of a replay with the policy before and after, as its preview showed it",
+        "notices/*": "of the same replay, by channel",
+    },
 )
 def config_history(
     ports: Ports,

@@ -72,7 +72,7 @@ COLUMNS = Columns[Action](
     Column("what", lambda x: x.title),
     datum("kind", lambda x: x.kind.value),
     datum("targets", lambda x: list(x.targets)),
-    datum("nodes", lambda x: x.size),
+    datum("nodes", lambda x: x.size, "the nodes that the group is to have, as typed or suggested"),
     Column(
         "costs $/h",
         lambda x: x.usd_per_hour,

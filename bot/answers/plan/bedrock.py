@@ -80,8 +80,20 @@ _LISTED = Unit(lambda price: usd(price, digits=2 if price == cents(price) else 3
 """A price as it is listed, with tenths of a cent where it has them: `$0.035`."""
 OFFERS = Columns[TokenOffer](
     Column("model", lambda x: x.price.model, key="model"),
-    Column("read", lambda x: x.price.usd_per_million_input, _LISTED, "usd_per_million_input"),
-    Column("written", lambda x: x.price.usd_per_million_output, _LISTED, "usd_per_million_output"),
+    Column(
+        "read",
+        lambda x: x.price.usd_per_million_input,
+        _LISTED,
+        "usd_per_million_input",
+        "price of a million tokens read, as listed",
+    ),
+    Column(
+        "written",
+        lambda x: x.price.usd_per_million_output,
+        _LISTED,
+        "usd_per_million_output",
+        "price of a million tokens written, as listed",
+    ),
     Column(
         "together",
         lambda x: x.usd_per_million,

@@ -373,15 +373,24 @@ def sentence(comparison: RunComparison) -> str:
     return " ".join(filter(None, sentences))
 
 
+COMPARE_FIGURES = {
+    "epochs": "count of the finished epochs",
+    "usd_per_epoch": "cost of the finished epochs / their number",
+    "hours_per_epoch": "hours of the finished epochs / their number",
+    "equal_loss/*": "cost and hours of each side between two losses that both passed",
+    "usd_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
+    "hours_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
+}
+
+
 def compare_data(comparison: RunComparison) -> dict[str, Any]:
     """Return the comparison for scripts."""
-    loss = comparison.equal_loss
     return {
         "a": _SIDE.record(comparison.a),
         "b": _SIDE.record(comparison.b),
         "usd_per_epoch": comparison.usd and _INTERVAL.record(comparison.usd),
         "hours_per_epoch": comparison.hours and _INTERVAL.record(comparison.hours),
-        "equal_loss": loss and _EQUAL_LOSS.record(loss),
+        "equal_loss": comparison.equal_loss and _EQUAL_LOSS.record(comparison.equal_loss),
         "same_epochs": comparison.same_epochs,
     }
 

@@ -13,7 +13,13 @@ from statistics import linear_regression
 from typing import Any
 
 from bot.answers.cost.goodput import node_time
-from bot.answers.runs.card import compare_card, run_card, runs_card, sentence
+from bot.answers.runs.card import (
+    COMPARE_FIGURES,
+    compare_card,
+    run_card,
+    runs_card,
+    sentence,
+)
 from bot.answers.runs.costed import (
     BASELINES,
     MIGRATIONS,
@@ -131,16 +137,7 @@ def runs(
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("compare vit-2b llama-8b",),
-    figures={
-        "epochs": "count of the finished epochs",
-        "usd_per_epoch": "cost of the finished epochs / their number",
-        "hours_per_epoch": "hours of the finished epochs / their number",
-        "usd_per_billion_tokens": "cost / tokens gained x 10^9",
-        "equal_loss/*": "cost and hours of each side between two losses that both passed",
-        "usd_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
-        **VERDICT.sources("verdict"),
-        "hours_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
-    },
+    figures={**COMPARE_FIGURES, **VERDICT.sources("verdict")},
 )
 def compare(
     ports: Ports,
@@ -474,7 +471,11 @@ def _alike(
     topic=Topic.COSTS,
     examples=("scaling llama-8b", "scaling llama-8b nodes=256"),
     rows=("points",),
-    figures={**POINTS.sources("points"), "worth": "a power law through the points' worth"},
+    figures={
+        **POINTS.sources("points"),
+        "nodes": "as typed",
+        "worth": "a power law through the points' worth",
+    },
 )
 def scaling(
     ports: Ports,
