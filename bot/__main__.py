@@ -56,7 +56,7 @@ def run(options: Options) -> int:
         carry_out = pkgutil.resolve_name(verb.carried_out_by)
         if verb.takes is not None:
             options.only(*verb.takes)
-            options.refuse_unread(*verb.takes)
+            options.refuse_unread(*verb.takes, alone=verb.alone)
         # Only what may end in several ways says how it did.
         return carry_out(options) or 0
 

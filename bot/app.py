@@ -376,7 +376,9 @@ class App:
         entries = [*changes.notification_log, *decided.entries]
         changes = replace(changes, notification_log=entries, lines=decided.lines)
         await asyncio.to_thread(self.ports.stores.alerts.save, changes)
-        delivered = await self._delivery.send(decided.parcels, patience_s)
+        # A terminal reaches no channel: the process that serves sends what it wrote.
+        parcels = decided.parcels if self.ports.site.surfaces else ()
+        delivered = await self._delivery.send(parcels, patience_s)
         self.health.undelivered = delivered.failed
         watching = partial(
             watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins

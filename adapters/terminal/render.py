@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 import shutil
 import textwrap
 import time
@@ -40,6 +41,7 @@ _RISING = "▁▂▃▄▅▆▇█"
 _DARKER = "·░▒▓█"
 _PARTS = " ▏▎▍▌▋▊▉█"
 _MOST_BARS = 20
+_LONGEST_WORD = 24
 
 
 def _line_chart(chart: Chart, width: int) -> list[str]:
@@ -353,11 +355,14 @@ class _Pen:
 
     def _facts(self, pairs: Sequence[tuple[str, str]], size: int = 0) -> str:
         """Write names before their values, each of which goes on below itself."""
-        size = size or min(self.width // 3, max((columns(name) for name, _ in pairs), default=0))
+        longest = max((columns(name) for name, _ in pairs), default=0)
+        size = size or min(self.width * 2 // 5, longest)
         lines = []
         for name, value in pairs:
             head = self.ink(_pad(_cut(name, size), size, Align.LEFT), _QUIET)
-            first, *others = textwrap.wrap(value, self.width - size - 2) or [""]
+            first, *others = textwrap.wrap(
+                value, self.width - size - 2, break_on_hyphens=False
+            ) or [""]
             lines += [f"{head}  {first}".rstrip(), *(" " * (size + 2) + line for line in others)]
         return "\n".join(lines)
 
@@ -366,29 +371,35 @@ class _Pen:
         rows = [tuple(clean(cell) for cell in row) for row in block.rows]
         total = [tuple(clean(cell) for cell in block.total)] if block.total else []
 
-        # The widest text column gives way to the width; a number is never cut.
-        sizes = [
-            max([1, *(columns(row[i]) for row in (names, *rows, *total) if i < len(row))])
-            for i in range(len(names))
+        # The widest text column gives way to the width, as far as its longest word: neither a
+        # number nor the id of a node is cut.
+        parts = [
+            [row[i] for row in (names, *rows, *total) if i < len(row)] for i in range(len(names))
+        ]
+        sizes = [max(1, *map(columns, cells)) for cells in parts]
+        floors = [
+            min(_LONGEST_WORD, max(8, *(columns(word) for cell in cells for word in cell.split())))
+            for cells in parts
         ]
         texts = [i for i, column in enumerate(block.columns) if column.align is Align.LEFT]
         while (length := sum(sizes) + 2 * (len(sizes) - 1)) > self.width:
-            widest = max(texts, key=lambda i: sizes[i], default=-1)
-            if widest < 0 or sizes[widest] <= 8:
+            widest = max(
+                (i for i in texts if sizes[i] > floors[i]), key=lambda i: sizes[i], default=-1
+            )
+            if widest < 0:
                 # Too narrow for the columns: a name and a value a line.
                 records = (tuple(zip(names, row, strict=False)) for row in (*rows, *total))
-                size = min(self.width // 3, max(map(columns, names)))
+                size = min(self.width * 2 // 5, max(map(columns, names)))
                 return "\n\n".join(self._facts(record, size) for record in records)
             sizes[widest] -= 1
 
         def written(row: tuple[str, ...]) -> str:
-            """Write one row; a cell too long for its column goes on below, to three lines."""
+            """Write one row; a cell too long for its column goes on below."""
             cells = []
             for cell, size in zip(row, sizes, strict=False):
                 lines = [cell]
                 if columns(cell) > size:
-                    wrapped = textwrap.wrap(cell, size, break_on_hyphens=False) or [""]
-                    lines = [*wrapped[:2], *filter(None, [" ".join(wrapped[2:])])]
+                    lines = textwrap.wrap(cell, size, break_on_hyphens=False)
                 cells.append([_cut(line, size) for line in lines])
             return "\n".join(
                 "  ".join(
@@ -407,8 +418,14 @@ class _Pen:
         return "\n".join(lines)
 
     def _buttons(self, block: Buttons) -> str:
-        """Lay out each line to type beside its name, or below it where that is too wide: whole."""
-        pairs = [(clean(button.text), clean(button.line)) for button in block.buttons]
+        """Lay out each line to type beside its name, or below it where that is too wide: whole.
+
+        A shell reads it as it stands.
+        """
+        pairs = [
+            (clean(button.text), f"trnbot {_shell_words(clean(button.line))}")
+            for button in block.buttons
+        ]
         size = max((columns(name) for name, _ in pairs), default=0)
         lines = [self.ink("Next:", _QUIET)]
         for name, line in pairs:
@@ -424,7 +441,7 @@ class _Pen:
     def _form(self, block: Form) -> str:
         lines = [
             self.ink(clean(block.title), _BOLD),
-            self.wrap(f"Type: {clean(block.line)} name=value …"),
+            self.wrap(f"Type: trnbot {clean(block.line)} name=value …"),
         ]
         for field in block.fields:
             notes = (
@@ -436,6 +453,11 @@ class _Pen:
             words = clean("; ".join([field.label, *filter(None, notes)]))
             lines.append(self._facts([(clean(field.name), words)], 14))
         return "\n".join(lines)
+
+
+def _shell_words(line: str) -> str:
+    """Return a line of ours as a shell takes it: names in it may hold what a shell would run."""
+    return shlex.quote(line) if re.search(r"[^\w\s\"'.,:/@%+=-]", line) else line
 
 
 def _pad(words: str, size: int, align: Align) -> str:

@@ -15,6 +15,7 @@ from bot.cards.alert_words import (
     price_words,
     remedies,
     risk_texts,
+    subject_of,
     symptom,
     things_in,
     total_waste,
@@ -132,7 +133,7 @@ def notification_card(
 
     first = Button("Acknowledge", f"ack {worst.id}", ButtonStyle.PRIMARY)
     if worst.acknowledged:
-        first = Button("Reopen", f"unack {worst.id}")
+        first = Button("Unacknowledge", f"unack {worst.id}")
     cluster = worst.anomaly.labels.cluster
     settings = f"config {worst.anomaly.rule}" + (f" cluster={quote(cluster)}" if cluster else "")
     buttons = (
@@ -185,7 +186,7 @@ def _brief(worst: Alert, firing: Sequence[Alert]) -> str:
 def _place_and_count(alert: Alert) -> str:
     """Write a place in one line of a phone: `llama-70b, 64 nodes`."""
     count = things_in(alert.anomaly) if len(alert.anomaly.things) > 1 else ""
-    return ", ".join(filter(None, (alert.anomaly.labels.cluster or where(alert), count)))
+    return ", ".join(filter(None, (subject_of(alert) or where(alert), count)))
 
 
 def over_card(alerts: Sequence[Alert]) -> Card:
@@ -195,7 +196,7 @@ def over_card(alerts: Sequence[Alert]) -> Card:
     parts = [f"OVER after {duration_text(lasted(leads))}"]
     if total := sum((alert.waste.so_far for alert in leads if alert.waste), Decimal(0)):
         parts.append(f"cost {usd(total)}")
-    parts.append(f"{worst.cause.facts.words}, {worst.anomaly.labels.cluster or where(worst)}")
+    parts.append(f"{worst.cause.facts.words}, {subject_of(worst) or where(worst)}")
     # A hang and the ageing checkpoint of one run put the same work at risk.
     risks = {
         alert.anomaly.at_risk.things: alert.at_risk_usd

@@ -5,12 +5,14 @@ And as typed numbers for scripts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.card import Block, Span, Strong, Style, When, text
 from bot.cards.charts import figure
+from bot.cards.lines import quote
 from bot.cards.words import about, committed_words, noted, plural, quantity
 from bot.model.alert import Alert, MutedBy, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
@@ -61,16 +63,22 @@ def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:
     return per_hour, sum((waste.so_far for waste in wastes), Decimal(0))
 
 
+def subject_of(alert: Alert) -> str:
+    """Name the place of an alert in a word: the service that costs more, else its cluster."""
+    labels = alert.anomaly.labels
+    money = labels.service if alert.anomaly.kind.startswith("spend") else ""
+    return (
+        money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
+    )
+
+
 def where(alert: Alert) -> str:
     """Name the place of an alert: `llama-70b, 64 x trn1.32xlarge, us-west-2`.
 
     A cluster's second incident names its job or owner.
     """
     labels, things, scope = alert.anomaly.labels, alert.anomaly.things, alert.anomaly.scope
-    money = labels.service if alert.anomaly.kind.startswith("spend") else ""
-    name = (
-        money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
-    )
+    name = subject_of(alert)
     noun = "job " if alert.cause.facts.of_job else ""
     job = f"{noun}{scope.job}" if scope.job and alert.cause.facts.about is About.NODES else ""
     if len(things) < 2:
@@ -154,10 +162,20 @@ def money_texts(alert: Alert) -> list[Block]:
 
 
 def remedies(alert: Alert) -> tuple[str, ...]:
-    """Return what to try, first what helps where a commitment bills most of it either way."""
+    """Return what to try, first what helps where a commitment bills most of it either way.
+
+    A `cost` line among them asks about what the alert is about, and can be typed as it stands.
+    """
     first = alert.cause.facts.if_committed
     mostly = alert.waste is not None and alert.waste.committed_share * 2 > 1
-    return (*((first,) if first and mostly else ()), *alert.anomaly.suggestions)
+    filters = "".join(f" {name}={quote(value)}" for name, value in alert.anomaly.scope)
+    return (
+        *((first,) if first and mostly else ()),
+        *(
+            re.sub("(?<=`)cost [^`]+", lambda line: f"{line[0]}{filters}", advice)
+            for advice in alert.anomaly.suggestions
+        ),
+    )
 
 
 def risk_texts(alert: Alert) -> list[Block]:

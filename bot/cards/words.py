@@ -170,6 +170,14 @@ def growth(ratio: Decimal | float, digits: int = 0, *, signed: bool = False) -> 
     return "under 1 %" if is_slight else f"{abs(percent):,.{digits}f} %"
 
 
+def moved(ratio: Decimal | float) -> str:
+    """Write a change to go on with what it is from: `up 12 % from`, `unchanged from`."""
+    if abs(Decimal(ratio)) < Decimal("0.005"):
+        return "unchanged from"
+    share = growth(ratio)
+    return f"{'up' if ratio > 0 else 'down'} {share} {'in' if share == ALMOST_NOTHING else 'from'}"
+
+
 _EXACT = 1e-9
 """How far from all a share may lie by the rounding of floats."""
 

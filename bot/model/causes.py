@@ -380,8 +380,7 @@ _ROWS = (
     CauseFacts(Cause.SPEND_JUMP, "report services that suddenly cost more",
         lasts=30 * DAY, about=About.MONEY, returns=_BILLED, buys_hours=True, grows=True,
         metric=SPEND,
-        suggestions=("Open `cost 7d by usage_type` for this service; compare with what was"
-                     " launched that day.",)),
+        suggestions=("Open `cost 7d by usage_type`; compare with what was launched that day.",)),
     CauseFacts(Cause.SPEND_NEW, "report usage that was never billed before",
         lasts=30 * DAY, about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,),
         buys_hours=True,

@@ -360,9 +360,12 @@ def _revoke_token(store: DocumentStore, _: Options, name: str) -> None:
 
 
 def _list_tokens(store: DocumentStore, _: Options) -> None:
-    for name, token in TOKENS.newest(store, _TOKENS_MOST):
-        over = "over" if token.until < wall_clock() else f"until {token.until:%Y-%m-%d}"
-        print(f"{name}  {token.scope}  {token.lines} lines a minute  {over}  made by {token.by}")
+    lines = [
+        f"{name}  {token.scope}  {token.lines} lines a minute  "
+        f"{'over' if token.until < wall_clock() else f'until {token.until:%Y-%m-%d}'}  made by {token.by}"
+        for name, token in TOKENS.newest(store, _TOKENS_MOST)
+    ]
+    print("\n".join(lines) or "There is no token; 'trnbot tokens make grafana' makes one.")
 
 
 def manage_people(options: Options) -> None:

@@ -73,14 +73,22 @@ class Options:
             if flag not in known:
                 raise not_known(f"'{asked}' has no option '{flag}'", flag, known)
 
-    def refuse_unread(self, *names: str) -> None:
-        """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""
+    def refuse_unread(self, *names: str, alone: bool = False) -> None:
+        """Refuse the first `--name` that no option reads, with the nearest of a verb's own.
+
+        After a verb that stands `alone` any word is refused.
+        """
         for flag in self._flags():
             raise not_known(
                 f"'{self.words[0]}' has no option '{flag}'",
                 flag,
                 [f"--{name}" for name in names],
                 otherwise="it has none",
+            )
+        if alone and self.words[1:]:
+            raise WrongInput(
+                f"'{self.verb}' takes no word, and '{self.words[1]}' is one; "
+                f"'trnbot help {self.verb}' lists its options."
             )
 
     def refuse_mistyped(self) -> None:
@@ -147,6 +155,8 @@ class Verb:
     """Its options as `--help` writes them, "" where what carries it out explains itself."""
     private: bool = True
     """What it writes is for this user alone, for it is not made to be handed on."""
+    alone: bool = False
+    """Whether no word follows it: one that does would be a source or a port without its name."""
 
 
 VERBS: Mapping[str, Verb] = {
@@ -168,6 +178,7 @@ VERBS: Mapping[str, Verb] = {
         "  --port N        the HTTP port, over TRNBOT_PORT\n"
         "  --config FILE   the settings file, over TRNBOT_CONFIG\n"
         "  --verbose       log more",
+        alone=True,
     ),
     "demo": Verb(
         "Replay a simulated fleet (or a recording) faster than life, "
@@ -177,6 +188,7 @@ VERBS: Mapping[str, Verb] = {
         "  --source SRC    what to replay (simulator:7/story when nothing says otherwise)\n"
         "  --port N        the HTTP port, over TRNBOT_PORT\n"
         "  --no-browser    only print the console's address",
+        alone=True,
     ),
     "mcp": Verb(
         "Serve every command as a tool of the Model Context Protocol, "
@@ -185,6 +197,7 @@ VERBS: Mapping[str, Verb] = {
         ("source", "config", "verbose"),
         "  --source SRC    aws, recording:DIR or simulator:SEED, over TRNBOT_SOURCE\n"
         "  --config FILE   the settings file, over TRNBOT_CONFIG",
+        alone=True,
     ),
     "score": Verb(
         "Score CSVs of metrics.",

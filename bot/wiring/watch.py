@@ -294,9 +294,9 @@ class ReplayServer(WatchServer):
             watch_log.info("catching up with %d ticks of the recording", len(ticks))
         attempts, logged_at = Attempts(self.tick), time.monotonic()
         for count, at in enumerate(ticks, 1):
+            self._at = at
             if not await attempts.run_until_passed(at):
                 return False
-            self._at = at
             if time.monotonic() - logged_at >= PROGRESS_S:
                 watch_log.info("caught up with %d of %d ticks", count, len(ticks))
                 logged_at = time.monotonic()

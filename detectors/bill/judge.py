@@ -36,10 +36,9 @@ from detectors.usual import Memo, source_of
 from detectors.view import View
 
 PROVIDER_SUGGESTIONS = (
-    "Open `cost 14d by usage_type` for this service; compare with what was launched on its first"
-    " day.",
+    "Open `cost 14d by usage_type`; compare with what was launched on its first day.",
 )
-PLAN_ENDED = ("See what a new plan would save before you commit again: `savings`.",)
+PLAN_ENDED = ("See what a new plan would save before you commit again: `suggestions`.",)
 
 
 def commitment_findings(

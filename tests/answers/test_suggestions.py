@@ -204,8 +204,8 @@ def test_the_title_adds_up_what_saves_and_eight_are_listed() -> None:
     ("low", "high", "words"),
     [
         ("10", "10", "about $10.00 a month in all"),
-        ("5", "10", "(down to $5.00)"),
-        ("10", "20", "(up to $20.00)"),
+        ("5", "10", "(as little as $5.00)"),
+        ("10", "20", "(as much as $20.00)"),
         ("5", "20", "($5.00 to $20.00)"),
     ],
 )

@@ -70,5 +70,6 @@ def test_what_is_to_be_typed_is_code_and_no_sentence_shows_grave_accents() -> No
     one = starved(anomaly=replace(starved().anomaly, suggestions=advice))
     for card in (notice(one), why_card(one, (), None, NOON)):
         spans = [span for block in card.blocks if isinstance(block, Text) for span in block.spans]
-        assert {Code("kubectl drain"), Code("cost 7d by usage_type")} <= set(spans)
+        typed = {Code("kubectl drain"), Code("cost 7d by usage_type cluster=llama-70b")}
+        assert typed <= set(spans)
         assert not any("`" in span for span in spans if isinstance(span, str))

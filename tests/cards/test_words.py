@@ -32,6 +32,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import Column, Columns
 from bot.model.anomaly import AtRisk
+from bot.model.causes import Cause
 from bot.model.claims import Note
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -129,6 +130,11 @@ WRITTEN = [
     (words.growth, (Decimal("99.99"), 0), "9,999 %"),
     (words.growth, (Decimal(100),), words.ALMOST_NOTHING),
     (words.growth, (Decimal(-100),), words.ALMOST_NOTHING),
+    (words.moved, (Decimal("0.18"),), "up 18 % from"),
+    (words.moved, (Decimal("-0.18"),), "down 18 % from"),
+    (words.moved, (Decimal("0.0049"),), "unchanged from"),
+    (words.moved, (Decimal("-0.0049"),), "unchanged from"),
+    (words.moved, (Decimal(200),), "up from almost nothing in"),
     (words.plural, ("item of the bill",), "items of the bill"),
     (words.plural, ("node",), "nodes"),
     (words.figures, (99.96,), "100"),
@@ -479,3 +485,22 @@ def test_a_row_that_lost_all_its_buttons_is_gone():
     assert card.without_buttons(lambda button: button.line == "a").blocks == (
         Buttons((Button("B", "b"),)),
     )
+
+
+def test_what_to_do_names_a_line_that_asks_about_the_alert_itself():
+    scope = Labels(service="Amazon Simple Storage Service", region="us-west-2")
+    spend = alert(
+        anomaly(
+            Cause.SPEND_JUMP,
+            kind="spend",
+            scope=scope,
+            labels=scope.merge(Labels(cluster="serving")),
+            suggestions=Cause.SPEND_JUMP.facts.suggestions,
+        )
+    )
+    assert alert_words.remedies(spend) == (
+        "Open `cost 7d by usage_type region=us-west-2"
+        ' service="Amazon Simple Storage Service"`; compare with what was launched that day.',
+    )
+    assert alert_words.subject_of(spend) == "Amazon Simple Storage Service"
+    assert alert_words.subject_of(alert()) == "llama"

@@ -156,8 +156,8 @@ async def refuse_and_leave(opened: Tab, bot: Product) -> None:
 async def decide(opened: Tab, bot: Product) -> None:
     """Acknowledge and reopen: the page shows what the server keeps, and the focus goes to what took the button's place."""
     for name, other, doing in (
-        ("Acknowledge", "Reopen", "acknowledge"),
-        ("Reopen", "Acknowledge", "unacknowledge"),
+        ("Acknowledge", "Unacknowledge", "acknowledge"),
+        ("Unacknowledge", "Acknowledge", "unacknowledge"),
     ):
         before = kept(bot)["decisions"]
         await enter(opened, name)
@@ -179,8 +179,8 @@ async def test_nothing_moves_for_who_wants_nothing_to_move(bot: Product, browser
         await button(opened, "Why").click()
         await opened.page.locator(".private").wait_for()
         await button(opened, "Acknowledge").click()
-        await button(opened, "Reopen").wait_for()
-        await button(opened, "Reopen").click()
+        await button(opened, "Unacknowledge").wait_for()
+        await button(opened, "Unacknowledge").click()
         assert await opened.page.evaluate("window.moved") == 0
 
 

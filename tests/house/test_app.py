@@ -182,7 +182,7 @@ async def test_acknowledging_edits_the_message_at_once_and_says_who() -> None:
         if isinstance(block, Buttons)
         for b in block.buttons
     ]
-    assert "Reopen" in labels
+    assert "Unacknowledge" in labels
 
 
 async def test_a_decision_lets_nothing_speak_that_is_an_effect_of_what_just_ended() -> None:

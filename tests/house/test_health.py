@@ -418,6 +418,19 @@ async def test_a_standby_says_once_that_it_waits_once_what_changed_and_once_that
     ]
 
 
+class Clocked(ReplayServer):
+    """Note what time it is for whoever is told of a tick."""
+
+    async def tick(self, at: datetime) -> None:
+        self.told_at = [*getattr(self, "told_at", ()), self.clock()]
+
+
+async def test_a_message_of_a_replay_that_catches_up_bears_the_time_of_its_tick() -> None:
+    server = Clocked(Window(NOON, NOON + HOUR), Tempo(FIVE, 900), Faults())
+    assert await server._catch_up([NOON + FIVE, NOON + 2 * FIVE])
+    assert server.told_at == [NOON + FIVE, NOON + 2 * FIVE]
+
+
 @pytest.mark.parametrize("complete", [True, False])
 async def test_a_press_on_the_survivor_just_after_a_hand_over_finds_the_alert(
     url: str, complete: bool

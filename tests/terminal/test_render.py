@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from adapters.terminal.render import as_markdown, columns, render
 from bot.cards.card import (
     Align,
+    Button,
+    Buttons,
     Card,
     Chart,
     ChartKind,
@@ -43,11 +45,11 @@ usual 85-95 %
 Utilization fell from 90 % to 20 % at 14:00 UTC; usual at this hour is 85-95 %.
 
 Next:
-  Acknowledge     ack a1
-  Snooze…         snooze a1
-  Not an anomaly  feedback a1 no
-  Why             why a1
-  Tune…           tune starved
+  Acknowledge     trnbot ack a1
+  Snooze…         trnbot snooze a1
+  Not an anomaly  trnbot feedback a1 no
+  Why             trnbot why a1
+  Tune…           trnbot tune starved
 
 Since Nov 20, 14:00 UTC · owner @dana · key starved/llama-70b
 """
@@ -104,6 +106,33 @@ def test_lines_fit_the_width(card, width):
 def test_numbers_are_never_cut():
     for width in (30, 40, 60, 100):
         assert "$157,250.11" in render(samples.cost_card(), width, False)
+
+
+@pytest.mark.parametrize("width", [30, 44, 60, 100])
+def test_an_id_is_never_broken_and_prose_never_cut(width):
+    node, prose = "i-2f2de69dda129058d", "beyond its network, as it seems: check its metrics " * 3
+    table = Table(
+        (Heading("node"), Heading("cluster"), Heading("$/h", Align.RIGHT), Heading("verdict")),
+        ((node, "gpu-baseline", "$157,250.11", prose),),
+    )
+    drawn = render(Card("Nodes", Tone.INFO, (table,)), width, False)
+    assert node in drawn
+    assert drawn.count("metrics") == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        ("ack a1", "trnbot ack a1"),
+        ('why "a b"', 'trnbot why "a b"'),
+        ("cost 7d by tag:team account!=1", "trnbot 'cost 7d by tag:team account!=1'"),
+        ("why x;reboot", "trnbot 'why x;reboot'"),
+        ("why $(reboot)", "trnbot 'why $(reboot)'"),
+    ],
+)
+def test_a_shell_takes_a_line_as_it_is_printed(line, typed):
+    drawn = render(Card("Alert", Tone.INFO, (Buttons((Button("Go", line),)),)), 80, False)
+    assert f"  Go  {typed}\n" in drawn
 
 
 @given(st.text(), st.booleans())

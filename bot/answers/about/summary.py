@@ -28,7 +28,7 @@ from bot.answers.cost.why import (
 )
 from bot.answers.plan.capacity import QUOTAS, QuotaUse, room_words, tight_quotas
 from bot.answers.plan.suggestions import COLUMNS, shortlist_blocks, shortlisted
-from bot.cards.alert_words import held_words, remedies, where, worth
+from bot.cards.alert_words import held_words, remedies, subject_of, where, worth
 from bot.cards.card import (
     Block,
     Button,
@@ -44,7 +44,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import SHARE, USD, Column, Columns
-from bot.cards.words import about_in, amount_of, doubted, growth, in_period, period, unseen
+from bot.cards.words import about_in, amount_of, doubted, growth, in_period, moved, period, unseen
 from bot.costs.drivers import DriverKind
 from bot.costs.goodput import GoodputRow
 from bot.costs.nowcast import Nowcast, forecast_of
@@ -289,7 +289,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     # One piece of advice: of the dearest alert that has any.
     advised = next((alert for alert in of.speaking if remedies(alert)), None)
     if advised and part is not Part.MONEY:
-        place = advised.anomaly.labels.cluster or where(advised)
+        place = subject_of(advised) or where(advised)
         yield text(
             Strong(f"Do first, {place}"), ": ", *coded(remedies(advised)[0].rstrip(".")), "."
         )
@@ -322,8 +322,7 @@ def _spend(of: Summary) -> Iterator[Text]:
     else:
         week, before, trend = change.now, change.then.total.amortised, ""
         if before > 0:
-            direction = "up" if change.amortised > 0 else "down"
-            trend = f", {direction} {growth(change.amortised / before)} from the week before"
+            trend = f", {moved(change.amortised / before)} the week before"
         yield _line(
             "Spend",
             f"{amount_of(week.total.amortised, week)} {in_period(week.window)}{trend} (amortised,"

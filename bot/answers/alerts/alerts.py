@@ -11,7 +11,15 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.cards.alert import notification_card, reach_of
-from bot.cards.alert_words import alert_data, held_words, lasted, muted_words, where, worth
+from bot.cards.alert_words import (
+    alert_data,
+    held_words,
+    lasted,
+    muted_words,
+    subject_of,
+    where,
+    worth,
+)
 from bot.cards.card import (
     Button,
     Buttons,
@@ -235,7 +243,7 @@ def alerts_card(
         tone, title = Tone.INFO, f"{counted(len(ranked), 'alert')}{place}, {silent}"
 
     labels = {
-        alert.id: f"{alert.cause.facts.words} · {alert.anomaly.labels.cluster or alert.id}"
+        alert.id: f"{alert.cause.facts.words} · {subject_of(alert) or alert.id}"
         for alert in ranked[:4]
     }
 

@@ -78,7 +78,7 @@ def why_card(
     usual = "not known"
     if anomaly.usual:
         low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in anomaly.usual)
-        usual = low if low == high else f"{low.removesuffix(' %')} to {high}"
+        usual = low if low == high else f"{low.removesuffix(high[high.find(' ') :])} to {high}"
     rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
     began, opened = When(anomaly.window.start), When(alert.opened)
 
@@ -105,7 +105,6 @@ def why_card(
                     (now_words, quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
                     ("Usually", usual),
                     ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
-                    ("Rule", anomaly.rule),
                     *(
                         (("Judged useful", f"{useful} alerts of the rule in 90 days"),)
                         if useful

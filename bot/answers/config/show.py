@@ -28,7 +28,6 @@ from bot.cards.lines import quote
 from bot.errors import WrongInput, not_known
 from bot.grammar.names import SCOPES, noting_unseen, scopes
 from bot.grammar.registry import Needs, arg, command
-from bot.model.codec import by_key
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.policy import Attempt, Policy, Version, VersionKind
@@ -210,9 +209,6 @@ def config_card(
         Column("meaning", lambda setting: setting.meaning),
     )
 
-    keys = by_key((setting.source, setting.key) for setting in settings if rule)
-    sources = "; ".join(f"{source} ({', '.join(listed)})" for source, listed in keys.items())
-
     return Card(
         f"Settings{f' of {rule}' if rule else ''}{scope_words(scope)}",
         Tone.INFO,
@@ -224,7 +220,6 @@ def config_card(
                 opens=lambda setting: _typed("config", _family(setting.key), scope),
             ),
             truth(newest),
-            sources and quiet(f"Sources: {sources}"),
             Buttons(
                 (Button("Change…", _typed("config", _family(rule), scope), opens=True), _HISTORY)
             ),

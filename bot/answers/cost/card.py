@@ -59,11 +59,11 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, SHARE, Column, Columns
 from bot.cards.words import (
-    ALMOST_NOTHING,
     MONEY_FIGURES,
     amount_of,
     growth,
     money_data,
+    moved,
     period,
     unseen,
 )
@@ -425,11 +425,7 @@ def _change_words(answer: CostAnswer) -> str:
         return "no settled figures to compare it with"
     words = "nothing was spent in"
     if change.ratio is not None:
-        direction = "up" if change.ratio > 0 else "down"
-        share = growth(change.ratio)
-        words = f"{direction} {share} {'in' if share == ALMOST_NOTHING else 'from'}"
-        if abs(change.ratio) < Decimal("0.005"):
-            words = "unchanged from"
+        words = moved(change.ratio)
     if change.part == tally.window:
         return f"{words} {period(change.before)}"
 

@@ -609,6 +609,7 @@ def runway_card(runway: Runway, today: date) -> Card:
         )
 
     low, about_months, high = runway.months
+    months = " to ".join(dict.fromkeys((f"{low:,.1f}", f"{high:,.1f}")))
     title = f"{cash} lasts more than {_FAR} months"
     if about_months <= _FAR:
         until = f"{today + timedelta(days=float(about_months) * 365 / 12):%B %Y}"
@@ -622,7 +623,7 @@ def runway_card(runway: Runway, today: date) -> Card:
             text(
                 f"A month costs about {about(runway.usd_per_month)}: the forecast of {today:%B},"
                 " amortised, with credits and tax."
-                f" By its range, {cash} lasts {low:,.1f} to {high:,.1f} months."
+                f" By its range, {cash} lasts {months} months."
             ),
             text(
                 f"Without the {usd(runway.waste_usd_per_hour)} an hour that open alerts waste beside"

@@ -142,6 +142,8 @@ class MonthEnd:
     """The month before."""
     filters: tuple[Filter, ...] = ()
     invoice: Invoice | None = None
+    budget: Decimal = Decimal(0)
+    """Of the month, before credits and tax; 0 where none is set, or only a part is asked for."""
     jumps: Decimal = Decimal(0)
     """What open alerts of spending cost more by month end if they continue."""
     begun: bool = True
@@ -230,6 +232,7 @@ def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
         "last_month/amortised_usd": "amortised cost of the month before this one",
         **_INVOICE.sources("invoice"),
         **_PREPAID.sources("invoice/prepaid"),
+        "budget_usd": "the setting budget_burn.month_usd",
         "jumps_usd": "sum over open alerts of spending that jumped: month end less so far",
     },
 )
@@ -276,6 +279,7 @@ def month_end_of(
         allocation.tally(month.previous() if begun else month_of(request.at), ("day",), where),
         where,
         invoice_of(allocation, request.at, where, fleet, month),
+        Decimal(0) if where else ports.policy.usd("budget_burn.month_usd"),
         open_jumps(ports, request.at) if begun and not where else Decimal(0),
         begun,
     )
@@ -313,6 +317,7 @@ def month_end_card(end: MonthEnd) -> Card:
     )
     spent_before, typed = before.total.amortised, "".join(f" {pair}" for pair in end.filters)
     invoice = end.invoice
+    budget = amount_in(end.budget, currency) if end.budget else "none; config budget_burn sets one"
     spent = [(f"Spent until {utc_text(nowcast.settled)}", amount_in(nowcast.spent, currency))]
     neighbour = Button("Last month", f"cost last-month by service{typed}")
 
@@ -333,6 +338,7 @@ def month_end_card(end: MonthEnd) -> Card:
                     *spent,
                     *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
                     *(invoice_facts(invoice, currency) if invoice else ()),
+                    *([] if end.filters else [("Budget before credits and tax", budget)]),
                 )
             ),
             before.billed_through is not None
@@ -359,6 +365,7 @@ def month_end_card(end: MonthEnd) -> Card:
                 if invoice
                 else {}
             ),
+            **({"budget_usd": end.budget} if end.budget else {}),
             **({"jumps_usd": end.jumps} if end.jumps else {}),
         },
     )

@@ -311,13 +311,14 @@ def month_end_words(nowcast: Nowcast) -> str:
     )
     between = f"{low} to {high} in {_months_held(nowcast)}, " if low != high else ""
 
-    return f"about {middle} by month end ({between}{_basis(nowcast)})."
+    return f"about {middle} by month end ({between}from {_basis(nowcast)})."
 
 
 def range_words(nowcast: Nowcast, expected: Forecast | None, tally: Tally) -> str:
     """Say how sure a forecast is whose amounts stand above, its grounds, and the provider's."""
-    is_sure = nowcast.low == nowcast.high
-    sure = "Known " if is_sure else f"The range holds in {_months_held(nowcast)}, "
+    sure = "Known from "
+    if nowcast.low != nowcast.high:
+        sure = f"The range holds in {_months_held(nowcast)}. It rests on "
     return f"{sure}{_basis(nowcast)}. {_expected_words(expected, tally)}".rstrip()
 
 
@@ -332,11 +333,11 @@ def _basis(nowcast: Nowcast) -> str:
 
     return "".join(
         (
-            f"from {counted(nowcast.days_used, 'settled day')}",
-            f", {amount_in(nowcast.fees, currency)} of fees counted once" if nowcast.fees else "",
-            f", and since {day(nowcast.running_since)} from the nodes that ran"
+            counted(nowcast.days_used, "settled day"),
+            f" and, since {day(nowcast.running_since)}, the nodes that ran"
             if nowcast.running_since
             else "",
+            f"; {amount_in(nowcast.fees, currency)} of fees counted once" if nowcast.fees else "",
             *(
                 f"; a commitment ends on {day(ends)}, which adds {amount_in(usd, currency)}"
                 for ends, usd in sorted(nowcast.lapses.items())

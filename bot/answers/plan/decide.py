@@ -161,15 +161,11 @@ def questions_card(
     if len(unanswered) == len(questions):
         count = f"{len(questions)} questions"
     line = f"decide {workload}".strip()
-    typed = " ".join(f"{key}={word or 'yes'}" for key, word in words.items())
 
     return Card(
         f"Trainium or GPUs? {count}",
         Tone.INFO,
-        (
-            Form("Trainium or GPUs", line, (*fields, size), "Decide"),
-            quiet(f"Or type them: {line} {typed}"),
-        ),
+        (Form("Trainium or GPUs", line, (*fields, size), "Decide"),),
         {"choice": None, "open": unanswered},
     )
 

@@ -186,8 +186,8 @@ def _span(suggestions: Sequence[Suggestion]) -> str:
     if low == high:
         return ""
     if expected == high:
-        return f"down to {low}"
-    return f"up to {high}" if expected == low else f"{low} to {high}"
+        return f"as little as {low}"
+    return f"as much as {high}" if expected == low else f"{low} to {high}"
 
 
 def _buttons(suggestion: Suggestion, *, calculated: bool = False) -> Buttons:

@@ -10,11 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import takewhile
 from typing import Any
 
-from bot.cards.card import Block, Button, Buttons, Card, Code, ShareButton, Text, Tone, quiet, text
-from bot.cards.words import grouped_words
+from bot.cards.card import Block, Button, Buttons, Card, Code, Text, Tone, quiet, text
 from bot.errors import NotAllowed, TrnbotError, Unavailable, WrongInput
 from bot.grammar.line import PREFIXES, Call, attempted, effect_of
 from bot.grammar.plain.ranker import Example, Ranker, load_counts, masked
@@ -281,21 +279,9 @@ def _read_as(reading: PlainReading) -> Text:
 
 
 def with_reading(card: Card, reading: PlainReading) -> Card:
-    """Show before an answer how its line was read, and after it the next nearest readings.
-
-    One number in one line.
-    """
-    blocks, title = card.blocks, card.title
-    if reading.line.startswith("cost ") and " by " not in reading.line:
-        # Asked is what something cost, and no table of it: the first sentences tell, and
-        # everything else is behind a button.
-        title = title.replace(grouped_words(card.data.get("by", ())), "", 1)
-        shares = (button for button in card.buttons if isinstance(button, ShareButton))
-        sentences = takewhile(lambda block: isinstance(block, Text), card.blocks[:2])
-        blocks = (*sentences, Buttons((Button("More", reading.line), *shares)))
-
-    blocks = (_read_as(reading), *blocks, *_other_readings(reading))
-    return replace(card, title=title, blocks=blocks, data={**card.data, "read_as": reading.line})
+    """Show before an answer how its line was read, and after it the next nearest readings."""
+    blocks = (_read_as(reading), *card.blocks, *_other_readings(reading))
+    return replace(card, blocks=blocks, data={**card.data, "read_as": reading.line})
 
 
 def _other_readings(reading: PlainReading) -> tuple[Block, ...]:
