@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -218,3 +218,27 @@ class OwnNames:
     meanings: tuple[Meaning, ...]
     instance: str
     core: str
+
+
+class FrameLookup(Mapping[str, Frame]):
+    """Build each frame when it is first asked for."""
+
+    def __init__(self, kinds: tuple[str, ...], build: Callable[[str], Frame]) -> None:
+        self._kinds, self._build = kinds, build
+        self._built: dict[str, Frame] = {}
+
+    def __getitem__(self, kind: str) -> Frame:
+        """Build the frame, or return the one built before."""
+        if kind not in self._built:
+            if kind not in self._kinds:
+                raise KeyError(kind)
+            self._built[kind] = self._build(kind)
+        return self._built[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        """Name the kinds without building any."""
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        """Count the kinds."""
+        return len(self._kinds)

@@ -7,7 +7,7 @@ is the whole fleet's, and is done once.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from bot.model.alert import Alert, MutedBy
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import About
 from bot.model.fleet import Instance
-from bot.model.frame import Frame, FramePart
+from bot.model.frame import Frame, FrameLookup, FramePart
 from bot.model.notification import Coverage, Known, Notification, State, StateUpdate
 from bot.model.policy import Policy
 from bot.model.price import Price
@@ -153,32 +153,18 @@ def home(anomaly: Anomaly) -> str:
     return (anomaly.scope.cluster or anomaly.labels.cluster) if in_cluster else ""
 
 
-class PartFrames(Mapping[str, Frame]):
-    """Cut each frame, when it is first asked for, to the clusters that a process looks at."""
+def part_of(frames: Mapping[str, Frame], watches: Callable[[str], bool]) -> FrameLookup:
+    """Return frames that are each cut, when first asked for, to the clusters that are looked at."""
 
-    def __init__(self, frames: Mapping[str, Frame], watches: Callable[[str], bool]) -> None:
-        self._frames, self._watches = frames, watches
-        self._kinds = [k for k in frames if watches("") or k in (*_IN_CLUSTERS, *_EVIDENCE)]
-        self._cut: dict[str, Frame] = {}
+    def cut(kind: str) -> Frame:
+        frame = frames[kind]
+        rows = [i for i, thing in enumerate(frame.things) if watches(thing.cluster)]
+        whole = kind not in _IN_CLUSTERS or len(rows) == len(frame.things)
+        return frame if whole else FramePart(frame, rows)
 
-    def __getitem__(self, kind: str) -> Frame:
-        """Return the frame itself where all of it is looked at."""
-        if kind not in self._cut:
-            if kind not in self._kinds:
-                raise KeyError(kind)
-            frame = self._cut[kind] = self._frames[kind]
-            rows = [i for i, thing in enumerate(frame.things) if self._watches(thing.cluster)]
-            if kind in _IN_CLUSTERS and len(rows) < len(frame.things):
-                self._cut[kind] = FramePart(frame, rows)
-        return self._cut[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        """Name the kinds without cutting any."""
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        """Count the kinds."""
-        return len(self._kinds)
+    return FrameLookup(
+        tuple(k for k in frames if watches("") or k in (*_IN_CLUSTERS, *_EVIDENCE)), cut
+    )
 
 
 class Part:
@@ -217,7 +203,7 @@ class Part:
         volumes = inventory.volumes if self.leads else ()
         return replace(
             reading,
-            frames=PartFrames(reading.frames, self.watches),
+            frames=part_of(reading.frames, self.watches),
             inventory=replace(inventory, instances=self._instances[1], volumes=volumes),
             runs=tuple(run for run in reading.runs if self.watches(run.labels.cluster)),
             fleet=reading if self.leads else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ from adapters.aws.metrics.points import KEPT_DAYS, Catalogue, Gatherer
 from adapters.aws.prices.quoted import PriceSource, QuotedPrices
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Inventory
-from bot.model.frame import Frame
+from bot.model.frame import Frame, FrameLookup
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.reading import Reading
@@ -157,30 +157,6 @@ def _extent(feeding: Sequence[SeriesBatch]) -> Window:
         int((x.batch.points.seconds[x.batch.starts[1:] - 1] + x.period).max()) for x in feeding
     )
     return Window(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
-
-
-class FrameLookup(Mapping[str, Frame]):
-    """Build each frame when it is first asked for."""
-
-    def __init__(self, kinds: tuple[str, ...], build: Callable[[str], Frame]) -> None:
-        self._kinds, self._build = kinds, build
-        self._built: dict[str, Frame] = {}
-
-    def __getitem__(self, kind: str) -> Frame:
-        """Build the frame, or return the one built before."""
-        if kind not in self._built:
-            if kind not in self._kinds:
-                raise KeyError(kind)
-            self._built[kind] = self._build(kind)
-        return self._built[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        """Name the kinds without building any."""
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        """Count the kinds."""
-        return len(self._kinds)
 
 
 def open_recording(folder: Path, config: ReadingConfig) -> Recording:
