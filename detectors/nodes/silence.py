@@ -52,8 +52,15 @@ def find_silent(view: View) -> RuleMatch:
     # A cluster that is silent as a whole may be the part of the source that was not read.
     hidden = np.fromiter(map(view.reading.hidden, roster.labels), bool, view.n)
     hit &= peers | ~hidden
-    # Nodes that nobody asked, or that gave no answer to the source, are not silent themselves.
-    hit &= ~roster.among(view.reading.unread)
+    # Nodes that nobody asked, or that gave no answer to the source, are not silent themselves, nor
+    # are those that AWS takes or works on, at the time that it announced.
+    announced = (
+        name
+        for notice in view.reading.notices
+        if notice.due and notice.due <= view.now < notice.due + LOOKBACK
+        for name in notice.instances
+    )
+    hit &= ~roster.among((*view.reading.unread, *announced))
     return RuleMatch(hit, steps.astype(np.float64))
 
 
