@@ -229,7 +229,6 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     nodes = sorted({name for threat in pressing for name in threat.nodes})
     affected = sorted({name for threat in threats for name in threat.nodes})
     things = tuple(dict.fromkeys((*nodes, *affected)))
-    instances = view.reading.inventory.instances
 
     dues = [threat.notice.due for threat in pressing if threat.notice.due]
     due = min(dues, default=None)
@@ -269,7 +268,7 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
         suggestions=_SUGGESTIONS.get(kind),
         at_risk=None if age is None else AtRisk(workers, worked_since(view, run, age, due) / 3600),
     )
-    of_nodes = Labels.shared(instances[name].labels for name in things)
+    of_nodes = Labels.shared(view.reading.inventory.instances[x].labels for x in things)
     whose = of_nodes.merge(run.labels.only(("cluster", "job")))
     subject = Subject(scope, whose, things, min(threat.notice.at for threat in threats))
     return anomaly_of(view, Cause.INTERRUPTION_NOTICE, subject, explanation)
@@ -303,12 +302,10 @@ def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
     same = [i for i in runs if frame.things[i].job == labels.job]
     if same or labels.job:
         runs = same
-    if len(runs) != 1:
-        return NodesRun(None, place)
-    run = NodesRun(runs[0], frame.things[runs[0]])
-    instance = view.reading.inventory.instances.get(labels.instance)
-    of_it = instance is None or _in_attempt(view, runs[0], instance.launched_at.timestamp())
-    return run if of_it else NodesRun(None, place)
+    node = view.reading.inventory.instances.get(labels.instance)
+    launched = node.launched_at.timestamp() if node else -np.inf
+    sure = len(runs) == 1 and _in_attempt(view, runs[0], launched)
+    return NodesRun(runs[0], frame.things[runs[0]]) if sure else NodesRun(None, place)
 
 
 def rows_of_run(view: View, run: int) -> Rows:
