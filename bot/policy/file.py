@@ -14,7 +14,7 @@ from bot.errors import WrongInput, nearest, shortened
 from bot.model.labels import NAMES, Labels
 from bot.model.limits import POLICY_BYTES, POLICY_MISTAKES, TOML_BITS, TOML_DEPTH, TOML_DOTS
 from bot.model.policy import Edit, Override, Policy, Value
-from bot.policy.schema import SETTINGS, Setting, SettingUnit, default_policy, setting_of
+from bot.policy.schema import SETTINGS, Setting, SettingUnit, default_policy, family_of, setting_of
 
 
 def parse_toml(text: str, noun: str, most: int) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def write_policy(policy: Policy, *, every: bool = True) -> str:
     keys = [
         key for key, setting in SETTINGS.items() if every or policy.values[key] != setting.default
     ]
-    for table, group in groupby(sorted(keys, key=_table), key=_table):
+    for table, group in groupby(sorted(keys, key=family_of), key=family_of):
         lines = [f"[{table}]"]
         for key in group:
             setting, value = SETTINGS[key], policy.values[key]
@@ -235,10 +235,6 @@ def write_policy(policy: Policy, *, every: bool = True) -> str:
         lines = [f"{_quoted(key)} = {_toml(SETTINGS[key], value)}" for _, key, value in overrides]
         parts.append("\n".join(["[[override]]", *labels, *lines]))
     return "\n\n".join(parts) + "\n"
-
-
-def _table(key: str) -> str:
-    return key.partition(".")[0]
 
 
 def _toml(setting: Setting, value: Value) -> str:

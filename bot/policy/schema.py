@@ -161,6 +161,11 @@ def _all_settings() -> Iterator[Setting]:
 SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in _all_settings()}
 
 
+def family_of(key: str) -> str:
+    """Return the word that a key begins with: what its setting is about."""
+    return key.partition(".")[0]
+
+
 def setting_of(key: str) -> Setting:
     """Return the setting; raise `WrongInput` with the nearest key."""
     if key not in SETTINGS:

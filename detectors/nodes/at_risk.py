@@ -18,6 +18,7 @@ from bot.model.window import day, utc_text
 from detectors.numbers import (
     LISTED,
     NAMED,
+    Floats,
     Mask,
     Numbers,
     Rows,
@@ -92,7 +93,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         else:
             continue
 
-        rows, limit = run_rows(view, labels), factor * interval + step
+        rows, limit = rows_of_run(view, row), factor * interval + step
         if age < limit or (len(rows) and explained[rows].mean() >= 0.5):
             continue
         worked = worked_seconds(view, row, rows, age)
@@ -134,11 +135,9 @@ def _intervals(frame: Frame, row: int, age: float) -> Numbers:
     ages, steps = frame.of(AGE)[row, -n:], frame.of("run_step_count")[row, -n:]
     reported = np.flatnonzero(~np.isnan(ages))
     saved = reported * step - ages[reported]
-    start = np.diff(steps[reported], prepend=-np.inf) < 0
-    start |= np.diff(reported, prepend=reported[:1]) > frame.steps(GAP)
     dated = np.flatnonzero(np.abs(np.diff(saved)) < step / 2)
     first = dated[np.diff(saved[dated], prepend=-np.inf) > step]
-    attempt = np.cumsum(start)[first]
+    attempt = np.cumsum(_starts(frame, steps, reported))[first]
     inner = (attempt[:-2] == attempt[1:-1]) & (attempt[1:-1] == attempt[2:])
     return np.asarray(np.diff(saved[first])[1:][inner], dtype=np.float64)
 
@@ -170,7 +169,7 @@ def notice_anomalies(view: View) -> Iterator[Anomaly]:
             if notice.planned and notice.due:
                 begins = notice.due - policy.duration("interruption_notice.ahead")
                 in_effect = begins <= view.now < notice.due + FRESH
-            if policy.on("interruption_notice.on") and in_effect:
+            if policy.on("interruption_notice.on") and in_effect and not _by_habit(view, threat):
                 together.setdefault(threat.scope, []).append(threat)
     for scope, threats in sorted(together.items()):
         yield _notice_anomaly(view, scope, threats)
@@ -207,6 +206,21 @@ def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
         yield _Threat(notice, tuple(members), run)
 
 
+def _by_habit(view: View, threat: _Threat) -> bool:
+    """Return whether AWS took nodes of this place on some days before, where no run is known.
+
+    Work that lives on spare capacity is made to be stopped.
+    """
+    days = {
+        alert.opened.date()
+        for alert in view.alerts
+        if alert.anomaly.rule == Cause.INTERRUPTION_NOTICE.value
+        if alert.anomaly.scope == threat.scope and alert.anomaly.at_risk is None
+    }
+    unknown = threat.run.row is None and not threat.notice.planned
+    return unknown and len(days - {threat.notice.at.date()}) >= count("at_risk.HABIT")
+
+
 def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> Anomaly:
     """Return the anomaly of a scope: the most pressing kind speaks, and every node is named."""
     ranked = sorted(threats, key=lambda threat: (threat.notice.kind.rank, threat.notice.at))
@@ -215,17 +229,12 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
     nodes = sorted({name for threat in pressing for name in threat.nodes})
     affected = sorted({name for threat in threats for name in threat.nodes})
     things = tuple(dict.fromkeys((*nodes, *affected)))
-    instances = view.reading.inventory.instances
-    place = run.labels.only(("cluster", "job"))
-    labels = Labels.shared(instances[name].labels for name in things).merge(place)
 
     dues = [threat.notice.due for threat in pressing if threat.notice.due]
     due = min(dues, default=None)
     age = checkpoint_age(view, run, min([view.now, *dues]))
     workers = workers_of(view, run, things)
-    event = _COMING[kind]
-    if due and due <= view.now:
-        event = _CAME.get(kind, event)
+    event = _CAME.get(kind, _COMING[kind]) if due and due <= view.now else _COMING[kind]
     when = utc_text(due, view.now) if due else "an unstated time"
 
     job = run.labels.job or "the run"
@@ -238,12 +247,11 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
             f" loses that work on {counted(len(workers), 'node')}."
         )
 
-    announced = []
-    for notice, names in ((threat.notice, threat.nodes) for threat in ranked):
-        word = f"{notice.kind} ({notice.what})" if notice.what else f"{notice.kind}"
-        announced.append(
-            f"{word} of {_named(names)}, announced at {day(notice.at)}, {notice.at:%H:%M:%S} UTC"
-        )
+    announced = (
+        f"{notice.kind}{notice.what and f' ({notice.what})'} of {_named(names)},"
+        f" announced at {day(notice.at)}, {notice.at:%H:%M:%S} UTC"
+        for notice, names in ((threat.notice, threat.nodes) for threat in ranked)
+    )
     # One notice may be delivered twice, under another id.
     evidence = list(dict.fromkeys(announced))
     if more := evidence[LISTED:]:
@@ -260,7 +268,9 @@ def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> An
         suggestions=_SUGGESTIONS.get(kind),
         at_risk=None if age is None else AtRisk(workers, worked_since(view, run, age, due) / 3600),
     )
-    subject = Subject(scope, labels, things, min(threat.notice.at for threat in threats))
+    of_nodes = Labels.shared(view.reading.inventory.instances[x].labels for x in things)
+    whose = of_nodes.merge(run.labels.only(("cluster", "job")))
+    subject = Subject(scope, whose, things, min(threat.notice.at for threat in threats))
     return anomaly_of(view, Cause.INTERRUPTION_NOTICE, subject, explanation)
 
 
@@ -282,7 +292,7 @@ class NodesRun:
 def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
     """Return the run of a node: the one that reported at a time under its cluster and job.
 
-    Its place where that is not sure.
+    Its place where that is not sure, or where the node came after the run had started.
     """
     place = labels.only(("cluster", "job")) if labels.cluster else scope_of(labels)
     frame = view.frame("run")
@@ -292,7 +302,42 @@ def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
     same = [i for i in runs if frame.things[i].job == labels.job]
     if same or labels.job:
         runs = same
-    return NodesRun(runs[0], frame.things[runs[0]]) if len(runs) == 1 else NodesRun(None, place)
+    node = view.reading.inventory.instances.get(labels.instance)
+    launched = node.launched_at.timestamp() if node else -np.inf
+    sure = len(runs) == 1 and _in_attempt(view, runs[0], launched)
+    return NodesRun(runs[0], frame.things[runs[0]]) if sure else NodesRun(None, place)
+
+
+def rows_of_run(view: View, run: int) -> Rows:
+    """Return the rows of the running nodes that work on a run."""
+    rows = run_rows(view, view.frame("run").things[run])
+    return rows[_in_attempt(view, run, view.roster.launched[rows])]
+
+
+def _in_attempt(view: View, run: int, launched: Numbers | float) -> Mask:
+    """Return which nodes of a run's cluster, launched at some times, may work on it.
+
+    A run takes no node in without a start, unless a name says that it is there.
+    """
+    place = view.frame("run").things[run].only(("cluster", "job"))
+    return np.asarray(
+        (place in view.reading.claims) | (launched <= attempt_began(view, run).timestamp())
+    )
+
+
+def attempt_began(view: View, run: int) -> datetime:
+    """Return when a run last started; the beginning of the reading where it counts no steps."""
+    frame = view.frame("run")
+    steps = frame.of("run_step_count")[run]
+    reported = np.flatnonzero(~np.isnan(steps))
+    begins = [0, *reported[:1], *reported[_starts(frame, steps, reported)]]
+    return frame.start + int(begins[-1]) * frame.step
+
+
+def _starts(frame: Frame, steps: Floats, reported: Rows) -> Mask:
+    """Return at which of its reports a run began again: its count fell, or it was silent before."""
+    fell = np.diff(steps[reported], prepend=-np.inf) < 0
+    return np.asarray(fell | (np.diff(reported, prepend=reported[:1]) > frame.steps(GAP)))
 
 
 def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
@@ -311,21 +356,16 @@ def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) ->
     """
     if run.row is None or (due and due <= view.now):
         return age
-    worked = worked_seconds(view, run.row, run_rows(view, run.labels), age)
+    worked = worked_seconds(view, run.row, rows_of_run(view, run.row), age)
     return max(0.0, min(age, worked, seconds_up(view, run.row, age)))
 
 
 def seconds_up(view: View, run: int, age: float) -> float:
     """Return for how many of the last `age` seconds a run's attempt has gone on.
 
-    What it did before a start is lost already: its count fell back, or it was silent for a while.
+    What it did before a start is lost already.
     """
-    frame = view.frame("run").last(timedelta(seconds=age))
-    steps = frame.of("run_step_count")[run]
-    reported = np.flatnonzero(~np.isnan(steps))
-    starts = (np.diff(steps[reported]) < 0) | (np.diff(reported) > frame.steps(GAP))
-    began = reported[1:][starts]
-    return age if not len(began) else float(frame.n_steps - began[-1]) * frame.step.total_seconds()
+    return min(age, (view.frame("run").end - attempt_began(view, run)).total_seconds())
 
 
 def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
@@ -333,7 +373,7 @@ def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, .
 
     The nodes themselves where no run is known.
     """
-    rows = run_rows(view, run.labels).tolist() if run.row is not None else []
+    rows = rows_of_run(view, run.row).tolist() if run.row is not None else []
     return tuple(sorted({*things, *(view.roster.ids[i] for i in rows)}))
 
 

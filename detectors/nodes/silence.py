@@ -34,7 +34,7 @@ def find_silent(view: View) -> RuleMatch:
         reported[others] = (~np.isnan(day)).any(axis=(1, 2))
     speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
     peers = speaking[roster.scope] > 0
-    old = view.age_seconds >= LOOKBACK.total_seconds()
+    old = view.launched_before(view.window.steps(LOOKBACK))
     expected = reported | (roster.accelerated & peers & old)
     # A machine that began again is silent since then. An agent has time for two of its readings, the
     # first of which comes a whole one after the start.
@@ -45,27 +45,42 @@ def find_silent(view: View) -> RuleMatch:
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.on("no_data.on")
 
-    # All nodes at once while their run reports on: it is what collects the metrics.
+    # All nodes at once while their run reports on, or with another cluster's: it is what collects
+    # the metrics.
     collected = np.isin(roster.scope, sorted(_without_collector(view)))
     hit &= ~collected | (steps >= view.window.steps(LOOKBACK))
 
     # A cluster that is silent as a whole may be the part of the source that was not read.
     hidden = np.fromiter(map(view.reading.hidden, roster.labels), bool, view.n)
     hit &= peers | ~hidden
-    # Nodes that nobody asked, or that gave no answer to the source, are not silent themselves.
-    hit &= ~roster.among(view.reading.unread)
+    # Nodes that nobody asked, or that gave no answer to the source, are not silent themselves, nor
+    # are those that AWS takes or works on, at the time that it announced.
+    announced = (
+        name
+        for notice in view.reading.notices
+        if notice.due and notice.due <= view.now < notice.due + LOOKBACK
+        for name in notice.instances
+    )
+    hit &= ~roster.among((*view.reading.unread, *announced))
     return RuleMatch(hit, steps.astype(np.float64))
 
 
 def _without_collector(view: View) -> set[int]:
-    """Return the scopes all of whose nodes fell silent at once while a run of theirs reports."""
-    roster, blind = view.roster, set()
-    for scope in reporting_scopes(view):
-        rows = np.flatnonzero(roster.running & (roster.scope == scope))
-        all_silent = len(rows) > 1 and bool(view.silent[rows].all())
-        if all_silent and np.ptp(view.silent_steps[rows]) <= view.window.steps(LATELY):
-            blind.add(scope)
-    return blind
+    """Return the scopes all of whose nodes fell silent at once while a run of theirs reports.
+
+    Or with all nodes of another scope.
+    """
+    roster, lately, fell = view.roster, view.window.steps(LATELY), dict[int, int]()
+    booted = view.launched_before(view.window.steps(LOOKBACK)) | (
+        view.silent_steps < view.window.n_steps
+    )
+    for scope, rows in roster.by_scope(roster.running & booted):
+        if view.silent[rows].all() and np.ptp(view.silent_steps[rows]) <= lately:
+            fell[scope] = int(view.silent_steps[rows].max())
+    since = np.array([*fell.values()])
+    alone = {place for place, steps in fell.items() if (abs(since - steps) <= lately).sum() == 1}
+    reporting = {scope for scope in reporting_scopes(view) if roster.sizes[scope] > 1}
+    return fell.keys() - (alone - reporting)
 
 
 def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -80,8 +95,11 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         host = "the hosts still report: the Neuron agent is down"
     elif alive.any():
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
-    if set(view.roster.scope[rows]) <= _without_collector(view):
-        host = "all fell silent at once while their run still reports: check the collector first"
+    if (places := set(view.roster.scope[rows])) <= _without_collector(view):
+        beside = (
+            "while their run still reports" if places <= reporting_scopes(view) else "with others"
+        )
+        host = f"all fell silent at once {beside}: check the collector first"
 
     # No other alert about them can be raised before they report again.
     place = np.isin(view.roster.scope, view.roster.scope[rows])

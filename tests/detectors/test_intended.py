@@ -34,6 +34,16 @@ def test_nodes_kept_ready_on_purpose_may_do_nothing(purpose, raised):
     assert {a.cause for a in world.at(hours(32)).anomalies} == raised
 
 
+@pytest.mark.parametrize(("clusters", "raised"), [(1, [4, 4]), (2, [0, 8])])
+def test_what_falls_silent_with_another_cluster_waits_for_what_collects(clusters, raised):
+    fleets = [Fleet(4, cluster=f"llama{i}") for i in range(3)]
+    for fleet in fleets[:clusters]:
+        fleet.silence(hours(30), hours(40))
+    detections = (World(*fleets).at(hours(hour)) for hour in (30.5, 31.5))
+    silent = [[x for a in found.anomalies for x in a.things] for found in detections]
+    assert [len(nodes) for nodes in silent] == raised
+
+
 def test_the_usual_of_an_hour_is_the_lowest_within_an_hour_of_it():
     levels = np.arange(24, dtype=np.float32)[:, None].repeat(2, axis=1)
     levels[12, 1] = np.nan

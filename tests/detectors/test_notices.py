@@ -95,3 +95,33 @@ def test_it_can_be_switched_off():
     policy = default_policy()
     off = replace(policy, values={**policy.values, "interruption_notice.on": False})
     assert told(world(notice("i-llama001"), policy=off), hours(30)) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "workers"), [(1, None), (2, ("i-llama000", "i-llama002", "i-llama003"))]
+)
+def test_a_node_launched_since_the_run_began_is_not_of_it(node, workers):
+    made = world(notice(f"i-llama00{node}"), fleet=Fleet(nodes=4, launched={1: hours(28)}))
+    (anomaly,) = told(made, hours(30))
+    assert (anomaly.at_risk and anomaly.at_risk.things) == workers
+
+
+def test_nodes_of_no_run_that_are_taken_day_after_day_are_no_news():
+    made = world(
+        *(notice("i-llama001", at=AT + timedelta(days=x)) for x in range(3)),
+        frames={},
+        fleet=Fleet(days=4),
+    )
+    for news in (1, 1, 0):
+        now = hours(30) + timedelta(days=len(made.known))
+        assert len(told(made, now)) == news
+        made.known += [Alert(f"a{now:%d}", x, now, now, now) for x in told(made, now)]
+
+
+def test_a_node_that_aws_works_on_as_announced_is_not_silent():
+    planned = notice(
+        "i-llama001", kind=NoticeKind.MAINTENANCE, at=hours(6), due=timedelta(hours=24)
+    )
+    made = world(planned, fleet=Fleet(nodes=4).silence(hours(30), hours(34), nodes=1))
+    at = (made.at(hours(hour)) for hour in (30.5, 31.5))
+    assert [Cause.NO_DATA in {x.cause for x in found.anomalies} for found in at] == [False, True]

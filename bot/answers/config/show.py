@@ -34,7 +34,7 @@ from bot.model.policy import Attempt, Policy, Version, VersionKind
 from bot.model.request import Request, Role
 from bot.model.window import clock
 from bot.policy.file import shown, write_policy
-from bot.policy.schema import SETTINGS, Setting, SettingUnit
+from bot.policy.schema import SETTINGS, Setting, SettingUnit, family_of
 from bot.ports import Ports
 
 _MOST = 15
@@ -217,11 +217,11 @@ def config_card(
                 settings,
                 most=_SHOW_MOST,
                 rest="and {} more; name a rule: config show idle",
-                opens=lambda setting: _typed("config", _family(setting.key), scope),
+                opens=lambda setting: _typed("config", family_of(setting.key), scope),
             ),
             truth(newest),
             Buttons(
-                (Button("Change…", _typed("config", _family(rule), scope), opens=True), _HISTORY)
+                (Button("Change…", _typed("config", family_of(rule), scope), opens=True), _HISTORY)
             ),
         ),
         {"settings": values},
@@ -333,11 +333,7 @@ def _typed(line: str, rule: str, scope: Labels) -> str:
     return " ".join(filter(None, words))
 
 
-def _family(key: str) -> str:
-    return key.partition(".")[0]
-
-
-FAMILIES = tuple(dict.fromkeys(_family(key) for key in SETTINGS))
+FAMILIES = tuple(dict.fromkeys(family_of(key) for key in SETTINGS))
 EVER = 100_000
 """Versions and attempts that are read at once: more than people ever make."""
 
