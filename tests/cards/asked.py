@@ -284,16 +284,18 @@ def carbon() -> Card:
         (KIND, "us-west-2", 2688),
     ]
     found = [factors.of(types[name], region, hours) for name, region, hours in ran]
-    chips = {types[name].accelerator for name, _, _ in ran}
+    peaks = {
+        types[name].accelerator: types[name].bf16_tflops / types[name].chips for name, _, _ in ran
+    }
     return carbon_card(
         Carbon(
             found,
             Window(NOON - 7 * _DAY, NOON),
             factors,
-            chips,
+            peaks,
             NOON.date(),
             "",
-            CLAIMS.of("footprint"),
+            CLAIMS.of("energy"),
         )
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -86,12 +86,13 @@ class Factors:
 
 @dataclass(frozen=True)
 class Carbon:
-    """Hold the footprints of a time, their factors, and the chips that ran."""
+    """Hold the footprints of a time, their factors, the chips that ran, and vendors' claims."""
 
     footprints: Sequence[Footprint]
     window: Window
     factors: Factors
-    chips: Set[str]
+    peaks: Mapping[str, float]
+    """BF16 TFLOPS of each chip that ran; 0 where not known."""
     today: date
     run: str = ""
     notes: Sequence[Note] = field(default=())
@@ -153,6 +154,12 @@ FOOTPRINTS = Columns[Footprint](
         "CO2e", lambda x: x.kg, _known("kg"), "kg", "kWh x the grid's kg a kWh", missing="not known"
     ),
 )
+_CHIPS = Columns[tuple[str, float, float]](
+    Column("chip", lambda chip: chip[0]),
+    Column("full load", lambda chip: chip[1], _known("W")),
+    Column("BF16 TFLOPS", lambda chip: chip[2], Unit("{:,.0f}".format)),
+    Column("watts a TFLOP", lambda chip: chip[1] / chip[2], Unit("{:.2f} W".format)),
+)
 
 
 def carbon_card(carbon: Carbon) -> Card:
@@ -165,6 +172,15 @@ def carbon_card(carbon: Carbon) -> Card:
     regions = dict.fromkeys(
         x.region for x in carbon.footprints if x.kwh is not None and x.kg is None
     )
+
+    # Chips are compared by their makers' watts alone: two of them at least, each with its peak.
+    powers = carbon.factors.powers
+    chips = [
+        (name, powers[name].watts, peak)
+        for name, peak in carbon.peaks.items()
+        if peak and name in powers and not powers[name].spread
+    ]
+    claims = [x for x in carbon.notes if x.topic != "footprint"]
 
     return Card(
         _title(carbon),
@@ -182,7 +198,13 @@ def carbon_card(carbon: Carbon) -> Card:
                 "give one, such as carbon kg_per_kwh=0.3."
             ),
             _sources(carbon),
-            note_lines(carbon.notes, carbon.today),
+            len(chips) > 1
+            and _CHIPS.table(
+                sorted(chips, key=lambda x: x[1] / x[2]),
+                caption="Peaks by data sheets and cited watts; a model reaches neither",
+            ),
+            note_lines([x for x in carbon.notes if x.topic == "footprint"], carbon.today),
+            note_lines(claims, carbon.today, "What vendors claim; none is used in a calculation"),
         ),
         {
             "window": {"start": carbon.window.start, "end": carbon.window.end},
@@ -231,7 +253,7 @@ def _sources(carbon: Carbon) -> list[Block]:
         blocks += [
             quiet(f"{name}: {power} ({cited(power, today)}).")
             for name, power in factors.powers.items()
-            if name in carbon.chips
+            if name in carbon.peaks
         ]
 
     if factors.kg_per_kwh is None:
@@ -326,20 +348,16 @@ def carbon(
         factors.of(types[name], region, count) for (name, region), count in counts.items()
     ]
 
-    chips = {types[name].accelerator for name, _ in counts}
+    documented = {chip.name: chip.bf16_tflops for chip in claims.chips}
+    kinds = {types[name].accelerator: types[name] for name, _ in counts}
+    peaks = {
+        name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()
+    }
+    notes = (*claims.of("footprint"), *claims.of("energy"))
 
     return as_read(
         carbon_card(
-            Carbon(
-                footprints,
-                window,
-                factors,
-                chips,
-                request.at.date(),
-                run,
-                claims.of("footprint"),
-                cluster,
-            )
+            Carbon(footprints, window, factors, peaks, request.at.date(), run, notes, cluster)
         ),
         f"Footprint of {period(window)}: not known which nodes ran",
         reading,
