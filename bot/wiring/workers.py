@@ -7,7 +7,6 @@ package: no folder, no account and no database.
 from __future__ import annotations
 
 import logging
-import math
 import os
 import signal
 import time
@@ -59,18 +58,14 @@ class Threshold:
     least: int
     fixed: int
     """Things that cost as much in a step as all that does not grow with them."""
-    most: float = math.inf
-    """Things for which there is memory."""
 
     def met(self, steps: int, things: int = 0) -> bool:
         """Return whether so many steps over so many things are enough."""
-        return things <= self.most and steps * (things + self.fixed) >= self.least
+        return steps * (things + self.fixed) >= self.least
 
 
 _SIZES = {
-    (row["where"], row["work"]): Threshold(
-        int(row["least"]), int(row["fixed"]), float(row["most"] or math.inf)
-    )
+    (row["where"], row["work"]): Threshold(int(row["least"]), int(row["fixed"]))
     for row in table("bot.wiring", "workers.csv")
 }
 PAYS, PAYS_HERE = (
@@ -322,7 +317,7 @@ def _gathered(parts: Sequence[Connection]) -> list[Any]:
             else:
                 far[part] = said
         done, of = (sum(counts) for counts in zip(*far.values(), strict=True))
-        progressed(f"Working in {len(parts)} processes", done, of)
+        progressed(f"Working on {len(parts)} parts", done, of)
     return [given[part] for part in parts]
 
 
