@@ -32,8 +32,6 @@ _GIB = 2.0**30
 class DaskCluster:
     """Send work to the cluster of one scheduler, whose workers must run this very code."""
 
-    fewest = 1  # a part that goes leaves this process to whatever else it serves
-
     def __init__(
         self, address: str, build: Callable[[], str], connect_s: float = CONNECT_S
     ) -> None:
@@ -42,10 +40,6 @@ class DaskCluster:
         # What the cluster lacks is said once, by whoever asked.
         for name in [x for x in logging.root.manager.loggerDict if x.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL)
-
-    def taken(self, views: Sequence[memoryview]) -> list[memoryview]:
-        """Return a copy of the bytes."""
-        return [memoryview(bytes(view)) for view in views]
 
     def check(self) -> str:
         """Say how many workers there are; raise `Unavailable` where none may be used."""

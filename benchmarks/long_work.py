@@ -47,7 +47,7 @@ from bot.watch.preview import side_by_side
 from bot.wiring.environment import build_name
 from bot.wiring.kept import packed
 from bot.wiring.source import SharedSource, memory_stores
-from bot.wiring.workers import PAYS, Engine, Parcel, PartWorkers, Side, Threshold, replay_sides
+from bot.wiring.workers import PAYS, DaskWorkers, Parcel, Side, Threshold, replay_side
 from detectors import SharedDetector
 from tests.dask_cluster import cluster
 
@@ -89,6 +89,12 @@ class Fleet:
         return ()
 
 
+def timed_side(sent: Sequence[Any], side: Side) -> tuple[ReplayResult, float]:
+    """Replay a side on a worker; return the processor time that it took as well."""
+    started = process_time()
+    return replay_side(sent, side), process_time() - started
+
+
 def replayed_here(
     watched: Fleet, span: ReplaySpan, policies: Sequence[Policy]
 ) -> list[ReplayResult]:
@@ -100,40 +106,6 @@ def replayed_here(
         world = World(shared, bill, bill, load_knowledge(), detector, bill, NoOutlook())
         sides.append(Ports(world, memory_stores(), Site(policy, STEP)))
     return side_by_side(sides, span)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """Hold what replays found elsewhere, and what they took in seconds and bytes."""
-
-    results: list[ReplayResult]
-    wall: float
-    asker: float
-    """Processor time of the asker, which packs what is sent."""
-    sides: list[float]
-    """Processor time of each side, without the start of its process."""
-    size: int
-    """Of what is sent, in bytes."""
-
-
-def timed_sides(sent: Sequence[Any], sides: Sequence[Side]) -> tuple[Sequence[ReplayResult], float]:
-    """Replay some sides on a worker; return the processor time that it took as well."""
-    started = process_time()
-    return replay_sides(sent, sides), process_time() - started
-
-
-def replayed_apart(
-    engine: Engine, watched: Any, span: ReplaySpan, policies: Sequence[Policy]
-) -> Apart:
-    """Replay each policy where an engine does it."""
-    wall, processor = perf_counter(), process_time()
-    views = packed(Parcel(watched, watched, watched, NoOutlook(), STEP, span))
-    sent, size = engine.taken(views), sum(x.nbytes for x in views)
-    parts = [[Side(policy, Routes(), memory_stores().alerts)] for policy in policies]
-    found = engine.each(timed_sides, sent, parts)
-    wall, processor = perf_counter() - wall, process_time() - processor
-    results, seconds = [x for (x,), _ in found], [taken for _, taken in found]
-    return Apart(results, wall, processor, seconds, size)
 
 
 def policies() -> tuple[Policy, Policy]:
@@ -164,7 +136,7 @@ def goodput(running: DaskCluster, workers: int, n: int) -> str:
     """Return a row of goodput by cluster and team over so many rows of the bill."""
     rows, split = split_here(n)
     by = ["cluster", "team", "day"]
-    far: Any = PartWorkers(running, NO_PARCEL, ANY_SIZE)
+    far: Any = DaskWorkers(running, NO_PARCEL, ANY_SIZE)
     world = World(*(far,) * 6, workers=far)
     here = took(lambda: goodput_of(rows, split, by))
     site = Site(default_policy(), STEP)
@@ -198,20 +170,30 @@ def took(work: Callable[[], object]) -> Took:
     return Took(result, perf_counter() - wall, process_time() - processor)
 
 
-def measure(running: Engine, workers: int, nodes: int, ticks: int) -> str:
+def measure(running: DaskCluster, workers: int, nodes: int, ticks: int) -> str:
     """Return one row: sizes, seconds and both ratios."""
     watched: Any = Fleet(*fleet(nodes, DAYS * 288))
     times = [END - i * STEP for i in reversed(range(ticks))]
     span = ReplaySpan(Window(times[0], END), times, CHANNELS)
-    here = took(lambda: replayed_here(watched, span, policies()))
-    there = replayed_apart(running, watched, span, policies())
-    assert there.results == here.result, "a worker found something else"
 
-    path = there.asker + (max(there.sides) if workers > 1 else sum(there.sides))
+    wall, processor = perf_counter(), process_time()
+    results = replayed_here(watched, span, policies())
+    wall_here, processor_here = perf_counter() - wall, process_time() - processor
+
+    wall, processor = perf_counter(), process_time()
+    sent = packed(Parcel(watched, watched, watched, NoOutlook(), STEP, span))
+    parts = [Side(policy, Routes(), memory_stores().alerts) for policy in policies()]
+    found = running.each(timed_side, sent, parts)
+    wall_there, asker = perf_counter() - wall, process_time() - processor
+    assert [result for result, _ in found] == results, "a worker found something else"
+
+    seconds = [taken for _, taken in found]
+    path = asker + (max(seconds) if workers > 1 else sum(seconds))
     size = 2 * ticks * (nodes + PAYS["replay"].fixed)
     return (
-        f"{nodes:>7,} {ticks:>6} {size:>11,} {workers:>8} {there.size / 1e6:>8.1f} {here.wall:>8.1f}"
-        f" {there.wall:>8.1f} {there.wall / here.wall:>7.2f} {path / here.processor:>13.2f}"
+        f"{nodes:>7,} {ticks:>6} {size:>11,} {workers:>8} {sum(x.nbytes for x in sent) / 1e6:>8.1f}"
+        f" {wall_here:>8.1f} {wall_there:>8.1f} {wall_there / wall_here:>7.2f}"
+        f" {path / processor_here:>13.2f}"
     )
 
 

@@ -1,28 +1,24 @@
-"""Measure a preview of fourteen days: time by what a change touches, in one process and in two.
+"""Measure a preview of fourteen days in one process: processor time by what a change touches.
 
-Run: python -m benchmarks.preview [NODES [DAYS]] [--check] [--calm] [--apart].
+Run: python -m benchmarks.preview [NODES [DAYS]] [--check] [--calm].
 
 A synthetic fleet of clusters of 64 nodes, in which every day one job hangs for 25 minutes, one
 works at 0.65 of its usual for three hours and the nodes of one are left idle for four, is replayed
 under the usual policy alone, and beside it under a policy that differs in one setting. With --calm
 nothing happens in it. With --check each policy is also replayed alone, and must find the same to
-the byte. With --apart each has a process of its own, as on a machine with several processors, which
-must find the same: a second row has the processor seconds of the asker and the longer one, the time
-on the wall with the start of both, and the memory of the larger one with the columns that it maps.
+the byte.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from importlib import import_module
-from resource import RUSAGE_CHILDREN, getrusage
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.long_work import CHANNELS, Fleet, replayed_apart, replayed_here
+from benchmarks.long_work import CHANNELS, Fleet, replayed_here
 from benchmarks.tick import DAY_STEPS, END, STEP, fleet
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -32,7 +28,6 @@ from bot.model.window import Window
 from bot.policy.file import applied
 from bot.policy.schema import default_policy
 from bot.watch.preview import digest
-from bot.wiring.workers import MachineProcesses
 
 CHANGES = {
     "nothing: one policy": None,
@@ -77,7 +72,6 @@ def main() -> None:
     parser.add_argument("days", type=int, nargs="?", default=14)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--calm", action="store_true")
-    parser.add_argument("--apart", action="store_true")
     parser.add_argument("--only", default="", help="a part of a change's words")
     given = parser.parse_args()
     frame, inventory = fleet(given.nodes, (given.days + 1) * DAY_STEPS)
@@ -85,36 +79,22 @@ def main() -> None:
     times = [END - i * STEP for i in reversed(range(given.days * DAY_STEPS))]
     span = ReplaySpan(Window(times[0], END), times, CHANNELS)
 
-    print(
-        f"{given.nodes:,} nodes, {given.days} days: what changes, seconds of processor and wall, alerts"
-    )
+    print(f"{given.nodes:,} nodes, {given.days} days: what changes, processor seconds, alerts")
     for words, change in CHANGES.items():
         if given.only not in words:
             continue
         policies: list[Policy] = [default_policy()]
         if change:
             policies.append(applied(policies[0], [(Labels(), *change)]))
-        wall, started = perf_counter(), process_time()
+        started = process_time()
         results = replayed_here(watched, span, policies)
-        took, wall = process_time() - started, perf_counter() - wall
+        took = process_time() - started
         alerts = ", ".join(f"{len(result.alerts)}" for result in results)
-        print(
-            f"{words:<24} {took:>8.1f} {wall:>8.1f}   {alerts}", *map(digest, results), flush=True
-        )
+        print(f"{words:<24} {took:>8.1f}   {alerts}", *map(digest, results), flush=True)
         if given.check:
             alone = [replayed_here(watched, span, [policy])[0] for policy in policies]
             assert results == alone, "side by side something else is found"
-        if given.apart and change:
-            apart = replayed_apart(MachineProcesses(), watched, span, policies)
-            assert apart.results == results, "apart something else is found"
-            theirs, most = getrusage(RUSAGE_CHILDREN), max(apart.sides)
-            print(
-                f"{'  in two processes':<24} {apart.asker + most:>8.1f} {apart.wall:>8.1f}  "
-                f" {sum(apart.sides):.1f} in both, {theirs.ru_maxrss / 2**20:.2f} GiB at most",
-                flush=True,
-            )
 
 
 if __name__ == "__main__":
-    # What is sent is named by its module, which is not `__main__` in another process.
-    import_module("benchmarks.preview").main()
+    main()

@@ -1,5 +1,5 @@
 """Find anomalies in frames of metrics; nothing here knows of surfaces, sources or stores."""
 
-from detectors.detector import Detector, SharedDetector, compiles_since, judging
+from detectors.detector import Detector, SharedDetector, compiles_since
 
-__all__ = ["Detector", "SharedDetector", "compiles_since", "judging"]
+__all__ = ["Detector", "SharedDetector", "compiles_since"]

@@ -245,14 +245,6 @@ AFTERWARDS = ("acting.", "advice.", *(f"alert.{name}" for name in _TELLING))
 """How settings begin that say what is told and done about anomalies, whatever these are."""
 
 
-def judging(policy: Policy) -> Policy:
-    """Return the part of a policy by which anomalies are found."""
-    return Policy(
-        {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
-        tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
-    )
-
-
 class SharedDetector:
     """Judge for several policies side by side, whose readings of one time are the same.
 
@@ -267,9 +259,15 @@ class SharedDetector:
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge as a detector of this policy alone would."""
         # The detector is given nothing else of a policy, so that nothing else can matter.
-        part = self._judging.get(policy, lambda: judging(policy))
-        key = reading.now, part, facts_of(known)
-        return self._detections.get(key, lambda: self._detector(reading, part, known))
+        judging = self._judging.get(
+            policy,
+            lambda: Policy(
+                {key: x for key, x in policy.values.items() if not key.startswith(AFTERWARDS)},
+                tuple(x for x in policy.overrides if not x[1].startswith(AFTERWARDS)),
+            ),
+        )
+        key = reading.now, judging, facts_of(known)
+        return self._detections.get(key, lambda: self._detector(reading, judging, known))
 
 
 def compiles_since(reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:

@@ -13,15 +13,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from bot.errors import WrongInput
-from bot.ports.work import progressed
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,26 +50,6 @@ def cluster(workers: int) -> Iterator[Processes]:
             yield Processes(**json.loads(started.stdout.readline()))
         finally:
             started.stdin.close()
-
-
-def endless(_: Sequence[Any], part: int) -> None:
-    """Work until nobody waits."""
-    while True:
-        progressed(f"part {part}", 1, 1)
-        time.sleep(0.01)
-
-
-def endless_but_the_first(sent: Sequence[Any], part: int) -> None:
-    """Fail in the first part, and work on in all others."""
-    (endless if part else refused)(sent, part)
-
-
-def killed(*_: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def refused(*_: object) -> None:
-    raise WrongInput("A share is at most 100 %.")
 
 
 def main(count: int) -> None:

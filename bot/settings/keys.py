@@ -415,7 +415,7 @@ KEYS: tuple[SettingKey, ...] = (
         " never leave the process", _model),
     _key("dask",
         "the scheduler of a Dask cluster that replays what takes long: tcp://HOST:PORT or"
-        " tls://HOST:PORT; none = this machine", _scheduler),
+        " tls://HOST:PORT; none = this process", _scheduler),
     _key("retention",
         "how long the notification log is kept", parse_duration, "90d"),
     _key("audit",

@@ -90,7 +90,7 @@ def kept(name: str, depends_on: tuple[object, ...], make: Callable[[], Part]) ->
     """Return the thing kept under this name for the same dependencies, else make and keep it."""
     path = place_of(name, *depends_on)
     try:
-        return cast("Part", unpacked(mapped(path)))
+        return cast("Part", _load(path))
     except FileNotFoundError:
         pass
     except Exception as error:  # whatever is wrong with a copy, the original is read
@@ -98,7 +98,7 @@ def kept(name: str, depends_on: tuple[object, ...], make: Callable[[], Part]) ->
 
     part = make()
     try:
-        write_views(path, packed(part))
+        _store(path, part)
     except (OSError, TypeError, AttributeError, pickle.PicklingError) as error:
         _log.info("%s is not kept: %s", path.name, error)
     return part
@@ -170,16 +170,14 @@ def packed(part: object) -> list[memoryview]:
 
 
 def unpacked(views: Sequence[Any]) -> Any:
-    """Return a packed thing, which may write into its arrays: a map is its own, others are copied."""
-    pickled, *buffers = (
-        view if isinstance(getattr(view, "obj", None), mmap.mmap) else bytearray(view)
-        for view in views
-    )
+    """Return a packed thing, which may write into its arrays."""
+    pickled, *buffers = map(bytearray, views)
     return pickle.loads(pickled, buffers=buffers)  # noqa: S301  packed by this package
 
 
-def write_views(path: Path, views: Sequence[memoryview]) -> None:
-    """Write a packed thing beside its place and rename it, so that no half of it is ever read."""
+def _store(path: Path, part: object) -> None:
+    """Write a thing beside its place and rename it, so that no half of it is ever read."""
+    views = packed(part)
     head = [view.nbytes for view in views]
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -191,11 +189,8 @@ def write_views(path: Path, views: Sequence[memoryview]) -> None:
     beside.rename(path)
 
 
-def mapped(path: Path) -> Sequence[memoryview]:
-    """Map a packed thing, so that whatever is written into it stays in this process.
-
-    Raise `PermissionError` for a file that others could have written.
-    """
+def _load(path: Path) -> object:
+    """Map a kept thing; raise `PermissionError` for a file that others could have written."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid != os.getuid() or status.st_mode & 0o022:
@@ -209,4 +204,4 @@ def mapped(path: Path) -> Sequence[memoryview]:
         views.append(content[place : place + size])
         place += size
     os.utime(path)
-    return views
+    return pickle.loads(views[0], buffers=views[1:])  # noqa: S301  written by this user alone

@@ -5,11 +5,10 @@ A recording, a simulation, a live account, and replays of them; and the files th
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -33,13 +32,13 @@ from bot.model.request import Request
 from bot.model.route import OwnerMap, Routes
 from bot.model.window import NO_TIME, midnight
 from bot.ports import Ports, Prices, Site, Source, Stores, World
-from bot.ports.world import Result, Workers
+from bot.ports.world import Workers
 from bot.settings.routes import OwnersFile, read_text
 from bot.settings.settings import NO_SOURCE, Settings
 from bot.watch.tick import SPEND_DAYS
 from bot.wiring.bills import FOLDER, open_bill, open_outlook
 from bot.wiring.environment import STATE, wall_clock
-from bot.wiring.kept import Once, content_of, kept, lazy
+from bot.wiring.kept import Once, content_of, kept, lazy, packed, unpacked
 
 if TYPE_CHECKING:
     from adapters.aws.live.acting import Actor
@@ -224,7 +223,7 @@ class OpenedSource:
         else:
             world = replace(world, prepare=self._prepare)
 
-        if settings["dask"] or (os.cpu_count() or 1) > 1:
+        if settings["dask"]:
             world = replace(world, workers=lazy(Once(self._open_workers)))
         if settings["words"]:
             world = replace(world, reader=open_reader(settings))
@@ -252,8 +251,8 @@ class OpenedSource:
             self.load_detectors()
             self.bill().problems()
 
-    def parcel(self, span: ReplaySpan, take: Callable[[Parcel], Result]) -> Result:
-        """Return what `take` makes of all that replays over a span ask; only then may it change."""
+    def parcel(self, span: ReplaySpan) -> Parcel:
+        """Return all that replays over a span ask, as it is now and can be sent."""
         from bot.wiring.workers import Answers, Parcel
 
         # The bill is asked for its rates by the first tick of a day, as `Pricing` does.
@@ -264,20 +263,22 @@ class OpenedSource:
             *(("tally", settled_week(day), ("resource",)) for day in days),
         ]
         outlook = [(name, now) for name in ("commitments", "findings") for now in span.times]
-        answers = Answers(self.bill(), bill), Answers(self.outlook(), outlook)
-        interval = self._settings["interval"]
-
-        def taken(metrics: Any) -> Result:
-            return take(Parcel(metrics, metrics, *answers, interval, span))
-
-        return self.account().frozen(taken) if self.live else taken(self.metrics())
+        metrics: Any = self.metrics()
+        if self.live:
+            metrics = self.account().frozen(lambda ticked: unpacked(packed(ticked)))
+        return Parcel(
+            source=metrics,
+            prices=metrics,
+            billing=Answers(self.bill(), bill),
+            outlook=Answers(self.outlook(), outlook),
+            interval=self._settings["interval"],
+            span=span,
+        )
 
     def _open_workers(self) -> Workers:
-        from bot.wiring.workers import PAYS, PAYS_HERE, MachineProcesses, PartWorkers, open_cluster
+        from bot.wiring.workers import DaskWorkers, open_cluster
 
-        if not self._settings["dask"]:
-            return PartWorkers(MachineProcesses(), self.parcel, PAYS_HERE)
-        return PartWorkers(open_cluster(self._settings["dask"]), self.parcel, PAYS)
+        return DaskWorkers(open_cluster(self._settings["dask"]), self.parcel)
 
     def metrics(self) -> Metrics:
         """Return the source of metrics and prices: the account, or the recording."""

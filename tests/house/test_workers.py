@@ -1,4 +1,4 @@
-"""Replay on a real Dask cluster and in processes: as here to the bit, though one is killed, and whole."""
+"""Replay on a real Dask cluster: to the bit as here, though a worker is killed, and never by half."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import logging
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
-from multiprocessing import active_children
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any
@@ -25,32 +24,24 @@ from bot.model.notification import ReplayResult, ReplaySpan
 from bot.model.window import WEEK, Window
 from bot.policy.file import applied
 from bot.ports import Ports
-from bot.ports.work import PROGRESS, Lane, Work, within
+from bot.ports.work import PROGRESS, Lane, Work, progressed, within
 from bot.settings.settings import read_settings
-from bot.watch.preview import anywhere, side_by_side
+from bot.watch.preview import anywhere, replayed, side_by_side
 from bot.watch.tick import grid
 from bot.wiring.checks import examine
 from bot.wiring.environment import build_name
-from bot.wiring.kept import FOLDER, packed, unpacked
+from bot.wiring.kept import packed, unpacked
 from bot.wiring.source import OpenedSource, SourceReplays, memory_stores
 from bot.wiring.workers import (
     PAYS,
     Answers,
-    MachineProcesses,
-    PartWorkers,
+    DaskWorkers,
     Side,
     Threshold,
-    replay_sides,
+    replay_side,
 )
 from tests.builders import with_parts
-from tests.dask_cluster import (
-    Processes,
-    cluster,
-    endless,
-    endless_but_the_first,
-    killed,
-    refused,
-)
+from tests.dask_cluster import Processes, cluster
 from tests.e2e.product import recording
 
 pytest.importorskip("distributed", reason="the extra of Dask is not installed")
@@ -86,9 +77,9 @@ def span_of(opened: OpenedSource) -> ReplaySpan:
     return ReplaySpan(extent, times, ("default",))
 
 
-def dying_once(sent: Sequence[Any], part: tuple[Path, int, Sequence[Side]]) -> list[ReplayResult]:
+def dying_once(sent: Sequence[Any], part: tuple[Path, int, Side]) -> ReplayResult:
     """Replay, and kill a process at the twentieth tick, of all workers once."""
-    marker, process, sides = part
+    marker, process, side = part
     noted = PROGRESS.get()
 
     def note(what: str, done: int, of: int) -> None:
@@ -100,9 +91,21 @@ def dying_once(sent: Sequence[Any], part: tuple[Path, int, Sequence[Side]]) -> l
 
     before = PROGRESS.set(note)
     try:
-        return replay_sides(sent, sides)
+        return replay_side(sent, side)
     finally:
         PROGRESS.reset(before)
+
+
+def endless(_: Sequence[Any], part: int) -> None:
+    """Work until nobody waits."""
+    while True:
+        progressed(f"part {part}", 1, 1)
+        time.sleep(0.01)
+
+
+def endless_but_the_first(sent: Sequence[Any], part: int) -> None:
+    """Fail in the first part, and work on in all others."""
+    (endless if part else refused)(sent, part)
 
 
 def process_of(_: Sequence[Any], part: int) -> int:
@@ -117,26 +120,20 @@ def another_build() -> str:
 class Dying:
     """Send what kills a process amid it, in place of the replay alone."""
 
-    fewest = 1
-
     def __init__(self, address: str, marker: Path, process: int) -> None:
         self._cluster, self._marker, self._process = (
             DaskCluster(address, build_name),
             marker,
             process,
         )
-        self.taken = self._cluster.taken
 
-    def each(self, _: object, sent: Sequence[memoryview], parts: Sequence[Sequence[Side]]) -> Any:
+    def each(self, _: object, sent: Sequence[memoryview], parts: Sequence[Side]) -> Any:
         dying = [(self._marker, self._process, part) for part in parts]
         return self._cluster.each(dying_once, sent, dying)
 
 
-@pytest.mark.parametrize("where", ["dask", "machine"])
-def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running, where) -> None:
-    cluster = DaskCluster(running.address, build_name)
-    engine: Any = cluster if where == "dask" else MachineProcesses()
-    far = PartWorkers(engine, opened.parcel, ANY_SIZE)
+def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running) -> None:
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened.parcel, ANY_SIZE)
     steps: list[tuple[int, int]] = []
     token = PROGRESS.set(lambda _, done, of: steps.append((done, of)))
     try:
@@ -153,7 +150,7 @@ def test_a_preview_on_two_workers_is_the_one_of_this_process(opened, running, wh
 
 def test_a_worker_killed_amid_it_changes_nothing(opened, running, tmp_path) -> None:
     dying: Any = Dying(running.address, tmp_path / "killed", 0)
-    there = PartWorkers(dying, opened.parcel, ANY_SIZE).replays(sides_of(opened), span_of(opened))
+    there = DaskWorkers(dying, opened.parcel, ANY_SIZE).replays(sides_of(opened), span_of(opened))
     assert (tmp_path / "killed").exists()
     assert there == side_by_side(sides_of(opened), span_of(opened))
 
@@ -164,7 +161,7 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 ) -> None:
     with cluster(1) as processes, caplog.at_level(logging.INFO):
         dying: Any = Dying(processes.address, tmp_path / "killed", processes.scheduler)
-        far = PartWorkers(dying, opened.parcel, ANY_SIZE)
+        far = DaskWorkers(dying, opened.parcel, ANY_SIZE)
         sides = [with_parts(side, workers=far) for side in sides_of(opened)]
         assert list(anywhere(sides, span_of(opened))) == side_by_side(
             sides_of(opened), span_of(opened)
@@ -176,19 +173,31 @@ def test_a_scheduler_that_dies_amid_it_is_told_once_and_the_work_is_done_here(
 
 
 def test_a_preview_without_its_scheduler_is_worked_out_here(opened, caplog) -> None:
-    far = PartWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened.parcel, ANY_SIZE)
+    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened.parcel, ANY_SIZE)
     (side, _), span = sides_of(opened), span_of(opened)
-    there = anywhere([with_parts(side, workers=far)], span)
-    assert there == side_by_side([sides_of(opened)[0]], span)
+    ports = with_parts(side, workers=far, replays=Sides(far, opened))
+    (there,) = replayed(ports, [side.site.base], span.window.end)
+    assert there.alerts == side_by_side([sides_of(opened)[0]], span)[0].alerts
     (sentence,) = [x.getMessage() for x in caplog.records]
     assert sentence == (
         f"The Dask scheduler at {NOWHERE} cannot be reached. The work is done in this process."
     )
 
 
+class Sides(SourceReplays):
+    """Have every side ask a cluster."""
+
+    def __init__(self, far: DaskWorkers, opened: OpenedSource) -> None:
+        super().__init__(read_settings({}), opened)
+        self._far = far
+
+    def again(self, policies: Any) -> Any:
+        return [with_parts(side, workers=self._far) for side in super().again(policies)]
+
+
 @pytest.mark.parametrize("by", [("cluster",), ("job", "team")])
 def test_goodput_by_days_on_workers_is_the_one_of_this_process(opened, running, by) -> None:
-    far = PartWorkers(DaskCluster(running.address, build_name), opened.parcel, ANY_SIZE)
+    far = DaskWorkers(DaskCluster(running.address, build_name), opened.parcel, ANY_SIZE)
     there, here = (
         goodput_within(ports, ports.world.source.read(end), Window(end - WEEK, end), by)
         for side in sides_of(opened)[:1]
@@ -201,7 +210,7 @@ def test_goodput_by_days_on_workers_is_the_one_of_this_process(opened, running, 
 
 
 def test_what_is_small_never_goes(opened, caplog) -> None:
-    far = PartWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened.parcel, PAYS)
+    far = DaskWorkers(DaskCluster(NOWHERE, build_name, 0.2), opened.parcel)
     assert far.replays(sides_of(opened), span_of(opened)) is None
     assert far.each("goodput", 20, process_of, list) is None
     assert not caplog.records
@@ -218,28 +227,6 @@ def test_what_no_worker_has_room_for_is_refused() -> None:
     refuse(1 << 30, [4 << 30, 1 << 30])
     with pytest.raises(Unavailable, match=r"about 3\.0 GiB of a worker's memory; the largest"):
         refuse(1 << 30, [2 << 30, 1 << 30])
-
-
-def test_what_happens_in_a_process_of_this_machine_is_one_sentence() -> None:
-    at, ours = MachineProcesses(), Work(10)
-    views = [memoryview(b"-")]
-    with pytest.raises(Unavailable, match="A process that worked on it was killed"):
-        at.each(killed, at.taken(views), [0])
-    with pytest.raises(WrongInput, match="A share is at most"):
-        at.each(refused, at.taken(views), [0])
-    ours.stop("That is enough.")
-    with pytest.raises(OutOfTime, match="That is enough"), within(Lane.HEAVY, ours):
-        at.each(endless, at.taken(views), [0])
-    assert not active_children()
-    assert not list(FOLDER.glob("parcel-*"))
-
-
-def test_policies_that_judge_alike_are_one_part(opened) -> None:
-    quieter = applied(read_settings({}).policy, [(Labels(), "alert.least_usd_per_hour", "70")])
-    (first, _), engine = sides_of(opened), MachineProcesses()
-    second = replace(first, site=replace(first.site, base=quieter))
-    far = PartWorkers(engine, opened.parcel, ANY_SIZE)
-    assert far.replays([first, second], span_of(opened)) is None
 
 
 def test_a_line_that_is_stopped_frees_the_workers(running) -> None:
@@ -277,6 +264,10 @@ def test_what_cannot_be_sent_may_still_be_done_here(running) -> None:
         DaskCluster(running.address, build_name).each(process_of, [], [Bill().rates, Lock()])
 
 
+def refused(*_: object) -> None:
+    raise WrongInput("A share is at most 100 %.")
+
+
 def test_a_parcel_is_read_as_it_was_packed_and_holds_each_array_once(opened) -> None:
     whole = np.arange(1 << 16, dtype=np.float32).reshape(256, 256)
     views = [whole[:, :n].T for n in range(1, 200)]
@@ -286,9 +277,9 @@ def test_a_parcel_is_read_as_it_was_packed_and_holds_each_array_once(opened) -> 
         np.testing.assert_array_equal(there, here)
 
     span, (side, _) = span_of(opened), sides_of(opened)
-    parcel = opened.parcel(span, packed)
+    parcel = packed(opened.parcel(span))
     part = Side(side.site.base, side.site.current_routes(), memory_stores().alerts)
-    assert replay_sides(parcel, [part]) == side_by_side([side], span)
+    assert replay_side(parcel, part) == side_by_side([side], span)[0]
 
 
 class Bill:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import RLock
-from typing import TypeVar
 
 import numpy as np
 
@@ -58,7 +57,6 @@ def _seen_by(last_seen: Ints, end: int, n: int) -> Ints:
     return np.minimum(last_seen[:n], end)
 
 
-T = TypeVar("T")
 BRIEFLY_S = 0.2
 """How long a line waits for a reading that is nearly done."""
 
@@ -253,8 +251,8 @@ class Live(PriceSource):
             missing=self.calls.states.lacking(),
         )
 
-    def frozen(self, copied: Callable[[TickedAccount], T]) -> T:
-        """Return a copy of the account as its newest tick left it, made while nobody asks AWS.
+    def frozen(self, copied: Callable[[TickedAccount], TickedAccount]) -> TickedAccount:
+        """Return the account as its newest tick left it, copied while nobody asks AWS.
 
         Raise `Unavailable` before the first tick.
         """
