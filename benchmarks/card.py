@@ -305,11 +305,17 @@ def words(_: Sizes) -> Iterator[Row]:
         yield Row(f"{fates.total()} {subject}", counts, command)
 
 
+def _soaked(weeks: int, interval: str) -> quarter.Soaked:
+    with tempfile.TemporaryDirectory(prefix="quarter-") as name, contextlib.chdir(name):
+        return quarter.soak(Path(name), weeks, 60, interval)
+
+
 def reliability(sizes: Sizes) -> Iterator[Row]:
     """Yield the outcome of weeks with restarts, deaths, redelivered bills and retention."""
     options = f"--weeks {sizes.weeks} --interval {sizes.interval}"
-    with tempfile.TemporaryDirectory(prefix="quarter-") as name, contextlib.chdir(name):
-        soaked = quarter.soak(Path(name), sizes.weeks, 60, sizes.interval)
+    # In a process of its own: memory that other sections left would count.
+    with get_context("spawn").Pool(1) as pool:
+        soaked = pool.apply(_soaked, (sizes.weeks, sizes.interval))
     yield Row(
         f"{len(soaked.weeks)} weeks of a small fleet, {soaked.deaths} deaths",
         f"{soaked.alerts} alerts; {soaked.verdict()}",
