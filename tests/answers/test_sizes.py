@@ -109,7 +109,7 @@ def test_a_footprint_is_the_formula_and_unknown_stays_unknown():
     unknown = replace(Factors.stated(claims), powers={}).of(TRN1, "us-west-2", 1)
     assert (unknown.kwh, unknown.kg) == (None, None)
     window = Window(NOON - timedelta(days=1), NOON)
-    card = carbon_card(Carbon([found, unknown], window, Factors.stated(claims), set(), NOON.date()))
+    card = carbon_card(Carbon([found, unknown], window, Factors.stated(claims), {}, NOON.date()))
     assert card.title.endswith("for 2,688 of 2,689 node-hours; the rest is not known")
     assert "give a measured figure" in str(card.blocks)
     nowhere = Factors.stated(claims).of(TYPES["p5.48xlarge"], "eu-nowhere-1", 1)
