@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from itertools import groupby
@@ -22,6 +23,7 @@ from stories_scores import SERIES, times
 
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, NodeState
+from bot.policy.schema import SETTINGS
 from bot.watch.track import at_peak, track, value
 from detectors import Detector, compiles_since
 from detectors.series.score import score_series
@@ -39,6 +41,27 @@ HOURLY = {"vol": price("0.44"), "fs": price("3.1"), "cr": price("21.50"), "i": p
 def test_it_tells_what_it_was_last_seen_to_tell(topic: str) -> None:
     stories = (f"# {story.title}\n{retold(story)}" for story in STORIES[topic])
     compare("\n".join(stories), GOLDENS / f"{topic}.txt")
+
+
+def test_a_cause_that_is_switched_off_is_not_told() -> None:
+    """Of each cause the look at which a golden first has it."""
+    of_cause: dict[str, tuple[Story, datetime]] = {}
+    for topic, stories in STORIES.items():
+        text = (GOLDENS / f"{topic}.txt").read_text("utf-8")
+        for story in stories:
+            told = text.partition(f"# {story.title}\n")[2].partition("\n# ")[0]
+            for look in story.looks:
+                for rule in re.findall(rf"^{look:%d %H:%M} (\w+)/", told, re.MULTILINE):
+                    if f"{rule}.on" in SETTINGS:
+                        of_cause.setdefault(rule, (story, look))
+
+    assert len(of_cause) > 20
+    for cause, (story, look) in of_cause.items():
+        world = story.world()
+        switched_off = replace(world.policy, values={**world.policy.values, f"{cause}.on": False})
+        for policy, is_told in ((world.policy, True), (switched_off, False)):
+            found = Detector(grown)(world.reading(look), policy, ())
+            assert (cause in {x.rule for x in found.anomalies}) is is_told, (cause, story.title)
 
 
 def test_series_are_scored_as_they_were_last_seen_to_be_scored() -> None:
