@@ -509,6 +509,20 @@ def test_an_end_a_nap_and_its_end_are_told_and_a_pattern_only_by_its_judgment():
     assert (" on " in story[0].words, " on " in events(spend, [], [], [])[0].words) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("score", "0.12 to 0.62"),
+        ("USD an hour", "$0.12 to $0.62 an hour"),
+        ("ratio", "12 to 62 %"),
+    ],
+)
+def test_the_ends_of_the_usual_share_their_unit_and_no_figure(unit: str, words: str) -> None:
+    alert = of("a", usd="5")
+    odd = replace(alert, anomaly=replace(alert.anomaly, unit=unit, usual=(0.12, 0.62)))
+    assert f"'Usually', '{words}'" in str(why_card(odd, (), None, NOON).blocks)
+
+
 def test_why_says_the_usual_the_rivals_and_when_a_reading_is_of_the_past():
     open_ = of("a", usd="5")
     narrow = replace(open_.anomaly, usual=(0.5, 0.5), suggestions=("Look.",) * 9)

@@ -78,7 +78,8 @@ def why_card(
     usual = "not known"
     if anomaly.usual:
         low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in anomaly.usual)
-        usual = low if low == high else f"{low.removesuffix(high[high.find(' ') :])} to {high}"
+        unit = "".join(high.partition(" ")[1:])
+        usual = low if low == high else f"{low.removesuffix(unit)} to {high}"
     rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
     began, opened = When(anomaly.window.start), When(alert.opened)
 
