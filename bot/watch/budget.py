@@ -6,7 +6,6 @@ Of a promised number of messages a week, the floor follows what is left of the w
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -20,7 +19,6 @@ import numpy as np
 from bot.errors import WrongInput
 from bot.model.alert import Alert, MutedBy, spent
 from bot.model.causes import Severity
-from bot.model.codec import by_key
 from bot.model.policy import Policy
 from bot.model.window import HOUR, WEEK, Window, midnight
 from bot.watch.mute import counted_with
@@ -122,27 +120,7 @@ class Frontier:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         """Return a point for each floor, the fewest messages first: of equal ones that of most waste."""
-        in_order = sorted(self.raised, key=lambda x: x.opened)
-        later = {
-            x.id: [y.id for y in members[i + 1 :] if _overlap(y, x)]
-            for members in by_key((group_key(x), x) for x in in_order).values()
-            for i, x in enumerate(members)
-        }
-        worths = {name: Decimal("inf") if x is None else x for name, x in self.worths.items()}
-        unsent = sorted(self.raised, key=lambda x: worths[x.id])
-        sent, shared, messages = set[str](), Counter[str](), 0
-        fewest: dict[int, Point] = {}
-
-        # Down the floors: an alert begins a message unless an older one that is sent shares its own.
-        for floor in self.floors:
-            while unsent and worths[unsent[-1].id] >= floor:
-                name = unsent.pop().id
-                sent.add(name)
-                messages += not shared[name]
-                messages -= sum(x in sent and not shared[x] for x in later[name])
-                shared.update(later[name])
-            usd = spent(x for x in self.raised if x.id in sent)
-            fewest[messages] = Point(floor, messages, usd)
+        fewest = {point.messages: point for point in map(self.at, self.floors)}
         return tuple(fewest[messages] for messages in sorted(fewest))
 
     @cached_property

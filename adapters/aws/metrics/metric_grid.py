@@ -120,10 +120,9 @@ def series_batches(
     parts = [(target, batch) for target, batch in feeding if target.part]
     divided = {(target.metric, target.rank) for target, _ in parts}
     reported = {
-        (metric, rank, thing)
+        (x.target.metric, x.target.rank, thing)
         for x in whole
-        for metric, rank in [(x.target.metric, x.target.rank)]
-        if (metric, rank) in divided
+        if (x.target.metric, x.target.rank) in divided
         for thing in x.things
     }
     for target, batch in parts:

@@ -430,8 +430,9 @@ def _with_times_spelt(text: str, names: Names, now: datetime) -> str:
     if spelt == words:
         return text
 
-    times = find_times(" ".join(spelt), now)
-    starts = [match.start() for match in re.finditer(r"\S+", " ".join(spelt))]
+    mended_text = " ".join(spelt)
+    times = find_times(mended_text, now)
+    starts = [match.start() for match in re.finditer(r"\S+", mended_text)]
     is_time = [any(time.start <= start < time.end for time in times) for start in starts]
     return " ".join(
         mended if within else word
