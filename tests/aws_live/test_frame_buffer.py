@@ -61,6 +61,24 @@ def coming_and_going(buffer: FrameBuffer) -> np.ndarray:
     return buffer.grids["node"].values
 
 
+def test_the_first_points_of_a_series_are_those_whatever_was_read_first():
+    """Its rhythm is told by them, so a late part must not leave it to chance."""
+    heads = []
+    for hours in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+        buffer = FrameBuffer(TimeGrid(300, 60), 2 * DAY, [node("i-0"), node("i-1")])
+        for hour in hours:
+            start = START + 3600 * hour
+            part = [points(n, start, start + 3600, 10 * hour, 60 * (n + 1)) for n in (0, 1)]
+            buffer.absorb(NewPoints(part, settled=START), START // 300 + 36, lambda _: {})
+        heads.append(buffer.remembered().heads)
+
+    assert len(heads[0].series) == 26
+    assert heads[0].seconds.max() == START + 12 * 120
+    for later in heads[1:]:
+        assert np.array_equal(later.seconds, heads[0].seconds)
+        assert np.array_equal(later.total, heads[0].total)
+
+
 def test_columns_in_a_file_hold_what_columns_in_memory_do(tmp_path):
     series, folder = [node("i-0"), node("i-1")], tmp_path / "columns"
     in_memory = coming_and_going(FrameBuffer(TimeGrid(300, 60), 2 * DAY, series))

@@ -367,11 +367,10 @@ class FrameBuffer:
         new = self._believed(read.points)
 
         remembered = Points.joined([x.kept for x in past])
-        self._heads = _first(Points.joined([self._heads, remembered, new]), _HEAD)
-        run_points = Points.joined([self._of_runs, remembered, new])
-        self._of_runs = run_points.take(
-            self._is_of_runs(run_points) & (run_points.seconds >= since - self.history)
-        )
+        self._heads = self._first_with(Points.joined([remembered, new]))
+        of_runs = [x.take(self._is_of_runs(x)) for x in (self._of_runs, remembered, new)]
+        run_points = Points.joined(of_runs)
+        self._of_runs = run_points.take(run_points.seconds >= since - self.history)
         tail = Points.joined([self._tail, new])
         self._tail = tail.take(tail.seconds >= since)
 
@@ -536,6 +535,18 @@ class FrameBuffer:
                 self.filled.update(
                     range(grid.base, min(self.horizon, grid.base + grid.values.shape[1]))
                 )
+
+    def _first_with(self, points: Points) -> Points:
+        """Return the first points of each series, these among them.
+
+        Mostly all are known, and no later one can be among them.
+        """
+        heads, n_series = self._heads, len(self.series)
+        last = np.zeros(n_series, dtype=np.int64)
+        np.maximum.at(last, heads.series, heads.seconds)
+        few = np.bincount(heads.series, minlength=n_series) < _HEAD
+        early = points.take(few[points.series] | (points.seconds < last[points.series]))
+        return _first(Points.joined([heads, early]), _HEAD) if len(early.series) else heads
 
     def _is_of_runs(self, points: Points) -> Mask:
         """Return a mask of the points that training runs report."""

@@ -362,14 +362,10 @@ def scrape_rates(batch: PointBatch, period: Ints, cores: Doubles) -> Doubles:
     A node may show twice the cores that are known (logical cores can be split), never more than one
     scrape a minute.
     """
+    usual = usual_counts(batch)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = usual_counts(batch) / cores / (period / _SCRAPE_SECONDS)
-        fits = (
-            (cores > 0)
-            & (usual_counts(batch) % np.maximum(cores, 1) == 0)
-            & (rates > 0)
-            & (rates <= 1)
-        )
+        rates = usual / cores / (period / _SCRAPE_SECONDS)
+        fits = (cores > 0) & (usual % np.maximum(cores, 1) == 0) & (rates > 0) & (rates <= 1)
     return np.where(fits, rates, 1.0)
 
 
@@ -390,9 +386,15 @@ def _first(batch: PointBatch, values: Doubles, n: int) -> Doubles:
 
 def _most_common(rows: Doubles, ties: np.ufunc) -> tuple[Doubles, npt.NDArray[np.intp]]:
     """Return each row's most frequent value and how often it stands there; nan does not count."""
-    often = (rows[:, :, None] == rows[:, None, :]).sum(axis=2)
+    ordered = np.sort(rows, axis=1)
+    place = np.broadcast_to(np.arange(rows.shape[1]), rows.shape)
+
+    # How often a value stood in its row up to each place: a run of equal ones begins anew.
+    begins = np.where(ordered == np.roll(ordered, 1, axis=1), 0, place)
+    often = np.where(np.isnan(ordered), 0, place - np.maximum.accumulate(begins, axis=1) + 1)
     most = often.max(axis=1, initial=0)
-    return ties.reduce(np.where((often == most[:, None]) & (often > 0), rows, np.nan), axis=1), most
+    common = np.where((often == most[:, None]) & (often > 0), ordered, np.nan)
+    return ties.reduce(common, axis=1), most
 
 
 def _divisor(spacings: Doubles) -> Doubles:

@@ -227,6 +227,7 @@ class Points:
     @staticmethod
     def joined(many: list[Points]) -> Points:
         """Return many parts as one, in order."""
+        many = [part for part in many if len(part.series)]
         if not many:
             none = np.empty(0)
             return Points(none.astype(np.int64), none.astype(np.int64), none, none, none)
@@ -239,7 +240,9 @@ class Points:
         return self.total / np.maximum(self.count, 1)
 
     def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
-        """Return the points at `index`."""
+        """Return the points at `index`; these themselves where that is all of them."""
+        if isinstance(index, np.ndarray) and index.dtype == np.bool_ and index.all():
+            return self
         return Points(*(getattr(self, name)[index] for name in COLUMNS))
 
     def split(self, starts: Ints) -> list[Points]:
