@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -45,10 +45,9 @@ def group(
     Alerts stay with the message that holds them.
 
     Firing, unmuted alerts that are for the channel (the ids in `audience`, None = all) and in no
-    message yet join an open incident of the same group, else begin one. What another alert explains
-    joins its incident, and what explains an alert that was notified of minutes before joins that.
-    So do symptoms of one cluster that begin together: one fault is one message. An alert stays with
-    its message, whoever it is for by now: its end is shown where its beginning was.
+    message yet join an open incident for one of the reasons in `_JOINING`, else begin one: one
+    fault is one message. What another alert explains joins its incident. An alert stays with its
+    message, whoever it is for by now: its end is shown where its beginning was.
     """
     by_id = {alert.id: alert for alert in alerts}
     audience = by_id.keys() if audience is None else audience
@@ -68,22 +67,23 @@ def group(
         ]
         for entry in opened.values()
     }
-    groups = {
-        group_key(incident[0]): name
-        for name, incident in members.items()
-        if any(alert.firing for alert in leading(incident))
-    }
     grouped = {alert.id for incident in members.values() for alert in incident}
     fresh = [a for a in alerts if a.id not in grouped and a.firing and a.id in audience]
     for alert in fresh:
         if not alert.muted_by:
-            key = group_key(alert)
-            name = _of_effects(alert, members) or groups.get(key, "") or _beside(alert, members)
+            # Of several incidents the newest.
+            joined = (
+                name
+                for joins in _JOINING
+                for name in reversed(members)
+                if joins(alert, members[name])
+            )
+            name = next(joined, "")
 
             # What costs more than all of a message about the bill is no further detail of it.
             of_money = alert.cause.facts.about is About.MONEY and name in opened
             if not name or (of_money and alert.usd_per_hour > _per_hour(members[name])):
-                name = groups[key] = incident_id(channel, alert)
+                name = incident_id(channel, alert)
             members.setdefault(name, []).append(alert)
 
     # What is explained joins the incident of what explains it, be it one that is itself explained.
@@ -106,53 +106,54 @@ def group(
     ]
 
 
-def _of_effects(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
-    """Return the incident of an alert that this one explains, "" for none.
+def _explains(alert: Alert, incident: Sequence[Alert]) -> bool:
+    """Return whether an alert explains one that was notified of minutes before it was seen.
 
-    It was notified of no longer before this one than this one is seen. A symptom of the cluster
-    counts before this one is wide enough to mute it.
+    A symptom of the cluster counts before this one is wide enough to mute it.
     """
     cluster = alert.anomaly.scope.cluster
-    for name, incident in members.items():
-        effects = [
-            a
-            for a in incident
-            if a.firing
-            and (
-                a.muted_by == alert.effect_mark
-                or (
-                    alert.cause in a.cause.facts.part_of
-                    and a.anomaly.scope.cluster == cluster != ""
-                )
-            )
-        ]
-        sooner = any(effect.opened >= alert.anomaly.window.start for effect in effects)
-        if sooner and all(member.key != alert.key for member in incident):
-            return name
-    return ""
+    effects = (
+        a
+        for a in incident
+        if a.firing
+        and (
+            a.muted_by == alert.effect_mark
+            or (alert.cause in a.cause.facts.part_of and a.anomaly.scope.cluster == cluster != "")
+        )
+    )
+    sooner = any(effect.opened >= alert.anomaly.window.start for effect in effects)
+    return sooner and all(member.key != alert.key for member in incident)
+
+
+def _is_of_group(alert: Alert, incident: Sequence[Alert]) -> bool:
+    """Return whether an incident that goes on is of an alert's group."""
+    goes_on = any(a.firing for a in leading(incident))
+    return goes_on and group_key(incident[0]) == group_key(alert)
 
 
 _TOGETHER = timedelta(minutes=15)
 """How long one after the other two alerts open that may be symptoms of one fault."""
 
 
-def _beside(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
-    """Return the incident of a symptom beside which this one began, "" for none.
+def _began_beside(alert: Alert, incident: Sequence[Alert]) -> bool:
+    """Return whether an alert began beside another symptom of what may be one fault.
 
-    One fault may show on some nodes of its cluster as silence, on others as errors, before it is
-    seen as a whole.
+    It may show on some nodes of its cluster as silence, on others as errors, before it is seen as a
+    whole.
     """
     faults, scope = set(alert.cause.facts.part_of), alert.anomaly.scope
-    for name, incident in members.items():
-        symptoms = [a for a in incident if a.speaking and faults & {*a.cause.facts.part_of}]
-        if scope.cluster and any(
-            a.anomaly.scope == scope
-            and a.owner == alert.owner
-            and abs(alert.opened - a.opened) <= _TOGETHER
-            for a in symptoms
-        ):
-            return name
-    return ""
+    return scope.cluster != "" and any(
+        a.speaking
+        and faults & {*a.cause.facts.part_of}
+        and a.anomaly.scope == scope
+        and a.owner == alert.owner
+        and abs(alert.opened - a.opened) <= _TOGETHER
+        for a in incident
+    )
+
+
+_JOINING = (_explains, _is_of_group, _began_beside)
+"""Why an alert is told of in the message of an incident, what counts most first."""
 
 
 def group_key(alert: Alert) -> str:
