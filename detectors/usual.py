@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -214,13 +215,19 @@ def strange_spans(alerts: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpa
     """Return the spans of the alerts that had been opened at `anchor`, clipped to it."""
     return tuple(
         StrangeSpan(
-            (*a.anomaly.things, a.anomaly.suspect),
+            _members(a.anomaly.things, a.anomaly.suspect),
             a.anomaly.window.start,
             min(a.closed or anchor, anchor),
         )
         for a in alerts
         if a.opened <= anchor
     )
+
+
+@lru_cache(256)
+def _members(things: tuple[str, ...], suspect: str) -> tuple[str, ...]:
+    """Return the things of an alert in one order, whichever waste most now."""
+    return tuple(sorted({*things, suspect} - {""}))
 
 
 def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMPLE) -> Frame:
