@@ -300,7 +300,7 @@ def typed(line: CommandLine, now: datetime) -> Call:
         if words is None and parameter.arg.default is None:
             example = f", for example '{command.examples[0]}'" if command.examples else ""
             raise WrongInput(
-                f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
+                f"'{command.name}' needs {parameter.arg.meaning}{example}.",
                 parameter.word,
             )
         text = parameter.arg.default or "" if words is None else " ".join(words)
