@@ -52,7 +52,7 @@ class WrongInput(TrnbotError):
         self.argument = argument
 
 
-def refuse(*checks: tuple[bool, str]) -> None:
+def refuse(*checks: tuple[object, str]) -> None:
     """Raise `WrongInput` with the sentence of the first check that holds.
 
     All conditions are worked out before: none may rely on an earlier one.

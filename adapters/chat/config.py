@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.errors import WrongInput
+from bot.errors import refuse
 
 Json = dict[str, Any]
 """A payload of a chat's API."""
@@ -17,13 +17,6 @@ Json = dict[str, Any]
 REDIRECT_PATH = "/slack/oauth_redirect"
 INSTALLATIONS = "slack.installations"
 """The documents that hold the workspaces' bot tokens: secrets, which the store seals."""
-
-
-def refuse(*mistakes: tuple[object, str]) -> None:
-    """Raise `WrongInput` with the sentence of the first mistake that was made."""
-    for made, sentence in mistakes:
-        if made:
-            raise WrongInput(sentence)
 
 
 @dataclass(frozen=True)

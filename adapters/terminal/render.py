@@ -311,7 +311,7 @@ class _Pen:
 
     def block(self, block: Block) -> str:
         if isinstance(block, Attachment):
-            block = Text((f"{block.name}: trnbot {block.line} --csv writes it.",))
+            block = Text((f"To write it: trnbot {block.line} --csv > {block.name}",))
         match block:
             case Text():
                 return self._text(block)

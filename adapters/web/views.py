@@ -56,7 +56,7 @@ WOULD = {
     Effect.READS: "reads and changes nothing",
     Effect.WORKS: "changes nothing but may take a while",
     Effect.SHARES: "answers for everyone who reads this console",
-    Effect.CHANGES: "changes something, or notifies other people",
+    Effect.CHANGES: "prepares or makes a change, or notifies other people",
     Effect.NOTHING: "means no command",
 }
 """Says of a line that waits for a press how far it reaches."""

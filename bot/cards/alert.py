@@ -347,7 +347,11 @@ def thread_line(
             )
         case Reason.WORSE if worst.waste:
             per_hour, so_far = total_waste(notification.alerts)
-            return Card(f"Worse: {usd(per_hour)} an hour now, {usd(so_far)} so far", card.tone)
+            # Where a chat has no threads, the line stands alone.
+            of = f"{worst.cause.facts.words}, {subject_of(worst) or where(worst)}"
+            return Card(
+                f"Worse: {usd(per_hour)} an hour now, {usd(so_far)} so far · {of}", card.tone
+            )
         case Reason.REMINDER:
             return Card(
                 f"Nobody has acknowledged this yet: {card.title}", card.tone, mentions=card.mentions

@@ -35,8 +35,9 @@ def headline(alert: Alert, now: datetime) -> str:
 
     Nothing in it ages with the message.
     """
+    silenced = muted_words(alert).partition(" ")[0] if MutedBy.SILENCE.marks(alert) else ""
     state = (
-        f"FIRING since {utc_text(alert.anomaly.window.start, now)}"
+        f"{f'{silenced.upper()}, firing' if silenced else 'FIRING'} since {utc_text(alert.anomaly.window.start, now)}"
         if alert.firing
         else f"OVER after {duration_text(lasted((alert,)))}"
     )

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from bot.cards.card import MISSING, Align, Heading, Table, folded
 from bot.cards.words import percent
 from bot.model.money import counted, usd
-from bot.model.window import day, rounded_duration
+from bot.model.window import day, duration_text
 
 Item = TypeVar("Item", contravariant=True)  # noqa: PLC0105 (a name for readers)
 
@@ -36,7 +36,7 @@ class Unit:
 
 TEXT = Unit(str, Align.LEFT)
 DAY = Unit(day, Align.LEFT)
-DURATION = Unit(rounded_duration, Align.LEFT, timedelta.total_seconds)
+DURATION = Unit(duration_text, Align.LEFT, timedelta.total_seconds)
 """A span of time, in seconds in `data`."""
 NUMBER = Unit(str)
 COUNT = Unit("{:,}".format)

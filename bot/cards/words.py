@@ -292,9 +292,14 @@ def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Bl
     ]
 
 
+def spoken(dimension: str) -> str:
+    """Write a dimension of the bill in words."""
+    return dimension.removeprefix("tag:").replace("_", " ")
+
+
 def grouped_words(by: Sequence[str]) -> str:
     """Say in a title how a cost is split, "" for not at all."""
-    return f" · by {', '.join(name.replace('_', ' ') for name in by)}" if by else ""
+    return f" · by {', '.join(map(spoken, by))}" if by else ""
 
 
 def row_words(row: Sequence[str], columns: Sequence[Heading]) -> tuple[str, list[str]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import types
-import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Union, get_args, get_origin
 
 from bot.cards.lines import DETAILS, PREFIX, filter_line, quote
 from bot.errors import WrongInput, nearest, not_known, shortened
@@ -103,9 +102,9 @@ def type_name(parameter: Parameter) -> str:
 
 def bare_type(kind: Any) -> Any:
     """Return the type of an argument that is given: without `| None`."""
-    if typing.get_origin(kind) not in {types.UnionType, typing.Union}:
+    if get_origin(kind) not in {types.UnionType, Union}:
         return kind
-    return next(part for part in typing.get_args(kind) if part is not type(None))
+    return next(part for part in get_args(kind) if part is not type(None))
 
 
 def _number(text: str, name: str, _: datetime) -> Decimal:
@@ -301,7 +300,7 @@ def typed(line: CommandLine, now: datetime) -> Call:
         if words is None and parameter.arg.default is None:
             example = f", for example '{command.examples[0]}'" if command.examples else ""
             raise WrongInput(
-                f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
+                f"'{command.name}' needs {parameter.arg.meaning}{example}.",
                 parameter.word,
             )
         text = parameter.arg.default or "" if words is None else " ".join(words)

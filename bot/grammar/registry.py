@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from functools import cache, wraps
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
@@ -101,7 +100,7 @@ class Parameter:
 
     def takes(self, kind: type) -> bool:
         """Return whether it is of that type, or may be left out and else is."""
-        return kind in {self.type, *typing.get_args(self.type)}
+        return kind in {self.type, *get_args(self.type)}
 
 
 @dataclass(frozen=True)
@@ -254,7 +253,7 @@ def command(
         # The arguments after (ports, request) are those that people type.
         arguments = list(inspect.signature(handler).parameters.items())[2:]
         annotations = {word: argument.annotation for word, argument in arguments}
-        types = typing.get_type_hints(
+        types = get_type_hints(
             SimpleNamespace(__annotations__=annotations), inspect.unwrap(handler).__globals__
         )
         for word, argument in arguments:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 import math
 import types
-import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -22,7 +21,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 Key = TypeVar("Key")
@@ -114,7 +113,7 @@ _READERS: Mapping[Any, Callable[[Any], Any]] = {
 
 
 def _decode(hint: Any, document: Any) -> Any:
-    if hint is Any or (document is None and type(None) in typing.get_args(hint)):
+    if hint is Any or (document is None and type(None) in get_args(hint)):
         return document
     choices = _choices(hint)
     kind = choices[0]
@@ -128,7 +127,7 @@ def _decode(hint: Any, document: Any) -> Any:
         kind = classes[tag]
         document = document if is_dataclass(kind) else document["value"]
 
-    origin = typing.get_origin(kind) or kind
+    origin = get_origin(kind) or kind
     if is_dataclass(kind):
         return _decode_fields(kind, document)
     if origin in (dict, Mapping):
@@ -168,7 +167,7 @@ def _layout(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
 
     A field that does not compare (a cache) makes up nothing of the value, and is not written.
     """
-    hints = typing.get_type_hints(kind)
+    hints = get_type_hints(kind)
     return tuple(
         (
             field.name,
@@ -184,14 +183,14 @@ def _layout(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
 @cache
 def _choices(hint: Any) -> tuple[Any, ...]:
     """Return the classes a hint allows beside None."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return tuple(choice for choice in typing.get_args(hint) if choice is not type(None))
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(choice for choice in get_args(hint) if choice is not type(None))
     return (hint,)
 
 
 def _inner(hint: Any, i: int) -> Any:
     """Return the hint of the i-th item of a collection; `Any` where the hint names none."""
-    inside = typing.get_args(hint)
+    inside = get_args(hint)
     if not inside:
         return Any
     if len(inside) == 1 or inside[-1] is Ellipsis:

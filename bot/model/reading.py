@@ -214,16 +214,6 @@ HARDWARE_METRICS = (
     "status_check_failed_count",
 )
 """The node metrics by which hardware tells that it is broken, the gravest first."""
-POD_METRICS: Mapping[str, str] = {
-    "neuroncore_utilization_ratio": "mean over the pod's cores, 0..1",
-    "neuroncore_busy_count": (
-        "cores that the pod kept busy: utilization summed over those that report,"
-        " so 8 at a half are 4"
-    ),
-    "neuroncore_memory_used_bytes": "device memory in use by the pod",
-    "neuroncore_request_count": "cores the pod asked for",
-    "neuroncore_usage_count": "cores given to the pod",
-}
 FILE_SYSTEM_METRICS: Mapping[str, str] = {
     "fsx_read_bytes": "bytes read within the step",
     "fsx_write_bytes": "bytes written within the step",
@@ -238,23 +228,9 @@ VOLUME_METRICS: Mapping[str, str] = {
     "ebs_write_bytes": "bytes written within the step",
     "ebs_idle_seconds": "seconds without any request within the step",
 }
-RUN_METRICS: Mapping[str, str] = {
-    "run_epoch_count": "epochs done, cumulative",
-    "run_step_count": (
-        "optimizer steps done, cumulative; falls back to the last checkpoint at a restart"
-    ),
-    "run_tokens_count": "tokens seen, cumulative",
-    "run_loss": "training loss",
-    "run_checkpoint_age_seconds": "age of the newest checkpoint",
-}
 CORE_METRICS: Mapping[str, str] = {
     "neuroncore_utilization_ratio": "one core, 0..1",
     "neuroncore_memory_used_bytes": "device memory in use on the core",
-}
-DEVICE_METRICS: Mapping[str, str] = {
-    "neuron_hardware_ecc_events_count": (
-        "ECC events of the device within the step, corrected and not"
-    ),
 }
 SPEND_METRIC, BILLED_METRIC = "spend_amortised_usd", "spend_billed_usd"
 SPEND_METRICS: Mapping[str, str] = {

@@ -63,9 +63,11 @@ class Setting:
         value = self.read(text.strip())
         size = value.total_seconds() if isinstance(value, timedelta) else value
         if not isinstance(size, str | bool) and not self.low <= float(size) <= self.high:
+            is_bare = self.unit is SettingUnit.RATIO and "%" not in text
+            fits = is_bare and self.low <= float(size) / 100 <= self.high
             raise WrongInput(
                 f"{self.key} lies between {self._bound(self.low)} and {self._bound(self.high)};"
-                f" got '{text}'."
+                f" got '{text}'{f'; for percent write {text}%' if fits else ''}."
             )
         if self.unit is SettingUnit.COUNT and float(size) % 1:
             whole = floor(float(size) + 0.5)

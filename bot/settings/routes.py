@@ -49,6 +49,8 @@ class Subscription:
 
 
 SUBSCRIPTIONS = Documents("subscriptions", Subscription)
+PLATFORMS = ("slack", "teams", "web")
+"""The first words of addresses: the chats, and the console."""
 MOST = 200
 """Subscriptions that are read; nobody follows more channels."""
 _CAUSES = tuple(cause.value for cause in Cause)
@@ -64,7 +66,7 @@ def addresses(text: str, like: str = "PLATFORM:NAME") -> tuple[str, ...]:
     """Read a comma list of addresses; raise `WrongInput` for one that names no platform."""
     for word in words(text):
         platform, _, name = word.partition(":")
-        if not (platform.isalpha() and name):
+        if platform not in PLATFORMS or not name:
             raise WrongInput(f"'{word}' names no platform; write it like {like}.")
     return words(text)
 

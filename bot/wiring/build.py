@@ -58,7 +58,7 @@ from bot.watch.preview import replay
 from bot.wiring.environment import product_version, terminal_user
 from bot.wiring.kept import kept, lazy
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
-from bot.wiring.surfaces import ADMINS, StoryTeller
+from bot.wiring.surfaces import ADMINS, StoryTeller, chats, command_hints
 
 if TYPE_CHECKING:
     from adapters.store.sql import SqlStore
@@ -249,7 +249,6 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     from adapters.web.surface import WebConfig, WebSurface
     from adapters.web.views import Console
     from bot.wiring.programs import program_listeners
-    from bot.wiring.surfaces import chats, command_hints
 
     # Filled below, once there is an app that they can ask.
     surfaces: dict[str, Surface] = {}

@@ -48,30 +48,29 @@ def examine(settings: Settings, opened: OpenedSource, paid: bool = False) -> lis
 
     What AWS bills by the call is asked only where `paid`.
     """
-    cost = AskingCost()
+    cost, export = AskingCost(), "Put a CUR or FOCUS export under billing/ of it."
     if opened.live:
+        export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX."
         from adapters.aws.live.doctor import examine as examine_account
 
         try:
             checks = [*examine_account(opened.account())]
         except TrnbotError as error:
             remedy = "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them."
-            checks = [Check("AWS", False, str(error), remedy)]
+            checks, export = [Check("AWS", False, str(error), remedy)], ""
         checks += [*_roles(settings), *_spark(settings)]
         if not paid:
             with suppress(TrnbotError):  # told by the account's own check
                 cost = asking_cost(settings, opened.account())
-        export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX."
     else:
         metrics = _read(
             "metrics",
             lambda: str(opened.recording().extent()),
             lambda: opened.recording().problems(),
-            missing="Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.",
+            missing="",  # the sentence says what to do
             partial="'about' names what could not be read; fetch it again.",
         )
         checks = [metrics]
-        export = "Put a CUR or FOCUS export under billing/ of it."
 
     def billed() -> str:
         # As every answer counts it: a recording may hold charges that come after its end.
@@ -103,9 +102,9 @@ def examine(settings: Settings, opened: OpenedSource, paid: bool = False) -> lis
     if settings["owners_file"]:
         rules = f"{counted(len(opened.owners().rules), 'rule')} of {settings['owners_file']}"
         owners = [Check("owners", True, rules)]
-        if problem := opened.owners.problem:
-            remedy = "Fix the file; it is read again when it changes."
-            owners = [Check("owners", False, problem, remedy)]
+    if problem := opened.owners.problem:
+        remedy = "Fix the file; it is read again when it changes."
+        owners = [Check("owners", False, problem, remedy)]
     unservable = [
         Check("serve", False, sentence, "Until then only single commands are answered.")
         for sentence in settings.unservable
@@ -279,8 +278,14 @@ def _dask(settings: Settings) -> list[Check]:
 
 
 def _addresses(settings: Settings, name: str) -> Check:
-    unset = _ADDRESSES[name]
-    return Check(unset.name, True, ", ".join(settings[name])) if settings[name] else unset
+    """Return who is named by a setting, and whether a platform is set up that reaches them."""
+    unset, named = _ADDRESSES[name], ", ".join(settings[name])
+    served = {"web": True, "slack": settings.slack, "teams": settings.teams}
+    lost = ", ".join(x for x in settings[name] if not served[x.partition(":")[0]])
+    if lost:
+        found = f"{lost}: not reached, as that platform is not set up"
+        return Check(unset.name, False, found, "Set that platform up, or name one that is.")
+    return Check(unset.name, True, named) if named else unset
 
 
 def _programs(settings: Settings) -> str:

@@ -190,6 +190,11 @@ def write_manifests(options: Options) -> None:
     app = TeamsApp(settings.text("teams.app_id"), command_hints(), urlsplit(public).hostname or "")
     build_package(teams, app)
     print(slack, teams, sep="\n")
+    if not app.app_id:
+        print(
+            f"{teams} names no bot yet, so Teams refuses it: set MicrosoftAppId and write it again.",
+            file=sys.stderr,
+        )
 
 
 def write_templates(options: Options) -> None:

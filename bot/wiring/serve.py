@@ -31,8 +31,7 @@ from bot.wiring.kept import AtMostEvery
 from bot.wiring.logs import audit_to, start_log
 from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
-from bot.wiring.surfaces import SHOWN as STORY_SHOWN
-from bot.wiring.surfaces import SOURCE, StoryTeller, tells
+from bot.wiring.surfaces import SOURCE, STORY_SHOWN, StoryTeller, tells
 from bot.wiring.verbs import Options
 from bot.wiring.watch import FIRST_LOOK, PROGRESS_S, LiveServer, ReplayServer, Tempo
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -94,6 +95,8 @@ def _simulated(seed: int, scenario: str) -> Path:
     for older in (target.parent / name, *target.parent.glob(f"{name}-{'?' * _DIGITS}")):
         shutil.rmtree(older, ignore_errors=True)
 
+    # Half a minute, in which no bar is drawn where nobody watches a terminal.
+    print(f"Simulating {name}; this is done once…", file=sys.stderr, flush=True)
     # Generated beside the target and renamed: half a recording is never taken for a whole one.
     with tempfile.TemporaryDirectory(dir=target.parent) as beside:
         generate(Path(beside) / "recording", seed, scenario)

@@ -32,7 +32,7 @@ from bot.wiring.verbs import LINE_OPTIONS, VERBS, Options
 
 SOURCE = "simulator:7/story"
 """What a demonstration replays where nothing else is said."""
-SHOWN = timedelta(hours=2, minutes=45)
+STORY_SHOWN = timedelta(hours=2, minutes=45)
 """How much of the recording's end the story takes: 83 seconds at the speed of a demonstration."""
 ADMINS = (MEI.id,)
 MADE_UP = (

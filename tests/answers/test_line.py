@@ -155,7 +155,7 @@ def test_the_longest_name_is_meant(text: str) -> None:
         ("probe shape=round", "'round' does not fit shape; known: flat, tree"),
         ("probe shape=flt", "did you mean 'flat'?"),
         ("probe --bye team", "'probe' has no option '--bye'; did you mean 'by'?"),
-        ("note down", "'note down' needs name (its id), for example 'note down a1 as it comes'."),
+        ("note down", "'note down' needs its id, for example 'note down a1 as it comes'."),
         ("note down nme=a1", "'note down' has no argument 'nme'; did you mean 'name'?"),
         ('probe "7d', "A quote is open"),
         ("probe 0d", "is an empty window"),

@@ -147,7 +147,7 @@ async def test_the_refusal_of_an_offered_name_tells_no_path(offering: App, tmp_p
         refused(await ask(offering, "backtest hollow")),
         refused(await ask(offering, "backtest week-46 policy=huge")),
     )
-    assert "The recording hollow is empty" in hollow
+    assert "The recording hollow has no metric" in hollow
     assert f"The policy 'huge' has over {POLICY_BYTES:,} bytes; give a smaller one." in huge
     assert str(tmp_path) not in hollow + huge
 

@@ -120,7 +120,7 @@ def test_what_is_not_read_is_neither_zero_nor_said_to_be() -> None:
     assert queue_card(calm, None, DAY).title.startswith("No pod waited in ")
     assert queue_card(calm, [], DAY).title.startswith("No pod waited; no launch refused in ")
     assert queue_card([], [], DAY).title.startswith("No launch refused in ")
-    assert "Read for 1 h." in str(queue_card(calm, [], DAY))
+    assert "The readings reach back 1 h." in str(queue_card(calm, [], DAY))
 
 
 @pytest.fixture(scope="module")
@@ -205,4 +205,4 @@ def test_the_card_adds_up_all_clusters_warns_of_who_waits_now_and_opens_the_type
     assert buttons(card)["Ways to capacity"].line == "capacity trn2.48xlarge"
     # The longest that was read is told, whoever waited.
     unread = queue_card(queues_of(frame(waited, [NAN, NAN, NAN, 0.0]), DAY), None, DAY)
-    assert "Read for 20 min." in str(unread.blocks)
+    assert "The readings reach back 20 min." in str(unread.blocks)

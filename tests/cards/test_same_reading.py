@@ -26,6 +26,15 @@ def test_the_title_of_a_message_is_as_true_five_hours_later() -> None:
     )
 
 
+def test_a_title_says_that_nobody_is_notified_while_it_is_snoozed() -> None:
+    words = {"silence:s1": "SNOOZED, firing", "silence:m1": "MUTED, firing", "inhibit:k": "FIRING"}
+    for mark, state in words.items():
+        title = headline(starved(muted_by=mark), NOON)
+        assert title.startswith(f"{state} since 11:35 UTC · starved")
+    over = starved(muted_by="silence:s1", seen=NOON, closed=NOON + HOUR)
+    assert headline(over, NOON).startswith("OVER after 25 min")
+
+
 def test_a_message_says_as_of_when_its_dollars_are() -> None:
     (line,) = [
         block
@@ -61,7 +70,7 @@ def test_the_thread_says_the_dollars_of_the_message() -> None:
         for block in notification_card(seen).blocks
         if isinstance(block, Text)
     ]
-    assert said.title == "Worse: $2,064 an hour now, $1,222 so far"
+    assert said.title == "Worse: $2,064 an hour now, $1,222 so far · starved, llama-70b"
     assert any("$2,064 an hour" in words and "$1,222 so far" in words for words in together)
 
 

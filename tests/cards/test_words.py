@@ -161,7 +161,9 @@ WRITTEN = [
             text(Strong("spot"), ": It is sold (GA; AWS, Nov 1, 2026)."),
         ],
     ),
+    (words.spoken, ("tag:business_unit",), "business unit"),
     (words.grouped_words, ((),), ""),
+    (words.grouped_words, (("tag:cost_center",),), " · by cost center"),
     (words.grouped_words, (("team", "instance_type"),), " · by team, instance type"),
     (words.short, ("abcd", 4), "abcd"),
     (words.short, ("abcde", 4), "abc…"),
@@ -320,7 +322,7 @@ def test_it_is_written_as_people_say_it(function, arguments, expected):
 UNITS = [
     (columns.TEXT, "a", "a", "a"),
     (columns.DAY, NOON, "Nov 20", NOON),
-    (columns.DURATION, timedelta(hours=2), "2 hours", 7200.0),
+    (columns.DURATION, timedelta(hours=2, minutes=5), "2 h 5 min", 7500.0),
     (columns.NUMBER, 1234, "1234", 1234),
     (columns.COUNT, 1234, "1,234", 1234),
     (columns.HOURS, 1234.5678, "1,234.6", 1234.57),

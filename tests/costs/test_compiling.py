@@ -249,7 +249,7 @@ def test_four_compiles_that_go_on_and_four_that_were_cut_off_are_told_and_the_ot
 
 def test_a_part_of_a_bill_for_compiling_is_said_where_there_is_one():
     bill = bill_of([compile_()], Window(NOON - timedelta(days=1), NOON + timedelta(days=1)), twenty)
-    parts = ("cut off before", "would have been saved", "without a known price")
+    parts = ("cut off before", "the others would have saved", "without a known price")
     given = [
         {},
         {"cut_usd": Decimal(1)},

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.goodput import _with_hours, goodput_rows
+from bot.answers.cost.goodput import Goodput, _with_hours, goodput_card, goodput_rows
 from bot.answers.runs.command import runs as listed_runs
-from bot.costs.goodput import Split, goodput_of, grouped, is_of_nodes, repriced, run_goodput
+from bot.costs.goodput import (
+    GoodputRow,
+    Split,
+    goodput_of,
+    grouped,
+    is_of_nodes,
+    repriced,
+    run_goodput,
+)
 from bot.costs.losses import lose, spread
 from bot.costs.node_time import CLASSES, NO_JOB, GoodputClass, NodeTime
 from bot.costs.training import Paid, run_cost
@@ -21,7 +29,7 @@ from bot.model.anomaly import Detection
 from bot.model.causes import Cause
 from bot.model.frame import Frame, runs_of
 from bot.model.labels import Labels
-from bot.model.notification import StateUpdate
+from bot.model.notification import Coverage, StateUpdate
 from bot.model.request import Request, User
 from bot.model.run import Claim, Compile, Ending, Run, Sign
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -259,6 +267,20 @@ def test_of_a_day_only_the_part_that_is_asked_for_counts():
     time, half = time_of([0.9] * 6 + [0.0] * 6), Window(START, START + 6 * FIVE)
     (row,) = goodput_of([paid(hours=0.5)], Split(time, half), ["cluster"])
     assert row.classes == {GoodputClass.PRODUCTIVE: Decimal("24.000000")}
+
+
+def test_a_row_that_cost_nothing_is_in_the_data_and_not_on_the_card():
+    costs = {"search": "24.00", "ads": "12.00", "": "0.001"}
+    rows = [
+        GoodputRow({"team": team}, {GoodputClass.PRODUCTIVE: Decimal(usd)})
+        for team, usd in costs.items()
+    ]
+    (total,) = grouped(rows, ())
+    tally = Tally(HOUR, (), (), Money(), billed_through=NOON)
+    card = goodput_card(Goodput(HOUR, ("team",), rows, [], total, tally, HOUR, Coverage()))
+    assert len(card.data["rows"]) == 3
+    assert "(no team)" not in str(card.blocks)
+    assert "ads" in str(card.blocks)
 
 
 def test_a_day_is_split_by_job_where_asked():

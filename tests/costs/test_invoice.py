@@ -115,8 +115,8 @@ def test_a_bill_without_metrics_is_forecast_without_its_alerts():
 def test_an_open_jump_is_in_the_range_or_told_beside_it():
     # About $731,000, at most $802,000.
     inside, beyond = (jump_words(Decimal(usd), NOWCAST) for usd in (22_800, 90_000))
-    assert inside.endswith("$22,800 more by month end if they continue: the range covers it.")
-    assert beyond.endswith("up to $821,000, beyond the range.")
+    assert inside.endswith("go on, they add $22,800 by month end, which the range covers.")
+    assert beyond.endswith("by month end: $821,000 in all, beyond the range.")
 
 
 def test_only_alerts_of_spending_that_fire_are_jumps():
@@ -137,5 +137,5 @@ def test_the_facts_of_an_invoice_are_its_fees_by_day_and_what_is_not_zero():
 
 def test_a_jump_that_ends_just_within_the_range_is_covered():
     room = NOWCAST.high - NOWCAST.forecast
-    assert jump_words(room, NOWCAST).endswith("the range covers it.")
+    assert jump_words(room, NOWCAST).endswith("which the range covers.")
     assert jump_words(room + 1, NOWCAST).endswith("beyond the range.")

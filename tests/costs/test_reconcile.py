@@ -1,6 +1,7 @@
 """The estimate of a month beside its invoice, over a real export."""
 
 import csv
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -242,3 +243,11 @@ def test_a_forecast_names_the_part_of_last_month_that_the_bill_holds(first, fees
     bill = Bill(NOW, first=datetime(2026, 10, first, tzinfo=UTC), fees=fees)
     card = month_end_card(MonthEnd(NOWCAST, None, bill.tally(october, ("day",))))
     assert words in str(card.blocks)
+
+
+def test_a_month_of_which_nothing_has_settled_has_spent_nothing_until_a_day_before_it():
+    bill = Bill(NOW, first=datetime(2026, 10, 1, tzinfo=UTC)).tally(NOWCAST.month, ("day",))
+    begun = replace(NOWCAST, settled=NOWCAST.month.start + timedelta(days=3))
+    fresh = replace(NOWCAST, settled=NOWCAST.month.start - timedelta(days=2))
+    said = ["Spent until" in str(month_end_card(MonthEnd(x, None, bill))) for x in (begun, fresh)]
+    assert said == [True, False]

@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from bot.answers.cost.title import meaning_texts
 from bot.costs.tally import (
     KEPT,
     REQUESTS,
@@ -233,3 +234,15 @@ def test_the_first_value_that_no_charge_has_is_named_beside_those_there_are():
 def test_a_share_is_of_something():
     shares = [share(Decimal(1), Decimal(x)) for x in (4, 0, -4)]
     assert shares == [Decimal("0.25"), None, None]
+
+
+def test_amortised_and_net_are_explained_where_they_differ_in_rows_alone():
+    window = month_of(datetime(2026, 11, 1, tzinfo=UTC))
+    fee = Spend({"team": ""}, Money(net=Decimal(90)))
+    hours = Spend({"team": "search"}, Money(net=Decimal(10), amortised=Decimal(100)))
+    alike = Spend({"team": "search"}, Money(net=Decimal(100), amortised=Decimal(100)))
+    bills = (
+        Tally(window, ("team",), rows, Money(net=Decimal(100), amortised=Decimal(100)))
+        for rows in ((fee, hours), (alike,))
+    )
+    assert [bool(meaning_texts(bill, None, ())) for bill in bills] == [True, False]

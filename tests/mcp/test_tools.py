@@ -124,7 +124,7 @@ REFUSED: Sequence[tuple[str, Mapping[str, Any], str]] = (
         {"where": ["by=team"]},
         "'by=team' is not a filter; write dimension=value, for example team=search.",
     ),
-    ("price", {}, "'price' needs instance_type"),
+    ("price", {}, "'price' needs the instance type"),
     (
         "breakeven",
         {"bill_usd": "much"},

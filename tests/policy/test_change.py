@@ -126,6 +126,11 @@ def test_edits_say_what_differs_and_nothing_else():
             EVERYWHERE,
             "'idle.bellow' is not a setting; did you mean 'idle.below'",
         ),
+        (
+            [("idle.below", "15")],
+            EVERYWHERE,
+            "idle.below lies between 0% and 50%; got '15'; for percent write 15%.",
+        ),
         ([("idle.below", "70%")], EVERYWHERE, "idle.below lies between 0% and 50%; got '70%'"),
         ([("idle.for", "soon")], EVERYWHERE, "idle.for: 'soon' is not a length of time; write 30m"),
         ([("idle.on", "maybe")], EVERYWHERE, "idle.on is on or off; got 'maybe'"),

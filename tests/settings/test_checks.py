@@ -47,6 +47,16 @@ def test_what_would_not_be_served_is_named() -> None:
     assert found({}, "serve") == []
 
 
+def test_a_channel_of_a_platform_that_is_not_set_up_is_missed() -> None:
+    there = {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
+    routed = {"TRNBOT_ROUTE": "web:alerts, slack:C1, teams:19:x"}
+    lost = "slack:C1, teams:19:x: not reached, as that platform is not set up"
+    assert found(routed, "route") == [(False, lost)]
+    lost = "teams:19:x: not reached, as that platform is not set up"
+    assert found(routed | there, "route") == [(False, lost)]
+    assert found({"TRNBOT_ROUTE": "slack:C1"} | there, "route") == [(True, "slack:C1")]
+
+
 def test_the_address_where_workspaces_install_is_told() -> None:
     public = {
         "TRNBOT_PUBLIC_URL": "https://trn.example",

@@ -97,7 +97,9 @@ def test_what_kubernetes_says_of_a_service_is_not_a_setting():
         ("TRNBOT_INTERVAL", "7m", "does not divide a day"),
         ("TRNBOT_INTERVAL", "5", "'5' is not a length of time; write 30m"),
         ("TRNBOT_ROUTE", "C02FIN", "'C02FIN' names no platform; write it like slack:C02FIN"),
+        ("TRNBOT_ROUTE", "discord:123", "'discord:123' names no platform; write it like slack:"),
         ("TRNBOT_ADMINS", "slack:U1,dana", "'dana' names no platform"),
+        ("TRNBOT_ADMINS", "slak:U1", "'slak:U1' names no platform"),
         ("TRNBOT_TEAMS_DEVELOPMENT", "perhaps", "neither on nor off"),
         (
             "TRNBOT_TEAMS_SDK",

@@ -262,6 +262,15 @@ def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> 
     assert drawn["xAxisTitle"] == "hours before Nov 22, 09:00 UTC"
 
 
+def test_the_parts_of_an_axis_end_at_zero_and_not_beside_it() -> None:
+    times = tuple(AT - timedelta(minutes=minutes) for minutes in (380, 350, 5, 0))
+    chart = Chart(ChartKind.LINE, "t", "%", (Series("s", (4.0, 3.0, 2.0, 1.0)),), times)
+    points = body(chart)["body"][2]["data"][0]["values"]
+    part = -points[0]["x"] / 4
+    assert points[0]["x"] + part + part + part + part == 0.0
+    assert [round(point["x"] * 60) for point in points] == [-380, -350, -5, 0]
+
+
 def test_one_series_of_bars_is_plain_and_several_are_stacked() -> None:
     one = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0, 2.0)),), categories=("a", "b"))
     two = Chart(

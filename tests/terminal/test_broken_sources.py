@@ -40,7 +40,7 @@ def test_what_nothing_can_be_read_of_is_still_looked_at(told):
         one["name"]: one["found"] for one in json.loads(out)["data"]["checks"] if not one["ok"]
     }
     assert code == 1
-    assert "no metric could be read" in wrong["metrics"]
+    assert "has no metric that could be read" in wrong["metrics"]
     assert "a.parquet could not be read" in wrong["billing"]
 
 

@@ -23,7 +23,7 @@ from bot.watch.story import DANA, MEI, NOTHING_SEEN, PATIENCE, TRIED, Compiling,
 from bot.watch.tick import Watch, grid
 from bot.wiring.serve import DEMO_SPEED
 from bot.wiring.source import CONSOLE, OpenedSource
-from bot.wiring.surfaces import SHOWN, SOURCE, tells
+from bot.wiring.surfaces import SOURCE, STORY_SHOWN, tells
 from tests.e2e.product import recording
 
 assert ANSWERS
@@ -42,10 +42,10 @@ def seen() -> list[Seen]:
     extent, watch, found = ports.world.source.extent(), Watch(ports, CONSOLE), list[Seen]()
     assert extent
     # What opened before the story began, and is over by then, is none of it.
-    for now in grid(extent.end - SHOWN - BEFORE, extent.end, ports.site.interval):
+    for now in grid(extent.end - STORY_SHOWN - BEFORE, extent.end, ports.site.interval):
         result = watch.tick(now)
         store.save(replace(result.changes(), ticked_at=now))
-        if now < extent.end - SHOWN:
+        if now < extent.end - STORY_SHOWN:
             continue
         before = found[-1] if found else Seen(now, now, timedelta(hours=1))
         after = before.after(result)
@@ -171,4 +171,4 @@ def test_the_story_is_what_the_recording_ends_with():
         for one in SCENARIOS["story"].incidents
         if one.cause in {Cause.STARVED, Cause.COMPILING}
     ]
-    assert min(told) >= 24 * SCENARIOS["story"].days - SHOWN.total_seconds() / 3600 - 0.1
+    assert min(told) >= 24 * SCENARIOS["story"].days - STORY_SHOWN.total_seconds() / 3600 - 0.1

@@ -127,7 +127,7 @@ async def test_an_address_runs_what_only_reads_and_a_link_from_elsewhere_nothing
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("ack a1", "which changes something, or notifies other people"),
+        ("ack a1", "which prepares or makes a change, or notifies other people"),
         ("backtest 7d", "which changes nothing but may take a while"),
         ("share cost", "which answers for everyone who reads this console"),
         ("cost", "which reads and changes nothing"),

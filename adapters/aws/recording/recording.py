@@ -174,9 +174,10 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     if not gatherer.parts:
         first = next(
             iter(problems.sentences()),
-            "it needs a metric stream under metrics/, or neuron-monitor/*.jsonl.",
+            "put a metric stream under metrics/, or neuron-monitor/*.jsonl;"
+            " without one, only questions about the bill are answered, in a terminal.",
         )
-        raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
+        raise Unavailable(f"The recording {folder} has no metric that could be read; {first}")
     if astray := gatherer.drop_astray():
         problems.add(
             "metrics",

@@ -16,9 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from adapters.chat.config import refuse
 from adapters.chat.teams.elements import LINE_MOST, OURS, pressed_line
-from bot.errors import WrongInput
+from bot.errors import WrongInput, refuse
 
 CARD = "application/vnd.microsoft.card.adaptive"
 """The type of a card, attached or answered; of a sentence that answers, `MESSAGE`."""

@@ -146,7 +146,8 @@ def _line(chart: Chart) -> Json:
         return {"data": []}
     end = chart.times[-1]
     seconds, unit = (86_400.0, "days") if end - chart.times[0] > _LONG else (3_600.0, "hours")
-    places = [_rounded((time - end).total_seconds() / seconds) for time in chart.times]
+    # In 64ths, of which Teams adds up the parts of its axis to 0 and not to something beside it.
+    places = [round((time - end).total_seconds() / seconds * 64) / 64 for time in chart.times]
 
     data = []
     for series, color in zip(chart.series[:SERIES_MOST], _colors(chart), strict=False):

@@ -403,7 +403,9 @@ class ActivityListener:
             ),
             *((buttons,) if lines else ()),
             quiet(
-                "To have alerts sent here, an admin sets TRNBOT_ROUTE to ",
+                "To have alerts sent here, an admin types ",
+                Code("subscribe"),
+                " here, or sets TRNBOT_ROUTE to ",
                 Code(f"teams:{place.id}"),
             ),
         )

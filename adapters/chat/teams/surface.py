@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import aiohttp
 import jwt
-from aiohttp import web
+from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
 from adapters.chat.config import TeamsConfig, is_loopback, on_loopback
 from adapters.chat.teams.activity import Activity, Message, parse_activity
@@ -135,7 +134,7 @@ class TokenVerifier:
 
 _DAY_S = 86_400.0
 _AGAIN_S = 300.0
-_TIMEOUT = aiohttp.ClientTimeout(total=10)
+_TIMEOUT = ClientTimeout(total=10)
 
 
 @dataclass(frozen=True)
@@ -178,10 +177,10 @@ class SigningKeys:
 
     async def _download(self) -> Mapping[str, SigningKey]:
         try:
-            async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as session:
+            async with ClientSession(timeout=_TIMEOUT, trust_env=True) as session:
                 configuration = await _json(session, self._url)
                 documents = (await _json(session, str(configuration["jwks_uri"])))["keys"]
-        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+        except (ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
             raise Unavailable(
                 f"Microsoft's signing keys could not be fetched ({type(error).__name__})."
             ) from error
@@ -195,7 +194,7 @@ class SigningKeys:
         }
 
 
-async def _json(session: aiohttp.ClientSession, url: str) -> Any:
+async def _json(session: ClientSession, url: str) -> Any:
     async with session.get(url, raise_for_status=True) as response:
         return await response.json(content_type=None)
 

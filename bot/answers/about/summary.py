@@ -291,7 +291,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     if advised and part is not Part.MONEY:
         place = subject_of(advised) or where(advised)
         yield text(
-            Strong(f"Do first, {place}"), ": ", *coded(remedies(advised)[0].rstrip(".")), "."
+            Strong(f"Do first for {place}"), ": ", *coded(remedies(advised)[0].rstrip(".")), "."
         )
 
 

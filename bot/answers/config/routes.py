@@ -165,9 +165,17 @@ def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     title = "This channel has no subscriptions"
     note = "Alerts that were already sent here are still updated until they end. "
     if routes:
-        title, note = f"This channel is notified of {'; '.join(listed)}", "From the next tick on. "
+        title, note = (
+            f"This channel is notified of {'; '.join(listed)}",
+            "It begins with the next tick, and 'unsubscribe' ends it. ",
+        )
 
-    return Card(title, Tone.GOOD, (quiet(note, channel),), {"channel": channel, "routes": listed})
+    return Card(
+        title,
+        Tone.GOOD,
+        (quiet(note, "This channel is ", channel, "."),),
+        {"channel": channel, "routes": listed},
+    )
 
 
 SEEN = "routes seen"

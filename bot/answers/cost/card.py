@@ -65,6 +65,7 @@ from bot.cards.words import (
     money_data,
     moved,
     period,
+    spoken,
     unseen,
 )
 from bot.costs.allocation import Allocation, OwnerHint
@@ -245,9 +246,8 @@ def _nameless(
     names = filter(_may_carry, tally.by)
     if not tally.folded:
         return {name: untagged(tally, name).amortised for name in names}
-    window = tally.window
     return {
-        name: allocation.tally(window, (), [*where, Filter(name, ("",))]).total.amortised
+        name: allocation.tally(tally.window, (), [*where, Filter(name, ("",))]).total.amortised
         for name in names
     }
 
@@ -321,7 +321,7 @@ def cost_card(answer: CostAnswer) -> Card:
     )
     data = cost_data(tally, filters) | answer.seen.data
     if not tally.rows:
-        return Card(title, Tone.INFO, (nothing_text(tally), *aged), data)
+        return Card(title, Tone.INFO, (nothing_text(tally, answer.days), *aged), data)
 
     # Rows of time stand newest first, all others dearest first, which the shares are of.
     ranked = sorted(tally.rows, key=lambda row: -row.money.amortised)
@@ -330,12 +330,9 @@ def cost_card(answer: CostAnswer) -> Card:
 
     # Net stands in the title.
     facts = [fact for fact in money_facts(tally) if fact[0] != "Net"]
-    compiling = answer.compiling
     data |= forecast_data(answer.nowcast, answer.expected) | split_data(tally, answer.hints)
-    if compiling:
-        cost = usd(compiling.usd) if compiling.usd else "no price known"
-        facts.append(("of it compiling (est.)", cost))
-        data["compiling"] = bill_data(compiling)
+    if answer.compiling:
+        data["compiling"] = bill_data(answer.compiling)
 
     separator = "; " if answer.change is None or answer.change.ratio is None else ", "
     lead = f"Amortised {amount_of(tally.total.amortised, tally)}{separator}{_change_words(answer)}."
@@ -370,7 +367,8 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
         remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
         if name in {"namespace", "pod"}:
             remedy = "turn on split cost allocation data for EKS in the export"
-        yield detail(f"{amount_of(amount, tally)} (amortised) has no {tag}: {remedy}.")
+        beside = "Beside unused commitments, " if answer.unused > 0 else ""
+        yield detail(f"{beside}{amount_of(amount, tally)} (amortised) has no {tag}: {remedy}.")
 
     yield from hint_texts(answer.hints, tally)
     yield from split_texts(tally)
@@ -512,7 +510,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     grown = _grown(answer.change.ratio) if answer.change else ""
 
     return Table(
-        (*(Heading(name.replace("_", " ")) for name in tally.by), *amounts.headings),
+        (*(Heading(spoken(name)) for name in tally.by), *amounts.headings),
         first,
         cells(_Line(label("total"), tally.total, tally.rows, grown)),
         "~ is an estimate that AWS may still rewrite; share is of the amortised cost"

@@ -198,8 +198,10 @@ class CommitmentUse:
 
 _END = Unit(calendar_day, Align.LEFT)
 USES = Columns[CommitmentUse](
-    Column("commitment", lambda use: use.name, key="commitment"),
-    Column("kind", lambda use: use.purchase, key="purchase"),
+    Column("commitment", lambda use: "(unnamed)" if use.name == use.purchase else use.name),
+    datum("commitment", lambda use: use.name),
+    Column("kind", lambda use: use.purchase.replace("-", " ")),
+    datum("purchase", lambda use: use.purchase),
     Column("cost", lambda use: use.usd, USD, "usd", "its rows of the bill, amortised", total=True),
     Column("used", lambda use: use.used, RATIO, "used_ratio", "1 - unused_usd / usd"),
     Column(
@@ -210,17 +212,18 @@ USES = Columns[CommitmentUse](
         "its amortised cost in the line `commitment`: what no usage was covered by",
         total=True,
     ),
-    Column("ends", lambda use: use.ends_on, _END, "ends_on", missing="not in the bill"),
+    Column("end", lambda use: use.ends_on, _END, "ends_on", missing="not in the bill"),
 )
 RESERVATIONS = Columns[Reservation](
     Column("reservation", lambda held: held.labels.resource, key="reservation"),
     Column("instance type", lambda held: held.labels.instance_type, key="instance_type"),
-    Column("kind", lambda held: held.market.value, key="market"),
-    Column("nodes", lambda held: held.total, COUNT, "nodes", "as EC2 tells it"),
-    Column("empty", lambda held: held.available, COUNT, "empty_nodes", "as EC2 tells it"),
+    Column("kind", lambda held: held.market.value.replace("-", " ")),
+    datum("market", lambda held: held.market.value),
+    Column("nodes", lambda held: held.total, COUNT, "nodes", "as EC2 reports it"),
+    Column("empty", lambda held: held.available, COUNT, "empty_nodes", "as EC2 reports it"),
     Column("team", lambda held: held.labels.team, key="team"),
     Column("owner", lambda held: held.owner or str(held.launched_by or ""), key="owner"),
-    Column("ends", lambda held: held.ends_at, _END, "ends_at", missing="when cancelled"),
+    Column("end", lambda held: held.ends_at, _END, "ends_at", missing="when cancelled"),
 )
 
 
@@ -298,7 +301,7 @@ def uses_card(
                 "Amortised: what is prepaid is spread over the hours that it buys. Unused is what"
                 " no usage took; it is billed either way."
             ),
-            RESERVATIONS.table(reservations, caption="Reserved capacity, as EC2 tells it now")
+            RESERVATIONS.table(reservations, caption="Reserved capacity, as EC2 reports it now")
             if reservations
             else None,
             Buttons(

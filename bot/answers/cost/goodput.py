@@ -23,6 +23,7 @@ from bot.cards.card import (
     Series,
     Text,
     Tone,
+    When,
     compose,
     detail,
     quiet,
@@ -286,6 +287,7 @@ def goodput_card(answer: Goodput) -> Card:
     )
     part = _share(total) if total.goodput is None else f"{_share(total)} of {amount}"
     rows = Columns(*(Column[GoodputRow](name, _key(name)) for name in answer.by), *_AMOUNTS)
+    costly = [row for row in answer.rows if cents(row.usd)]
     line = _line(answer, answer.by)
 
     return Card(
@@ -296,7 +298,7 @@ def goodput_card(answer: Goodput) -> Card:
             _work_text(total),
             _CLASSES.table(class_shares(total)),
             _WORK_PARTS.table(_work_parts(total)) if total.work.measured_usd else None,
-            rows.table(answer.rows, most=_ROWS, total="total") if len(answer.rows) > 1 else None,
+            rows.table(costly, most=_ROWS, total="total") if len(costly) > 1 else None,
             _chart(answer),
             _notes(answer),
             unseen(answer.seen),
@@ -416,7 +418,7 @@ def _notes(answer: Goodput) -> Iterator[Block]:
         reach = f"go back to {utc_text(answer.read.start)}" if answer.read else "are not read"
         yield quiet(f"Metrics {reach}: what was billed before is not seen.")
     if tally.billed_through and tally.billed_through < answer.window.end:
-        yield quiet(f"Billed through {utc_text(tally.billed_through)}.")
+        yield quiet("Billed through ", When(tally.billed_through), ".")
 
 
 def goodput_within(

@@ -199,10 +199,10 @@ def invoice_words(invoice: Invoice, nowcast: Nowcast) -> str:
 def jump_words(jumps: Decimal, nowcast: Nowcast) -> str:
     """Say what open alerts of spending add, as far as the bill does not hold it yet."""
     added, high = about_in(jumps, nowcast.currency), nowcast.forecast + jumps
-    lead = f"Open spending alerts add {added} more by month end if they continue"
+    lead = f"If the open alerts of spending go on, they add {added} by month end"
     if high <= nowcast.high:
-        return f"{lead}: the range covers it."
-    return f"{lead}: up to {about_in(high, nowcast.currency)}, beyond the range."
+        return f"{lead}, which the range covers."
+    return f"{lead}: {about_in(high, nowcast.currency)} in all, beyond the range."
 
 
 def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
@@ -321,9 +321,9 @@ def month_end_card(end: MonthEnd) -> Card:
     spent = [(f"Spent until {utc_text(nowcast.settled)}", amount_in(nowcast.spent, currency))]
     neighbour = Button("Last month", f"cost last-month by service{typed}")
 
-    # Of a month to come nothing is spent, and the month before it goes on.
+    # Of a month to come the month before it goes on.
     if not end.begun:
-        spent, last_month = [], f"Billed in {before.window.start:%B} so far"
+        last_month = f"Billed in {before.window.start:%B} so far"
         neighbour = Button("This month", f"forecast{typed}")
 
     return Card(
@@ -335,7 +335,7 @@ def month_end_card(end: MonthEnd) -> Card:
             end.jumps > 0 and text(jump_words(end.jumps, nowcast)),
             Facts(
                 (
-                    *spent,
+                    *(spent if nowcast.settled > nowcast.month.start else ()),
                     *([(last_month, amount_in(spent_before, currency))] if before.rows else []),
                     *(invoice_facts(invoice, currency) if invoice else ()),
                     *([] if end.filters else [("Budget before credits and tax", budget)]),

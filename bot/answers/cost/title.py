@@ -13,14 +13,14 @@ from typing import Any
 from bot.cards.card import Block, Button, Chart, ChartKind, Series, Text, When, detail, quiet, text
 from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
-from bot.cards.words import about_in, amount_in, amount_of, few, grouped_words, period
+from bot.cards.words import about_in, amount_in, amount_of, few, grouped_words, period, spoken
 from bot.costs.allocation import Allocation, OwnerHint
 from bot.costs.nowcast import Nowcast
 from bot.costs.running import Booking
 from bot.costs.tally import BEYOND, days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted, summed
-from bot.model.spend import Commitment, CommitmentPlan, Filter, Forecast, Spend, Tally
+from bot.model.spend import Commitment, CommitmentPlan, Filter, Forecast, Money, Spend, Tally
 from bot.model.window import Window, clock, day, month_of, utc_text
 from bot.ports import Billing
 
@@ -171,7 +171,7 @@ def _is_whole(at: str, tally: Tally) -> bool:
 def named(value: str, dimension: str) -> str:
     """Return a value of a dimension as it may be typed, or words for none."""
     hour = f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M}" if dimension == "hour" else ""
-    return hour or value or f"(no {_spoken(dimension)})"
+    return hour or value or f"(no {spoken(dimension)})"
 
 
 def held_words(days: Tally) -> str:
@@ -188,7 +188,7 @@ def cost_title(tally: Tally, filters: Sequence[Filter], days: Tally | None = Non
     amount = "Nothing billed"
     if tally.rows:
         amount = f"{amount_of(tally.total.net, tally)} net"
-        if _is_apart(tally):
+        if _is_apart(tally.total):
             amount = f"{amount_of(tally.total.amortised, tally)} amortised, {amount}"
 
     # What is not billed yet is not in the amount.
@@ -202,21 +202,17 @@ def cost_title(tally: Tally, filters: Sequence[Filter], days: Tally | None = Non
     conditions = (
         str(x)
         if x.values != ("",)
-        else f"{'with' if x.negated else 'without'} {_spoken(x.dimension)}"
+        else f"{'with' if x.negated else 'without'} {spoken(x.dimension)}"
         for x in filters
     )
 
     return " · ".join((amount, f"{time}{grouped_words(tally.by)}", *conditions))
 
 
-def _spoken(dimension: str) -> str:
-    return dimension.removeprefix("tag:").replace("_", " ")
-
-
-def _is_apart(tally: Tally) -> bool:
+def _is_apart(*amounts: Money) -> bool:
     """Return whether amortised and net differ by more than a hundredth of the larger."""
-    amortised, net = tally.total.amortised, tally.total.net
-    return abs(amortised - net) > max(abs(amortised), abs(net)) / 100
+    apart = sum(abs(money.amortised - money.net) for money in amounts)
+    return apart > sum(max(abs(money.amortised), abs(money.net)) for money in amounts) / 100
 
 
 def money_facts(tally: Tally) -> list[tuple[str, str]]:
@@ -232,9 +228,14 @@ def money_facts(tally: Tally) -> list[tuple[str, str]]:
     ]
 
 
-def nothing_text(tally: Tally) -> Text:
-    """Say why a time shows no cost: it is later than the bill, or the bill has no such row."""
+def nothing_text(tally: Tally, days: Tally | None = None) -> Text:
+    """Say why a time shows no cost: the bill ends before it, does not reach it, or has no such row.
+
+    `days` is the whole bill of the window by day.
+    """
     if tally.billed_through is None or tally.window.start < tally.billed_through:
+        if days is not None and not days.rows:
+            return text("The bill holds no charge of this time; it may not reach back so far.")
         return text("No charge on the bill fits this question.")
     return text(
         "Nothing in this window is billed yet: the bill reaches ", When(tally.billed_through), "."
@@ -247,7 +248,8 @@ def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filte
     Amortised and net where they differ, estimated where AWS may still rewrite them.
     """
     sentences = []
-    if _is_apart(tally):
+    # Of each row: what one has for another, such as the fee of a plan, adds up to little.
+    if _is_apart(*(row.money for row in tally.rows)):
         sentences.append(
             "Amortised spreads prepaid cost over the hours it covers; net is what this window"
             " adds to the invoice, after credits, discounts and tax."

@@ -27,7 +27,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import window_line
-from bot.cards.words import amount_of, few, growth, in_period, percent, period
+from bot.cards.words import amount_of, few, growth, percent, period
 from bot.costs.allocation import OWNERS, Allocation
 from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
 from bot.costs.tally import comparable, known_rows
@@ -180,7 +180,8 @@ def change_of(
     # A day without any charge is one that the bill does not reach back to.
     if len(billing.tally(spans[1], ("day",)).rows) < len(list(spans[1].days())):
         raise WrongInput(
-            f"The bill does not cover all of {period(spans[1])}; ask for a shorter or later window."
+            f"This is compared with {period(spans[1])}, of which the bill does not hold every"
+            " day; ask for a shorter or later window."
         )
 
     # What moved from or to other places is told by the rows of those.
@@ -251,7 +252,7 @@ def change_card(change: CostChange) -> Card:
         amounts.append(
             (counted(len(smaller), "smaller change"), "", smaller_usd, smaller_amortised)
         )
-    amounts.append(("change", "", change.net, change.amortised))
+    amounts.append(("in all", "", change.net, change.amortised))
     # What is of net alone has a column beside the amortised part.
     alike = all(net == amortised for _, _, net, amortised in amounts)
     measures = ["change"] if alike else ["net", "amortised"]
@@ -263,14 +264,14 @@ def change_card(change: CostChange) -> Card:
     table = Table((Heading("driver"), Heading("before and now"), *headings), tuple(rows), total)
     net, amortised = (
         " against ".join(
-            f"{amount_of(getattr(tally.total, measure), tally)} {in_period(tally.window)}"
-            for tally in (current, before)
+            amount_of(getattr(tally.total, measure), tally) for tally in (current, before)
         )
         for measure in ("net", "amortised")
     )
-    spans = f"{net}, net and amortised."
+    compared = f"{period(current.window)} against {period(before.window)}"
+    spans = f"{compared}: {net}, net and amortised."
     if (change.net, before.total.net) != (change.amortised, before.total.amortised):
-        spans = f"Net {net}; amortised {amortised}."
+        spans = f"{compared}: net {net}; amortised {amortised}."
         used = max(drivers, key=lambda driver: abs(driver.amortised), default=None)
         if used and used.amortised and not drivers[0].amortised:
             sign = _signed(change.amortised, current)

@@ -14,6 +14,7 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
+    Code,
     Strong,
     Text,
     Tone,
@@ -154,12 +155,12 @@ COMPILES = Columns[CompileNote](
 
 def compile_text(bill: CompileBill) -> Text:
     """Say how the estimate was made, and how much of it was for nothing or could be spared."""
-    since = utc_text(bill.window.start)
-    compiles = f"{bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')}"
+    hours = f"{bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')}"
+    cost = usd(bill.usd) if bill.usd else "no price is known"
     parts = (
-        f"Compiling: {compiles} since {since}",
+        f"Compiling, estimated: {cost} for {hours} since {utc_text(bill.window.start)}",
         f"{usd(bill.cut_usd)} of it cut off before anything executed" if bill.cut_usd else "",
-        f"{usd(bill.spared_usd)} of it would have been saved if one node had compiled for all"
+        f"one node that compiles for the others would have saved {usd(bill.spared_usd)} of it"
         if bill.spared_usd
         else "",
         f"{counted(bill.unpriced, 'node')} without a known price" if bill.unpriced else "",
@@ -167,7 +168,9 @@ def compile_text(bill: CompileBill) -> Text:
 
     return quiet(
         "; ".join(filter(None, parts)),
-        ". An estimate: hours seen compiling times the price of an hour.",
+        ". Hours seen compiling times the price of an hour; ",
+        Code("compiles"),
+        " says why, and what a cache that is kept would have saved.",
     )
 
 

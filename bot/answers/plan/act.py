@@ -191,7 +191,7 @@ def progress_card(action: Action) -> Card:
 def act(
     ports: Ports,
     request: Request,
-    what: str = arg(None, "an alert, or: stop, scale, delete, cordon, notebook"),
+    what: str = arg(None, "an alert, or stop, scale, delete, cordon or notebook"),
     targets: str = arg(
         "", "ids of nodes or volumes, CLUSTER/GROUP, or a notebook's name", rest=True
     ),

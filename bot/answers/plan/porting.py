@@ -379,7 +379,7 @@ def checklist(
 def checklist_done(
     ports: Ports,
     request: Request,
-    name: str = arg(None, "name of the migration"),
+    name: str = arg(None, "the name of the migration"),
     number: int = arg(None, "the step's number"),
     kind: str = arg(
         "", "which list of steps, if none of them is done yet", choices=("", *KINDS), keyword=True
@@ -405,7 +405,7 @@ def checklist_done(
 def checklist_reopen(
     ports: Ports,
     request: Request,
-    name: str = arg(None, "name of the migration"),
+    name: str = arg(None, "the name of the migration"),
     number: int = arg(None, "the step's number"),
 ) -> Card:
     """Forget who did it."""

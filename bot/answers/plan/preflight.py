@@ -514,7 +514,7 @@ def _cheaper(part: Priced, offers: Offers, region: str) -> Text | None:
 def preflight(
     ports: Ports,
     request: Request,
-    path: str = arg(None, "the file; in a terminal"),
+    path: str = arg(None, "the file (in a terminal)"),
     hours: Decimal = arg("0", "how long it will run", keyword=True),
     type_: str = arg("", "the instance type where the file names none", keyword=True),
     region: str = arg("", "where prices are looked up first", keyword=True),

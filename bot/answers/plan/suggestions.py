@@ -233,8 +233,8 @@ def suggestions_card(seen: Suggestions) -> Card:
             _DECIDED.table(decided, most=10, caption="Decided before") if decided else None,
             quiet(
                 "Estimates, from list or billed prices; never part of an alert. 'Not again'"
-                " dismisses one for good; 'Done' compares its promise with what could still be"
-                " saved."
+                " dismisses one for good. After 'Done', what was promised is compared with what"
+                " could still be saved."
             ),
         ),
         {

@@ -143,7 +143,7 @@ def compare(
     ports: Ports,
     request: Request,
     before: str = arg(None, "a run or a baseline"),
-    after: str = arg(None, "another"),
+    after: str = arg(None, "another one"),
 ) -> Card:
     """Take the first as the base."""
     refuse((before == after, f"'{before}' is named twice; name two runs or baselines."))
