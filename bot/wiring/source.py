@@ -31,7 +31,7 @@ from bot.model.price import SelfCost
 from bot.model.reading import HISTORY
 from bot.model.request import Request
 from bot.model.route import OwnerMap, Routes
-from bot.model.window import NO_TIME, midnight
+from bot.model.window import NO_TIME, Window, midnight
 from bot.ports import Ports, Prices, Site, Source, Stores, World
 from bot.ports.world import Workers
 from bot.settings.routes import OwnersFile, read_text
@@ -202,6 +202,27 @@ class OpenedSource:
         self.outlook = Once(lambda: open_outlook(settings, *self._place()))
         self.load_detectors = Once(self._load_detectors)
         self.owners = OwnersFile(settings["owners_file"])
+        self.billed: Window | None = None
+        """The time that is watched by the bill alone, None where metrics tell of it."""
+
+    def watched(self) -> Window | None:
+        """Return the time that a recording tells of, None for an account.
+
+        One without metrics is watched by its bill and its inventory from now on.
+
+        Raises `Unavailable` where the bill tells of no time either.
+        """
+        try:
+            return self.metrics().extent()
+        except Unavailable as no_metrics:
+            try:
+                end = self.bill().tally(NO_TIME, ()).billed_through
+            except Unavailable:
+                end = None
+            if end is None:
+                raise no_metrics from None
+            self.billed = Window(end - HISTORY, end)
+        return self.metrics().extent()
 
     def ports(self, stores: Stores, base: Policy) -> Ports:
         """Return the ports over this source, of an installation that serves nobody."""
@@ -330,8 +351,8 @@ class OpenedSource:
         folder, config = self._folder(), reading_config(self._settings)
         if not folder.is_dir():
             return open_recording(folder, config)  # it says what is missing
-        depends_on = (str(folder.resolve()), self._content(), config)
-        return kept("recording", depends_on, lambda: open_recording(folder, config))
+        depends_on = (str(folder.resolve()), self._content(), config, self.billed)
+        return kept("recording", depends_on, lambda: open_recording(folder, config, self.billed))
 
 
 class SharedSource:

@@ -62,7 +62,9 @@ class Recording(PriceSource):
         logs: Logbook,
         problems: Problems,
         config: ReadingConfig,
+        billed: Window | None = None,
     ) -> None:
+        """Take what was read; the time that is `billed` where no metric tells of any."""
         grid = config.grid
         self._snapshots = Snapshots(responses, config.tags, config.types, config.history)
         self._prices, self._notices = QuotedPrices(responses), Notices(responses)
@@ -77,7 +79,8 @@ class Recording(PriceSource):
             if (series := series_batches(ordered, kind, gatherer.catalogue))
         }
         sources = [source for series in feeding.values() for source in series]
-        self._extent = _extent(sources)
+        self._missing = () if billed is None else (_NO_METRICS,)
+        self._extent = billed or _extent(sources)
         self._base = _first_bin(sources, grid)
         self._cores = core_counts(self._snapshots, sources)
         self._grids = {
@@ -110,6 +113,7 @@ class Recording(PriceSource):
             marks=self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history),
             notices=notices,
             refusals=self._snapshots.refusals(now),
+            missing=self._missing,
         )
 
     def extent(self) -> Window:
@@ -148,7 +152,8 @@ class Recording(PriceSource):
 
 
 def _first_bin(feeding: Sequence[SeriesBatch], grid: TimeGrid) -> int:
-    return min(int(grid.span(source.batch, source.period)[0].min()) for source in feeding)
+    spans = (grid.span(source.batch, source.period)[0] for source in feeding)
+    return min((int(starts.min()) for starts in spans), default=0)
 
 
 def _extent(feeding: Sequence[SeriesBatch]) -> Window:
@@ -159,10 +164,14 @@ def _extent(feeding: Sequence[SeriesBatch]) -> Window:
     return Window(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
 
 
-def open_recording(folder: Path, config: ReadingConfig) -> Recording:
+_NO_METRICS = "The recording has no metrics: only the bill and the inventory are watched."
+
+
+def open_recording(folder: Path, config: ReadingConfig, billed: Window | None = None) -> Recording:
     """Read the metrics, reports, responses and logs in a folder.
 
-    Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric.
+    Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric, unless
+    the time is given that its bill tells of.
     """
     if not folder.is_dir():
         raise WrongInput(
@@ -171,14 +180,16 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     problems = Problems()
     gatherer = gather(folder, problems, config.catalogue())
     believe(gatherer, problems)
-    if not gatherer.parts:
+    if gatherer.parts:
+        billed = None
+    elif billed is None or problems.sentences():
         first = next(
             iter(problems.sentences()),
             "put a metric stream under metrics/, or neuron-monitor/*.jsonl;"
-            " without one, only questions about the bill are answered, in a terminal.",
+            " without one, only questions about the bill are answered.",
         )
         raise Unavailable(f"The recording {folder} has no metric that could be read; {first}")
-    if astray := gatherer.drop_astray():
+    if gatherer.parts and (astray := gatherer.drop_astray()):
         problems.add(
             "metrics",
             f"{counted(astray, 'point')} more than {KEPT_DAYS} days from the others; skipped.",
@@ -188,7 +199,7 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     # anything.
     responses = RecordedResponses(folder / "api", problems)
     logs = read_logs(folder, node_names(gatherer.numbers), problems)
-    return Recording(gatherer, responses, logs, problems, config)
+    return Recording(gatherer, responses, logs, problems, config, billed)
 
 
 def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:

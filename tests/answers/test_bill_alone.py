@@ -1,0 +1,49 @@
+"""Watch a folder that has a bill and no metrics, and never call well what nobody can see."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from adapters.store.memory import MemoryStore
+from bot.errors import Unavailable
+from bot.model.reading import HISTORY
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
+from tests.answers.configuring import app, ask
+from tests.answers.golden_worlds import recorded
+
+
+def opened(folder: Path) -> OpenedSource:
+    source = f"recording:{folder}"
+    return OpenedSource(source, settings_of({"source": source}))
+
+
+async def test_a_bill_alone_is_watched_and_says_what_it_cannot_see() -> None:
+    source = opened(recorded("bill"))
+    span = source.watched()
+    assert span == source.billed
+    assert span.end - span.start == HISTORY
+    assert source.end() == span.end
+
+    bot = app(source, MemoryStore())
+    result = await bot.tick(span.end - timedelta(hours=1))
+    assert result is not None
+    await bot.tick(span.end)
+    alerts = await ask(bot, "alerts")
+    assert (alerts.data["known"], alerts.title[:10]) == ("partly known", "No alert i")
+    assert "has no metrics" in alerts.data["because"]
+    assert (await ask(bot, "cost 7d by service")).data["rows"]
+
+
+def test_what_has_neither_or_broken_metrics_is_not_watched(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="has no metric that could be read"):
+        opened(tmp_path).watched()
+
+    (tmp_path / "billing").symlink_to(recorded("bill") / "billing")
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "stream-1").write_text("{broken\n")
+    with pytest.raises(Unavailable, match="stream-1"):
+        opened(tmp_path).watched()
