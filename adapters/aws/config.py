@@ -11,6 +11,7 @@ from adapters.aws.metrics.batch import TimeGrid
 from adapters.aws.metrics.points import Catalogue, standard
 from bot.model.fleet import InstanceType
 from bot.model.frame import OwnNames
+from bot.model.window import Window
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class ReadingConfig:
     tags: TagNames = field(default_factory=TagNames)
     own: OwnNames | None = None
     """Names of the metrics in a namespace of the installation's own."""
+    billed: Window | None = None
+    """The time that is watched by the bill alone where there are no metrics, None for none."""
 
     @property
     def grid(self) -> TimeGrid:

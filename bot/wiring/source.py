@@ -348,11 +348,12 @@ class OpenedSource:
     def _open_recording(self) -> Recording:
         from adapters.aws.recording.recording import open_recording
 
-        folder, config = self._folder(), reading_config(self._settings)
+        folder = self._folder()
+        config = replace(reading_config(self._settings), billed=self.billed)
         if not folder.is_dir():
             return open_recording(folder, config)  # it says what is missing
-        depends_on = (str(folder.resolve()), self._content(), config, self.billed)
-        return kept("recording", depends_on, lambda: open_recording(folder, config, self.billed))
+        depends_on = (str(folder.resolve()), self._content(), config)
+        return kept("recording", depends_on, lambda: open_recording(folder, config))
 
 
 class SharedSource:

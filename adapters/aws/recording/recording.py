@@ -42,7 +42,7 @@ from bot.model.frame import Frame, FrameLookup
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.reading import Reading
-from bot.model.window import Window
+from bot.model.window import NO_TIME, Window
 
 _KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "device")
 _LAZY = "core"
@@ -62,9 +62,7 @@ class Recording(PriceSource):
         logs: Logbook,
         problems: Problems,
         config: ReadingConfig,
-        billed: Window | None = None,
     ) -> None:
-        """Take what was read; the time that is `billed` where no metric tells of any."""
         grid = config.grid
         self._snapshots = Snapshots(responses, config.tags, config.types, config.history)
         self._prices, self._notices = QuotedPrices(responses), Notices(responses)
@@ -79,8 +77,8 @@ class Recording(PriceSource):
             if (series := series_batches(ordered, kind, gatherer.catalogue))
         }
         sources = [source for series in feeding.values() for source in series]
-        self._missing = () if billed is None else (_NO_METRICS,)
-        self._extent = billed or _extent(sources)
+        self._missing = () if sources else (_NO_METRICS,)
+        self._extent = _extent(sources) if sources else config.billed or NO_TIME
         self._base = _first_bin(sources, grid)
         self._cores = core_counts(self._snapshots, sources)
         self._grids = {
@@ -167,11 +165,11 @@ def _extent(feeding: Sequence[SeriesBatch]) -> Window:
 _NO_METRICS = "The recording has no metrics: only the bill and the inventory are watched."
 
 
-def open_recording(folder: Path, config: ReadingConfig, billed: Window | None = None) -> Recording:
+def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     """Read the metrics, reports, responses and logs in a folder.
 
-    Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric, unless
-    the time is given that its bill tells of.
+    Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric and is
+    not to be watched by its bill.
     """
     if not folder.is_dir():
         raise WrongInput(
@@ -180,9 +178,7 @@ def open_recording(folder: Path, config: ReadingConfig, billed: Window | None = 
     problems = Problems()
     gatherer = gather(folder, problems, config.catalogue())
     believe(gatherer, problems)
-    if gatherer.parts:
-        billed = None
-    elif billed is None or problems.sentences():
+    if not gatherer.parts and (config.billed is None or problems.sentences()):
         first = next(
             iter(problems.sentences()),
             "put a metric stream under metrics/, or neuron-monitor/*.jsonl;"
@@ -199,7 +195,7 @@ def open_recording(folder: Path, config: ReadingConfig, billed: Window | None = 
     # anything.
     responses = RecordedResponses(folder / "api", problems)
     logs = read_logs(folder, node_names(gatherer.numbers), problems)
-    return Recording(gatherer, responses, logs, problems, config, billed)
+    return Recording(gatherer, responses, logs, problems, config)
 
 
 def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
