@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import duckdb
@@ -113,11 +112,9 @@ def test_a_query_can_be_interrupted_from_another_thread(bill: Bill) -> None:
     with bill._cursor() as db:
         stop = threading.Timer(0.3, db.interrupt)
         stop.start()
-        began = time.monotonic()
         with pytest.raises(duckdb.InterruptException):
             db.execute(
                 "SELECT count(*) FROM range(100000) a, range(100000) b WHERE hash(a.range + b.range) = 0"
             ).fetchall()
         stop.join()
-    assert time.monotonic() - began < 20
     assert bill.tally(EVER, ()).total.net == 1
